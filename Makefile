@@ -18,7 +18,7 @@ TORCH_VENV ?= .venv-torch
 export PYTHONPATH := runtime:generator:generated:.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-targets programs watch show mutate lint types bench bench-memory performance new-op clean
+.PHONY: help setup run retrain gen check test test-long test-targets fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -68,6 +68,9 @@ suite: check lint
 test-long: $(STAMP) lint  ## the same with nothing sampled, in an hour and a half: docs/testing.md (CHUNK=3: other draws; OP=name: 1000 calls a law)
 	$(BIN)/python -m tests.long_run --jobs $(JOBS) --chunk $(or $(CHUNK),0) $(if $(ONLY),--only $(ONLY))
 endif
+
+fuzz: $(STAMP)  ## draw models, values, saved files, calls and command lines at random, seeds kept (MINUTES=5, ONLY=importer,calls)
+	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5) $(if $(ONLY),--only $(ONLY))
 
 watch: $(STAMP)  ## on every save of a spec, generate again and test one op: make watch OP=softmax
 	$(BIN)/python -m anyshape_gen watch $(OP)

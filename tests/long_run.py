@@ -17,9 +17,12 @@ import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 CALLS, MANY = 200, 1000
 """For each law of an op; of the ops of a chunk"""
+COUNTS, LAW_PAGE = Path("docs/law-counts.json"), "anyshape.testing.law_page"
+"""How often each law was tried on each op, and what writes that into docs/laws.md"""
 CHUNKS = 10
 SEEDS = 5000
 """Programs, cases and files with faults: of each so many"""
@@ -29,12 +32,13 @@ BASES = (0, 1 << 24, 1 << 25)
 
 @dataclass(frozen=True)
 class Part:
-    """`beside`: commands that run at once."""
+    """`beside`: commands that run at once; `behind`: those that follow, whether they held or not."""
 
     name: str
     about: str
     beside: Sequence[Sequence[str]]
     environment: Mapping[str, str] = field(default_factory=dict)
+    behind: Sequence[Sequence[str]] = ()
 
 
 def parts(jobs: int, chunk: int) -> list[Part]:
@@ -55,16 +59,21 @@ def parts(jobs: int, chunk: int) -> list[Part]:
         faults("hostile_kept", 0, 2 * SEEDS),
     ]
     proved = ["-m", "anyshape_gen", "--check", "--prove"]
+    halves = [["-m", "tests.frontends.differential_run", "--part", f"{k}/2"] for k in range(2)]
     forms = (("given", "constants"), ("operands", "rankless"))
     onnx = [["-m", "tests.frontends.onnx_suite", *(w for f in two for w in ("--form", f))] for two in forms]
     programs = ["-m", "anyshape.testing.programs", "--count", str(SEEDS), "--start", str(chunk * 10_000_000)]
+    matrix = ["-m", "anyshape.testing.matrix"]
     chosen = chosen_ops(chunk)
+    counted = {**long(CALLS), "LAW_COUNTS": str(COUNTS)}
     return [
         Part("check", "generated/ is what specs/ say, all proofs anew, types", [proved, ["-m", "mypy"]]),
         Part("rooms", "all tests but the laws, nothing sampled", [tests("tests", "--ignore=tests/laws")], long(CALLS)),
-        Part("laws", f"{CALLS} calls a law, in every dtype", [tests("tests/laws")], long(CALLS)),
+        Part("laws", f"{CALLS} calls a law, in every dtype", [tests("tests/laws")], counted, [["-m", LAW_PAGE]]),
+        Part("matrix", "laws notice wrong ops of every kind in every dtype", [[*matrix, "--jobs", str(jobs)]]),
         Part("deep", f"{MANY} calls a law: {len(chosen)} ops", [tests("tests/laws", f"--op={','.join(chosen)}")], long(MANY)),
         Part("onnx", "ONNX's suite in four forms, against the ratchet", onnx),
+        Part("differential", "each operator, opset, dtype and attribute beside onnxruntime and the reference", halves),
         Part("programs", f"{SEEDS} random programs", [[*programs, "--jobs", str(jobs)]]),
         Part("faults", "models, attributes, files and arguments made wrong", [*wrong, *of_files]),
     ]  # fmt: skip
@@ -82,6 +91,7 @@ def run(part: Part) -> tuple[bool, float]:
     start, environment = time.monotonic(), {**os.environ, **part.environment}
     running = [subprocess.Popen([sys.executable, *words], env=environment) for words in part.beside]
     ended = [p.wait() for p in running]
+    ended += [subprocess.run([sys.executable, *words], env=environment).returncode for words in part.behind]
     return not any(ended), time.monotonic() - start
 
 
@@ -101,7 +111,7 @@ def main() -> int:
     for k, part in enumerate(chosen):
         print(f"\n== {k + 1} of {len(chosen)}, {part.name}: {part.about}", flush=True)
         held, seconds = run(part)
-        told.append((held, f"{part.name:<10}{'holds' if held else 'FAILS'} {seconds / 60:8.1f} min"))
+        told.append((held, f"{part.name:<13}{'holds' if held else 'FAILS'} {seconds / 60:8.1f} min"))
         print(f"== {told[-1][1]}", flush=True)
     print("\n" + "\n".join(text for _, text in told), flush=True)
     return 0 if all(held for held, _ in told) else 1

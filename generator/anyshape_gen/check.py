@@ -44,6 +44,10 @@ def check_completeness(spec: OpSpec, findings: Findings) -> None:
         findings.add(spec.span, f"op '{name}' has no reference, the independent oracle of its tests")
     if not any(example.error is None for example in spec.examples):
         findings.add(spec.span, f"op '{name}' has no example of what comes out")
+    variadic = {o.name for o in (*spec.inputs, *spec.outputs) if o.signature.variadic is not None}
+    for operand, value in (pair for e in spec.examples for pair in (*e.given, *e.expected)):
+        if operand in variadic and not isinstance(value.value, tuple):
+            findings.add(value.span, f"'{operand}' is several tensors: a list of their values, got {value.value!r}")
     errors = [example.error for example in spec.examples if example.error is not None]
     for node in _asserts(spec.shape):
         if node.message is None:

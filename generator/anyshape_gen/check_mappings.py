@@ -18,7 +18,7 @@ from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, free_names, walk
 
 ONNX_FUNCTIONS = ("len", "rank", "shape", "range", "dtype_of", "is_int", "is_float", "is_bool", "scalar", "vector",
-                  "fold", "each", "positions", "min", "max", "einsum", "aligned", "strings", *LIST_FUNCTIONS)  # fmt: skip
+                  "fold", "accumulate", "each", "positions", "min", "max", "einsum", "aligned", "strings", *LIST_FUNCTIONS)  # fmt: skip
 DTYPE_FUNCTIONS = ("accum", "promote", "bitcast")
 """What computes a dtype of dtypes; the last also of a parameter's"""
 
@@ -75,7 +75,7 @@ def check_file_mapping(mapping: OnnxMapping, ops: set[str], findings: Findings) 
 
 def _onnx(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings) -> None:
     own = {operand.name for operand in spec.inputs} | {param.name for param in spec.params}
-    inputs = {argument.name for argument in mapping.arguments if argument.source in ("input", "rest")}
+    inputs = {argument.name for argument in mapping.arguments if argument.source in ("input", "rest", "turn")}
     seen: set[str] = set()
     for argument in mapping.arguments:
         if argument.name in seen:

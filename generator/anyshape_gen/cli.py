@@ -10,9 +10,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from anyshape.errors import SpecError
 from anyshape.processors import usable_processors
+from anyshape_gen.advice import advice
 from anyshape_gen.analysis import analyse, read_specs
 from anyshape_gen.analysis_model import Analysis
 from anyshape_gen.bounds.report import page as safety_page
@@ -105,6 +107,8 @@ class Generated:
     ops: tuple[str, ...]
     files: dict[Path, str]
     owned: list[Path]
+    advice: list[str]
+    """Warnings: what the specs should say, too"""
 
 
 def generated(options: argparse.Namespace, memo: Memo) -> Generated:
@@ -126,11 +130,12 @@ def generated(options: argparse.Namespace, memo: Memo) -> Generated:
         if options.docs is None:
             files[docs.parent / "index-safety.md"] = safety_page(analysis, safe)
         owned.append(docs)
-    return Generated(tuple(a.spec.name for a in analysis.ops), files, owned)
+    return Generated(tuple(a.spec.name for a in analysis.ops), files, owned, advice(analysis))
 
 
 def write(options: argparse.Namespace, memo: Memo) -> tuple[str, ...]:
-    """Writes what differs and says it; gives the names of all ops. Raises SpecError as `generated` does."""
+    """Writes what differs and says it, then what the specs should say, too; gives the names of all ops. Raises SpecError as `generated`
+    does."""
     made = generated(options, memo)
     project = options.out / "pyproject.toml"
     if options.package != DEFAULT_PACKAGE and not project.exists():
@@ -139,6 +144,7 @@ def write(options: argparse.Namespace, memo: Memo) -> tuple[str, ...]:
         print(f"started: {project.as_posix()}, which is yours to edit")
     tell([f"{DONE[d.kind]}: {d.path.as_posix()}" for d in synchronise(made.files, made.owned)])
     print(f"{len(made.files)} generated files are current")
+    tell(made.advice, sys.stderr)
     return made.ops
 
 
@@ -155,13 +161,13 @@ DONE = {"missing": "new", "changed": "changed", "orphan": "removed"}
 """What was done about each kind of difference"""
 
 
-def tell(found: Sequence[Difference | str]) -> None:
-    """A line each, of many the first few."""
+def tell(found: Sequence[Difference | str], file: TextIO | None = None) -> None:
+    """A line each, of many the first few; on standard output, or where it is said."""
     shown = found if len(found) <= MOST_LINES else found[: MOST_LINES - 1]
     for difference in shown:
-        print(difference)
+        print(difference, file=file)
     if len(shown) < len(found):
-        print(f"and {len(found) - len(shown)} more")
+        print(f"and {len(found) - len(shown)} more", file=file)
 
 
 def read(path: Path) -> str | None:
@@ -229,6 +235,7 @@ _SKELETON = """
     # onnx: {Name: {1: "x"}}
     examples:
       - {x: [2, 3], y: [2, 3]}             # shapes; one `error: text` example for every assert
+      - {x: {value: [-1.5, 0.0, 2.0]}, y: {value: [-1.5, 0.0, 2.0]}}    # values, worked out by hand
 """
 
 

@@ -49,7 +49,31 @@ OP_KEYS = (
     Key("reference", "The independent oracle, an expression over np, scipy, inputs and params.", "code"),
     Key("onnx", '`{Op: {since: "x, p=attr"}}`.', "onnx"),
     Key("examples", "Inputs and params with the outputs or the error they give.", "examples"),
+    Key("weak", "Laws that say too little of this op, each with the reason: `{7b: reason}`.", "weak"),
 )
+LAWS = (
+    "1a",
+    "1b",
+    "2",
+    "2b",
+    "2c",
+    "3a",
+    "3b",
+    "4a",
+    "4b",
+    "5",
+    "6a",
+    "6b",
+    "7a",
+    "7b",
+    "9",
+    "10",
+    "11",
+    "12",
+    "13",
+    "14",
+)
+"""Numbers of the laws on random calls, as `anyshape.testing.catalogue` has them."""
 PARAM_KEYS = (
     Key(
         "kind",

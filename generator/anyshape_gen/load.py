@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from anyshape_gen.keys import FILE_KEYS, OP_KEYS, PARAM_KEYS, TRAITS, Key, names
+from anyshape_gen.keys import FILE_KEYS, LAWS, OP_KEYS, PARAM_KEYS, TRAITS, Key, names
 from anyshape_gen.model import (
     DtypeRule,
     Kind,
@@ -22,6 +22,7 @@ from anyshape_gen.model import (
     Reference,
     Rewrite,
     SpecFile,
+    Weakness,
 )
 from anyshape_gen.nodes import Function, Name, Node
 from anyshape_gen.parse_kernel import parse_kernel, parse_procedure
@@ -196,6 +197,7 @@ class _Loader:
             onnx=tuple(self.mappings(node.get("onnx"), tuple(operand.name for operand in inputs))),
             examples=(),
             operator=self.sign(node.get("operator")),
+            weak=tuple(self._weak(node.get("weak"))),
             span=key.span,
         )
         tensors = {operand.name for operand in inputs}
@@ -290,6 +292,15 @@ class _Loader:
             rewrite = self.parsed(item, parse_rewrite)
             if rewrite is not None:
                 yield rewrite
+
+    def _weak(self, node: YNode | None) -> Iterator[Weakness]:
+        for law, value in self.entries(node):
+            reason = " ".join(text.value.split()) if (text := self.text(value)) is not None else ""
+            if law.text.value not in LAWS:
+                self.findings.unknown(law.span, "law", law.text.value, LAWS)
+            if not reason:
+                self.findings.add(law.span, f"the reason why law {law.text.value} is weak here is missing")
+            yield Weakness(law.text.value, reason, span=law.span)
 
     def mappings(self, node: YNode | None, inputs: tuple[str, ...]) -> Iterator[OnnxMapping]:
         for op, versions in self.entries(node):

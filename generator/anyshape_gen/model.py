@@ -193,8 +193,8 @@ class OnnxArgument(Node):
 
     name: str
     source: str
-    """`input`: the next input; `rest`: all further inputs; `in`: the next input, through `expr` (where it has this
-    name); `expr`: computed, from attributes and ranks"""
+    """`input`: the next input; `rest`: all further inputs; `turn`: of all further inputs every so many, by how many have this source;
+    `in`: the next input, through `expr` (where it has this name); `expr`: computed, from attributes and ranks"""
     expr: Expr | None = None
 
 
@@ -220,6 +220,14 @@ class OnnxRefusal(Node):
     """An ONNX operator that has no mapping, and why."""
 
     op: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Weakness(Node):
+    """A law that says too little of an op, and why."""
+
+    law: str
     reason: str
 
 
@@ -296,6 +304,7 @@ class OpSpec(Node):
     examples: tuple[Example, ...]
     operator: str = ""
     """the sign that stands for it in `compose:`"""
+    weak: tuple[Weakness, ...] = ()
 
     @property
     def dyn_params(self) -> tuple[ParamSpec, ...]:

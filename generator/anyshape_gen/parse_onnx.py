@@ -5,6 +5,7 @@ further lines. Out: `OnnxMapping`.
 
     x, *xs            the next input; all further inputs (a name may be an input or an operand parameter of the op)
     x, *xs, *ys       groups of one length, one after the other, of all further inputs
+    x, *(a, b)        all further inputs in turns: the first is an a, the second its b, the third an a again
     p=attr            the attribute of the same name; attr.name another one; attr(1), attr.name(1) with a default
     p=in(expr)        the next input through an expression, in which it has the name p (an absent one reads as [])
     p=expr            computed from attributes, ranks and input dtypes: `len(outputs)`, `dtype_of(start)`
@@ -26,6 +27,7 @@ from anyshape_gen.text import Text, split_top, top_level
 
 _STATEMENT = re.compile(r"(^|\n)(?=assert |[A-Za-z_]\w* += )")
 _PLAIN = re.compile(r"\*?[A-Za-z_]\w*\Z")
+_TURNS = re.compile(r"\*\(([A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)+)\)\Z")
 _GIVEN = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)\s*")
 
 
@@ -54,7 +56,14 @@ def parse_mapping(
 
 
 def _arguments(text: Text, findings: Findings) -> tuple[OnnxArgument, ...]:
-    found = [_argument(part, findings) for part in split_top(text, ",") if part.value]
+    found: list[OnnxArgument | None] = []
+    for part in split_top(text, ","):
+        turns = _TURNS.match(part.value)
+        if turns is not None:
+            names = split_top(part.cut(turns.start(1), turns.end(1)), ",")
+            found += [OnnxArgument(name.value, "turn", span=name.span()) for name in names]
+        elif part.value:
+            found.append(_argument(part, findings))
     return tuple(argument for argument in found if argument is not None)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from anyshape_gen.keys import FILE_KEYS, OP_KEYS, PARAM_KEYS, TRAITS, Key
+from anyshape_gen.keys import FILE_KEYS, LAWS, OP_KEYS, PARAM_KEYS, TRAITS, Key
 from anyshape_gen.parse_signature import KINDS, VECTOR_KINDS
 from anyshape_gen.parse_values import CLASSES, DTYPES, OTHER_DTYPES
 
@@ -58,6 +58,7 @@ def forms() -> dict[str, Schema]:
         "traits": _list_of({"enum": list(TRAITS)}),
         "onnx": _map_of({"type": "object", "patternProperties": {"^[0-9]+$": {"type": ["string", "null"]}}}),
         "examples": _list_of({"type": "object"}),
+        "weak": _map_of(_TEXT) | {"propertyNames": {"enum": list(LAWS)}},
         "op": _object(OP_KEYS),
         "ops": _map_of({"$ref": "#/$defs/op"}),
         "families": _map_of({"$ref": "#/$defs/op"}),

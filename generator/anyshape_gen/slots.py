@@ -131,7 +131,7 @@ class Matcher:
         for k, slot in enumerate(slots):
             behind = sum(_width(s) for s in slots[k + 1 :])
             take = max(len(rest) - behind, 0) if isinstance(slot, Many) else _width(slot)
-            if isinstance(slot, Many) and take > 1 and isinstance(rest[0], Star):
+            if isinstance(slot, Many) and take > 1 and isinstance(rest[0], Star) and k + 1 < len(slots):
                 take = 1
             if take > len(rest):
                 return f"{len(items)} indices for {len(slots)} dims"

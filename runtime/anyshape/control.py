@@ -18,17 +18,20 @@ from anyshape.graph.callee import CALL, REF, Callee
 from anyshape.graph.control import IF
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
+from anyshape.graph.lengths import repeated
 from anyshape.graph.loops import LIMIT, LOOP, PATIENCE, Carried, no_form
 from anyshape.graph.match_shape import as_parameters, ensure, ensured, resolved
 from anyshape.graph.regions import captures, close, failed, spliced
 from anyshape.graph.tuples import Form, flat, flats, form_of, formed, member_names, spelled
 from anyshape.graph.value import Value, constant, mark
+from anyshape.public import public
 from anyshape.types import FunctionType, TensorType, parse_types
 
 Results = Any
 """A Value, what NumPy makes an array of, a tuple of these where a tuple is a result, or a list of results"""
 
 
+@public
 def if_(cond: Any, then: Callable[[], Results], otherwise: Callable[[], Results], source: str = "") -> tuple[Any, ...]:
     """The results of one of two callables. Dims in which they differ are unknown outside; a branch that cannot be typed fails if it is
     taken. Raises ShapeError if neither can be, or their tuples have other forms, DtypeError where their dtypes differ."""
@@ -81,6 +84,7 @@ def _listed(results: Results) -> tuple[Any, ...]:
     return tuple(results if isinstance(results, list | tuple) else (results,))
 
 
+@public
 def loop(
     trip: Any | None,
     body: Callable[..., Sequence[Any]],
@@ -98,6 +102,8 @@ def loop(
     forms = tuple(map(form_of, carried))
     initial = [as_value(v) for v in flats(carried)]
     given = names or [f"carried{k}" for k in range(len(carried))]
+    if len(given) != len(carried):
+        raise ArgumentError(f"loop: {len(given)} names for {len(carried)} carried values")
     members = [n for name, form in zip(given, forms, strict=True) for n in member_names(name, form)]
     turn = _settled(body, _Taken(forms, cond is not None, collects), initial, members, source)
     captured = captures(turn.members, turn.params, turn.since)
@@ -147,7 +153,8 @@ def _settled(
     for turn in range(LIMIT):
         params = [s.param(name) for s, name in zip(states, names, strict=True)]
         since = mark()
-        results = _listed(body(number, *_formed(taken.forms, params)))
+        with repeated():
+            results = _listed(body(number, *_formed(taken.forms, params)))
         taken.demand(results)
         again = _members(results if taken.conditional else (constant(True), *results))
         after = again[1 : 1 + len(initial)]
@@ -157,6 +164,7 @@ def _settled(
     raise no_form(source)
 
 
+@public
 def function(name: str, params: Mapping[str, str | TensorType], results: Sequence[str | TensorType]) -> Callee:
     """Declares a function of these parameters and results, which `define` gives a body: then it may call itself, and be a value.
 
@@ -175,13 +183,15 @@ def function(name: str, params: Mapping[str, str | TensorType], results: Sequenc
     return made
 
 
+@public
 def define(f: Callee, body: Callable[..., Results]) -> Callee:
     """What a declared function does: `body(*params)` builds its results. Raises ArgumentError if that is said already or their number is
     another, DtypeError or ShapeError for results that are not as declared; a dim that is only known at run time is checked there."""
     if f.function is not None:
         raise ArgumentError(f"the function {f.name} is defined already")
     params = [Value(t, n) for n, t in zip(f.names, f.type.params, strict=True)]
-    made = _listed(body(*_formed(f.forms[0], params)))
+    with repeated():
+        made = _listed(body(*_formed(f.forms[0], params)))
     if len(made) != len(f.forms[1]):
         raise ArgumentError(f"the function {f.name} gives {len(f.forms[1])} results; its body makes {len(made)}")
     if form_of(made) != f.forms[1]:
@@ -194,11 +204,13 @@ def define(f: Callee, body: Callable[..., Results]) -> Callee:
     return f
 
 
+@public
 def reference(f: Callee) -> Value:
     """A function as a value: branches and loops may choose among functions of one type, and `call` calls what was chosen."""
     return build(REF, (), {"callee": f}).outputs[0]
 
 
+@public
 def call(
     f: Function | Callee | Value, arguments: Sequence[Any] | Mapping[str, Any], source: str = ""
 ) -> tuple[Any, ...]:
@@ -233,6 +245,7 @@ def _called(f: Callee | Value, arguments: Sequence[Any] | Mapping[str, Any], sou
     return outputs if isinstance(f, Value) else _formed(f.forms[1], outputs)
 
 
+@public
 def scan(
     body: Callable[..., Sequence[Any]],
     states: Sequence[Any],
@@ -254,6 +267,10 @@ def scan(
         raise ArgumentError("scan: there is nothing to scan; a loop with a count does without")
     along = list(axes) or [0] * len(values)
     turned = list(backwards) or [False] * len(values)
+    if not len(along) == len(turned) == len(values):
+        raise ArgumentError(
+            f"scan: {len(values)} values are scanned, along {len(along)} axes and in {len(turned)} directions"
+        )
     length = _length(values[0], along[0], source)
     values = [values[0], *(_as_long(v, axis, length, source) for v, axis in zip(values[1:], along[1:], strict=True))]
     last = ops.sub(length, 1, source=source) if any(turned) else None

@@ -2,7 +2,8 @@
 
 In: a key (a hash of all that the bytes depend on) and bytes. Out: the same bytes later, or None. A file is written
 under another name and renamed, carries a checksum of its key and contents, and is ignored (and removed) if it is damaged;
-the oldest files go when the directory grows beyond its bound. Files that another user wrote, or could write, are not read.
+the oldest files go when the directory grows beyond its bound. Files that another user wrote, or could write, are not read, nor is a
+directory used that another user owns or could write into. With a signing key (`anyshape.signing`) the checksum is a code under it.
 Any number of processes may share it. No failure here is ever an error: what is not there is made again.
 """
 
@@ -10,36 +11,65 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
-import tempfile
 import time
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from anyshape.files import open_plain, replacing
+from anyshape.signing import is_equal, signature, signing_key
 
 _MAGIC = b"anyshape-object-2\n"
 _SUFFIX = ".aso"
+_SIGNED = ".signed"
 _ABANDONED_SECONDS = 3600
 _LEDGER = ".written"
 _MARKS = 4096
 """As many bytes has the ledger when a sixteenth of the limit was written."""
 
 
-def _checksum(key: str, data: bytes) -> bytes:
+def _checksum(key: str, data: bytes, secret: bytes | None) -> bytes:
+    if secret is not None:
+        return signature(secret, "cache", key.encode(), data)
     return hashlib.sha256(key.encode() + b"\0" + data).digest()
 
 
 def _read_own(path: Path) -> bytes | None:
     """A plain file that nobody else could have written (this user's or the superuser's, writable for its owner alone), else None: what
     it holds is run, and a checksum that anybody can compute says nothing of who wrote it."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    with os.fdopen(os.open(path, flags), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
+    with open_plain(path, follow=False) as file:
+        return file.read() if _is_own(os.fstat(file.fileno())) else None
+
+
+def _is_own(status: os.stat_result) -> bool:
+    """Whether nobody but this user and the superuser could have written it."""
+    return not hasattr(os, "geteuid") or (status.st_uid in (os.geteuid(), 0) and not status.st_mode & 0o022)
+
+
+@cache
+def _warn(directory: Path) -> None:
+    """Once for each directory: without a cache every process compiles what it runs."""
+    message = (
+        f"{directory} is not used as a cache: it belongs to another user, or others may write into it (chmod go-w)"
+    )
+    warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
+def _place() -> Path | None:
+    """$ANYSHAPE_CACHE (empty: none), else anyshape in $XDG_CACHE_HOME or ~/.cache. The latter two are taken if they are absolute: in the
+    working directory there may be what somebody else put there."""
+    chosen = os.environ.get("ANYSHAPE_CACHE")
+    if chosen is not None:
+        return Path(chosen).absolute() if chosen else None
+    root = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not root.is_absolute():
+        try:
+            root = Path.home() / ".cache"
+        except RuntimeError:  # there is no home
             return None
-        if hasattr(os, "geteuid") and (status.st_uid not in (os.geteuid(), 0) or status.st_mode & 0o022):
-            return None
-        return file.read()
+    return root / "anyshape" if root.is_absolute() else None
 
 
 @dataclass(frozen=True)
@@ -56,31 +86,37 @@ class DiskCache:
 
     @staticmethod
     def standard(room: str = "", limit_bytes: int = 256 << 20) -> DiskCache:
-        """At $ANYSHAPE_CACHE (empty: none), else ~/.cache/anyshape; or in a folder there, with a limit of its own."""
-        chosen = os.environ.get("ANYSHAPE_CACHE")
-        if chosen == "":
-            return DiskCache(None)
-        try:
-            return DiskCache((Path(chosen) if chosen else Path.home() / ".cache" / "anyshape") / room, limit_bytes)
-        except RuntimeError:
-            return DiskCache(None)
+        """At $ANYSHAPE_CACHE (empty: none), $XDG_CACHE_HOME/anyshape or ~/.cache/anyshape; or in a folder there, with a limit of its
+        own."""
+        place = _place()
+        return DiskCache(None if place is None else place / room, limit_bytes)
 
-    def _path(self, key: str) -> Path:
+    def _path(self, key: str, secret: bytes | None = None) -> Path:
+        """Signed files have names of their own, so that processes with and without a key do not take each other's for damaged."""
         assert self.directory is not None
-        return self.directory / (key + _SUFFIX)
+        return self.directory / (key + (_SIGNED if secret is not None else "") + _SUFFIX)
+
+    def _is_safe(self) -> bool:
+        """Whether the directory is one that nobody else could put files into."""
+        assert self.directory is not None
+        if _is_own(self.directory.stat()):
+            return True
+        _warn(self.directory)
+        return False
 
     def get(self, key: str) -> bytes | None:
         if self.directory is None:
             return None
-        path = self._path(key)
+        secret = signing_key()
+        path = self._path(key, secret)
         try:
-            data = _read_own(path)
+            data = _read_own(path) if self._is_safe() else None
         except OSError:
             return None
         if data is None:
             return None
         head = len(_MAGIC) + 32
-        if data.startswith(_MAGIC) and _checksum(key, data[head:]) == data[len(_MAGIC) : head]:
+        if data.startswith(_MAGIC) and is_equal(_checksum(key, data[head:], secret), data[len(_MAGIC) : head]):
             with suppress(OSError):
                 os.utime(path)
             return data[head:]
@@ -93,14 +129,11 @@ class DiskCache:
             return
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self.directory, prefix=".new-")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(_MAGIC + _checksum(key, data) + data)
-                os.replace(temporary, self._path(key))
-            except OSError:
-                Path(temporary).unlink(missing_ok=True)
-                raise
+            if not self._is_safe():
+                return
+            secret = signing_key()
+            with replacing(self._path(key, secret), mode=0o600, durable=False) as file:
+                file.write(_MAGIC + _checksum(key, data, secret) + data)
             if self._is_time_to_look(len(data)):
                 self._trim()
         except OSError:

@@ -199,9 +199,9 @@ def belongs(t: str, name: str) -> bool:
 
 
 def accum(t: str) -> DType:
-    """The dtype in which sums and products of `t` are carried: narrow floats widen to F32, all else stays."""
+    """The dtype that values of `t` are computed and summed in: F32 for floats of at most 16 bits, `t` itself for all else."""
     known = parse_dtype(t)
-    return F32 if known in (F16, BF16) else known
+    return F32 if known.is_float and known.bits < F32.bits else known
 
 
 def bitcast(t: str, u: str) -> DType:

@@ -16,7 +16,10 @@ class SpecError(AnyshapeError):
 
 
 class TypeRelationError(AnyshapeError):
-    """A call of an op whose operands do not fit its signature; names the op, the operand, wanted and got."""
+    """A call of an op whose operands do not fit its signature; names the op, the operand, wanted and got. `call`: its node, for whoever
+    can tell more of where the operands came from; None where that is not known."""
+
+    call: object | None = None
 
 
 class ShapeError(TypeRelationError):
@@ -49,6 +52,14 @@ class SavedFileError(ModelError):
 
 class UnsupportedError(AnyshapeError):
     """A valid request for something this version does not do; lists all of it at once, with op, opset and reason."""
+
+
+class Cancelled(AnyshapeError):
+    """A call was told to stop before it was over: `Executable.cancel` from another thread. The executable can be called again."""
+
+
+class DeadlineExceeded(Cancelled):
+    """A call was not over at the deadline that it was given."""
 
 
 class OverflowedError(AnyshapeError):

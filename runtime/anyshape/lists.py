@@ -17,50 +17,60 @@ from anyshape.graph.call import as_value
 from anyshape.graph.infer import build
 from anyshape.graph.lists import AT, ERASE, INSERT, LENGTH, LIST, SPLIT
 from anyshape.graph.value import Value
+from anyshape.public import public
 from anyshape.types import TensorType
 
 
+@public
 def of(values: Sequence[Any], element: str | TensorType = "", source: str = "") -> Value:
     """A list of these. `element`, such as "f32[?, 4]", says what an empty one is of. Raises DtypeError if they are of different dtypes."""
     return _one(LIST, [as_value(v) for v in values], {"element": str(element)}, source)
 
 
+@public
 def empty(element: str | TensorType, source: str = "") -> Value:
     """A list of nothing yet: of "f32[...]" any tensors of that dtype can follow."""
     return of((), element, source)
 
 
+@public
 def optional(value: Any | None = None, element: str | TensorType = "", source: str = "") -> Value:
     """A value that may be missing: a list of at most one, which callers see as it or None. `element` says of what a missing one is."""
     given = [] if value is None else [as_value(value)]
     return _one(LIST, given, {"element": str(element), "optional": True}, source)
 
 
+@public
 def insert(list: Value, value: Any, at: Any | None = None, source: str = "") -> Value:
     """The list with a value before position `at`, from 0 to its length, or at the end."""
     return _one(INSERT, [list, as_value(value), _position(at)], {}, source)
 
 
+@public
 def append(list: Value, value: Any, source: str = "") -> Value:
     """The list with a value at the end."""
     return insert(list, value, None, source)
 
 
+@public
 def erase(list: Value, at: Any | None = None, source: str = "") -> Value:
     """The list without the element at a position, or without the last."""
     return _one(ERASE, [list, _position(at)], {}, source)
 
 
+@public
 def at(list: Value, at: Any, source: str = "") -> Value:
     """An element. Dims in which elements differ are unknown dims of the result."""
     return _one(AT, [list, _position(at)], {}, source)
 
 
+@public
 def length(list: Value, source: str = "") -> Value:
     """How many elements there are: i64[]."""
     return _one(LENGTH, [list], {}, source)
 
 
+@public
 def has_element(optional: Value, source: str = "") -> Value:
     """Whether an optional holds something: bool[]."""
     from anyshape import ops
@@ -68,11 +78,13 @@ def has_element(optional: Value, source: str = "") -> Value:
     return ops.greater(length(optional, source), 0, source=source)
 
 
+@public
 def element(optional: Value, source: str = "") -> Value:
     """What an optional holds; a ShapeError where that is nothing."""
     return _one(AT, [optional, None], {}, source)
 
 
+@public
 def concat(list: Value, axis: int = 0, new_axis: bool = False, source: str = "") -> Value:
     """All elements one after the other along an axis, or stacked along a new one. An empty list is a ShapeError."""
     from anyshape import ops
@@ -80,6 +92,7 @@ def concat(list: Value, axis: int = 0, new_axis: bool = False, source: str = "")
     return (ops.stack if new_axis else ops.concat)(list, axis=axis, source=source)
 
 
+@public
 def split(x: Value, sizes: Any | None = None, axis: int = 0, keepdims: bool = True, source: str = "") -> Value:
     """The tensor in pieces along an axis: of one size, the last what is left, where `sizes` is a scalar; of these sizes, which must add
     up, where it is a vector; one by one where it is None, with or without the axis. Raises ShapeError, also at run time, for sizes that

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 
 from anyshape.errors import ArgumentError, ShapeError
 from anyshape.graph.value import Value
+from anyshape.public import public
 
 Labels = list[int]
 _ELLIPSIS = "..."
 
 
+@public
 def einsum(equation: str, *operands: Value, source: str = "") -> Value:
     """Raises ArgumentError for an equation that is none, ShapeError where operands do not fit it or a rank is not known."""
     from anyshape import ops

@@ -21,6 +21,8 @@ MOST_ELEMENTS = 5
 """As many elements are told of one refusal."""
 AREA = 16
 """Words ahead of the scalars."""
+ASK = -AREA
+"""The first of them belongs to the caller: whom to ask whether the call is to stop (`lower/polling.py`)."""
 
 
 class Told(IntEnum):
@@ -46,7 +48,7 @@ class Told(IntEnum):
 def take(memory: Any) -> list[int]:
     """The words at the front of a table, which are then as new for the next kernel that fails."""
     words = [int(w) for w in memory[:AREA]]
-    memory[:AREA] = [0] * AREA
+    memory[1:AREA] = [0] * (AREA - 1)
     return words
 
 

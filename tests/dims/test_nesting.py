@@ -113,8 +113,8 @@ def test_dims_are_freed() -> None:
         return sum(interned().values()) - before
 
     gc.collect()
-    fill = left_by_thousand(0)
-    more = left_by_thousand(1000)
+    fill = left_by_thousand(0) + left_by_thousand(1000)
+    more = left_by_thousand(2000)
     assert fill < 60_000 and more < 8_000, (fill, more)  # dims of a thousand functions that stay are some 16,000
 
 

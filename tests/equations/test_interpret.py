@@ -15,6 +15,8 @@ from anyshape.equations.functions import (
     exp,
     fit,
     floor,
+    ge,
+    gt,
     lt,
     maximum,
     pad,
@@ -24,7 +26,8 @@ from anyshape.equations.functions import (
     wrap,
 )  # fmt: skip
 from anyshape.equations.interpret import interpret
-from anyshape.equations.symbolic import Unknown
+from anyshape.equations.refusing import Refused
+from anyshape.equations.symbolic import NOTHING, Unknown
 from anyshape.errors import ShapeError, SpecError
 
 N, M = symbol("n"), symbol("m")
@@ -121,6 +124,34 @@ def test_contents_are_symbolic():
     known = np.empty(3, object)
     known[:] = [N, M, 4]
     assert interpret(eqs.equations, {x: known}, symbolic=True)[y].tolist() == [2 * M, 8]
+
+
+def test_a_side_that_is_not_chosen_reads_nothing_of_symbols():
+    """A recurrence over small integers: what stands before its start is read nowhere, whatever is known of the elements."""
+    x, y = Tensor("x", I64, (3,)), Tensor("y", I64, (3,))
+    eqs = Equations("greatest", {"x": x}, {"y": y})
+    i = eqs.index("i", 3)
+    before = where(ge(y[i - 1], x[i]), lambda: y[i - 1], lambda: x[i])
+    eqs.step(y[i], where(gt(i, 0), lambda: before, lambda: x[i]), i)
+    known = np.empty(3, object)
+    known[:] = [2, 1, 3]
+    assert interpret(eqs.equations, {x: known}, symbolic=True)[y].tolist() == [2, 2, 3]
+    known[1] = N
+    with pytest.raises(Refused, match="index 3"):
+        eqs = Equations("outside", {"x": x}, {"y": y})
+        i = eqs.index("i", 3)
+        eqs.define(y[i], where(gt(i, 0), lambda: x[i + 1], lambda: x[i]))
+        interpret(eqs.equations, {x: known}, symbolic=True)
+
+
+def test_a_side_that_may_not_be_chosen_refuses_nothing():
+    x, y = Tensor("x", I64, (2,)), Tensor("y", I64, (2,))
+    eqs = Equations("maybe", {"x": x}, {"y": y})
+    i = eqs.index("i", 2)
+    eqs.define(y[i], where(gt(x[i], 0), lambda: x[i + 1], lambda: x[i]))
+    known = np.empty(2, object)
+    known[:] = [2, N]
+    assert interpret(eqs.equations, {x: known}, symbolic=True)[y].tolist()[1] is NOTHING
 
 
 def test_an_unknown_element_is_asked_for():

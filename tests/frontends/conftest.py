@@ -10,4 +10,4 @@ from tests.frontends.small_ops import TABLE
 @pytest.fixture
 def small_table(monkeypatch):
     """Every import sees the ops of small_ops alone."""
-    monkeypatch.setattr("anyshape.frontends.onnx.importer.all_mappings", lambda: TABLE)
+    monkeypatch.setattr("anyshape.frontends.onnx.loading.all_mappings", lambda: TABLE)

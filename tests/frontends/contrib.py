@@ -21,6 +21,9 @@ KINDS = {
     np.dtype(np.int32): I32,
     np.dtype(np.uint8): U8,
     np.dtype(np.int8): TensorProto.INT8,
+    np.dtype(np.int16): TensorProto.INT16,
+    np.dtype(np.uint16): TensorProto.UINT16,
+    np.dtype(np.bool_): TensorProto.BOOL,
 }
 FIXED = ("biased", "words", "places", "kinds", "gamma", "shift")
 """Inputs that onnxruntime must know the shapes of"""

@@ -259,7 +259,7 @@ def fused_attention() -> Iterator[Form]:
     yield form("of f16", halved(fused(2, 3)))
     for shape in ((2,), (4,), (8,), (2, 3), (2, 1), (2, 3, 3)):
         yield form(f"`mask_index` of {shape}", fused(2, 3, ints(2, *shape)), mask_filter_value=-3.0)
-    yield form("`mask_index` of four axes", fused(2, 3, ints(2, 2, 1, 5, 5)), theirs=NO, ours=NO)
+    yield form("`mask_index` of four axes", fused(2, 3, ints(2, 2, 1, 5, 5)), theirs=NO)
     yield form("`unidirectional`, past and present", fused(2, 3, past=4), "y present", unidirectional=1)
     yield form("past whose present nobody asks for", fused(2, 3, past=4), theirs=NO)
     yield form("`attention_bias`", with_bias(fused(2, 3), real(1, 2, 3, 3)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.frontends import contrib_forms, contrib_small_forms
+from tests.frontends import contrib_forms, contrib_fused_forms, contrib_small_forms
 from tests.frontends.contrib import RNG, SEED
 from tests.frontends.contrib_forms import Form
 
@@ -18,6 +18,13 @@ GROUPS = (
     contrib_small_forms.norms,
     contrib_small_forms.rotations,
     contrib_small_forms.codes,
+    contrib_fused_forms.linear_codes,
+    contrib_fused_forms.quantised,
+    contrib_fused_forms.few_bits,
+    contrib_fused_forms.fused,
+    contrib_fused_forms.renamed,
+    contrib_fused_forms.attention_of_codes,
+    contrib_fused_forms.embedded_codes,
 )
 
 

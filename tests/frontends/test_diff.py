@@ -43,7 +43,7 @@ def test_what_agrees_is_said_to_agree(path: str, tmp_path: Path, capsys: Any) ->
 
 
 def test_the_wrong_node_is_named_and_repeated(path: str, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("anyshape.frontends.onnx.importer.all_mappings", lambda: {**TABLE, "Relu": {6: wrong_relu}})
+    monkeypatch.setattr("anyshape.frontends.onnx.loading.all_mappings", lambda: {**TABLE, "Relu": {6: wrong_relu}})
     folder = tmp_path / "d"
     assert main(["diff", path, "--shape", "x=3x4", "-o", str(folder)]) == 1
     out = capsys.readouterr().out

@@ -97,6 +97,7 @@ def test_names():
     refused(model([node("Relu", "x", "x")], [X], "x"), "already an input")
     twice = chain()
     twice.graph.initializer.append(twice.graph.initializer[0])
+    twice.graph.initializer[1].data_type = TensorProto.INT32
     refused(twice, "two initializers are called 'w'")
 
 

@@ -133,7 +133,13 @@ def reflected(i: Any, n: int) -> Any:
 
 
 def extreme(f: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *args: f(args[0]) if len(args) == 1 else spread(lambda *xs: f(xs), *args)
+    """`max` or `min`: of one vector, or of several values or vectors elementwise; NaN if one is."""
+
+    def of(values: Any) -> Any:
+        nans = [v for v in values if v != v]
+        return nans[0] if nans else f(values)
+
+    return lambda *args: of(args[0]) if len(args) == 1 else spread(lambda *xs: of(xs), *args)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

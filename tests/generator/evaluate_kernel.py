@@ -70,6 +70,8 @@ class KernelEvaluation(Evaluation):
 
     dtypes: dict[str, Any] = field(default_factory=dict)
     tensors: dict[str, Any] = field(default_factory=dict)
+    whole: dict[str, np.dtype[Any]] = field(default_factory=dict)
+    """The dtypes of scratch that is of integers"""
 
     def kernel(self, tensors: dict[str, Any], outputs: dict[str, Any], dtypes: dict[str, Any]) -> None:
         """Fills the output arrays (of a variadic output, a list of arrays)."""
@@ -78,6 +80,8 @@ class KernelEvaluation(Evaluation):
         self.dtypes = dtypes
         self.tensors = {**tensors, **outputs}
         scratch = {s.name: s.shape for s in kernel.scratch}
+        said = {s.name: np.dtype(dtypes[s.dtype]) for s in kernel.scratch if s.dtype in dtypes}
+        self.whole = {name: dtype for name, dtype in said.items() if dtype.kind in "iu"}
         waiting = [e.target.tensor for e in kernel.equations]
         for cycle, members in itertools.groupby(kernel.equations, lambda e: (e.cycle, id(e) if e.cycle < 0 else 0)):
             self.born(waiting)
@@ -132,7 +136,14 @@ class KernelEvaluation(Evaluation):
                 at = self._at(equation.parts, env)
                 value = self.expr(equation.value, env)
                 made = value if equation.op in ("=", "set") else UPDATES[equation.op](tensor[at], value)
-                tensor[at] = np.asarray(made).astype(tensor.dtype) if isinstance(made, int) else made  # integers wrap
+                tensor[at] = self._held(made, equation.target.tensor, tensor)
+
+    def _held(self, made: Any, name: str, tensor: Any) -> Any:
+        """What a place of a tensor keeps: integers wrap, in scratch too where it says that it is of integers."""
+        dtype = self.whole.get(name, tensor.dtype)
+        if not isinstance(made, int) or dtype.kind not in "iu":
+            return made
+        return np.uint64(made % 2**64).astype(dtype).item()
 
     def _vector(self, equation: ResolvedEquation, tensor: Any, env: Env) -> None:
         """A vector along `:`: its items one after the other, or their order."""
@@ -141,7 +152,8 @@ class KernelEvaluation(Evaluation):
                 descending = any(self.truth(self.expr(value, env)) for _, value in keywords)
                 keys = [self.expr(items.element, turn) for turn in self._turns(items, env)]
                 vector = sorted(
-                    range(len(keys)), key=lambda k: (keys[k] != keys[k], -keys[k] if descending else keys[k])
+                    range(len(keys)),
+                    key=lambda k: ((keys[k] != keys[k]) != descending, -keys[k] if descending else keys[k]),
                 )
             case Comprehension() as items:
                 vector = [self.expr(items.element, turn) for turn in self._turns(items, env)]

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 CHEAP = 5
-"""laws that every run tries, in the order of `quick.ORDER`: examples, types, equations against the reference"""
+"""With so many calls the laws in LONG are left out."""
+LONG = ("6a", "6b", "13", "14")
 
 
 def main(folder: Path, calls: int) -> int:
@@ -35,7 +36,7 @@ def main(folder: Path, calls: int) -> int:
     load_profile(calls)
     failed = 0
     for op in register("page_ops"):
-        mine = [c for c in checks("page_ops", op) if calls > CHEAP or "examples" in c.name or "refusals" not in c.name]
+        mine = [c for c in checks("page_ops", op) if calls > CHEAP or c.name.split()[0] not in LONG]
         for holds, line in map(run, mine):
             failed += not holds
             if not holds:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.relations import is_constant
 from anyshape_gen.model import Example, ExampleValue, Operand
 from anyshape_gen.nodes import Call, Expr
-from tests.generator.evaluate import Evaluation, Refused
+from tests.generator.evaluate import Evaluation, Found, Refused
 from tests.generator.evaluate_kernel import KernelEvaluation
 from tests.specs import all_specs
 
@@ -34,9 +35,11 @@ def dtype_of(op: OpAnalysis, operand: Operand) -> Any:
     return NUMPY[rule.choices[0] if rule is not None and rule.choices else var]
 
 
-def array(value: ExampleValue, dtype: Any, seed: int) -> Any:
-    """An array of an example's shape (or a list of them), or its literal."""
+def array(value: ExampleValue, dtype: Any, seed: int, variadic: bool = False) -> Any:
+    """An array of an example's shape, or its literal; of a variadic a list of them."""
     rng = np.random.default_rng(seed)
+    if value.literal and variadic:
+        return [array(part, dtype, seed) for part in parts(value)]
     if value.literal and np.array(value.value).dtype.kind == "U":
         return as_chars(np.array(value.value)).view(np.uint32)
     if value.literal:
@@ -47,10 +50,16 @@ def array(value: ExampleValue, dtype: Any, seed: int) -> Any:
     return np.asarray(rng.uniform(0.5, 2.0, shape)).astype(dtype)
 
 
+def parts(value: ExampleValue) -> list[ExampleValue]:
+    """The literals of a variadic."""
+    assert isinstance(value.value, tuple)
+    return [replace(value, value=part) for part in value.value]
+
+
 def inputs(op: OpAnalysis, example: Example) -> dict[str, Any]:
     given = dict(example.given)
     return {
-        operand.name: array(given[operand.name], dtype_of(op, operand), seed)
+        operand.name: array(given[operand.name], dtype_of(op, operand), seed, operand.signature.variadic is not None)
         for seed, operand in enumerate(op.spec.inputs)
         if operand.name in given
     }
@@ -81,17 +90,28 @@ def test_example(op: OpAnalysis, example: Example) -> None:
             evaluation.demands(inputs(op, example))
         return
     evaluation, outputs = evaluated(op, example)
+    variadic = {o.name for o in op.spec.outputs if o.signature.variadic is not None}
     for name, value in example.expected:
+        if value.literal and name in variadic:
+            assert outputs[name] == [list(np.shape(part.value)) for part in parts(value)], name
+            continue
         expected = list(np.shape(value.value)) if value.literal else listed(value.value)
         assert (outputs[name][: len(expected)] if _spells(value) else outputs[name]) == expected, name
     results = reference(op, example, evaluation, outputs)
     for output, result in zip(op.spec.outputs, results, strict=True):
         assert shape_of(result) == outputs[output.name], output.name
         literal = dict(example.expected).get(output.name)
-        if literal is not None and _spells(literal):
-            np.testing.assert_array_equal(as_strings(result.view(CHAR.numpy)), np.array(literal.value))
-        elif literal is not None and literal.literal:
-            np.testing.assert_allclose(np.asarray(result, np.float64), np.array(literal.value, np.float64), rtol=5e-7)
+        if literal is not None and literal.literal:
+            several = output.name in variadic
+            for found, wanted in zip(result, parts(literal), strict=True) if several else [(result, literal)]:
+                has_values(found, wanted)
+
+
+def has_values(result: Any, wanted: ExampleValue) -> None:
+    if _spells(wanted):
+        np.testing.assert_array_equal(as_strings(result.view(CHAR.numpy)), np.array(wanted.value))
+    else:
+        np.testing.assert_allclose(np.asarray(result, np.float64), np.array(wanted.value, np.float64), rtol=5e-7)
 
 
 def _spells(value: ExampleValue) -> bool:
@@ -105,8 +125,10 @@ def shown(operand: Operand, tensor: Any) -> Any:
     return [shown(operand, t) for t in tensor] if isinstance(tensor, list) else as_strings(tensor.view(CHAR.numpy))
 
 
-def code_points(strings: Any, width: int) -> Any:
+def code_points(strings: Any, width: int | Found) -> Any:
     chars = as_chars(strings).view(np.uint32)
+    if isinstance(width, Found):  # as wide as they are
+        return chars
     assert not chars[..., width:].any(), f"strings of more than {width} characters"
     return np.pad(chars[..., :width], [(0, 0)] * strings.ndim + [(0, max(width - chars.shape[-1], 0))])
 

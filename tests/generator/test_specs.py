@@ -240,7 +240,7 @@ def test_what_generators_run_over(specs: Analysis, all_ops: Analysis) -> None:
         return [generator.over for node in nodes if isinstance(node, Reduction) for generator in node.generators]
 
     assert over(specs, "matmul") == [Over.EXTENT]
-    assert over(specs, "mean") == [Over.EXTENTS]
+    assert over(specs, "mean") == [Over.EXTENTS] * 2
     assert over(all_ops, "cumsum") == [Over.RANGE, Over.RANGE]
 
 

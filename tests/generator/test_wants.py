@@ -7,8 +7,28 @@ import pytest
 from anyshape.testing.corpus import corpus
 from anyshape.testing.profile import load_profile, usual
 from anyshape.testing.running import PROPERTIES, register
-from anyshape_gen.emit.wants import Wants
-from anyshape_gen.nodes import Assert, BinOp, BoolOp, Call, Compare, Expr, Int, Name
+from anyshape_gen.analysis import analyse
+from anyshape_gen.emit.cases import case
+from anyshape_gen.emit.wants import ANY, Between, Wants, unconditional
+from anyshape_gen.nodes import (
+    Assert,
+    Assign,
+    BinOp,
+    BoolOp,
+    Call,
+    Compare,
+    Expr,
+    Function,
+    Generator,
+    If,
+    IfExp,
+    Index,
+    Int,
+    Name,
+    Reduction,
+    Target,
+    VecLit,
+)
 from anyshape_gen.traverse import free_names
 
 N, M, K = Name("n"), Name("m"), Name("k")
@@ -49,6 +69,91 @@ def test_values(conditions: tuple[Expr, ...], values: tuple[Expr | None, ...]) -
     assert wants(*conditions).values(M, known) == values
 
 
+def test_an_equality_is_solved_for_the_name() -> None:
+    product = BinOp("*", M, Int(2))
+    assert wants(compare(BinOp("+", M, Int(1)), "==", N)).values(M, known) == (BinOp("-", N, Int(1)),)
+    assert wants(compare(N, "==", product)).values(M, known) == (BinOp("//", N, Int(2)),)
+    assert wants(compare(BinOp("*", M, M), "==", N)).values(M, known) == ()  # no equation of one place
+    assert (
+        wants(compare(BinOp("*", M, BinOp("-", N, Int(1))), "==", Int(4))).values(M, known) == ()
+    )  # perhaps a factor 0
+
+
+def test_an_equality_under_a_condition_leaves_the_rest_open() -> None:
+    side = IfExp(N, M, K)
+    assert wants(compare(side, "==", N)).values(M, known) == (IfExp(N, N, ANY),)
+    assert wants(compare(side, "==", N)).values(K, known) == (IfExp(N, ANY, N),)
+    assert unconditional(IfExp(N, ANY, Int(3))) == Int(3) and unconditional(N) == N
+
+
+def test_names_are_seen_through() -> None:
+    rule = (
+        Assign(("room",), BinOp("-", N, Int(1))),
+        Assign(("a", "b"), VecLit((N, Int(7)))),
+        Assert(compare(M, "==", Name("room")), None),
+    )
+    assert Wants(rule).values(M, known) == (BinOp("-", N, Int(1)),)
+    assert Wants((*rule[:2], Assert(compare(M, "==", Name("b")), None))).values(M, known) == (Int(7),)
+    double = Function("double", ("v",), (), BinOp("*", Name("v"), Int(2)))
+    called = Assert(compare(M, "==", Call("double", (N,))), None)
+    assert Wants([called], functions=[double]).values(M, known) == (BinOp("*", N, Int(2)),)
+    assert Wants([called]).values(M, known) == ()
+
+
+def test_a_name_of_a_branch_is_not_known_behind_it() -> None:
+    rule = (If(N, (Assign(("a",), N),), ()), Assert(compare(M, "==", Name("a")), None))
+    assert Wants(rule).values(M, known) == ()
+
+
+def test_asserts_of_a_branch() -> None:
+    pair, rank = VecLit((N, Int(1))), compare(Call("len", (M,)), "==", Int(2))
+    assert Wants([If(rank, (Assert(compare(M, "==", pair), None),), ())]).equal(M, known) == (pair,)
+    assert Wants([If(N, (Assert(compare(M, "==", Int(3)), None),), ())]).equal(M, known) == (IfExp(N, Int(3), ANY),)
+    assert (
+        Wants([If(K, (Assert(compare(M, "==", Int(3)), None),), ())]).equal(M, known) == ()
+    )  # nothing known decides it
+
+
+def test_bounds() -> None:
+    assert wants(compare(M, "<", N), compare(Int(0), "<=", M)).bounds(M, known) == Between(
+        Int(0), BinOp("-", N, Int(1))
+    )
+    assert wants(compare(BinOp("*", Int(2), M), "<=", N)).bounds(M, known) == Between(None, BinOp("//", N, Int(2)))
+    assert wants(compare(M, "<", K)).bounds(M, known) is None
+    items = Reduction("all", compare(Index(M, (K,)), "<=", Index(N, (K,))), (Generator((Target("k"),), Int(3)),))
+    assert wants(items).bounds(M, known) == Between(None, N)
+
+
+def test_divisors_and_multiples() -> None:
+    assert wants(compare(BinOp("%", N, M), "==", Int(0))).divides("m", known) == N
+    assert wants(compare(BinOp("%", M, N), "==", Int(0))).multiple("m", known) == N
+    assert Wants([], [Call("exact_div", (M, N))]).multiple("m", known) == N
+    assert wants(compare(BinOp("%", N, M), "==", Int(1))).divides("m", known) is None
+
+
+def test_items() -> None:
+    assert wants(compare(Index(M, (Int(0),)), "==", N)).items("m", known) == [(0, N)]
+    each = Reduction(
+        "all", BoolOp("or", (compare(K, "==", N), compare(K, "==", Int(1)))), (Generator((Target("k"),), M),)
+    )
+    assert wants(each).each("m", known) == (N, Int(1))
+    assert wants(each).each("n", known) == ()
+    a, b = Name("a"), Name("b")
+    zipped = Call("zip", (N, M))
+    open_ = Reduction(
+        "all",
+        BoolOp("or", (compare(b, "==", Int(0)), compare(a, "==", b))),
+        (Generator((Target("a"), Target("b")), zipped),),
+    )
+    assert wants(open_).like("m", known) == (N, (Int(0),))
+    assert wants(open_).like("k", known) is None
+
+
+def test_what_broadcasts_to_a_name() -> None:
+    assert wants(Call("broadcasts", (N, M))).broadcast_of("m", known) == N
+    assert wants(Call("broadcasts", (K, M))).broadcast_of("m", known) is None
+
+
 def test_inputs_that_are_there_together() -> None:
     def same(a: str, b: str) -> Compare:
         return compare(Call("present", (Name(a),)), "==", Call("present", (Name(b),)))
@@ -68,3 +173,35 @@ def test_most_asserts_are_met(op: str) -> None:
     load_profile(usual())
     assert len(found.valid) >= 15
     assert len(found.drawn) < 20 * len(found.valid)
+
+
+SORTED_PARTS = """
+ops:
+  parts:
+    summary: The sums of the parts of a vector that begin at some offsets.
+    inputs:  {x: "F[n]", offsets: "i64[l]", group: "i64[m]", shares: "F[m]"}
+    outputs: {y: "F[m]"}
+    shape: |
+      assert l == m + 1, "{l} offsets of {m} parts"
+      assert all(offsets[k] <= offsets[k + 1] for k in m), "offsets fall"
+      assert offsets[0] == 0 and offsets[l - 1] == n, "offsets end elsewhere"
+      assert all(0 <= group[k] < 3 for k in m), "no such group"
+      assert all(shares[k] >= shares[k + 1] for k in m - 1), "shares rise"
+    kernel: "y[b] = sum(x[k] for k in range(offsets[b], offsets[b + 1])) * shares[b] * F(group[b])"
+    reference: np.add.reduceat(x, offsets[:-1]) * shares * group
+    examples:
+      - {x: [2], offsets: {value: [0, 2]}, group: {value: [1]}, shares: [1], y: [1]}
+      - {x: [2], offsets: {value: [0]}, group: {value: [1]}, shares: [1], error: offsets of}
+      - {x: [2], offsets: {value: [2, 0]}, group: {value: [1]}, shares: [1], error: offsets fall}
+      - {x: [2], offsets: {value: [1, 2]}, group: {value: [1]}, shares: [1], error: end elsewhere}
+      - {x: [2], offsets: {value: [0, 2]}, group: {value: [3]}, shares: [1], error: no such group}
+      - {x: [2], offsets: {value: [0, 1, 2]}, group: {value: [1, 1]}, shares: {value: [1, 2]}, error: shares rise}
+"""
+
+
+def test_contents_that_asserts_ask_for() -> None:
+    (a,) = analyse({"specs/parts.yaml": SORTED_PARTS}).ops
+    text = case(a)
+    assert 'ranges={"group": (0, 3)}' in text
+    assert 'rising={"offsets"}' in text and "shares" not in text.partition("rising=")[2]
+    assert 'ends={"offsets": (0, n)}' in text

@@ -15,7 +15,7 @@ import pytest
 import anyshape
 from anyshape import ops, passes
 from anyshape.dims import Facts, eq, symbol
-from anyshape.frontends.onnx import importer
+from anyshape.frontends.onnx import loading
 from anyshape.graph import infer
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
@@ -73,22 +73,22 @@ def test_examples_of_all_ops(part: int) -> None:
 def test_models(name: str, tmp_path: Path) -> None:
     path = load(name).build(tmp_path / "model.onnx")
     with held_against_inference() as counted:
-        passes.optimise(importer.load(path))
+        passes.optimise(loading.load(path))
     assert counted["inferred"]
 
 
 def test_a_model_repeats_its_layers(tmp_path: Path) -> None:
     path = load("bert_mini").build(tmp_path / "model.onnx")
     with held_against_inference() as counted:
-        passes.optimise(importer.load(path))
+        passes.optimise(loading.load(path))
     assert counted["remembered"] > 2 * counted["inferred"]
 
 
 def test_the_same_function_with_and_without(tmp_path: Path) -> None:
     path = load("gpt2").build(tmp_path / "model.onnx")
-    remembering = str(passes.optimise(importer.load(path)))
+    remembering = str(passes.optimise(loading.load(path)))
     with patch.object(infer, "question_of", lambda *_: None):
-        assert str(passes.optimise(importer.load(path))) == remembering
+        assert str(passes.optimise(loading.load(path))) == remembering
 
 
 def question(value: Any, **attrs: Any) -> Question | None:

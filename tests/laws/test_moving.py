@@ -9,5 +9,26 @@ PACKAGE = "anyshape_ops"
 
 def test_what_moves_and_what_computes():
     moving = {n for n in PROPERTIES if variants(n)[0].moves}
-    assert {"reshape", "transpose", "concat", "gather", "where", "pad", "shape_of", "split"} <= moving
-    assert not {"equal", "unique", "top_k", "cast", "scatter", "zeros", "trilu", "unique_slices"} & moving
+    assert {
+        "reshape",
+        "transpose",
+        "concat",
+        "gather",
+        "where",
+        "pad",
+        "shape_of",
+        "split",
+        "trilu",
+        "center_crop_pad",
+    } <= moving
+    assert not {"equal", "unique", "top_k", "cast", "scatter", "zeros", "unique_slices"} & moving
+
+
+def test_what_moves_in_some_modes():
+    scatter = variants("scatter_nd")[0]
+    assert scatter.moves_where == {"reduction": ("none",)}
+    assert scatter.moved({}) == scatter.moved({"reduction": "none"}) == ("T",) and not scatter.moved(
+        {"reduction": "add"}
+    )
+    assert variants("grid_sample")[0].moves_where == {"mode": ("nearest",)}
+    assert not any(variants(n)[0].moves_where and not variants(n)[0].moves for n in PROPERTIES)

@@ -27,15 +27,15 @@ COUNT = 20
 def test_programs(part: int, record_property: Any, request: Any) -> None:
     if request.config.getoption("--op"):
         pytest.skip("one op only")
+    kinds = {"a branch", "a loop", "a size found in data", "a parameter as an operand", "a parameter computed from dims",
+             "a parameter that is an input"}  # fmt: skip
     tally, seed = Tally(), part * 1_000_000
-    while tally.programs < COUNT:
+    while tally.programs < COUNT or not (kinds <= set(tally.contained) or tally.programs >= 3 * COUNT):
         run_seed(seed, OPS, tally)
         seed += 1
     for key, value in {"law": "several ops at random", "op": f"{tally.statements} statements", "drawn": tally.drawn,
                        "accepted": tally.programs}.items():  # fmt: skip
         record_property(key, value)
-    kinds = {"a branch", "a loop", "a size found in data", "a parameter as an operand", "a parameter computed from dims",
-             "a parameter that is an input"}  # fmt: skip
     assert kinds <= set(tally.contained) and tally.refusals, str(tally)
 
 

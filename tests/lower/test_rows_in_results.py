@@ -82,7 +82,6 @@ def test_rows_of_several_dims_and_a_computed_operand(found: list[bool]) -> None:
         (shares(lambda e, t, x, z: e / t), True),
         (shares(lambda e, t, x, z: e / t + x), False),
         (shares(lambda e, t, x, z: e / t * z), False),
-        (shares(lambda e, t, x, z: e / t, dtype="f16"), False),
         (shares(lambda e, t, x, z: e / t, dtype="f64"), False),
         (shares(lambda e, t, x, z: e / t, others=1), False),
         (shares(lambda e, t, x, z: e / t, columns=32), False),

@@ -70,11 +70,11 @@ BREAKS = {
     ),
     "4a": ("laws:test_dyn_is_static", "widen", OPS, DYN + "relations.widen_relation", DYN + MORE),
     "5": ("rewriting:test_rewrites", "turn", SPECS, "turn(turn(x)) >> x", "turn(turn(x)) >> turn(x)"),
-    "6": (
+    "6a": (
         "refusals:test_refusals", "widen", RELATIONS, 'f"cannot repeat', '("" if isinstance(k, int) else "never, ") + f"cannot repeat',
     ),
     "7a": ("executors:test_every_executor_gives_the_same_bits", "widen", KERNELS, "x[*i] * 2", OTHER_EACH_TIME),
-    "11": ("sequences:test_a_list_is_its_elements", "row", KERNELS, "xs[v][k]", "xs[v][k] * (1 if isinstance(v, int) else 2)"),
+    "12": ("sequences:test_a_list_is_its_elements", "row", KERNELS, "xs[v][k]", "xs[v][k] * (1 if isinstance(v, int) else 2)"),
 }  # fmt: skip
 """By law: the law's function, the op, the file to edit, what it says and what it is made to say"""
 

@@ -152,6 +152,10 @@ def test_vectors() -> None:
     assert v[1:] == (3, 4) and isinstance(v[1:], Vec) and v[Vec((2, 0))] == (4, 2) and v[-1] == 4
     assert rules.enumerate_(Vec((7, 8))) == ((0, 7), (1, 8)) and rules.fill(2, 5) == (5, 5)
     assert rules.put(v, Vec((0, -1)), Vec((9, 8))) == (9, 3, 8)
+    assert rules.range_(5, 1, -2) == (5, 3) and rules.fill(2, 7) == (7, 7) and rules.range_(2**63 - 1, 0) == ()
+    for long in (lambda: rules.range_(2**63 - 1), lambda: rules.range_(0, -(2**31), -1), lambda: rules.fill(2**31, 0)):
+        with pytest.raises(ShapeError, match="longer than any"):
+            long()
     assert rules.sorted_((2, 0, 1)) == rules.range_(3) and rules.unique((1, 2, 1)) == (1, 2)
     assert rules.ravel((1, 2), (3, 4)) == 6 and rules.unravel(6, (3, 4)) == (1, 2) and rules.index(v, 4) == 2
     assert rules.eq(v, (2, 3)) is False and rules.eq("a", "a") is True and rules.eq(None, 3) is False

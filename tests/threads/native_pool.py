@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from anyshape.lower import polling
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
 from anyshape.lower.llvm.types import I64, PTR, VOID
 from anyshape.lower.target import host_target
+from anyshape.told import AREA
 from anyshape.vm.native.pool import Pool
 from anyshape.vm.native.pool_code import SHARE, add_pool
 from anyshape.vm.native.pool_layout import PoolWord
@@ -39,9 +41,9 @@ def _code() -> Loaded:
             found = f.call(name, result, list(f.args))
             f.ret(found if result == I64 else None)
     library = ctypes.CDLL(None)
-    return compile_module(
-        module, {n: ctypes.cast(getattr(library, n), ctypes.c_void_p).value or 0 for n in module.imports}
-    )
+    others = (n for n in module.imports if n != polling.SYMBOL)
+    imports = {n: ctypes.cast(getattr(library, n), ctypes.c_void_p).value or 0 for n in others}
+    return compile_module(module, {**imports, polling.SYMBOL: polling.ADDRESS})
 
 
 def native(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
@@ -60,9 +62,9 @@ def words() -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def share(pool: int, kernel: Any, parts: int) -> int:
     """The status of a `KERNEL`, which is called with no scalars and no buffers."""
-    address = ctypes.cast(kernel, ctypes.c_void_p).value
+    address, scalars = ctypes.cast(kernel, ctypes.c_void_p).value, np.zeros(AREA, np.int64)
     shared = native("anyshape_share", ctypes.c_int32, *[ctypes.c_int64] * len(SHARE))
-    status: int = shared(pool, address, 0, 0, 0, 0, parts, 0)
+    status: int = shared(pool, address, scalars.ctypes.data + scalars.nbytes, 0, 0, 0, parts, 0, 0, 1)
     return status
 
 

@@ -232,14 +232,14 @@ x = anyshape.input("x", "f32[n, 64]")
 for threads in (0, 4):
     f = anyshape.compile(anyshape.function([x], ops.softmax(ops.tanh(x))), threads=threads)
     f(np.ones((5000, 64), np.float32))
-print(threading.active_count())
+print(sum(t.name.startswith("anyshape") for t in threading.enumerate()))
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinity")
 def test_on_one_processor_of_many_nobody_is_called_for_help() -> None:
     done = subprocess.run([sys.executable, "-c", IN_A_SMALL_CONTAINER], capture_output=True, text=True, timeout=HANGS)
-    assert (done.stdout, done.stderr) == ("1\n", "")
+    assert (done.stdout, done.stderr) == ("0\n", "")
 
 
 def test_beside_pools_of_others() -> None:
@@ -287,7 +287,9 @@ def test_trials_of_sharing_change_neither_results_nor_errors(failing: bool) -> N
 
 @pytest.mark.parametrize("wrong", [-1, 65, "two", 1.5])
 def test_a_number_of_threads_that_cannot_be(wrong: Any) -> None:
-    with pytest.raises(ArgumentError, match="threads must be a number from 1 to 64, or 0 for all processors"):
+    with pytest.raises(
+        ArgumentError, match=r"threads must be (a number from 1 to 64, or 0 for all processors|int, got)"
+    ):
         anyshape.compile(model(), threads=wrong)
 
 

@@ -9,6 +9,7 @@ What is walked instead of run natively, and what is saved and loaded, gives the 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -89,16 +90,14 @@ class Case:
         given = dict(example.given)
         inputs: list[Any] = []
         for k, i in enumerate(definition.inputs):
-            inputs.append(self.data(i.name, given.pop(i.name), i.dtype, k) if i.name in given else None)
+            inputs.append(self.data(i.name, given.pop(i.name), i.dtype, k, i.variadic) if i.name in given else None)
         self.settings = {p.name: self.parameter(p, given[p.name]) for p in definition.params if p.name in given}
         self.inputs = inputs
 
-    def data(self, name: str, value: ExampleValue, dtype: str, seed: int) -> Any:
+    def data(self, name: str, value: ExampleValue, dtype: str, seed: int, variadic: bool) -> Any:
         kind = dtype_of(self.definition, dtype)
         shape: Any = value.value
-        if not value.literal and shape and isinstance(shape[0], tuple):
-            from dataclasses import replace
-
+        if variadic:
             return [
                 self.input(f"{name}{k}", array_of(replace(value, value=part), kind, seed + k))
                 for k, part in enumerate(shape)

@@ -157,13 +157,13 @@ def test_another_processor(tmp_path: Path) -> None:
 def altered(path: Path, to: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """The file with a changed record, and checksums that fit it."""
     data = path.read_bytes()
-    _, _, size, length, _, _ = container.HEADER.unpack_from(data)
+    size, length = container.HEADER.unpack_from(data)[2:4]
     record = json.loads(data[container.HEADER.size : container.HEADER.size + length])
     change(record)
     text = json.dumps(record, separators=(",", ":")).encode()
     start = container._aligned(container.HEADER.size + length, container.PAGE)
     new_start = container._aligned(container.HEADER.size + len(text), container.PAGE)
-    body = container._header(size - start + new_start, text) + text
+    body = container.header(size - start + new_start, text) + text
     to.write_bytes(body.ljust(new_start, b"\0") + data[start:])
 
 

@@ -13,15 +13,15 @@ from anyshape.equations.functions import abs_, cast, eq, exp, fit, ge, gt, log, 
 from anyshape.rules import Bound
 
 
-# specs/activation.yaml:26
+# specs/activation.yaml:23
 def clip_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, low, high, y = eqs.tensor("x"), eqs.tensor("low"), eqs.tensor("high"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], minimum(maximum(x[*i], low[()]), high[()]), "specs/activation.yaml:31")
+    eqs.define(y[*i], minimum(maximum(x[*i], low[()]), high[()]), "specs/activation.yaml:28")
 
 
-# specs/activation.yaml:42
+# specs/activation.yaml:39
 def leaky_relu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -29,16 +29,16 @@ def leaky_relu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         where(ge(x[*i], 0), lambda: x[*i], lambda: cast(alpha * cast(x[*i], eqs.dtypes["U"]), eqs.dtypes["T"])),
-        "specs/activation.yaml:47",
+        "specs/activation.yaml:44",
     )
 
 
-# specs/activation.yaml:55
+# specs/activation.yaml:52
 def prelu_kernel(eqs: Equations, bound: Bound) -> None:
     d, q = bound.d, bound.q
     x, slope, y = eqs.tensor("x"), eqs.tensor("slope"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], where(lt(x[*i], 0), lambda: x[*i] * slope[*fit(i, q)], lambda: x[*i]), "specs/activation.yaml:62")
+    eqs.define(y[*i], where(lt(x[*i], 0), lambda: x[*i] * slope[*fit(i, q)], lambda: x[*i]), "specs/activation.yaml:59")
 
 
 # specs/activation.yaml:70
@@ -122,15 +122,15 @@ def softsign_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/activation.yaml:128
+# specs/activation.yaml:132
 def hard_sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha, beta = bound.d, bound.alpha, bound.beta
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], minimum(maximum(alpha * cast(x[*i], eqs.dtypes["U"]) + beta, 0), 1), "specs/activation.yaml:134")
+    eqs.define(y[*i], minimum(maximum(alpha * cast(x[*i], eqs.dtypes["U"]) + beta, 0), 1), "specs/activation.yaml:138")
 
 
-# specs/activation.yaml:142
+# specs/activation.yaml:146
 def hard_swish_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -138,11 +138,11 @@ def hard_swish_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         cast(x[*i], eqs.dtypes["U"]) * minimum(maximum(cast(x[*i], eqs.dtypes["U"]) / 6 + 0.5, 0), 1),
-        "specs/activation.yaml:145",
+        "specs/activation.yaml:149",
     )
 
 
-# specs/activation.yaml:149
+# specs/activation.yaml:157
 def mish_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -155,11 +155,11 @@ def mish_kernel(eqs: Equations, bound: Bound) -> None:
 
     i = eqs.indices("i", d)
     eqs.define(
-        y[*i], cast(x[*i], eqs.dtypes["U"]) * tanh(log1p_exp(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:152"
+        y[*i], cast(x[*i], eqs.dtypes["U"]) * tanh(log1p_exp(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:160"
     )
 
 
-# specs/activation.yaml:156
+# specs/activation.yaml:168
 def swish_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -170,19 +170,19 @@ def swish_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         cast(x[*i], eqs.dtypes["U"]) * logistic(alpha * cast(x[*i], eqs.dtypes["U"])),
-        "specs/activation.yaml:161",
+        "specs/activation.yaml:173",
     )
 
 
-# specs/activation.yaml:171
+# specs/activation.yaml:183
 def thresholded_relu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], where(gt(x[*i], alpha), lambda: x[*i], lambda: 0), "specs/activation.yaml:176")
+    eqs.define(y[*i], where(gt(x[*i], alpha), lambda: x[*i], lambda: 0), "specs/activation.yaml:188")
 
 
-# specs/activation.yaml:184
+# specs/activation.yaml:196
 def shrink_kernel(eqs: Equations, bound: Bound) -> None:
     d, lambd, bias = bound.d, bound.lambd, bound.bias
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -202,7 +202,7 @@ def shrink_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/activation.yaml:193",
+            "specs/activation.yaml:205",
         )
     else:
         i = eqs.indices("i", d)
@@ -218,5 +218,5 @@ def shrink_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/activation.yaml:194",
+            "specs/activation.yaml:206",
         )

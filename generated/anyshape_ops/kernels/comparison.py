@@ -12,55 +12,55 @@ from anyshape.equations.functions import and_, eq, fit, ge, gt, le, lt, ne, not_
 from anyshape.rules import Bound
 
 
-# specs/comparison.yaml:26
+# specs/comparison.yaml:19
 def equal_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], eq(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:32")
+    eqs.define(y[*i], eq(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:25")
 
 
-# specs/comparison.yaml:40
+# specs/comparison.yaml:38
 def less_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], lt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:44")
+    eqs.define(y[*i], lt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:42")
 
 
-# specs/comparison.yaml:48
+# specs/comparison.yaml:51
 def less_equal_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], le(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:52")
+    eqs.define(y[*i], le(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:55")
 
 
-# specs/comparison.yaml:56
+# specs/comparison.yaml:64
 def greater_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], gt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:60")
+    eqs.define(y[*i], gt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:68")
 
 
-# specs/comparison.yaml:70
+# specs/comparison.yaml:83
 def greater_equal_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], ge(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:74")
+    eqs.define(y[*i], ge(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:87")
 
 
-# specs/comparison.yaml:78
+# specs/comparison.yaml:96
 def is_nan_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ne(x[*i], x[*i]), "specs/comparison.yaml:81")
+    eqs.define(y[*i], ne(x[*i], x[*i]), "specs/comparison.yaml:99")
 
 
-# specs/comparison.yaml:85
+# specs/comparison.yaml:106
 def is_inf_kernel(eqs: Equations, bound: Bound) -> None:
     d, detect_positive, detect_negative = bound.d, bound.detect_positive, bound.detect_negative
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -68,37 +68,37 @@ def is_inf_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         or_(and_(eq(x[*i], inf), detect_positive), and_(eq(x[*i], -inf), detect_negative)),
-        "specs/comparison.yaml:91",
+        "specs/comparison.yaml:112",
     )
 
 
-# specs/comparison.yaml:97
+# specs/comparison.yaml:118
 def logical_and_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], and_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:101")
+    eqs.define(y[*i], and_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:122")
 
 
-# specs/comparison.yaml:105
+# specs/comparison.yaml:129
 def logical_or_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], or_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:109")
+    eqs.define(y[*i], or_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:133")
 
 
-# specs/comparison.yaml:113
+# specs/comparison.yaml:140
 def logical_xor_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], ne(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:116")
+    eqs.define(y[*i], ne(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:143")
 
 
-# specs/comparison.yaml:120
+# specs/comparison.yaml:150
 def logical_not_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], not_(x[*i]), "specs/comparison.yaml:126")
+    eqs.define(y[*i], not_(x[*i]), "specs/comparison.yaml:156")

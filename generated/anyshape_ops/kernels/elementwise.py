@@ -35,43 +35,43 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/elementwise.yaml:26
+# specs/elementwise.yaml:20
 def add_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], a[*fit(i, p)] + b[*fit(i, q)], "specs/elementwise.yaml:31")
+    eqs.define(y[*i], a[*fit(i, p)] + b[*fit(i, q)], "specs/elementwise.yaml:25")
 
 
-# specs/elementwise.yaml:38
+# specs/elementwise.yaml:37
 def sub_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], a[*fit(i, p)] - b[*fit(i, q)], "specs/elementwise.yaml:42")
+    eqs.define(y[*i], a[*fit(i, p)] - b[*fit(i, q)], "specs/elementwise.yaml:41")
 
 
-# specs/elementwise.yaml:46
+# specs/elementwise.yaml:50
 def mul_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], a[*fit(i, p)] * b[*fit(i, q)], "specs/elementwise.yaml:51")
+    eqs.define(y[*i], a[*fit(i, p)] * b[*fit(i, q)], "specs/elementwise.yaml:55")
 
 
-# specs/elementwise.yaml:60
+# specs/elementwise.yaml:69
 def div_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if eqs.dtypes["T"].is_integer:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], trunc_div(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:65")
+        eqs.define(y[*i], trunc_div(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:74")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] / b[*fit(i, q)], "specs/elementwise.yaml:66")
+        eqs.define(y[*i], a[*fit(i, p)] / b[*fit(i, q)], "specs/elementwise.yaml:75")
 
 
-# specs/elementwise.yaml:70
+# specs/elementwise.yaml:85
 def pow_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, q, p = bound.i_extents, bound.q, bound.p
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
@@ -86,98 +86,98 @@ def pow_kernel(eqs: Equations, bound: Bound) -> None:
                     cast(a[*fit(i, p)], parse_dtype("f64")) ** cast(b[*fit(i, q)], parse_dtype("f64")), eqs.dtypes["T"]
                 ),
             ),
-            "specs/elementwise.yaml:77",
+            "specs/elementwise.yaml:92",
         )
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:78")
+        eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:93")
 
 
-# specs/elementwise.yaml:86
+# specs/elementwise.yaml:107
 def mod_kernel(eqs: Equations, bound: Bound) -> None:
     truncated, i_extents, p, q = bound.truncated, bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if truncated:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:93")
+        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:114")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:94")
+        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:115")
 
 
-# specs/elementwise.yaml:102
+# specs/elementwise.yaml:123
 def maximum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:106")
+    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:127")
 
 
-# specs/elementwise.yaml:110
+# specs/elementwise.yaml:136
 def minimum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:114")
+    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:140")
 
 
-# specs/elementwise.yaml:118
+# specs/elementwise.yaml:149
 def neg_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:124")
+    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:155")
 
 
-# specs/elementwise.yaml:129
+# specs/elementwise.yaml:166
 def abs_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:134")
+    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:171")
 
 
-# specs/elementwise.yaml:139
+# specs/elementwise.yaml:182
 def exp_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:142")
+    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:185")
 
 
-# specs/elementwise.yaml:146
+# specs/elementwise.yaml:193
 def log_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:149")
+    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:196")
 
 
-# specs/elementwise.yaml:153
+# specs/elementwise.yaml:204
 def floor_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:157")
+    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:208")
 
 
-# specs/elementwise.yaml:161
+# specs/elementwise.yaml:216
 def ceil_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:165")
+    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:220")
 
 
-# specs/elementwise.yaml:169
+# specs/elementwise.yaml:228
 def round_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:173")
+    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:232")
 
 
-# specs/elementwise.yaml:177
+# specs/elementwise.yaml:240
 def sign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -186,42 +186,42 @@ def sign_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*i],
             where(gt(x[*i], 0), lambda: 1, lambda: where(lt(x[*i], 0), lambda: -1, lambda: x[*i])),
-            "specs/elementwise.yaml:183",
+            "specs/elementwise.yaml:246",
         )
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             cast(gt(x[*i], 0), eqs.dtypes["T"]) - cast(lt(x[*i], 0), eqs.dtypes["T"]),
-            "specs/elementwise.yaml:184",
+            "specs/elementwise.yaml:247",
         )
 
 
-# specs/elementwise.yaml:188
+# specs/elementwise.yaml:257
 def sqrt_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:191")
+    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:260")
 
 
-# specs/elementwise.yaml:195
+# specs/elementwise.yaml:268
 def reciprocal_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:198")
+    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:271")
 
 
-# specs/elementwise.yaml:202
+# specs/elementwise.yaml:279
 def tanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:205")
+    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:282")
 
 
-# specs/elementwise.yaml:209
+# specs/elementwise.yaml:290
 def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -230,56 +230,56 @@ def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
         return where(ge(v, 0), lambda: 1, lambda: e) / (1 + e)
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:213")
+    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:294")
 
 
-# specs/elementwise.yaml:217
+# specs/elementwise.yaml:302
 def erf_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:220")
+    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:305")
 
 
-# specs/elementwise.yaml:224
+# specs/elementwise.yaml:313
 def relu_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:229")
+    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:318")
 
 
-# specs/elementwise.yaml:234
+# specs/elementwise.yaml:329
 def gelu_kernel(eqs: Equations, bound: Bound) -> None:
     approximate, d = bound.approximate, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if approximate == "none":
         i = eqs.indices("i", d)
-        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:240")
+        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:335")
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             0.5 * x[*i] * (1 + tanh(0.7978845608028654 * (x[*i] + 0.044715 * x[*i] * x[*i] * x[*i]))),
-            "specs/elementwise.yaml:241",
+            "specs/elementwise.yaml:336",
         )
 
 
-# specs/elementwise.yaml:263
+# specs/elementwise.yaml:362
 def cast_kernel(eqs: Equations, bound: Bound) -> None:
     saturate_, d, to = bound.saturate, bound.d, bound.to
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if eqs.dtypes["param:to"].is_narrow_float and saturate_:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:272")
+        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:371")
     else:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:273")
+        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:372")
 
 
-# specs/elementwise.yaml:303
+# specs/elementwise.yaml:402
 def where_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q, r = bound.i_extents, bound.p, bound.q, bound.r
     c, a, b, y = eqs.tensor("c"), eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:308")
+    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:407")

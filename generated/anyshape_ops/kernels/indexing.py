@@ -31,55 +31,59 @@ from anyshape.rules import Bound, Rule
 
 # specs/indexing.yaml:5
 def pad_kernel(eqs: Equations, bound: Bound) -> None:
-    mode, s, v, begin, d = bound.mode, bound.s, bound.v, bound.begin, bound.d
+    mode, s, v, begin, d, cut, left = bound.mode, bound.s, bound.v, bound.begin, bound.d, bound.cut, bound.left
     x, value, y = eqs.tensor("x"), eqs.tensor("value"), eqs.tensor("y")
     if mode == "constant":
         i = eqs.indices("i", s)
         eqs.define(
             y[*i],
             pad(x, value[*rules.fill(len(v), 0)])[*(i_ - begin_ for i_, begin_ in zip(i, begin))],
-            "specs/indexing.yaml:21",
+            "specs/indexing.yaml:24",
         )
     if mode == "edge":
         i = eqs.indices("i", s)
         eqs.define(
-            y[*i], x[*(clamp(i_ - begin_, 0, d_ - 1) for i_, begin_, d_ in zip(i, begin, d))], "specs/indexing.yaml:22"
+            y[*i], x[*(clamp(i_ - begin_, 0, d_ - 1) for i_, begin_, d_ in zip(i, begin, d))], "specs/indexing.yaml:25"
         )
     if mode == "reflect":
         i = eqs.indices("i", s)
         eqs.define(
-            y[*i], x[*(reflect(i_ - begin_, d_) for i_, begin_, d_ in zip(i, begin, d))], "specs/indexing.yaml:23"
+            y[*i], x[*(reflect(i_ - begin_, d_) for i_, begin_, d_ in zip(i, begin, d))], "specs/indexing.yaml:26"
         )
     if mode == "wrap":
         i = eqs.indices("i", s)
-        eqs.define(y[*i], x[*((i_ - begin_) % d_ for i_, begin_, d_ in zip(i, begin, d))], "specs/indexing.yaml:24")
+        eqs.define(
+            y[*i],
+            x[*(cut_ + (i_ - begin_ - cut_) % left_ for cut_, i_, begin_, left_ in zip(cut, i, begin, left))],
+            "specs/indexing.yaml:27",
+        )
 
 
-# specs/indexing.yaml:53
+# specs/indexing.yaml:61
 def tile_kernel(eqs: Equations, bound: Bound) -> None:
     d, repeats = bound.d, bound.repeats
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d * repeats)
-    eqs.define(y[*i], x[*(i_ % d_ for i_, d_ in zip(i, d))], "specs/indexing.yaml:61")
+    eqs.define(y[*i], x[*(i_ % d_ for i_, d_ in zip(i, d))], "specs/indexing.yaml:69")
 
 
-# specs/indexing.yaml:75
+# specs/indexing.yaml:84
 def repeat_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, repeats, i = bound.o, bound.n, bound.repeats, bound.i
     x, y = eqs.tensor("x"), eqs.tensor("y")
     a, k, b = eqs.indices("a", o), eqs.index("k", n * repeats), eqs.indices("b", i)
-    eqs.define(y[*a, k, *b], x[*a, k // repeats, *b], "specs/indexing.yaml:84")
+    eqs.define(y[*a, k, *b], x[*a, k // repeats, *b], "specs/indexing.yaml:93")
 
 
-# specs/indexing.yaml:91
+# specs/indexing.yaml:101
 def flip_kernel(eqs: Equations, bound: Bound) -> None:
     o, r, axes = bound.o, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, j = eqs.indices("i", o), eqs.indices("j", r)
-    eqs.define(y[*at(i, j, axes)], x[*at(i, (r_ - 1 - j_ for r_, j_ in zip(r, j)), axes)], "specs/indexing.yaml:97")
+    eqs.define(y[*at(i, j, axes)], x[*at(i, (r_ - 1 - j_ for r_, j_ in zip(r, j)), axes)], "specs/indexing.yaml:107")
 
 
-# specs/indexing.yaml:103
+# specs/indexing.yaml:113
 def roll_kernel(eqs: Equations, bound: Bound) -> None:
     o, r, axes, shift = bound.o, bound.r, bound.axes, bound.shift
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -87,11 +91,11 @@ def roll_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*at(i, j, axes)],
         x[*at(i, ((j_ - shift_ % maximum(r_, 1)) % r_ for j_, shift_, r_ in zip(j, shift, r)), axes)],
-        "specs/indexing.yaml:110",
+        "specs/indexing.yaml:120",
     )
 
 
-# specs/indexing.yaml:116
+# specs/indexing.yaml:126
 def gather_elements_kernel(eqs: Equations, bound: Bound) -> None:
     u, m, v, o, n, i = bound.u, bound.m, bound.v, bound.o, bound.n, bound.i
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
@@ -99,11 +103,11 @@ def gather_elements_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*a, k, *b],
         x[*fit(a, o), wrap(index[*a, k, *b], n), *fit(b, i)],
-        "specs/indexing.yaml:125: y[*a, k, *b] = x[*a, wrap(index[*a, k, *b], n), *b]",
+        "specs/indexing.yaml:135: y[*a, k, *b] = x[*a, wrap(index[*a, k, *b], n), *b]",
     )
 
 
-# specs/indexing.yaml:136
+# specs/indexing.yaml:148
 def gather_nd_kernel(eqs: Equations, bound: Bound) -> None:
     b, j, r, q, n = bound.b, bound.j, bound.r, bound.q, bound.n
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
@@ -111,11 +115,11 @@ def gather_nd_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*a, *u, *c],
         x[*a, *(wrap(p0, n_) for p0, n_ in zip((index[*a, *u, l] for l in range(q)), n)), *c],
-        "specs/indexing.yaml:144: y[*a, *u, *c] = x[*a, *wrap([index[*a, *u, l] for l in q], n), *c]",
+        "specs/indexing.yaml:156: y[*a, *u, *c] = x[*a, *wrap([index[*a, *u, l] for l in q], n), *c]",
     )
 
 
-# specs/indexing.yaml:154
+# specs/indexing.yaml:172
 def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
     mode, b, c, h, size, w = bound.mode, bound.b, bound.c, bound.h, bound.size, bound.w
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -126,7 +130,7 @@ def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
         u = eqs.index("u", size)
         j = eqs.index("j", w)
         v = eqs.index("v", size)
-        eqs.define(y[n, k, i * size + u, j * size + v], x[n, (u * size + v) * c + k, i, j], "specs/indexing.yaml:165")
+        eqs.define(y[n, k, i * size + u, j * size + v], x[n, (u * size + v) * c + k, i, j], "specs/indexing.yaml:183")
     else:
         n = eqs.index("n", b)
         k = eqs.index("k", c)
@@ -135,29 +139,29 @@ def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
         j = eqs.index("j", w)
         v = eqs.index("v", size)
         eqs.define(
-            y[n, k, i * size + u, j * size + v], x[n, (k * size + u) * size + v, i, j], "specs/indexing.yaml:166"
+            y[n, k, i * size + u, j * size + v], x[n, (k * size + u) * size + v, i, j], "specs/indexing.yaml:184"
         )
 
 
-# specs/indexing.yaml:180
+# specs/indexing.yaml:198
 def space_to_depth_kernel(eqs: Equations, bound: Bound) -> None:
     mode, b, c, size, h, w = bound.mode, bound.b, bound.c, bound.size, bound.h, bound.w
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if mode == "DCR":
         n, k, i, j = eqs.index("n", b), eqs.index("k", c * size * size), eqs.index("i", h), eqs.index("j", w)
         eqs.define(
-            y[n, k, i, j], x[n, k % c, i * size + k // (c * size), j * size + k // c % size], "specs/indexing.yaml:190"
+            y[n, k, i, j], x[n, k % c, i * size + k // (c * size), j * size + k // c % size], "specs/indexing.yaml:208"
         )
     else:
         n, k, i, j = eqs.index("n", b), eqs.index("k", c * size * size), eqs.index("i", h), eqs.index("j", w)
         eqs.define(
             y[n, k, i, j],
             x[n, k // (size * size), i * size + k // size % size, j * size + k % size],
-            "specs/indexing.yaml:191",
+            "specs/indexing.yaml:209",
         )
 
 
-# specs/indexing.yaml:205
+# specs/indexing.yaml:223
 def one_hot_kernel(eqs: Equations, bound: Bound) -> None:
     o, depth, i = bound.o, bound.depth, bound.i
     index, values, y = eqs.tensor("index"), eqs.tensor("values"), eqs.tensor("y")
@@ -169,11 +173,11 @@ def one_hot_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: values[1],
             lambda: values[0],
         ),
-        "specs/indexing.yaml:214",
+        "specs/indexing.yaml:232",
     )
 
 
-# specs/indexing.yaml:226
+# specs/indexing.yaml:246
 def dilate_kernel(eqs: Equations, bound: Bound) -> None:
     s, strides = bound.s, bound.strides
     x, value, y = eqs.tensor("x"), eqs.tensor("value"), eqs.tensor("y")
@@ -185,19 +189,19 @@ def dilate_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: x[*(i_ // strides_ for i_, strides_ in zip(i, strides))],
             lambda: value[()],
         ),
-        "specs/indexing.yaml:235",
+        "specs/indexing.yaml:255",
     )
 
 
-# specs/indexing.yaml:242
+# specs/indexing.yaml:262
 def center_crop_pad_kernel(eqs: Equations, bound: Bound) -> None:
     s, shift = bound.s, bound.shift
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], pad(x, 0)[*(i_ + shift_ for i_, shift_ in zip(i, shift))], "specs/indexing.yaml:253")
+    eqs.define(y[*i], pad(x, 0)[*(i_ + shift_ for i_, shift_ in zip(i, shift))], "specs/indexing.yaml:273")
 
 
-# specs/indexing.yaml:266
+# specs/indexing.yaml:286
 def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
     time_axis, m, n, b, i = bound.time_axis, bound.m, bound.n, bound.b, bound.i
     x, lens, y = eqs.tensor("x"), eqs.tensor("lens"), eqs.tensor("y")
@@ -209,7 +213,7 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
             lambda k: and_(le(0, lens[k]), le(lens[k], rule.where(rules.eq(time_axis, 0), lambda: m, lambda: n))),
         ),
         ("a length is not within 0..", rule.where(rules.eq(time_axis, 0), lambda: m, lambda: n)),
-        "specs/indexing.yaml:277: all(0 <= lens[k] <= (m if time_axis == 0 else n) for k " "in b) does not hold",
+        "specs/indexing.yaml:297: all(0 <= lens[k] <= (m if time_axis == 0 else n) for k " "in b) does not hold",
     )
     if rules.eq(time_axis, 0):
         k, g, j = eqs.index("k", m), eqs.index("g", n), eqs.indices("j", i)
@@ -224,7 +228,7 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
                 g,
                 *j,
             ],
-            "specs/indexing.yaml:279: y[k, g, *j] = x[i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, g, *j]",
+            "specs/indexing.yaml:299: y[k, g, *j] = x[i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, g, *j]",
         )
     if rules.eq(time_axis, 1):
         g, k, j = eqs.index("g", m), eqs.index("k", n), eqs.indices("j", i)
@@ -239,5 +243,5 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 *j,
             ],
-            "specs/indexing.yaml:280: y[g, k, *j] = x[g, i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, *j]",
+            "specs/indexing.yaml:300: y[g, k, *j] = x[g, i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, *j]",
         )

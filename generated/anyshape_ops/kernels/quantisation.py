@@ -25,7 +25,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound, Rule
 
 
-# specs/quantisation.yaml:32
+# specs/quantisation.yaml:56
 def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
     q, named, d, z, block_size, along = bound.q, bound.named, bound.d, bound.z, bound.block_size, bound.along
     x, scale, zero, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("zero"), eqs.tensor("y")
@@ -36,7 +36,7 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
             y[*i],
             (cast(x[*i], eqs.dtypes["U"]) - cast(checked(zero)[*rules.fill(len(z), 0)], eqs.dtypes["U"]))
             * cast(scale[*rules.fill(len(q), 0)], eqs.dtypes["U"]),
-            "specs/quantisation.yaml:39: y[*i] = (U(x[*i]) - U(zero[*fill(len(z), 0)])) * "
+            "specs/quantisation.yaml:63: y[*i] = (U(x[*i]) - U(zero[*fill(len(z), 0)])) * "
             "U(scale[*fill(len(q), 0)])",
         )
     if rule.and_(rules.eq(len(q), 1), lambda: rule.and_(named, lambda: rules.eq(block_size, 0))):
@@ -52,7 +52,7 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             )
             * cast(scale[*(where(rules.eq(q[0], 1), lambda: 0, lambda: i[along]),)], eqs.dtypes["U"]),
-            "specs/quantisation.yaml:40: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
+            "specs/quantisation.yaml:64: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
         )
     if rule.and_(rules.gt(len(q), 0), lambda: rule.and_(named, lambda: rules.gt(block_size, 0))):
         i = eqs.indices("i", d)
@@ -64,37 +64,48 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             )
             * cast(scale[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]),
-            "specs/quantisation.yaml:41: zero[*put(i, [along], [i[along] // block_size])]",
+            "specs/quantisation.yaml:65: zero[*put(i, [along], [i[along] // block_size])]",
         )
 
 
-# specs/quantisation.yaml:82
+# specs/quantisation.yaml:113
 def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
-    q, named, d, z, block_size, along = bound.q, bound.named, bound.d, bound.z, bound.block_size, bound.along
+    saturate_ = bound.saturate
+    q = bound.q
+    named = bound.named
+    d = bound.d
+    z = bound.z
+    block_size = bound.block_size
+    along = bound.along
     x, scale, zero, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("zero"), eqs.tensor("y")
     rule = Rule(eqs.op)
     def rounded(v: Any, z: Any) -> Any:
         return v if eqs.dtypes["Q"].is_narrow_float else round_even(v) + z
 
+    def stored(v: Any) -> Any:
+        return (
+            cast(v, eqs.dtypes["Q"])
+            if eqs.dtypes["Q"].is_narrow_float and (not saturate_) else saturate(v, eqs.dtypes["Q"])
+        )
+
     if rule.or_(rules.eq(len(q), 0), lambda: rules.not_(named)):
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
-            saturate(
+            stored(
                 rounded(
                     cast(x[*i], eqs.dtypes["U"]) / cast(scale[*rules.fill(len(q), 0)], eqs.dtypes["U"]),
                     cast(checked(zero)[*rules.fill(len(z), 0)], eqs.dtypes["U"]),
-                ),
-                eqs.dtypes["Q"],
+                )
             ),
-            "specs/quantisation.yaml:92: y[*i] = saturate(rounded(U(x[*i]) / "
-            "U(scale[*fill(len(q), 0)]), U(zero[*fill(len(z), 0)])), Q)",
+            "specs/quantisation.yaml:127: y[*i] = stored(rounded(U(x[*i]) / "
+            "U(scale[*fill(len(q), 0)]), U(zero[*fill(len(z), 0)])))",
         )
     if rule.and_(rules.eq(len(q), 1), lambda: rule.and_(named, lambda: rules.eq(block_size, 0))):
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
-            saturate(
+            stored(
                 rounded(
                     cast(x[*i], eqs.dtypes["U"]) / cast(
                         scale[*(where(rules.eq(q[0], 1), lambda: 0, lambda: i[along]),)], eqs.dtypes["U"]
@@ -105,55 +116,75 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                         ],
                         eqs.dtypes["U"],
                     ),
-                ),
-                eqs.dtypes["Q"],
+                )
             ),
-            "specs/quantisation.yaml:93: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
+            "specs/quantisation.yaml:128: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
         )
     if rule.and_(rules.gt(len(q), 0), lambda: rule.and_(named, lambda: rules.gt(block_size, 0))):
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
-            saturate(
+            stored(
                 rounded(
                     cast(x[*i], eqs.dtypes["U"]) / cast(
                         scale[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]
                     ),
                     cast(checked(zero)[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]),
-                ),
-                eqs.dtypes["Q"],
+                )
             ),
-            "specs/quantisation.yaml:94: zero[*put(i, [along], [i[along] // block_size])]",
+            "specs/quantisation.yaml:129: zero[*put(i, [along], [i[along] // block_size])]",
         )
 
 
-# specs/quantisation.yaml:136
+# specs/quantisation.yaml:180
 def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
-    g_extents, m, n, k, p, u, q, w = bound.g_extents, bound.m, bound.n, bound.k, bound.p, bound.u, bound.q, bound.w
+    p, m, q, n, u, w, g_extents, k = bound.p, bound.m, bound.q, bound.n, bound.u, bound.w, bound.g_extents, bound.k
     a, b, za, zb, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("za"), eqs.tensor("zb"), eqs.tensor("y")
+    ra = eqs.scratch("ra", parse_dtype("i32"), rules.Vec((*p, *m)))
+    rb = eqs.scratch("rb", parse_dtype("i32"), rules.Vec((*q, *n)))
+    if rules.eq(len(m), 0):
+        g, i = eqs.indices("g", p), eqs.indices("i", m)
+        eqs.define(ra[*g, *i], cast(za[*fit((0,), u)], parse_dtype("i32")), "specs/quantisation.yaml:187")
+    else:
+        if rules.lt(len(u), 2):
+            g, i = eqs.indices("g", p), eqs.indices("i", m)
+            eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:188")
+        else:
+            g, i = eqs.indices("g", p), eqs.indices("i", m)
+            eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:189")
+    if rules.eq(len(n), 0):
+        g, j = eqs.indices("g", q), eqs.indices("j", n)
+        eqs.define(rb[*g, *j], cast(zb[*fit((0,), w)], parse_dtype("i32")), "specs/quantisation.yaml:190")
+    else:
+        if rules.lt(len(w), 2):
+            g, j = eqs.indices("g", q), eqs.indices("j", n)
+            eqs.define(rb[*g, *j], cast(zb[*fit(j, w)], parse_dtype("i32")), "specs/quantisation.yaml:191")
+        else:
+            g, j = eqs.indices("g", q), eqs.indices("j", n)
+            eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:192")
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
         y[*g, *i, *j],
         reduce_(
             "sum",
             [k],
-            lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - cast(za[*fit(i, u)], parse_dtype("i32")))
-            * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - cast(zb[*fit(j, w)], parse_dtype("i32"))),
+            lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - ra[*fit(g, p), *i])
+            * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - rb[*fit(g, q), *j]),
         ),
-        "specs/quantisation.yaml:144",
+        "specs/quantisation.yaml:193",
     )
 
 
-# specs/quantisation.yaml:155
+# specs/quantisation.yaml:217
 def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
-    q = bound.q
     m = bound.m
+    q = bound.q
     n = bound.n
-    g_extents = bound.g_extents
-    k = bound.k
     u = bound.u
     w = bound.w
+    g_extents = bound.g_extents
+    k = bound.k
     e = bound.e
     a = eqs.tensor("a")
     sa = eqs.tensor("sa")
@@ -165,6 +196,42 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     zy = eqs.tensor("zy")
     y = eqs.tensor("y")
     rule = Rule(eqs.op)
+    ra = eqs.scratch("ra", parse_dtype("i32"), rules.Vec((*p, *m)))
+    fa = eqs.scratch("fa", parse_dtype("f32"), rules.Vec((*p, *m)))
+    rb = eqs.scratch("rb", parse_dtype("i32"), rules.Vec((*q, *n)))
+    fb = eqs.scratch("fb", parse_dtype("f32"), rules.Vec((*q, *n)))
+    if rules.eq(len(m), 0):
+        g, i = eqs.indices("g", p), eqs.indices("i", m)
+        eqs.define(ra[*g, *i], cast(za[*fit((0,), u)], parse_dtype("i32")), "specs/quantisation.yaml:235")
+        g, i = eqs.indices("g", p), eqs.indices("i", m)
+        eqs.define(fa[*g, *i], cast(sa[*fit((0,), u)], parse_dtype("f32")), "specs/quantisation.yaml:236")
+    else:
+        if rules.lt(len(u), 2):
+            g, i = eqs.indices("g", p), eqs.indices("i", m)
+            eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:238")
+            g, i = eqs.indices("g", p), eqs.indices("i", m)
+            eqs.define(fa[*g, *i], cast(sa[*fit(i, u)], parse_dtype("f32")), "specs/quantisation.yaml:239")
+        else:
+            g, i = eqs.indices("g", p), eqs.indices("i", m)
+            eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:241")
+            g, i = eqs.indices("g", p), eqs.indices("i", m)
+            eqs.define(fa[*g, *i], cast(sa[*fit((*g, *i, 0), u)], parse_dtype("f32")), "specs/quantisation.yaml:242")
+    if rules.eq(len(n), 0):
+        g, j = eqs.indices("g", q), eqs.indices("j", n)
+        eqs.define(rb[*g, *j], cast(zb[*fit((0,), w)], parse_dtype("i32")), "specs/quantisation.yaml:244")
+        g, j = eqs.indices("g", q), eqs.indices("j", n)
+        eqs.define(fb[*g, *j], cast(sb[*fit((0,), w)], parse_dtype("f32")), "specs/quantisation.yaml:245")
+    else:
+        if rules.lt(len(w), 2):
+            g, j = eqs.indices("g", q), eqs.indices("j", n)
+            eqs.define(rb[*g, *j], cast(zb[*fit(j, w)], parse_dtype("i32")), "specs/quantisation.yaml:247")
+            g, j = eqs.indices("g", q), eqs.indices("j", n)
+            eqs.define(fb[*g, *j], cast(sb[*fit(j, w)], parse_dtype("f32")), "specs/quantisation.yaml:248")
+        else:
+            g, j = eqs.indices("g", q), eqs.indices("j", n)
+            eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:250")
+            g, j = eqs.indices("g", q), eqs.indices("j", n)
+            eqs.define(fb[*g, *j], cast(sb[*fit((*g, 0, *j), w)], parse_dtype("f32")), "specs/quantisation.yaml:251")
     total = eqs.scratch("total", parse_dtype("i32"), rules.Vec((*rule.broadcast(p, q), *m, *n)))
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
@@ -172,32 +239,31 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_(
             "sum",
             [k],
-            lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - cast(za[*fit(i, u)], parse_dtype("i32")))
-            * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - cast(zb[*fit(j, w)], parse_dtype("i32"))),
+            lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - ra[*fit(g, p), *i])
+            * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - rb[*fit(g, q), *j]),
         ),
-        "specs/quantisation.yaml:173",
+        "specs/quantisation.yaml:252",
     )
-    factor = eqs.scratch("factor", parse_dtype("f32"), rules.Vec((*m, *n)))
-    i, j = eqs.indices("i", m), eqs.indices("j", n)
+    factor = eqs.scratch("factor", parse_dtype("f32"), rules.Vec((*rule.broadcast(p, q), *m, *n)))
+    g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
-        factor[*i, *j],
-        cast(sa[*fit(i, u)], parse_dtype("f32"))
-        * cast(sb[*fit(j, w)], parse_dtype("f32")) / cast(sy[*rules.fill(len(e), 0)], parse_dtype("f32")),
-        "specs/quantisation.yaml:174",
+        factor[*g, *i, *j],
+        fa[*fit(g, p), *i] * fb[*fit(g, q), *j] / cast(sy[*rules.fill(len(e), 0)], parse_dtype("f32")),
+        "specs/quantisation.yaml:253",
     )
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
         y[*g, *i, *j],
         saturate(
-            round_even(cast(total[*g, *i, *j], parse_dtype("f32")) * factor[*i, *j])
+            round_even(cast(total[*g, *i, *j], parse_dtype("f32")) * factor[*g, *i, *j])
             + cast(zy[*rules.fill(len(e), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/quantisation.yaml:175",
+        "specs/quantisation.yaml:254",
     )
 
 
-# specs/quantisation.yaml:189
+# specs/quantisation.yaml:278
 def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     g, blocks, width, per, c, bits, p = bound.g, bound.blocks, bound.width, bound.per, bound.c, bound.bits, bound.p
     a = eqs.tensor("a")
@@ -219,7 +285,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             shift_right(cast(codes[u, q, r, j], parse_dtype("i32")), cast(s * bits, parse_dtype("i32"))),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:200",
+        "specs/quantisation.yaml:289",
     )
     weight = eqs.scratch("weight", eqs.dtypes["F"], rules.Vec((g, blocks, width, per, c)))
     u = eqs.index("u", g)
@@ -230,26 +296,22 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         weight[u, q, r, s, j],
         (cast(code[u, q, r, s, j], eqs.dtypes["F"]) - zero[u, q, j]) * scale[u, q, j],
-        "specs/quantisation.yaml:201",
+        "specs/quantisation.yaml:290",
     )
     i, u, j = eqs.indices("i", p), eqs.index("u", g), eqs.index("j", c)
     eqs.define(
         y[*i, u * c + j],
-        cast(
-            reduce_(
-                "sum",
-                [blocks, width, per],
-                lambda q, r, s: cast(a[*i, (q * width + r) * per + s], eqs.dtypes["U"])
-                * cast(weight[u, q, r, s, j], eqs.dtypes["U"]),
-            ),
-            eqs.dtypes["F"],
+        reduce_(
+            "sum",
+            [blocks, width, per],
+            lambda q, r, s: a[*i, (q * width + r) * per + s] * cast(weight[u, q, r, s, j], eqs.dtypes["U"]),
         )
         + bias[u, j],
-        "specs/quantisation.yaml:202",
+        "specs/quantisation.yaml:291",
     )
 
 
-# specs/quantisation.yaml:236
+# specs/quantisation.yaml:325
 def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     n, size, bits, width, groups = bound.n, bound.size, bound.bits, bound.width, bound.groups
     codes = eqs.tensor("codes")
@@ -270,7 +332,7 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:247",
+        "specs/quantisation.yaml:336",
     )
     base = eqs.scratch("base", parse_dtype("i32"), rules.Vec((n, size)))
     j, l = eqs.index("j", n), eqs.index("l", size)
@@ -283,12 +345,12 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:248: zero[j, wrap(group[l], groups) * bits // 8]",
+        "specs/quantisation.yaml:337: zero[j, wrap(group[l], groups) * bits // 8]",
     )
     j, l = eqs.index("j", n), eqs.index("l", size)
     eqs.define(
         y[j, l],
         (cast(code[j, l] - base[j, l], eqs.dtypes["F"]) - offset[j, wrap(group[l], groups)])
         * scale[j, wrap(group[l], groups)],
-        "specs/quantisation.yaml:249: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
+        "specs/quantisation.yaml:338: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
     )

@@ -9,8 +9,8 @@ from math import inf
 
 from anyshape import rules
 from anyshape.equations import Equations
-from anyshape.equations.functions import abs_, at, cast, exp, log, lt, reduce_, sqrt, where
-from anyshape.rules import Bound
+from anyshape.equations.functions import abs_, at, cast, exp, log, lt, reduce_, sqrt, trunc_div, where
+from anyshape.rules import Bound, Rule
 
 
 # specs/reduction.yaml:43
@@ -21,49 +21,62 @@ def sum_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*at(i, z, kept)], reduce_("sum", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:46")
 
 
-# specs/reduction.yaml:53
+# specs/reduction.yaml:62
 def mean_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(
-        y[*at(i, z, kept)], reduce_("sum", r, lambda *j: x[*at(i, j, axes)]) / rules.prod(r), "specs/reduction.yaml:57"
-    )
+    rule = Rule(eqs.op)
+    if eqs.dtypes["T"].is_float:
+        i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
+        eqs.define(
+            y[*at(i, z, kept)],
+            reduce_("sum", r, lambda *j: x[*at(i, j, axes)]) / rules.prod(r),
+            "specs/reduction.yaml:66",
+        )
+    else:
+        i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
+        eqs.define(
+            y[*at(i, z, kept)],
+            trunc_div(
+                reduce_("sum", r, lambda *j: x[*at(i, j, axes)]), cast(rule.max(rules.prod(r), 1), eqs.dtypes["T"])
+            ),
+            "specs/reduction.yaml:67",
+        )
 
 
-# specs/reduction.yaml:64
+# specs/reduction.yaml:82
 def prod_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("prod", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:67")
+    eqs.define(y[*at(i, z, kept)], reduce_("prod", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:85")
 
 
-# specs/reduction.yaml:74
+# specs/reduction.yaml:100
 def max_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("max", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:77")
+    eqs.define(y[*at(i, z, kept)], reduce_("max", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:103")
 
 
-# specs/reduction.yaml:92
+# specs/reduction.yaml:121
 def min_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("min", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:95")
+    eqs.define(y[*at(i, z, kept)], reduce_("min", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:124")
 
 
-# specs/reduction.yaml:110
+# specs/reduction.yaml:142
 def l1_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("sum", r, lambda *j: abs_(x[*at(i, j, axes)])), "specs/reduction.yaml:114")
+    eqs.define(y[*at(i, z, kept)], reduce_("sum", r, lambda *j: abs_(x[*at(i, j, axes)])), "specs/reduction.yaml:146")
 
 
-# specs/reduction.yaml:121
+# specs/reduction.yaml:161
 def l2_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -77,11 +90,11 @@ def l2_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"]) * cast(x[*at(i, j, axes)], eqs.dtypes["U"]),
             )
         ),
-        "specs/reduction.yaml:125",
+        "specs/reduction.yaml:165",
     )
 
 
-# specs/reduction.yaml:132
+# specs/reduction.yaml:179
 def sum_square_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -89,11 +102,11 @@ def sum_square_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*at(i, z, kept)],
         reduce_("sum", r, lambda *j: x[*at(i, j, axes)] * x[*at(i, j, axes)]),
-        "specs/reduction.yaml:136",
+        "specs/reduction.yaml:183",
     )
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:198
 def log_sum_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -101,47 +114,47 @@ def log_sum_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*at(i, z, kept)],
         log(reduce_("sum", r, lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"]))),
-        "specs/reduction.yaml:147",
+        "specs/reduction.yaml:202",
     )
 
 
-# specs/reduction.yaml:154
+# specs/reduction.yaml:216
 def log_sum_exp_kernel(eqs: Equations, bound: Bound) -> None:
     o, r, axes, kept = bound.o, bound.r, bound.axes, bound.kept
     x, y = eqs.tensor("x"), eqs.tensor("y")
     peak = eqs.scratch("peak", eqs.dtypes["U"], o)
     i = eqs.indices("i", o)
     eqs.define(
-        peak[*i], reduce_("max", r, lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"])), "specs/reduction.yaml:159"
+        peak[*i], reduce_("max", r, lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"])), "specs/reduction.yaml:221"
     )
     base = eqs.scratch("base", eqs.dtypes["U"], o)
     i = eqs.indices("i", o)
-    eqs.define(base[*i], where(lt(abs_(peak[*i]), inf), lambda: peak[*i], lambda: 0), "specs/reduction.yaml:160")
+    eqs.define(base[*i], where(lt(abs_(peak[*i]), inf), lambda: peak[*i], lambda: 0), "specs/reduction.yaml:222")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
     eqs.define(
         y[*at(i, z, kept)],
         log(reduce_("sum", r, lambda *j: exp(cast(x[*at(i, j, axes)], eqs.dtypes["U"]) - base[*i]))) + base[*i],
-        "specs/reduction.yaml:161",
+        "specs/reduction.yaml:223",
     )
 
 
-# specs/reduction.yaml:168
+# specs/reduction.yaml:237
 def any_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("any", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:172")
+    eqs.define(y[*at(i, z, kept)], reduce_("any", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:241")
 
 
-# specs/reduction.yaml:175
+# specs/reduction.yaml:252
 def all_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("all", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:179")
+    eqs.define(y[*at(i, z, kept)], reduce_("all", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:256")
 
 
-# specs/reduction.yaml:182
+# specs/reduction.yaml:267
 def argmax_kernel(eqs: Equations, bound: Bound) -> None:
     select_last_index, o, i, kept, n = bound.select_last_index, bound.o, bound.i, bound.kept, bound.n
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -150,16 +163,16 @@ def argmax_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*at((*a, *b), z, kept)],
             n - 1 - reduce_("argmax", [n], lambda k: x[*a, n - 1 - k, *b]),
-            "specs/reduction.yaml:186",
+            "specs/reduction.yaml:271",
         )
     else:
         a, b, z = eqs.indices("a", o), eqs.indices("b", i), eqs.indices("z", rules.fill(len(kept), 1))
         eqs.define(
-            y[*at((*a, *b), z, kept)], reduce_("argmax", [n], lambda k: x[*a, k, *b]), "specs/reduction.yaml:187"
+            y[*at((*a, *b), z, kept)], reduce_("argmax", [n], lambda k: x[*a, k, *b]), "specs/reduction.yaml:272"
         )
 
 
-# specs/reduction.yaml:194
+# specs/reduction.yaml:279
 def argmin_kernel(eqs: Equations, bound: Bound) -> None:
     select_last_index, o, i, kept, n = bound.select_last_index, bound.o, bound.i, bound.kept, bound.n
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -168,10 +181,10 @@ def argmin_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*at((*a, *b), z, kept)],
             n - 1 - reduce_("argmin", [n], lambda k: x[*a, n - 1 - k, *b]),
-            "specs/reduction.yaml:198",
+            "specs/reduction.yaml:283",
         )
     else:
         a, b, z = eqs.indices("a", o), eqs.indices("b", i), eqs.indices("z", rules.fill(len(kept), 1))
         eqs.define(
-            y[*at((*a, *b), z, kept)], reduce_("argmin", [n], lambda k: x[*a, k, *b]), "specs/reduction.yaml:199"
+            y[*at((*a, *b), z, kept)], reduce_("argmin", [n], lambda k: x[*a, k, *b]), "specs/reduction.yaml:284"
         )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import cast, eq, exp, fit, log, reduce_, sqrt, where
+from anyshape.equations.functions import eq, exp, fit, log, reduce_, sqrt, where
 from anyshape.rules import Bound
 
 
@@ -58,30 +58,20 @@ def layer_norm_kernel(eqs: Equations, bound: Bound) -> None:
     y = eqs.tensor("y")
     mean = eqs.tensor("mean")
     inv_std = eqs.tensor("inv_std")
-    mu = eqs.scratch("mu", eqs.dtypes["U"], o)
+    mu = eqs.scratch("mu", eqs.dtypes["F"], o)
     i = eqs.indices("i", o)
-    eqs.define(
-        mu[*i], reduce_("sum", n, lambda *j: cast(x[*i, *j], eqs.dtypes["U"])) / rules.prod(n), "specs/rows.yaml:81"
-    )
-    inv = eqs.scratch("inv", eqs.dtypes["U"], o)
+    eqs.define(mu[*i], reduce_("sum", n, lambda *j: x[*i, *j]) / rules.prod(n), "specs/rows.yaml:81")
+    inv = eqs.scratch("inv", eqs.dtypes["F"], o)
     i = eqs.indices("i", o)
     eqs.define(
         inv[*i],
-        1 / sqrt(
-            reduce_(
-                "sum",
-                n,
-                lambda *j: (cast(x[*i, *j], eqs.dtypes["U"]) - mu[*i]) * (cast(x[*i, *j], eqs.dtypes["U"]) - mu[*i]),
-            ) / rules.prod(n)
-            + epsilon
-        ),
+        1 / sqrt(reduce_("sum", n, lambda *j: (x[*i, *j] - mu[*i]) * (x[*i, *j] - mu[*i])) / rules.prod(n) + epsilon),
         "specs/rows.yaml:82",
     )
     i, j = eqs.indices("i", o), eqs.indices("j", n)
     eqs.define(
         y[*i, *j],
-        cast((cast(x[*i, *j], eqs.dtypes["U"]) - mu[*i]) * inv[*i], eqs.dtypes["F"]) * scale[*fit(j, u)]
-        + bias[*fit(j, v)],
+        (x[*i, *j] - mu[*i]) * inv[*i] * scale[*fit((*i, *j), u)] + bias[*fit((*i, *j), v)],
         "specs/rows.yaml:83",
     )
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(n), 1))

@@ -58,19 +58,19 @@ def scatter_nd_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
 
-# specs/scatter.yaml:35
+# specs/scatter.yaml:39
 def scatter_elements_kernel(eqs: Equations, bound: Bound) -> None:
     d, reduction, s, axis = bound.d, bound.reduction, bound.s, bound.axis
     x, index, updates, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("updates"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], x[*i], "specs/scatter.yaml:47")
+    eqs.define(y[*i], x[*i], "specs/scatter.yaml:51")
     if reduction == "none":
         j = eqs.indices("j", s)
         eqs.update(
             y[*rules.put(j, axis, wrap(index[*j], d[axis]))],
             "set",
             updates[*j],
-            "specs/scatter.yaml:48: y[*put(j, axis, wrap(index[*j], d[axis]))] = updates[*j]",
+            "specs/scatter.yaml:52: y[*put(j, axis, wrap(index[*j], d[axis]))] = updates[*j]",
         )
     if reduction == "add":
         j = eqs.indices("j", s)
@@ -78,7 +78,7 @@ def scatter_elements_kernel(eqs: Equations, bound: Bound) -> None:
             y[*rules.put(j, axis, wrap(index[*j], d[axis]))],
             "add",
             updates[*j],
-            "specs/scatter.yaml:49: y[*put(j, axis, wrap(index[*j], d[axis]))] += updates[*j]",
+            "specs/scatter.yaml:53: y[*put(j, axis, wrap(index[*j], d[axis]))] += updates[*j]",
         )
     if reduction == "mul":
         j = eqs.indices("j", s)
@@ -86,7 +86,7 @@ def scatter_elements_kernel(eqs: Equations, bound: Bound) -> None:
             y[*rules.put(j, axis, wrap(index[*j], d[axis]))],
             "mul",
             updates[*j],
-            "specs/scatter.yaml:50: y[*put(j, axis, wrap(index[*j], d[axis]))] *= updates[*j]",
+            "specs/scatter.yaml:54: y[*put(j, axis, wrap(index[*j], d[axis]))] *= updates[*j]",
         )
     if reduction == "max":
         j = eqs.indices("j", s)
@@ -94,7 +94,7 @@ def scatter_elements_kernel(eqs: Equations, bound: Bound) -> None:
             y[*rules.put(j, axis, wrap(index[*j], d[axis]))],
             "max",
             updates[*j],
-            "specs/scatter.yaml:51: y[*put(j, axis, wrap(index[*j], d[axis]))]",
+            "specs/scatter.yaml:55: y[*put(j, axis, wrap(index[*j], d[axis]))]",
         )
     if reduction == "min":
         j = eqs.indices("j", s)
@@ -102,17 +102,17 @@ def scatter_elements_kernel(eqs: Equations, bound: Bound) -> None:
             y[*rules.put(j, axis, wrap(index[*j], d[axis]))],
             "min",
             updates[*j],
-            "specs/scatter.yaml:52: y[*put(j, axis, wrap(index[*j], d[axis]))]",
+            "specs/scatter.yaml:56: y[*put(j, axis, wrap(index[*j], d[axis]))]",
         )
 
 
-# specs/scatter.yaml:74
+# specs/scatter.yaml:79
 def tensor_scatter_kernel(eqs: Equations, bound: Bound) -> None:
     b, n, mode, o, i, m = bound.b, bound.n, bound.mode, bound.o, bound.i, bound.m
     x, update, index, y = eqs.tensor("x"), eqs.tensor("update"), eqs.tensor("index"), eqs.tensor("y")
     at_ = eqs.scratch("at", parse_dtype("i64"), rules.Vec((b, n)))
     g, k = eqs.index("g", b), eqs.index("k", n)
-    eqs.define(at_[g, k], k - index[g] if mode == "linear" else (k - index[g]) % n, "specs/scatter.yaml:85")
+    eqs.define(at_[g, k], k - index[g] if mode == "linear" else (k - index[g]) % n, "specs/scatter.yaml:90")
     g, a, k, c = eqs.index("g", b), eqs.indices("a", o), eqs.index("k", n), eqs.indices("c", i)
     eqs.define(
         y[g, *a, k, *c],
@@ -121,20 +121,20 @@ def tensor_scatter_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: update[g, *a, clamp(at_[g, k], 0, m - 1), *c],
             lambda: x[g, *a, k, *c],
         ),
-        "specs/scatter.yaml:86: update[g, *a, clamp(at[g, k], 0, m - 1), *c]",
+        "specs/scatter.yaml:91: update[g, *a, clamp(at[g, k], 0, m - 1), *c]",
     )
 
 
-# specs/scatter.yaml:101
+# specs/scatter.yaml:106
 def sparse_to_dense_kernel(eqs: Equations, bound: Bound) -> None:
     shape, k, q = bound.shape, bound.k, bound.q
     index, values, value, y = eqs.tensor("index"), eqs.tensor("values"), eqs.tensor("value"), eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], value[()], "specs/scatter.yaml:110")
+    eqs.define(y[*i], value[()], "specs/scatter.yaml:115")
     j = eqs.index("j", k)
     eqs.update(
         y[*(wrap(p0, shape_) for p0, shape_ in zip((index[j, l] for l in rules.range_(q)), shape))],
         "set",
         values[j],
-        "specs/scatter.yaml:111: y[*wrap([index[j, l] for l in range(q)], shape)] = values[j]",
+        "specs/scatter.yaml:116: y[*wrap([index[j, l] for l in range(q)], shape)] = values[j]",
     )

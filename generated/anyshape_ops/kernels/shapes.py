@@ -9,68 +9,68 @@ from anyshape.equations.functions import cast, eq, item, lt, where
 from anyshape.rules import Bound
 
 
-# specs/shapes.yaml:19
+# specs/shapes.yaml:15
 def shape_of_kernel(eqs: Equations, bound: Bound) -> None:
     part = bound.part
     y = eqs.tensor("y")
     i = eqs.index("i", len(part))
-    eqs.define(y[i], item(part, i), "specs/shapes.yaml:28")
+    eqs.define(y[i], item(part, i), "specs/shapes.yaml:24")
 
 
-# specs/shapes.yaml:36
+# specs/shapes.yaml:32
 def axis_positions_kernel(eqs: Equations, bound: Bound) -> None:
     r, axes, rank = bound.r, bound.axes, bound.rank
     y = eqs.tensor("y")
     i = eqs.index("i", r)
     eqs.define(
-        y[i], where(lt(item(axes, i), 0), lambda: item(axes, i) + rank, lambda: item(axes, i)), "specs/shapes.yaml:48"
+        y[i], where(lt(item(axes, i), 0), lambda: item(axes, i) + rank, lambda: item(axes, i)), "specs/shapes.yaml:44"
     )
 
 
-# specs/shapes.yaml:59
+# specs/shapes.yaml:55
 def size_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     y = eqs.tensor("y")
-    eqs.define(y[()], rules.prod(d), "specs/shapes.yaml:64")
+    eqs.define(y[()], rules.prod(d), "specs/shapes.yaml:60")
 
 
-# specs/shapes.yaml:71
+# specs/shapes.yaml:67
 def arange_kernel(eqs: Equations, bound: Bound) -> None:
     n, start, step = bound.n, bound.start, bound.step
     y = eqs.tensor("y")
     i = eqs.index("i", n)
-    eqs.define(y[i], cast(start + i * step, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:83")
+    eqs.define(y[i], cast(start + i * step, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:79")
 
 
-# specs/shapes.yaml:97
+# specs/shapes.yaml:93
 def full_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     value, y = eqs.tensor("value"), eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], value[()], "specs/shapes.yaml:106")
+    eqs.define(y[*i], value[()], "specs/shapes.yaml:102")
 
 
-# specs/shapes.yaml:114
+# specs/shapes.yaml:110
 def zeros_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     y = eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], cast(0, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:117")
+    eqs.define(y[*i], cast(0, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:113")
 
 
-# specs/shapes.yaml:120
+# specs/shapes.yaml:121
 def ones_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     y = eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], cast(1, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:123")
+    eqs.define(y[*i], cast(1, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:124")
 
 
-# specs/shapes.yaml:126
+# specs/shapes.yaml:132
 def eye_like_kernel(eqs: Equations, bound: Bound) -> None:
     m, n, k = bound.m, bound.n, bound.k
     y = eqs.tensor("y")
     i, j = eqs.index("i", m), eqs.index("j", n)
     eqs.define(
-        y[i, j], cast(where(eq(j, i + k), lambda: 1, lambda: 0), eqs.dtypes["param:dtype"]), "specs/shapes.yaml:134"
+        y[i, j], cast(where(eq(j, i + k), lambda: 1, lambda: 0), eqs.dtypes["param:dtype"]), "specs/shapes.yaml:140"
     )

@@ -10,33 +10,33 @@ from anyshape.equations.functions import abs_, cast, cos, eq, exp, gt, log, lt, 
 from anyshape.rules import Bound
 
 
-# specs/trigonometry.yaml:42
+# specs/trigonometry.yaml:39
 def sin_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], sin(x[*i]), "specs/trigonometry.yaml:45")
+    eqs.define(y[*i], sin(x[*i]), "specs/trigonometry.yaml:42")
 
 
-# specs/trigonometry.yaml:49
+# specs/trigonometry.yaml:50
 def cos_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], cos(x[*i]), "specs/trigonometry.yaml:52")
+    eqs.define(y[*i], cos(x[*i]), "specs/trigonometry.yaml:53")
 
 
-# specs/trigonometry.yaml:56
+# specs/trigonometry.yaml:61
 def tan_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
     eqs.define(
-        y[*i], sin(cast(x[*i], eqs.dtypes["U"])) / cos(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:59"
+        y[*i], sin(cast(x[*i], eqs.dtypes["U"])) / cos(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:64"
     )
 
 
-# specs/trigonometry.yaml:63
+# specs/trigonometry.yaml:72
 def asin_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -66,11 +66,11 @@ def asin_kernel(eqs: Equations, bound: Bound) -> None:
         arctan(
             cast(x[*i], eqs.dtypes["U"]) / sqrt((1 - cast(x[*i], eqs.dtypes["U"])) * (1 + cast(x[*i], eqs.dtypes["U"])))
         ),
-        "specs/trigonometry.yaml:66",
+        "specs/trigonometry.yaml:75",
     )
 
 
-# specs/trigonometry.yaml:70
+# specs/trigonometry.yaml:83
 def acos_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -98,11 +98,11 @@ def acos_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         2 * arctan(sqrt((1 - cast(x[*i], eqs.dtypes["U"])) / (1 + cast(x[*i], eqs.dtypes["U"])))),
-        "specs/trigonometry.yaml:73",
+        "specs/trigonometry.yaml:86",
     )
 
 
-# specs/trigonometry.yaml:77
+# specs/trigonometry.yaml:94
 def atan_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -127,10 +127,10 @@ def atan_kernel(eqs: Equations, bound: Bound) -> None:
         return where(lt(v, 0), lambda: -r, lambda: r)
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], arctan(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:80")
+    eqs.define(y[*i], arctan(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:97")
 
 
-# specs/trigonometry.yaml:88
+# specs/trigonometry.yaml:105
 def sinh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -152,11 +152,11 @@ def sinh_kernel(eqs: Equations, bound: Bound) -> None:
         where(
             lt(x[*i], 0), lambda: -sinh_of(-cast(x[*i], eqs.dtypes["U"])), lambda: sinh_of(cast(x[*i], eqs.dtypes["U"]))
         ),
-        "specs/trigonometry.yaml:91",
+        "specs/trigonometry.yaml:108",
     )
 
 
-# specs/trigonometry.yaml:95
+# specs/trigonometry.yaml:116
 def cosh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -172,11 +172,11 @@ def cosh_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: half_exp(abs_(cast(x[*i], eqs.dtypes["U"]))),
             lambda: 0.5 * (exp(cast(x[*i], eqs.dtypes["U"])) + exp(-cast(x[*i], eqs.dtypes["U"]))),
         ),
-        "specs/trigonometry.yaml:98",
+        "specs/trigonometry.yaml:119",
     )
 
 
-# specs/trigonometry.yaml:104
+# specs/trigonometry.yaml:126
 def asinh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -195,11 +195,11 @@ def asinh_kernel(eqs: Equations, bound: Bound) -> None:
         where(
             lt(x[*i], 0), lambda: -arcsinh(-cast(x[*i], eqs.dtypes["U"])), lambda: arcsinh(cast(x[*i], eqs.dtypes["U"]))
         ),
-        "specs/trigonometry.yaml:107",
+        "specs/trigonometry.yaml:129",
     )
 
 
-# specs/trigonometry.yaml:111
+# specs/trigonometry.yaml:137
 def acosh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -218,11 +218,11 @@ def acosh_kernel(eqs: Equations, bound: Bound) -> None:
                 + sqrt(cast(x[*i], eqs.dtypes["U"]) - 1) * sqrt(cast(x[*i], eqs.dtypes["U"]) + 1)
             ),
         ),
-        "specs/trigonometry.yaml:115",
+        "specs/trigonometry.yaml:141",
     )
 
 
-# specs/trigonometry.yaml:119
+# specs/trigonometry.yaml:149
 def atanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -241,5 +241,5 @@ def atanh_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: -half_log(-cast(x[*i], eqs.dtypes["U"])),
             lambda: half_log(cast(x[*i], eqs.dtypes["U"])),
         ),
-        "specs/trigonometry.yaml:125",
+        "specs/trigonometry.yaml:155",
     )

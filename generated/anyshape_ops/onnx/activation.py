@@ -13,7 +13,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/activation.yaml:35
+# specs/activation.yaml:32
 def clip_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.clip(
@@ -25,22 +25,29 @@ def clip_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/activation.yaml:36
+# specs/activation.yaml:33
 def clip_11(n: OnnxNode) -> Sequence[Value]:
-    return [api.clip(n.input(0), n.input(1), n.input(2), source=n.source)]
+    return [
+        api.clip(
+            n.input(0),
+            (api.reshape(n.input(1), (), source=n.source) if n.input(1) is not None else None),
+            (api.reshape(n.input(2), (), source=n.source) if n.input(2) is not None else None),
+            source=n.source,
+        )
+    ]
 
 
-# specs/activation.yaml:49
+# specs/activation.yaml:46
 def leaky_relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.leaky_relu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:64
+# specs/activation.yaml:61
 def prelu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.prelu(n.input(0), aligned(n, n.input(1), n.input(0), 1), source=n.source)]
 
 
-# specs/activation.yaml:64
+# specs/activation.yaml:61
 def prelu_7(n: OnnxNode) -> Sequence[Value]:
     return [api.prelu(n.input(0), n.input(1), source=n.source)]
 
@@ -70,38 +77,38 @@ def softsign_1(n: OnnxNode) -> Sequence[Value]:
     return [api.softsign(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:136
+# specs/activation.yaml:140
 def hard_sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.hard_sigmoid(n.input(0), alpha=n.attr("alpha"), beta=n.attr("beta"), source=n.source)]
 
 
-# specs/activation.yaml:147
+# specs/activation.yaml:151
 def hard_swish_14(n: OnnxNode) -> Sequence[Value]:
     return [api.hard_swish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:154
+# specs/activation.yaml:162
 def mish_18(n: OnnxNode) -> Sequence[Value]:
     return [api.mish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:164
+# specs/activation.yaml:176
 def swish_24(n: OnnxNode) -> Sequence[Value]:
     return [api.swish(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:165
+# specs/activation.yaml:177
 def com_microsoft_quick_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     return [api.swish(n.input(0), alpha=n.attr("alpha", 1.702), source=n.source)]
 
 
-# specs/activation.yaml:178
-def thresholded_relu_10(n: OnnxNode) -> Sequence[Value]:
+# specs/activation.yaml:190
+def thresholded_relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.thresholded_relu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:199
+# specs/activation.yaml:211
 def shrink_9(n: OnnxNode) -> Sequence[Value]:
     return [api.shrink(n.input(0), bias=n.attr("bias"), lambd=n.attr("lambd"), source=n.source)]
 
@@ -120,6 +127,6 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "Mish": {18: mish_18},
     "Swish": {24: swish_24},
     "com.microsoft:QuickGelu": {1: com_microsoft_quick_gelu_1},
-    "ThresholdedRelu": {10: thresholded_relu_10},
+    "ThresholdedRelu": {1: thresholded_relu_1},
     "Shrink": {9: shrink_9},
 }

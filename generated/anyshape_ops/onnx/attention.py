@@ -353,8 +353,6 @@ def com_microsoft_decoder_masked_multi_head_attention_1(n: OnnxNode) -> Sequence
 # specs/attention.yaml:123
 def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(7)
-    if not ((n.input(3) is None) or (rank_of(n, n.input(3)) < 4)):
-        n.refuse("a mask_index of four axes")
     if not ((n.attr("do_rotary", 0) == 0) and (n.attr("rotary_embedding_dim", 0) >= 0)):
         n.refuse("Attention with rotation")
     if not ((n.attr("past_present_share_buffer", 0) == 0) or (n.input(4) is None)):
@@ -400,11 +398,41 @@ def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
     batch_ = api.reshape(api.shape_of(n.input(0), end=1, source=n.source), (), source=n.source)
     asked_ = api.reshape(api.shape_of(n.input(0), start=1, end=2, source=n.source), (), source=n.source)
     keys_ = api.reshape(api.shape_of(k_, start=2, end=3, source=n.source), (), source=n.source)
+    until_ = api.concat(
+        (
+            api.add(
+                api.shape_of(n.input(0), start=1, end=2, source=n.source),
+                api.reshape(behind_, (1,), source=n.source),
+                source=n.source,
+            ),
+            api.shape_of(k_, start=2, end=3, source=n.source),
+        ),
+        axis=0,
+        source=n.source,
+    )
+    first_ = api.concat((api.reshape(behind_, (1,), source=n.source), vector((0,))), axis=0, source=n.source)
+    seen_ = (
+        None
+        if n.input(3) is None else (
+            api.squeeze(
+                api.slice(
+                    n.input(3),
+                    starts=needed(n, first_, "starts"),
+                    ends=needed(n, until_, "ends"),
+                    axes=(2, 3),
+                    source=n.source,
+                ),
+                axes=(1,),
+                source=n.source,
+            )
+            if rank_of(n, n.input(3)) == 4 else n.input(3)
+        )
+    )
     hidden_ = (
         api.cast(
             api.expand_dims(
                 api.hide_keys(
-                    n.input(3),
+                    seen_,
                     needed(n, batch_, "batch"),
                     needed(n, asked_, "queries"),
                     needed(n, keys_, "keys"),
@@ -442,7 +470,122 @@ def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/attention.yaml:255
+# specs/attention.yaml:148
+def com_microsoft_qattention_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(9)
+    if n.attr("do_rotary", 0) != 0:
+        n.refuse("QAttention with rotation")
+    if not ((n.attr("past_present_share_buffer", 0) == 0) or (n.input(8) is None)):
+        n.refuse("QAttention with a past_present_share_buffer")
+    heads_ = needed(n, n.attr("num_heads"), "num_heads")
+    x_ = api.cast(n.input(0), to=dtype_of(n, n.input(2)), source=n.source)
+    made_ = api.add(
+        api.mul(
+            api.cast(
+                api.matmul_integer(n.input(0), n.input(1), n.input(6), n.input(7), source=n.source),
+                to=dtype_of(n, n.input(2)),
+                source=n.source,
+            ),
+            api.mul(n.input(3), n.input(4), source=n.source),
+            source=n.source,
+        ),
+        n.input(2),
+        source=n.source,
+    )
+    parts_ = api.split(made_, axis=2, parts=3, source=n.source)
+    q_ = api.transpose(api.reshape(parts_[0], (0, 0, heads_, -1), source=n.source), axes=(0, 2, 1, 3), source=n.source)
+    k1_ = api.transpose(api.reshape(parts_[1], (0, 0, heads_, -1), source=n.source), axes=(0, 2, 1, 3), source=n.source)
+    v1_ = api.transpose(api.reshape(parts_[2], (0, 0, heads_, -1), source=n.source), axes=(0, 2, 1, 3), source=n.source)
+    k_ = (
+        api.concat((api.gather(n.input(8), scalar(0), axis=0, source=n.source), k1_), axis=2, source=n.source)
+        if n.input(8) is not None else k1_
+    )
+    v_ = (
+        api.concat((api.gather(n.input(8), scalar(1), axis=0, source=n.source), v1_), axis=2, source=n.source)
+        if n.input(8) is not None else v1_
+    )
+    present_ = (
+        api.concat(
+            (api.expand_dims(k_, axes=(0,), source=n.source), api.expand_dims(v_, axes=(0,), source=n.source)),
+            axis=0,
+            source=n.source,
+        )
+        if n.output_count > 1 else k_
+    )
+    behind_ = (
+        api.reshape(api.shape_of(n.input(8), start=3, end=4, source=n.source), (), source=n.source)
+        if n.input(8) is not None else scalar(0)
+    )
+    batch_ = api.reshape(api.shape_of(x_, end=1, source=n.source), (), source=n.source)
+    asked_ = api.reshape(api.shape_of(x_, start=1, end=2, source=n.source), (), source=n.source)
+    keys_ = api.reshape(api.shape_of(k_, start=2, end=3, source=n.source), (), source=n.source)
+    until_ = api.concat(
+        (
+            api.add(
+                api.shape_of(x_, start=1, end=2, source=n.source),
+                api.reshape(behind_, (1,), source=n.source),
+                source=n.source,
+            ),
+            api.shape_of(k_, start=2, end=3, source=n.source),
+        ),
+        axis=0,
+        source=n.source,
+    )
+    first_ = api.concat((api.reshape(behind_, (1,), source=n.source), vector((0,))), axis=0, source=n.source)
+    seen_ = (
+        None
+        if n.input(5) is None else (
+            api.squeeze(
+                api.slice(
+                    n.input(5),
+                    starts=needed(n, first_, "starts"),
+                    ends=needed(n, until_, "ends"),
+                    axes=(2, 3),
+                    source=n.source,
+                ),
+                axes=(1,),
+                source=n.source,
+            )
+            if rank_of(n, n.input(5)) == 4 else n.input(5)
+        )
+    )
+    hidden_ = (
+        api.cast(
+            api.expand_dims(
+                api.hide_keys(
+                    seen_,
+                    needed(n, batch_, "batch"),
+                    needed(n, asked_, "queries"),
+                    needed(n, keys_, "keys"),
+                    behind_,
+                    causal=n.attr("unidirectional", 0) == 1,
+                    filter=n.attr("mask_filter_value", -10000.0),
+                    source=n.source,
+                ),
+                axes=(1,),
+                source=n.source,
+            ),
+            to=dtype_of(n, x_),
+            source=n.source,
+        )
+        if n.input(5) is not None else None
+    )
+    attended_ = api.attention(
+        q_,
+        k_,
+        v_,
+        hidden_,
+        causal=(n.attr("unidirectional", 0) == 1) and (n.input(5) is None),
+        behind=behind_,
+        scale=n.attr("scale", 0.0),
+        source=n.source,
+    )
+    return [
+        api.reshape(api.transpose(attended_, axes=(0, 2, 1, 3), source=n.source), (0, 0, -1), source=n.source), present_
+    ]
+
+
+# specs/attention.yaml:281
 def com_microsoft_rotary_embedding_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     if not ((n.attr("scale", 1.0) < inf) and (n.attr("is_packed_batching", 0) >= 0)):
@@ -490,5 +633,6 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "com.microsoft:MultiHeadAttention": {1: com_microsoft_multi_head_attention_1},
     "com.microsoft:DecoderMaskedMultiHeadAttention": {1: com_microsoft_decoder_masked_multi_head_attention_1},
     "com.microsoft:Attention": {1: com_microsoft_attention_1},
+    "com.microsoft:QAttention": {1: com_microsoft_qattention_1},
     "com.microsoft:RotaryEmbedding": {1: com_microsoft_rotary_embedding_1},
 }

@@ -13,17 +13,17 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/comparison.yaml:36
+# specs/comparison.yaml:29
 def equal_1(n: OnnxNode) -> Sequence[Value]:
     return [api.equal(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:37
+# specs/comparison.yaml:30
 def equal_7(n: OnnxNode) -> Sequence[Value]:
     return [api.equal(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:38
+# specs/comparison.yaml:31
 def equal_19(n: OnnxNode) -> Sequence[Value]:
     return (
         [api.string_equal(n.input(0), n.input(1), source=n.source)]
@@ -31,32 +31,32 @@ def equal_19(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/comparison.yaml:46
+# specs/comparison.yaml:44
 def less_1(n: OnnxNode) -> Sequence[Value]:
     return [api.less(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:46
+# specs/comparison.yaml:44
 def less_7(n: OnnxNode) -> Sequence[Value]:
     return [api.less(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:54
+# specs/comparison.yaml:57
 def less_or_equal_12(n: OnnxNode) -> Sequence[Value]:
     return [api.less_equal(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:63
+# specs/comparison.yaml:71
 def greater_1(n: OnnxNode) -> Sequence[Value]:
     return [api.greater(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:63
+# specs/comparison.yaml:71
 def greater_7(n: OnnxNode) -> Sequence[Value]:
     return [api.greater(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:66
+# specs/comparison.yaml:74
 def ai_onnx_ml_one_hot_encoder_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if n.attr("zeros", 1) != 1:
@@ -83,7 +83,7 @@ def ai_onnx_ml_one_hot_encoder_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:68
+# specs/comparison.yaml:76
 def ai_onnx_ml_binarizer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     return [
@@ -99,17 +99,17 @@ def ai_onnx_ml_binarizer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:76
+# specs/comparison.yaml:89
 def greater_or_equal_12(n: OnnxNode) -> Sequence[Value]:
     return [api.greater_equal(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:83
+# specs/comparison.yaml:101
 def is_na_n_9(n: OnnxNode) -> Sequence[Value]:
     return [api.is_nan(n.input(0), source=n.source)]
 
 
-# specs/comparison.yaml:93
+# specs/comparison.yaml:114
 def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.is_inf(
@@ -121,37 +121,37 @@ def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:103
+# specs/comparison.yaml:124
 def and_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:103
+# specs/comparison.yaml:124
 def and_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:111
+# specs/comparison.yaml:135
 def or_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:111
+# specs/comparison.yaml:135
 def or_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:118
+# specs/comparison.yaml:145
 def xor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:118
+# specs/comparison.yaml:145
 def xor_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:129
+# specs/comparison.yaml:159
 def not_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_not(n.input(0), source=n.source)]
 

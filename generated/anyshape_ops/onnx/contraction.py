@@ -16,23 +16,47 @@ def mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/contraction.yaml:53
+# specs/contraction.yaml:58
 def gemm_1(n: OnnxNode) -> Sequence[Value]:
-    return [
-        api.gemm(
-            n.input(0),
-            n.input(1),
-            n.input(2),
-            alpha=n.attr("alpha"),
-            beta=n.attr("beta"),
-            trans_a=n.attr("transA"),
-            trans_b=n.attr("transB"),
-            source=n.source,
+    if not (dtype_of(n, n.input(0)).is_float or ((n.attr("alpha", 1.0) == 1) and (n.attr("beta", 1.0) == 1))):
+        n.refuse("Gemm of integers with an alpha or a beta")
+    return (
+        [
+            api.gemm(
+                n.input(0),
+                n.input(1),
+                n.input(2),
+                alpha=n.attr("alpha"),
+                beta=n.attr("beta"),
+                trans_a=n.attr("transA"),
+                trans_b=n.attr("transB"),
+                source=n.source,
+            )
+        ]
+        if dtype_of(n, n.input(0)).is_float else (
+            [
+                api.add(
+                    api.matmul(
+                        (api.transpose(n.input(0), source=n.source) if n.attr("transA", 0) == 1 else n.input(0)),
+                        (api.transpose(n.input(1), source=n.source) if n.attr("transB", 0) == 1 else n.input(1)),
+                        source=n.source,
+                    ),
+                    n.input(2),
+                    source=n.source,
+                )
+            ]
+            if n.input(2) is not None else [
+                api.matmul(
+                    (api.transpose(n.input(0), source=n.source) if n.attr("transA", 0) == 1 else n.input(0)),
+                    (api.transpose(n.input(1), source=n.source) if n.attr("transB", 0) == 1 else n.input(1)),
+                    source=n.source,
+                )
+            ]
         )
-    ]
+    )
 
 
-# specs/contraction.yaml:56
+# specs/contraction.yaml:62
 def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if rank_of(n, n.input(0)) != 2:
@@ -62,7 +86,7 @@ def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/contraction.yaml:64
+# specs/contraction.yaml:70
 def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if rank_of(n, n.input(0)) != 2:
@@ -131,7 +155,7 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/contraction.yaml:74
+# specs/contraction.yaml:80
 def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if rank_of(n, n.input(0)) != 2:
@@ -205,12 +229,12 @@ def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/contraction.yaml:120
+# specs/contraction.yaml:126
 def einsum_12(n: OnnxNode) -> Sequence[Value]:
     return [einsum(n, n.inputs(), n.attr("equation"))]
 
 
-# specs/contraction.yaml:123
+# specs/contraction.yaml:129
 def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     if not (
@@ -267,7 +291,7 @@ def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:133
+# specs/contraction.yaml:139
 def com_microsoft_transpose_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     if not ((n.attr("transA", 0) >= 0) and (n.attr("transB", 0) >= 0)):
@@ -284,7 +308,7 @@ def com_microsoft_transpose_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:158
+# specs/contraction.yaml:167
 def det_11(n: OnnxNode) -> Sequence[Value]:
     return [api.det(n.input(0), source=n.source)]
 

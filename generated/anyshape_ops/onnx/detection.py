@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, scalar, vector
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice, scalar, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -26,7 +26,7 @@ def non_max_suppression_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:230
+# specs/detection.yaml:231
 def roi_align_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.roi_align(
@@ -34,7 +34,7 @@ def roi_align_10(n: OnnxNode) -> Sequence[Value]:
             n.input(1),
             n.input(2),
             size=(n.attr("output_height", 1), n.attr("output_width", 1)),
-            mode=n.attr("mode"),
+            mode=choice(n.attr("mode")),
             ratio=n.attr("sampling_ratio"),
             scale=n.attr("spatial_scale"),
             half_pixel=False,
@@ -43,7 +43,7 @@ def roi_align_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:231
+# specs/detection.yaml:232
 def roi_align_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.roi_align(
@@ -51,7 +51,7 @@ def roi_align_16(n: OnnxNode) -> Sequence[Value]:
             n.input(1),
             n.input(2),
             size=(n.attr("output_height", 1), n.attr("output_width", 1)),
-            mode=n.attr("mode"),
+            mode=choice(n.attr("mode")),
             ratio=n.attr("sampling_ratio"),
             scale=n.attr("spatial_scale"),
             half_pixel=n.attr("coordinate_transformation_mode", "half_pixel") == "half_pixel",
@@ -60,7 +60,7 @@ def roi_align_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:295
+# specs/detection.yaml:297
 def max_roi_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max_roi_pool(

@@ -9,58 +9,73 @@ from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.lists import is_list
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, aligned, dtype_of, fold, length_of, needed, scalar, vector
+from anyshape.frontends.onnx.node import (
+    Mapping,
+    OnnxNode,
+    accumulate,
+    aligned,
+    choice,
+    dtype_of,
+    fold,
+    length_of,
+    needed,
+    scalar,
+    vector,
+)
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/elementwise.yaml:34
+# specs/elementwise.yaml:28
 def add_1(n: OnnxNode) -> Sequence[Value]:
     return [api.add(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:34
+# specs/elementwise.yaml:28
 def add_7(n: OnnxNode) -> Sequence[Value]:
     return [api.add(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:35
+# specs/elementwise.yaml:29
 def sum_1(n: OnnxNode) -> Sequence[Value]:
-    return [fold(api.add, n.inputs())]
+    return [accumulate(lambda xs_: fold(api.add, xs_), n.inputs())]
 
 
-# specs/elementwise.yaml:36
+# specs/elementwise.yaml:30
 def mean_1(n: OnnxNode) -> Sequence[Value]:
     return [
-        api.div(
-            fold(api.add, n.inputs()),
-            api.cast(scalar(length_of(n, n.inputs())), to=dtype_of(n, n.inputs()), source=n.source),
-            source=n.source,
+        accumulate(
+            lambda xs_: api.div(
+                fold(api.add, xs_),
+                api.cast(scalar(length_of(n, xs_)), to=dtype_of(n, xs_), source=n.source),
+                source=n.source,
+            ),
+            n.inputs(),
         )
     ]
 
 
-# specs/elementwise.yaml:44
+# specs/elementwise.yaml:43
 def sub_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sub(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:44
+# specs/elementwise.yaml:43
 def sub_7(n: OnnxNode) -> Sequence[Value]:
     return [api.sub(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:54
+# specs/elementwise.yaml:58
 def mul_1(n: OnnxNode) -> Sequence[Value]:
     return [api.mul(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:54
+# specs/elementwise.yaml:58
 def mul_7(n: OnnxNode) -> Sequence[Value]:
     return [api.mul(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:57
+# specs/elementwise.yaml:61
 def ai_onnx_ml_scaler_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not ((n.attr("offset") is not None) and (n.attr("scale") is not None)):
@@ -76,123 +91,123 @@ def ai_onnx_ml_scaler_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:68
+# specs/elementwise.yaml:77
 def div_1(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:68
+# specs/elementwise.yaml:77
 def div_7(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:84
+# specs/elementwise.yaml:99
 def pow_1(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:84
+# specs/elementwise.yaml:99
 def pow_7(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:96
+# specs/elementwise.yaml:117
 def mod_10(n: OnnxNode) -> Sequence[Value]:
     return [api.mod(n.input(0), n.input(1), truncated=n.attr("fmod"), source=n.source)]
 
 
-# specs/elementwise.yaml:108
+# specs/elementwise.yaml:129
 def max_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.maximum, n.inputs())]
 
 
-# specs/elementwise.yaml:116
+# specs/elementwise.yaml:142
 def min_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.minimum, n.inputs())]
 
 
-# specs/elementwise.yaml:127
+# specs/elementwise.yaml:158
 def neg_1(n: OnnxNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:137
+# specs/elementwise.yaml:174
 def abs_1(n: OnnxNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:144
+# specs/elementwise.yaml:187
 def exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.exp(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:151
+# specs/elementwise.yaml:198
 def log_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:159
+# specs/elementwise.yaml:210
 def floor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.floor(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:167
+# specs/elementwise.yaml:222
 def ceil_1(n: OnnxNode) -> Sequence[Value]:
     return [api.ceil(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:175
+# specs/elementwise.yaml:234
 def round_11(n: OnnxNode) -> Sequence[Value]:
     return [api.round(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:186
+# specs/elementwise.yaml:249
 def sign_9(n: OnnxNode) -> Sequence[Value]:
     return [api.sign(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:193
+# specs/elementwise.yaml:262
 def sqrt_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sqrt(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:200
+# specs/elementwise.yaml:273
 def reciprocal_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reciprocal(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:207
+# specs/elementwise.yaml:284
 def tanh_1(n: OnnxNode) -> Sequence[Value]:
     return [api.tanh(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:215
+# specs/elementwise.yaml:296
 def sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sigmoid(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:222
+# specs/elementwise.yaml:307
 def erf_9(n: OnnxNode) -> Sequence[Value]:
     return [api.erf(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:232
+# specs/elementwise.yaml:321
 def relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:244
+# specs/elementwise.yaml:339
 def gelu_20(n: OnnxNode) -> Sequence[Value]:
-    return [api.gelu(n.input(0), approximate=n.attr("approximate"), source=n.source)]
+    return [api.gelu(n.input(0), approximate=choice(n.attr("approximate")), source=n.source)]
 
 
-# specs/elementwise.yaml:245
+# specs/elementwise.yaml:340
 def com_microsoft_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     return [api.gelu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:246
+# specs/elementwise.yaml:341
 def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [
@@ -204,18 +219,18 @@ def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:247
+# specs/elementwise.yaml:342
 def com_microsoft_bias_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [api.gelu(api.add(n.input(0), n.input(1), source=n.source), source=n.source)]
 
 
-# specs/elementwise.yaml:261
+# specs/elementwise.yaml:356
 def identity_1(n: OnnxNode) -> Sequence[Value]:
     return ([needed(n, n.input(0), "x")] if is_list(n, n.input(0)) else [api.identity(n.input(0), source=n.source)])
 
 
-# specs/elementwise.yaml:283
+# specs/elementwise.yaml:382
 def cast_1(n: OnnxNode) -> Sequence[Value]:
     if n.attr("to") == "STRING":
         n.refuse(
@@ -224,7 +239,7 @@ def cast_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/elementwise.yaml:286
+# specs/elementwise.yaml:385
 def cast_6(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 8) or (dtype_of(n, n.input(0)) == parse_dtype("char"))):
         n.refuse(
@@ -242,7 +257,7 @@ def cast_6(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/elementwise.yaml:290
+# specs/elementwise.yaml:389
 def cast_19(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 8) or (dtype_of(n, n.input(0)) == parse_dtype("char"))):
         n.refuse(
@@ -264,7 +279,7 @@ def cast_19(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/elementwise.yaml:310
+# specs/elementwise.yaml:409
 def where_9(n: OnnxNode) -> Sequence[Value]:
     return [api.where(n.input(0), n.input(1), n.input(2), source=n.source)]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, positions, scalar, strings, vector
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice, dtype_of, positions, scalar, strings, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -586,7 +586,7 @@ def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
             least=n.attr("min_gram_length"),
             most=n.attr("max_gram_length"),
             skips=n.attr("max_skip_count"),
-            mode=n.attr("mode"),
+            mode=choice(n.attr("mode")),
             source=n.source,
         )
     ]

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, needed, vector
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice, needed, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/images.yaml:227
+# specs/images.yaml:228
 def upsample_1(n: OnnxNode) -> Sequence[Value]:
     by_ = vector((1.0, 1.0, n.attr("height_scale"), n.attr("width_scale")))
     return [
@@ -19,22 +19,7 @@ def upsample_1(n: OnnxNode) -> Sequence[Value]:
             n.input(0),
             scales=by_,
             sizes=api.scaled_size(n.input(0), by_, source=n.source),
-            mode=n.attr("mode", "nearest"),
-            coordinates="asymmetric",
-            nearest_mode="floor",
-            source=n.source,
-        )
-    ]
-
-
-# specs/images.yaml:229
-def upsample_7(n: OnnxNode) -> Sequence[Value]:
-    return [
-        api.resize(
-            n.input(0),
-            scales=vector(n.attr("scales")),
-            sizes=api.scaled_size(n.input(0), vector(n.attr("scales")), source=n.source),
-            mode=n.attr("mode", "nearest"),
+            mode=choice(n.attr("mode", "nearest")),
             coordinates="asymmetric",
             nearest_mode="floor",
             source=n.source,
@@ -43,13 +28,28 @@ def upsample_7(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/images.yaml:230
+def upsample_7(n: OnnxNode) -> Sequence[Value]:
+    return [
+        api.resize(
+            n.input(0),
+            scales=vector(n.attr("scales")),
+            sizes=api.scaled_size(n.input(0), vector(n.attr("scales")), source=n.source),
+            mode=choice(n.attr("mode", "nearest")),
+            coordinates="asymmetric",
+            nearest_mode="floor",
+            source=n.source,
+        )
+    ]
+
+
+# specs/images.yaml:231
 def upsample_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
             n.input(0),
             scales=n.input(1),
             sizes=api.scaled_size(n.input(0), n.input(1), source=n.source),
-            mode=n.attr("mode", "nearest"),
+            mode=choice(n.attr("mode", "nearest")),
             coordinates="asymmetric",
             nearest_mode="floor",
             source=n.source,
@@ -57,14 +57,14 @@ def upsample_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:233
+# specs/images.yaml:234
 def resize_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
             n.input(0),
             scales=n.input(1),
             sizes=api.scaled_size(n.input(0), n.input(1), source=n.source),
-            mode=n.attr("mode", "nearest"),
+            mode=choice(n.attr("mode", "nearest")),
             coordinates="asymmetric",
             nearest_mode="floor",
             source=n.source,
@@ -72,7 +72,7 @@ def resize_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:235
+# specs/images.yaml:236
 def resize_11(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -87,9 +87,9 @@ def resize_11(n: OnnxNode) -> Sequence[Value]:
                 (n.input(3) if n.input(3) is not None else api.scaled_size(n.input(0), n.input(2), source=n.source)),
                 "sizes",
             ),
-            mode=n.attr("mode", "nearest"),
-            coordinates=n.attr("coordinate_transformation_mode", "half_pixel"),
-            nearest_mode=n.attr("nearest_mode", "round_prefer_floor"),
+            mode=choice(n.attr("mode", "nearest")),
+            coordinates=choice(n.attr("coordinate_transformation_mode", "half_pixel")),
+            nearest_mode=choice(n.attr("nearest_mode", "round_prefer_floor")),
             cubic_coeff_a=n.attr("cubic_coeff_a", -0.75),
             exclude_outside=n.attr("exclude_outside", 0),
             extrapolation_value=n.attr("extrapolation_value", 0.0),
@@ -98,7 +98,7 @@ def resize_11(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:237
+# specs/images.yaml:238
 def resize_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -119,20 +119,20 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
                 ),
                 "sizes",
             ),
-            mode=n.attr("mode", "nearest"),
-            coordinates=n.attr("coordinate_transformation_mode", "half_pixel"),
-            nearest_mode=n.attr("nearest_mode", "round_prefer_floor"),
+            mode=choice(n.attr("mode", "nearest")),
+            coordinates=choice(n.attr("coordinate_transformation_mode", "half_pixel")),
+            nearest_mode=choice(n.attr("nearest_mode", "round_prefer_floor")),
             cubic_coeff_a=n.attr("cubic_coeff_a", -0.75),
             antialias=n.attr("antialias", 0),
             exclude_outside=n.attr("exclude_outside", 0),
-            policy=n.attr("keep_aspect_ratio_policy", "stretch"),
+            policy=(n.attr("keep_aspect_ratio_policy", "stretch") if n.input(3) is not None else "stretch"),
             extrapolation_value=n.attr("extrapolation_value", 0.0),
             source=n.source,
         )
     ]
 
 
-# specs/images.yaml:333
+# specs/images.yaml:334
 def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -144,28 +144,28 @@ def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
                     "cubic" if n.attr("mode", "bilinear") == "bicubic" else n.attr("mode", "bilinear")
                 )
             ),
-            padding_mode=n.attr("padding_mode"),
+            padding_mode=choice(n.attr("padding_mode")),
             align_corners=n.attr("align_corners"),
             source=n.source,
         )
     ]
 
 
-# specs/images.yaml:334
+# specs/images.yaml:335
 def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
             n.input(0),
             n.input(1),
-            mode=n.attr("mode", "linear"),
-            padding_mode=n.attr("padding_mode"),
+            mode=choice(n.attr("mode", "linear")),
+            padding_mode=choice(n.attr("padding_mode")),
             align_corners=n.attr("align_corners"),
             source=n.source,
         )
     ]
 
 
-# specs/images.yaml:366
+# specs/images.yaml:367
 def affine_grid_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.affine_grid(

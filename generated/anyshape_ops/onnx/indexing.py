@@ -8,43 +8,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed, scalar, vector
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice, dtype_of, needed, scalar, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/indexing.yaml:31
+# specs/indexing.yaml:35
 def pad_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
             n.input(0),
             api.cast(scalar(n.attr("value", 0.0)), to=dtype_of(n, n.input(0)), source=n.source),
             pads=n.attr("paddings"),
-            mode=n.attr("mode", "constant"),
+            mode=choice(n.attr("mode", "constant")),
             source=n.source,
         )
     ]
 
 
-# specs/indexing.yaml:32
+# specs/indexing.yaml:36
 def pad_2(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
             n.input(0),
             api.cast(scalar(n.attr("value", 0.0)), to=dtype_of(n, n.input(0)), source=n.source),
             pads=n.attr("pads"),
-            mode=n.attr("mode", "constant"),
+            mode=choice(n.attr("mode", "constant")),
             source=n.source,
         )
     ]
 
 
-# specs/indexing.yaml:33
+# specs/indexing.yaml:37
 def pad_11(n: OnnxNode) -> Sequence[Value]:
-    return [api.pad(n.input(0), n.input(2), pads=needed(n, n.input(1), "pads"), mode=n.attr("mode"), source=n.source)]
+    return [
+        api.pad(
+            n.input(0), n.input(2), pads=needed(n, n.input(1), "pads"), mode=choice(n.attr("mode")), source=n.source
+        )
+    ]
 
 
-# specs/indexing.yaml:34
+# specs/indexing.yaml:38
 def pad_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
@@ -52,13 +56,13 @@ def pad_18(n: OnnxNode) -> Sequence[Value]:
             n.input(2),
             axes=n.input(3),
             pads=needed(n, n.input(1), "pads"),
-            mode=n.attr("mode"),
+            mode=choice(n.attr("mode")),
             source=n.source,
         )
     ]
 
 
-# specs/indexing.yaml:66
+# specs/indexing.yaml:74
 def tile_1(n: OnnxNode) -> Sequence[Value]:
     once_ = api.full(
         scalar(1), api.shape_of(api.shape_of(n.input(0), source=n.source), source=n.source), source=n.source
@@ -87,42 +91,42 @@ def tile_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:69
+# specs/indexing.yaml:77
 def tile_6(n: OnnxNode) -> Sequence[Value]:
     return [api.tile(n.input(0), repeats=needed(n, n.input(1), "repeats"), source=n.source)]
 
 
-# specs/indexing.yaml:127
+# specs/indexing.yaml:137
 def gather_elements_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_elements(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/indexing.yaml:148
+# specs/indexing.yaml:160
 def gather_nd_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/indexing.yaml:148
+# specs/indexing.yaml:160
 def gather_nd_12(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), batch_dims=n.attr("batch_dims"), source=n.source)]
 
 
-# specs/indexing.yaml:170
+# specs/indexing.yaml:188
 def depth_to_space_1(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), source=n.source)]
 
 
-# specs/indexing.yaml:170
+# specs/indexing.yaml:188
 def depth_to_space_11(n: OnnxNode) -> Sequence[Value]:
-    return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode"), source=n.source)]
+    return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), mode=choice(n.attr("mode")), source=n.source)]
 
 
-# specs/indexing.yaml:195
+# specs/indexing.yaml:213
 def space_to_depth_1(n: OnnxNode) -> Sequence[Value]:
-    return [api.space_to_depth(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode"), source=n.source)]
+    return [api.space_to_depth(n.input(0), size=n.attr("blocksize"), mode=choice(n.attr("mode")), source=n.source)]
 
 
-# specs/indexing.yaml:218
+# specs/indexing.yaml:236
 def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.one_hot(
@@ -135,12 +139,12 @@ def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:258
+# specs/indexing.yaml:278
 def center_crop_pad_18(n: OnnxNode) -> Sequence[Value]:
     return [api.center_crop_pad(n.input(0), axes=n.attr("axes"), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/indexing.yaml:284
+# specs/indexing.yaml:304
 def reverse_sequence_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reverse_sequence(

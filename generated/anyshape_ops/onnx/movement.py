@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, needed, rank_of
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, each, needed, rank_of
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -32,52 +32,52 @@ def reshape_14(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:46
+# specs/movement.yaml:47
 def transpose_1(n: OnnxNode) -> Sequence[Value]:
     return [api.transpose(n.input(0), axes=n.attr("perm"), source=n.source)]
 
 
-# specs/movement.yaml:62
+# specs/movement.yaml:65
 def squeeze_1(n: OnnxNode) -> Sequence[Value]:
     return [api.squeeze(n.input(0), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:62
+# specs/movement.yaml:65
 def squeeze_13(n: OnnxNode) -> Sequence[Value]:
     return [api.squeeze(n.input(0), axes=n.input(1), source=n.source)]
 
 
-# specs/movement.yaml:77
+# specs/movement.yaml:81
 def unsqueeze_1(n: OnnxNode) -> Sequence[Value]:
     return [api.expand_dims(n.input(0), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:77
+# specs/movement.yaml:81
 def unsqueeze_13(n: OnnxNode) -> Sequence[Value]:
     return [api.expand_dims(n.input(0), axes=needed(n, n.input(1), "axes"), source=n.source)]
 
 
-# specs/movement.yaml:94
+# specs/movement.yaml:99
 def flatten_1(n: OnnxNode) -> Sequence[Value]:
     return [api.flatten(n.input(0), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:112
+# specs/movement.yaml:119
 def expand_8(n: OnnxNode) -> Sequence[Value]:
     return [api.broadcast_to(n.input(0), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/movement.yaml:128
+# specs/movement.yaml:136
 def concat_1(n: OnnxNode) -> Sequence[Value]:
     return [api.concat(n.inputs(), axis=n.attr("axis", 1), source=n.source)]
 
 
-# specs/movement.yaml:128
+# specs/movement.yaml:136
 def concat_4(n: OnnxNode) -> Sequence[Value]:
     return [api.concat(n.inputs(), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:129
+# specs/movement.yaml:137
 def concat_from_sequence_11(n: OnnxNode) -> Sequence[Value]:
     return (
         [api.stack(needed(n, n.input(0), "xs"), axis=n.attr("axis"), source=n.source)]
@@ -87,12 +87,27 @@ def concat_from_sequence_11(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:130
+# specs/movement.yaml:138
 def ai_onnx_ml_feature_vectorizer_1(n: OnnxNode) -> Sequence[Value]:
-    return [api.cast(api.concat(n.inputs(), axis=-1, source=n.source), to=parse_dtype("f32"), source=n.source)]
+    return [
+        api.cast(
+            api.concat(
+                each(
+                    lambda xs_: (
+                        [api.reshape(xs_, (1, -1), source=n.source)] if rank_of(n, xs_) == 1 else [needed(n, xs_, "xs")]
+                    ),
+                    n.inputs(),
+                ),
+                axis=-1,
+                source=n.source,
+            ),
+            to=parse_dtype("f32"),
+            source=n.source,
+        )
+    ]
 
 
-# specs/movement.yaml:166
+# specs/movement.yaml:176
 def split_1(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -104,7 +119,7 @@ def split_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:167
+# specs/movement.yaml:177
 def split_2(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -116,19 +131,19 @@ def split_2(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:168
+# specs/movement.yaml:178
 def split_13(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0), axis=n.attr("axis"), parts=n.output_count, sizes=n.input(1), outputs=n.output_count, source=n.source
     )
 
 
-# specs/movement.yaml:198
+# specs/movement.yaml:210
 def slice_1(n: OnnxNode) -> Sequence[Value]:
     return [api.slice(n.input(0), starts=n.attr("starts"), ends=n.attr("ends"), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:198
+# specs/movement.yaml:210
 def slice_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.slice(
@@ -142,12 +157,12 @@ def slice_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:215
+# specs/movement.yaml:230
 def gather_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:216
+# specs/movement.yaml:231
 def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [
@@ -160,7 +175,7 @@ def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:230
+# specs/movement.yaml:247
 def trilu_14(n: OnnxNode) -> Sequence[Value]:
     return [api.trilu(n.input(0), k=n.input(1), upper=n.attr("upper"), source=n.source)]
 

@@ -13,17 +13,17 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/quantisation.yaml:48
+# specs/quantisation.yaml:72
 def dequantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [api.dequantize_linear(n.input(0), n.input(1), n.input(2), source=n.source)]
 
 
-# specs/quantisation.yaml:49
+# specs/quantisation.yaml:73
 def dequantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [api.dequantize_linear(n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/quantisation.yaml:50
+# specs/quantisation.yaml:74
 def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     return [
         api.dequantize_linear(
@@ -32,7 +32,35 @@ def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:101
+# specs/quantisation.yaml:76
+def dequantize_linear_23(n: OnnxNode) -> Sequence[Value]:
+    made_ = api.dequantize_linear(
+        n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), block_size=n.attr("block_size"), source=n.source
+    )
+    return (
+        [needed(n, made_, "made")]
+        if n.attr("output_dtype", 0) == 0 else [
+            api.cast(made_, to=needed(n, n.attr_dtype("output_dtype"), "to"), source=n.source)
+        ]
+    )
+
+
+# specs/quantisation.yaml:78
+def com_microsoft_dequantize_linear_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(3)
+    return [
+        api.dequantize_linear(
+            n.input(0),
+            n.input(1),
+            n.input(2),
+            axis=n.attr("axis", 1),
+            block_size=n.attr("block_size", 0),
+            source=n.source,
+        )
+    ]
+
+
+# specs/quantisation.yaml:136
 def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -49,7 +77,7 @@ def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:102
+# specs/quantisation.yaml:137
 def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -67,7 +95,26 @@ def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:104
+# specs/quantisation.yaml:138
+def quantize_linear_19(n: OnnxNode) -> Sequence[Value]:
+    return [
+        api.quantize_linear(
+            n.input(0),
+            n.input(1),
+            (
+                n.input(2)
+                if n.input(2) is not None else api.zeros(
+                    api.shape_of(n.input(1), source=n.source), dtype=parse_dtype("u8"), source=n.source
+                )
+            ),
+            axis=n.attr("axis"),
+            saturate=n.attr("saturate"),
+            source=n.source,
+        )
+    ]
+
+
+# specs/quantisation.yaml:140
 def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -83,17 +130,38 @@ def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
             ),
             axis=n.attr("axis"),
             block_size=n.attr("block_size"),
+            saturate=n.attr("saturate"),
             source=n.source,
         )
     ]
 
 
-# specs/quantisation.yaml:147
+# specs/quantisation.yaml:144
+def com_microsoft_quantize_linear_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(3)
+    return [
+        api.quantize_linear(
+            n.input(0),
+            n.input(1),
+            (
+                n.input(2)
+                if n.input(2) is not None else api.zeros(
+                    api.shape_of(n.input(1), source=n.source), dtype=parse_dtype("u8"), source=n.source
+                )
+            ),
+            axis=n.attr("axis", 1),
+            block_size=n.attr("block_size", 0),
+            source=n.source,
+        )
+    ]
+
+
+# specs/quantisation.yaml:197
 def mat_mul_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul_integer(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)]
 
 
-# specs/quantisation.yaml:181
+# specs/quantisation.yaml:257
 def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_matmul(
@@ -110,7 +178,7 @@ def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:209
+# specs/quantisation.yaml:298
 def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
     n.only(6)
     if not (
@@ -215,8 +283,15 @@ def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {
-    "DequantizeLinear": {10: dequantize_linear_10, 13: dequantize_linear_13, 21: dequantize_linear_21},
-    "QuantizeLinear": {10: quantize_linear_10, 13: quantize_linear_13, 21: quantize_linear_21},
+    "DequantizeLinear": {
+        10: dequantize_linear_10,
+        13: dequantize_linear_13,
+        21: dequantize_linear_21,
+        23: dequantize_linear_23,
+    },
+    "com.microsoft:DequantizeLinear": {1: com_microsoft_dequantize_linear_1},
+    "QuantizeLinear": {10: quantize_linear_10, 13: quantize_linear_13, 19: quantize_linear_19, 21: quantize_linear_21},
+    "com.microsoft:QuantizeLinear": {1: com_microsoft_quantize_linear_1},
     "MatMulInteger": {10: mat_mul_integer_10},
     "QLinearMatMul": {10: qlinear_mat_mul_10},
     "com.microsoft:MatMulNBits": {1: com_microsoft_mat_mul_nbits_1},

@@ -139,18 +139,27 @@ def dropout_10(n: OnnxNode) -> Sequence[Value]:
 def dropout_12(n: OnnxNode) -> Sequence[Value]:
     wanted_ = (scalar(0.5) if n.input(1) is None else n.input(1))
     share_ = (
-        scalar(0.0)
-        if n.input(2) is None else api.where(
-            n.input(2), wanted_, api.cast(scalar(0.0), to=dtype_of(n, wanted_), source=n.source), source=n.source
+        api.where(n.input(2), wanted_, api.cast(scalar(0.0), to=dtype_of(n, wanted_), source=n.source), source=n.source)
+        if n.input(2) is not None else None
+    )
+    mask_ = (
+        api.dropout_mask(
+            (api.fresh_seed(source=n.source) if n.attr("seed", None) is None else scalar(n.attr("seed"))),
+            n.input(0),
+            share_,
+            source=n.source,
+        )
+        if n.input(2) is not None else api.ones(
+            api.shape_of(n.input(0), source=n.source), dtype=parse_dtype("bool"), source=n.source
         )
     )
-    mask_ = api.dropout_mask(
-        (api.fresh_seed(source=n.source) if n.attr("seed", None) is None else scalar(n.attr("seed"))),
-        n.input(0),
-        share_,
-        source=n.source,
-    )
-    return [api.dropout(n.input(0), mask_, share_, source=n.source), mask_]
+    return [
+        (
+            api.dropout(n.input(0), mask_, share_, source=n.source)
+            if n.input(2) is not None else api.identity(n.input(0), source=n.source)
+        ),
+        mask_,
+    ]
 
 
 # specs/random.yaml:171

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -19,7 +19,7 @@ def rnn_1(n: OnnxNode) -> Sequence[Value]:
         n.input(3),
         n.input(4),
         n.input(5),
-        direction=n.attr("direction", "forward"),
+        direction=choice(n.attr("direction", "forward")),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
@@ -42,7 +42,7 @@ def rnn_14(n: OnnxNode) -> Sequence[Value]:
                 n.input(5), (1, 0, 2), source=n.source
             )
         ),
-        direction=n.attr("direction", "forward"),
+        direction=choice(n.attr("direction", "forward")),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
@@ -64,7 +64,7 @@ def gru_1(n: OnnxNode) -> Sequence[Value]:
         n.input(3),
         n.input(4),
         n.input(5),
-        direction=n.attr("direction", "forward"),
+        direction=choice(n.attr("direction", "forward")),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
@@ -82,7 +82,7 @@ def gru_3(n: OnnxNode) -> Sequence[Value]:
         n.input(3),
         n.input(4),
         n.input(5),
-        direction=n.attr("direction", "forward"),
+        direction=choice(n.attr("direction", "forward")),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
@@ -106,7 +106,7 @@ def gru_14(n: OnnxNode) -> Sequence[Value]:
                 n.input(5), (1, 0, 2), source=n.source
             )
         ),
-        direction=n.attr("direction", "forward"),
+        direction=choice(n.attr("direction", "forward")),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
@@ -131,7 +131,7 @@ def lstm_1(n: OnnxNode) -> Sequence[Value]:
         n.input(5),
         n.input(6),
         n.input(7),
-        direction=n.attr("direction", "forward"),
+        direction=choice(n.attr("direction", "forward")),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
@@ -162,7 +162,7 @@ def lstm_14(n: OnnxNode) -> Sequence[Value]:
             )
         ),
         n.input(7),
-        direction=n.attr("direction", "forward"),
+        direction=choice(n.attr("direction", "forward")),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),

@@ -60,7 +60,7 @@ def hardmax_13(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/rows.yaml:93
-def layer_normalization_17(n: OnnxNode) -> Sequence[Value]:
+def layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("LayerNormalization that computes in another dtype than f32")
     normal_ = api.layer_norm(
@@ -136,7 +136,7 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "Softmax": {1: softmax_1, 13: softmax_13},
     "LogSoftmax": {1: log_softmax_1, 13: log_softmax_13},
     "Hardmax": {1: hardmax_1, 13: hardmax_13},
-    "LayerNormalization": {17: layer_normalization_17},
+    "LayerNormalization": {1: layer_normalization_1},
     "com.microsoft:SkipLayerNormalization": {1: com_microsoft_skip_layer_normalization_1},
     "com.microsoft:EmbedLayerNormalization": {1: com_microsoft_embed_layer_normalization_1},
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -17,33 +17,38 @@ def scatter_nd_11(n: OnnxNode) -> Sequence[Value]:
 
 # specs/scatter.yaml:26
 def scatter_nd_16(n: OnnxNode) -> Sequence[Value]:
-    return [api.scatter_nd(n.input(0), n.input(1), n.input(2), reduction=n.attr("reduction"), source=n.source)]
+    return [api.scatter_nd(n.input(0), n.input(1), n.input(2), reduction=choice(n.attr("reduction")), source=n.source)]
 
 
-# specs/scatter.yaml:59
+# specs/scatter.yaml:64
 def scatter_9(n: OnnxNode) -> Sequence[Value]:
     return [api.scatter_elements(n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/scatter.yaml:61
+# specs/scatter.yaml:66
 def scatter_elements_11(n: OnnxNode) -> Sequence[Value]:
     return [api.scatter_elements(n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/scatter.yaml:62
+# specs/scatter.yaml:67
 def scatter_elements_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.scatter_elements(
-            n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), reduction=n.attr("reduction"), source=n.source
+            n.input(0),
+            n.input(1),
+            n.input(2),
+            axis=n.attr("axis"),
+            reduction=choice(n.attr("reduction")),
+            source=n.source,
         )
     ]
 
 
-# specs/scatter.yaml:91
+# specs/scatter.yaml:96
 def tensor_scatter_24(n: OnnxNode) -> Sequence[Value]:
     return [
         api.tensor_scatter(
-            n.input(0), n.input(1), n.input(2), axis=n.attr("axis", -2), mode=n.attr("mode"), source=n.source
+            n.input(0), n.input(1), n.input(2), axis=n.attr("axis", -2), mode=choice(n.attr("mode")), source=n.source
         )
     ]
 

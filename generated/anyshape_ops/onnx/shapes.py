@@ -11,22 +11,22 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/shapes.yaml:30
+# specs/shapes.yaml:26
 def shape_1(n: OnnxNode) -> Sequence[Value]:
     return [api.shape_of(n.input(0), source=n.source)]
 
 
-# specs/shapes.yaml:30
+# specs/shapes.yaml:26
 def shape_15(n: OnnxNode) -> Sequence[Value]:
     return [api.shape_of(n.input(0), start=n.attr("start"), end=n.attr("end"), source=n.source)]
 
 
-# specs/shapes.yaml:66
+# specs/shapes.yaml:62
 def size_1(n: OnnxNode) -> Sequence[Value]:
     return [api.size(n.input(0), source=n.source)]
 
 
-# specs/shapes.yaml:88
+# specs/shapes.yaml:84
 def range_11(n: OnnxNode) -> Sequence[Value]:
     return (
         [
@@ -65,12 +65,12 @@ def range_11(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/shapes.yaml:108
+# specs/shapes.yaml:104
 def constant_of_shape_9(n: OnnxNode) -> Sequence[Value]:
     return [api.full(scalar(n.attr("value", 0.0)), needed(n, n.input(0), "shape"), source=n.source)]
 
 
-# specs/shapes.yaml:136
+# specs/shapes.yaml:142
 def eye_like_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.eye_like(

@@ -5,36 +5,55 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, needed
+from anyshape.dtypes import parse_dtype
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/sorting.yaml:75
+# specs/sorting.yaml:77
 def top_k_1(n: OnnxNode) -> Sequence[Value]:
     return api.topk(n.input(0), k=n.attr("k"), axis=n.attr("axis"), source=n.source)
 
 
-# specs/sorting.yaml:76
+# specs/sorting.yaml:78
 def top_k_10(n: OnnxNode) -> Sequence[Value]:
     return api.topk(n.input(0), k=needed(n, n.input(1), "k"), axis=n.attr("axis"), source=n.source)
 
 
-# specs/sorting.yaml:77
+# specs/sorting.yaml:79
 def top_k_11(n: OnnxNode) -> Sequence[Value]:
     return api.topk(
         n.input(0), k=needed(n, n.input(1), "k"), axis=n.attr("axis"), largest=n.attr("largest"), source=n.source
     )
 
 
-# specs/sorting.yaml:112
+# specs/sorting.yaml:116
 def unique_11(n: OnnxNode) -> Sequence[Value]:
-    return (
-        api.unique(api.reshape(n.input(0), (-1,), source=n.source), sorted=n.attr("sorted", 1) == 1, source=n.source)
+    items_ = (api.reshape(n.input(0), (-1,), source=n.source) if n.attr("axis") is None else n.input(0))
+    keys_ = (
+        api.reshape(
+            api.string_rank(api.reshape(n.input(0), (-1,), source=n.source), source=n.source),
+            api.shape_of(items_, source=n.source),
+            source=n.source,
+        )
+        if dtype_of(n, n.input(0)) == parse_dtype("char") else items_
+    )
+    found_ = (
+        api.unique(keys_, sorted=n.attr("sorted", 1) == 1, source=n.source)
         if n.attr("axis") is None else api.unique_slices(
-            n.input(0), axis=n.attr("axis", 0), sorted=n.attr("sorted", 1) == 1, source=n.source
+            keys_, axis=n.attr("axis", 0), sorted=n.attr("sorted", 1) == 1, source=n.source
         )
     )
+    return [
+        (
+            api.gather(items_, found_[1], axis=n.attr("axis", 0), source=n.source)
+            if dtype_of(n, n.input(0)) == parse_dtype("char") else found_[0]
+        ),
+        found_[1],
+        found_[2],
+        found_[3],
+    ]
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {

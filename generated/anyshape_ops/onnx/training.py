@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, each, groups
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice, each, groups
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -42,7 +42,7 @@ def ai_onnx_preview_training_momentum_1(n: OnnxNode) -> Sequence[Value]:
             alpha=n.attr("alpha"),
             beta=n.attr("beta"),
             norm=n.attr("norm_coefficient"),
-            mode=n.attr("mode"),
+            mode=choice(n.attr("mode")),
             source=n.source,
         ),
         groups(n, 2, 3)[0],

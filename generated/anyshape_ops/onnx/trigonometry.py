@@ -10,57 +10,57 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/trigonometry.yaml:47
+# specs/trigonometry.yaml:44
 def sin_7(n: OnnxNode) -> Sequence[Value]:
     return [api.sin(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:54
+# specs/trigonometry.yaml:55
 def cos_7(n: OnnxNode) -> Sequence[Value]:
     return [api.cos(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:61
+# specs/trigonometry.yaml:66
 def tan_7(n: OnnxNode) -> Sequence[Value]:
     return [api.tan(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:68
+# specs/trigonometry.yaml:77
 def asin_7(n: OnnxNode) -> Sequence[Value]:
     return [api.asin(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:75
+# specs/trigonometry.yaml:88
 def acos_7(n: OnnxNode) -> Sequence[Value]:
     return [api.acos(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:82
+# specs/trigonometry.yaml:99
 def atan_7(n: OnnxNode) -> Sequence[Value]:
     return [api.atan(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:93
+# specs/trigonometry.yaml:110
 def sinh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.sinh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:100
+# specs/trigonometry.yaml:121
 def cosh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.cosh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:109
+# specs/trigonometry.yaml:131
 def asinh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.asinh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:117
+# specs/trigonometry.yaml:143
 def acosh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.acosh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:127
+# specs/trigonometry.yaml:157
 def atanh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.atanh(n.input(0), source=n.source)]
 

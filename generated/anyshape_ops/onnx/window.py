@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, needed
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice, needed
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -22,14 +22,14 @@ def conv_1(n: OnnxNode) -> Sequence[Value]:
             strides=n.attr("strides"),
             dilations=n.attr("dilations"),
             pads=n.attr("pads"),
-            auto_pad=n.attr("auto_pad"),
+            auto_pad=choice(n.attr("auto_pad")),
             groups=n.attr("group"),
             source=n.source,
         )
     ]
 
 
-# specs/window.yaml:181
+# specs/window.yaml:184
 def max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return api.max_pool(
         n.input(0),
@@ -37,14 +37,14 @@ def max_pool_1(n: OnnxNode) -> Sequence[Value]:
         strides=n.attr("strides"),
         dilations=n.attr("dilations"),
         pads=n.attr("pads"),
-        auto_pad=n.attr("auto_pad"),
+        auto_pad=choice(n.attr("auto_pad")),
         ceil_mode=n.attr("ceil_mode"),
         column_major=n.attr("storage_order", 0),
         source=n.source,
     )
 
 
-# specs/window.yaml:215
+# specs/window.yaml:218
 def average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.average_pool(
@@ -53,7 +53,7 @@ def average_pool_1(n: OnnxNode) -> Sequence[Value]:
             strides=n.attr("strides"),
             dilations=n.attr("dilations"),
             pads=n.attr("pads"),
-            auto_pad=n.attr("auto_pad"),
+            auto_pad=choice(n.attr("auto_pad")),
             ceil_mode=n.attr("ceil_mode"),
             count_include_pad=n.attr("count_include_pad"),
             source=n.source,
@@ -61,7 +61,7 @@ def average_pool_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:248
+# specs/window.yaml:251
 def lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lp_pool(
@@ -70,7 +70,7 @@ def lp_pool_1(n: OnnxNode) -> Sequence[Value]:
             strides=n.attr("strides"),
             dilations=n.attr("dilations"),
             pads=n.attr("pads"),
-            auto_pad=n.attr("auto_pad"),
+            auto_pad=choice(n.attr("auto_pad")),
             ceil_mode=n.attr("ceil_mode"),
             p=n.attr("p"),
             source=n.source,
@@ -78,7 +78,7 @@ def lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:303
+# specs/window.yaml:306
 def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv_transpose(
@@ -90,14 +90,14 @@ def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
             pads=n.attr("pads"),
             output_padding=n.attr("output_padding"),
             output_shape=n.attr("output_shape"),
-            auto_pad=n.attr("auto_pad"),
+            auto_pad=choice(n.attr("auto_pad")),
             groups=n.attr("group"),
             source=n.source,
         )
     ]
 
 
-# specs/window.yaml:336
+# specs/window.yaml:341
 def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv_integer(
@@ -108,14 +108,14 @@ def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
             strides=n.attr("strides"),
             dilations=n.attr("dilations"),
             pads=n.attr("pads"),
-            auto_pad=n.attr("auto_pad"),
+            auto_pad=choice(n.attr("auto_pad")),
             groups=n.attr("group"),
             source=n.source,
         )
     ]
 
 
-# specs/window.yaml:384
+# specs/window.yaml:391
 def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_conv(
@@ -131,14 +131,14 @@ def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
             strides=n.attr("strides"),
             dilations=n.attr("dilations"),
             pads=n.attr("pads"),
-            auto_pad=n.attr("auto_pad"),
+            auto_pad=choice(n.attr("auto_pad")),
             groups=n.attr("group"),
             source=n.source,
         )
     ]
 
 
-# specs/window.yaml:431
+# specs/window.yaml:442
 def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max_unpool(
@@ -153,7 +153,7 @@ def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:470
+# specs/window.yaml:481
 def col2_im_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.col2im(

@@ -9,7 +9,7 @@ import anyshape_ops.kernels.activation as kernels
 import anyshape_ops.relations.activation as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/activation.yaml:26
+# specs/activation.yaml:23
 # clip: no dyn variant, it has no parameters
 CLIP = OpDef(
     name="clip",
@@ -25,10 +25,10 @@ CLIP = OpDef(
     relation=relations.clip_relation,
     kernel=kernels.clip_kernel,
     summary="Every element, but none below `low` or above `high`; where low is above high, high.",
-    source="specs/activation.yaml:26",
+    source="specs/activation.yaml:23",
 )
 
-# specs/activation.yaml:42
+# specs/activation.yaml:39
 # leaky_relu: no dyn variant, it has no parameters that are operands
 LEAKY_RELU = OpDef(
     name="leaky_relu",
@@ -41,10 +41,10 @@ LEAKY_RELU = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.leaky_relu_kernel,
     summary="Every element, those below zero times alpha.",
-    source="specs/activation.yaml:42",
+    source="specs/activation.yaml:39",
 )
 
-# specs/activation.yaml:55
+# specs/activation.yaml:52
 # prelu: no dyn variant, it has no parameters
 PRELU = OpDef(
     name="prelu",
@@ -59,7 +59,7 @@ PRELU = OpDef(
     relation=relations.prelu_relation,
     kernel=kernels.prelu_kernel,
     summary="Every element, those below zero times the slope at their place.",
-    source="specs/activation.yaml:55",
+    source="specs/activation.yaml:52",
 )
 
 # specs/activation.yaml:70
@@ -145,7 +145,7 @@ SOFTSIGN = OpDef(
     source="specs/activation.yaml:121",
 )
 
-# specs/activation.yaml:128
+# specs/activation.yaml:132
 # hard_sigmoid: no dyn variant, it has no parameters that are operands
 HARD_SIGMOID = OpDef(
     name="hard_sigmoid",
@@ -161,10 +161,10 @@ HARD_SIGMOID = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.hard_sigmoid_kernel,
     summary="alpha x + beta, cut to between 0 and 1.",
-    source="specs/activation.yaml:128",
+    source="specs/activation.yaml:132",
 )
 
-# specs/activation.yaml:142
+# specs/activation.yaml:146
 # hard_swish: no dyn variant, it has no parameters
 HARD_SWISH = OpDef(
     name="hard_swish",
@@ -177,10 +177,10 @@ HARD_SWISH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.hard_swish_kernel,
     summary="Every element times x / 6 + 1/2, cut to between 0 and 1.",
-    source="specs/activation.yaml:142",
+    source="specs/activation.yaml:146",
 )
 
-# specs/activation.yaml:149
+# specs/activation.yaml:157
 # mish: no dyn variant, it has no parameters
 MISH = OpDef(
     name="mish",
@@ -193,10 +193,10 @@ MISH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.mish_kernel,
     summary="Every element times the hyperbolic tangent of its softplus.",
-    source="specs/activation.yaml:149",
+    source="specs/activation.yaml:157",
 )
 
-# specs/activation.yaml:156
+# specs/activation.yaml:168
 # swish: no dyn variant, it has no parameters that are operands
 SWISH = OpDef(
     name="swish",
@@ -209,10 +209,10 @@ SWISH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.swish_kernel,
     summary="Every element times the logistic function of alpha times it.",
-    source="specs/activation.yaml:156",
+    source="specs/activation.yaml:168",
 )
 
-# specs/activation.yaml:171
+# specs/activation.yaml:183
 # thresholded_relu: no dyn variant, it has no parameters that are operands
 THRESHOLDED_RELU = OpDef(
     name="thresholded_relu",
@@ -225,10 +225,10 @@ THRESHOLDED_RELU = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.thresholded_relu_kernel,
     summary="Every element above alpha, and zero in place of the others.",
-    source="specs/activation.yaml:171",
+    source="specs/activation.yaml:183",
 )
 
-# specs/activation.yaml:184
+# specs/activation.yaml:196
 # shrink: no dyn variant, it has no parameters that are operands
 SHRINK = OpDef(
     name="shrink",
@@ -244,5 +244,5 @@ SHRINK = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.shrink_kernel,
     summary="Elements of at most `lambd` in magnitude become zero, all others come nearer to zero by `bias`.",
-    source="specs/activation.yaml:184",
+    source="specs/activation.yaml:196",
 )

@@ -10,7 +10,7 @@ import anyshape_ops.relations.comparison as relations
 import anyshape_ops.rewrites.comparison as rewrites
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/comparison.yaml:26
+# specs/comparison.yaml:19
 # equal: no dyn variant, it has no parameters
 EQUAL = OpDef(
     name="equal",
@@ -25,11 +25,11 @@ EQUAL = OpDef(
     relation=relations.equal_relation,
     kernel=kernels.equal_kernel,
     summary="Whether elements are equal; NaN equals nothing.",
-    source="specs/comparison.yaml:26",
+    source="specs/comparison.yaml:19",
     traits=("commutative",),
 )
 
-# specs/comparison.yaml:40
+# specs/comparison.yaml:38
 # less: no dyn variant, it has no parameters
 LESS = OpDef(
     name="less",
@@ -44,10 +44,10 @@ LESS = OpDef(
     relation=relations.less_relation,
     kernel=kernels.less_kernel,
     summary="Whether elements of a are less than those of b.",
-    source="specs/comparison.yaml:40",
+    source="specs/comparison.yaml:38",
 )
 
-# specs/comparison.yaml:48
+# specs/comparison.yaml:51
 # less_equal: no dyn variant, it has no parameters
 LESS_EQUAL = OpDef(
     name="less_equal",
@@ -62,10 +62,10 @@ LESS_EQUAL = OpDef(
     relation=relations.less_equal_relation,
     kernel=kernels.less_equal_kernel,
     summary="Whether elements of a are less than or equal to those of b.",
-    source="specs/comparison.yaml:48",
+    source="specs/comparison.yaml:51",
 )
 
-# specs/comparison.yaml:56
+# specs/comparison.yaml:64
 # greater: no dyn variant, it has no parameters
 GREATER = OpDef(
     name="greater",
@@ -80,10 +80,10 @@ GREATER = OpDef(
     relation=relations.greater_relation,
     kernel=kernels.greater_kernel,
     summary="Whether elements of a are greater than those of b.",
-    source="specs/comparison.yaml:56",
+    source="specs/comparison.yaml:64",
 )
 
-# specs/comparison.yaml:70
+# specs/comparison.yaml:83
 # greater_equal: no dyn variant, it has no parameters
 GREATER_EQUAL = OpDef(
     name="greater_equal",
@@ -98,10 +98,10 @@ GREATER_EQUAL = OpDef(
     relation=relations.greater_equal_relation,
     kernel=kernels.greater_equal_kernel,
     summary="Whether elements of a are greater than or equal to those of b.",
-    source="specs/comparison.yaml:70",
+    source="specs/comparison.yaml:83",
 )
 
-# specs/comparison.yaml:78
+# specs/comparison.yaml:96
 # is_nan: no dyn variant, it has no parameters
 IS_NAN = OpDef(
     name="is_nan",
@@ -113,10 +113,10 @@ IS_NAN = OpDef(
     relation=relations.is_nan_relation,
     kernel=kernels.is_nan_kernel,
     summary="Whether an element is not a number.",
-    source="specs/comparison.yaml:78",
+    source="specs/comparison.yaml:96",
 )
 
-# specs/comparison.yaml:85
+# specs/comparison.yaml:106
 # is_inf: no dyn variant, it has no parameters that are operands
 IS_INF = OpDef(
     name="is_inf",
@@ -131,10 +131,10 @@ IS_INF = OpDef(
     relation=relations.is_inf_relation,
     kernel=kernels.is_inf_kernel,
     summary="Whether an element is infinite, with a sign that counts.",
-    source="specs/comparison.yaml:85",
+    source="specs/comparison.yaml:106",
 )
 
-# specs/comparison.yaml:97
+# specs/comparison.yaml:118
 # logical_and: no dyn variant, it has no parameters
 LOGICAL_AND = OpDef(
     name="logical_and",
@@ -149,11 +149,11 @@ LOGICAL_AND = OpDef(
     relation=relations.logical_and_relation,
     kernel=kernels.logical_and_kernel,
     summary="Whether both elements are true.",
-    source="specs/comparison.yaml:97",
+    source="specs/comparison.yaml:118",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:105
+# specs/comparison.yaml:129
 # logical_or: no dyn variant, it has no parameters
 LOGICAL_OR = OpDef(
     name="logical_or",
@@ -168,11 +168,11 @@ LOGICAL_OR = OpDef(
     relation=relations.logical_or_relation,
     kernel=kernels.logical_or_kernel,
     summary="Whether at least one of two elements is true.",
-    source="specs/comparison.yaml:105",
+    source="specs/comparison.yaml:129",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:113
+# specs/comparison.yaml:140
 # logical_xor: no dyn variant, it has no parameters
 LOGICAL_XOR = OpDef(
     name="logical_xor",
@@ -187,11 +187,11 @@ LOGICAL_XOR = OpDef(
     relation=relations.logical_xor_relation,
     kernel=kernels.logical_xor_kernel,
     summary="Whether exactly one of two elements is true.",
-    source="specs/comparison.yaml:113",
+    source="specs/comparison.yaml:140",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:120
+# specs/comparison.yaml:150
 # logical_not: no dyn variant, it has no parameters
 LOGICAL_NOT = OpDef(
     name="logical_not",
@@ -203,7 +203,7 @@ LOGICAL_NOT = OpDef(
     relation=relations.logical_not_relation,
     kernel=kernels.logical_not_kernel,
     summary="Whether an element is false.",
-    source="specs/comparison.yaml:120",
+    source="specs/comparison.yaml:150",
     traits=("involution",),
     rewrites=rewrites.LOGICAL_NOT,
 )

@@ -27,6 +27,7 @@ STATIC_APPEND_AT = OpDef(
     kernel=kernels.append_at_kernel,
     summary="Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where there are none.",
     source="specs/decoding.yaml:88",
+    moves=("T",),
 )
 DYN_APPEND_AT = OpDef(
     name="append_at",
@@ -45,6 +46,7 @@ DYN_APPEND_AT = OpDef(
     summary="Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where there are none.",
     source="specs/decoding.yaml:88",
     shaping=("size",),
+    moves=("T",),
 )
 
 # specs/decoding.yaml:103
@@ -234,7 +236,7 @@ DYN_GROUPED_QUERY_ATTENTION = OpDef(
     source="specs/decoding.yaml:209",
 )
 
-# specs/decoding.yaml:363
+# specs/decoding.yaml:364
 # linear_attention: no dyn variant, it has no parameters that are operands
 LINEAR_ATTENTION = OpDef(
     name="linear_attention",
@@ -261,5 +263,5 @@ LINEAR_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.LINEAR_ATTENTION,
     summary="What queries read of a state to which every token adds its key times its value.",
-    source="specs/decoding.yaml:363",
+    source="specs/decoding.yaml:364",
 )

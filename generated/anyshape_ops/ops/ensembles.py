@@ -25,6 +25,7 @@ LOOK_UP = OpDef(
     kernel=kernels.look_up_kernel,
     summary="The value beside each element's first equal in a list of keys, or another value where no key is equal; NaN is found by NaN.",
     source="specs/ensembles.yaml:59",
+    moves=("V",),
 )
 
 # specs/ensembles.yaml:92

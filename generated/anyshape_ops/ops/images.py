@@ -7,7 +7,7 @@ import anyshape_ops.kernels.images as kernels
 import anyshape_ops.relations.images as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/images.yaml:125
+# specs/images.yaml:126
 # scaled_size: no dyn variant, it has no parameters that are operands
 SCALED_SIZE = OpDef(
     name="scaled_size",
@@ -22,11 +22,11 @@ SCALED_SIZE = OpDef(
     relation=relations.scaled_size_relation,
     kernel=kernels.scaled_size_kernel,
     summary="The sizes of some axes times scales, rounded down from what f32 makes of the product.",
-    source="specs/images.yaml:125",
+    source="specs/images.yaml:126",
     moves=("T",),
 )
 
-# specs/images.yaml:146
+# specs/images.yaml:147
 STATIC_RESIZE = OpDef(
     name="resize",
     variant="static",
@@ -68,12 +68,12 @@ STATIC_RESIZE = OpDef(
         ParamDef("extrapolation_value", "float", required=False, default=0.0),
     ),
     outputs=(OutputDef("y", "T"),),
-    dtypes={"T": ("f32", "f64", "f16", "u8", "i8", "i32", "i64")},
+    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.resize_relation,
     computed={"U": ("promote", "T", "f32")},
     kernel=kernels.resize_kernel,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
-    source="specs/images.yaml:146",
+    source="specs/images.yaml:147",
 )
 DYN_RESIZE = OpDef(
     name="resize",
@@ -116,15 +116,15 @@ DYN_RESIZE = OpDef(
         ParamDef("extrapolation_value", "float", required=False, default=0.0),
     ),
     outputs=(OutputDef("y", "T"),),
-    dtypes={"T": ("f32", "f64", "f16", "u8", "i8", "i32", "i64")},
+    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.resize_relation,
     computed={"U": ("promote", "T", "f32")},
     kernel=kernels.resize_kernel,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
-    source="specs/images.yaml:146",
+    source="specs/images.yaml:147",
 )
 
-# specs/images.yaml:296
+# specs/images.yaml:297
 # grid_sample: no dyn variant, it has no parameters that are operands
 GRID_SAMPLE = OpDef(
     name="grid_sample",
@@ -139,15 +139,17 @@ GRID_SAMPLE = OpDef(
         ParamDef("align_corners", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
-    dtypes={"T": ("f32", "f64", "f16"), "F": ("f32", "f64")},
+    dtypes={"T": ("f32", "f64", "f16", "bf16"), "F": ("f32", "f64", "f16", "bf16")},
     relation=relations.grid_sample_relation,
-    computed={"U": ("accum", "T"), "P": ("promote", "T", "F")},
+    computed={"U": ("accum", "T"), "P": ("promote", "U", "F")},
     kernel=kernels.grid_sample_kernel,
     summary="Images sampled at the points of a grid, whose coordinates run from -1 to 1 over each image, the last dim first.",
-    source="specs/images.yaml:296",
+    source="specs/images.yaml:297",
+    moves=("T",),
+    moves_where={"mode": ("nearest",)},
 )
 
-# specs/images.yaml:349
+# specs/images.yaml:350
 STATIC_AFFINE_GRID = OpDef(
     name="affine_grid",
     variant="static",
@@ -157,11 +159,12 @@ STATIC_AFFINE_GRID = OpDef(
         ParamDef("align_corners", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "F"),),
-    dtypes={"F": ("f32", "f64")},
+    dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.affine_grid_relation,
+    computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:349",
+    source="specs/images.yaml:350",
 )
 DYN_AFFINE_GRID = OpDef(
     name="affine_grid",
@@ -172,14 +175,15 @@ DYN_AFFINE_GRID = OpDef(
         ParamDef("align_corners", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "F"),),
-    dtypes={"F": ("f32", "f64")},
+    dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.affine_grid_relation,
+    computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:349",
+    source="specs/images.yaml:350",
 )
 
-# specs/images.yaml:375
+# specs/images.yaml:376
 STATIC_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
     variant="static",
@@ -198,7 +202,7 @@ STATIC_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:375",
+    source="specs/images.yaml:376",
 )
 DYN_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
@@ -218,5 +222,5 @@ DYN_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:375",
+    source="specs/images.yaml:376",
 )

@@ -41,7 +41,7 @@ DYN_SUM = OpDef(
     source="specs/reduction.yaml:43",
 )
 
-# specs/reduction.yaml:53
+# specs/reduction.yaml:62
 STATIC_MEAN = OpDef(
     name="mean",
     variant="static",
@@ -52,11 +52,11 @@ STATIC_MEAN = OpDef(
         ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
-    dtypes={"T": ("f32", "f64", "f16", "bf16")},
+    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.mean_relation,
     kernel=kernels.mean_kernel,
-    summary="The mean over some axes, by default over all.",
-    source="specs/reduction.yaml:53",
+    summary="The mean over some axes, by default over all; of integers cut towards zero.",
+    source="specs/reduction.yaml:62",
 )
 DYN_MEAN = OpDef(
     name="mean",
@@ -68,14 +68,14 @@ DYN_MEAN = OpDef(
         ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
-    dtypes={"T": ("f32", "f64", "f16", "bf16")},
+    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.mean_relation,
     kernel=kernels.mean_kernel,
-    summary="The mean over some axes, by default over all.",
-    source="specs/reduction.yaml:53",
+    summary="The mean over some axes, by default over all; of integers cut towards zero.",
+    source="specs/reduction.yaml:62",
 )
 
-# specs/reduction.yaml:64
+# specs/reduction.yaml:82
 STATIC_PROD = OpDef(
     name="prod",
     variant="static",
@@ -90,7 +90,7 @@ STATIC_PROD = OpDef(
     relation=relations.prod_relation,
     kernel=kernels.prod_kernel,
     summary="The product over some axes, by default over all.",
-    source="specs/reduction.yaml:64",
+    source="specs/reduction.yaml:82",
 )
 DYN_PROD = OpDef(
     name="prod",
@@ -106,10 +106,10 @@ DYN_PROD = OpDef(
     relation=relations.prod_relation,
     kernel=kernels.prod_kernel,
     summary="The product over some axes, by default over all.",
-    source="specs/reduction.yaml:64",
+    source="specs/reduction.yaml:82",
 )
 
-# specs/reduction.yaml:74
+# specs/reduction.yaml:100
 STATIC_MAX = OpDef(
     name="max",
     variant="static",
@@ -124,7 +124,7 @@ STATIC_MAX = OpDef(
     relation=relations.max_relation,
     kernel=kernels.max_kernel,
     summary="The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there is of none.",
-    source="specs/reduction.yaml:74",
+    source="specs/reduction.yaml:100",
 )
 DYN_MAX = OpDef(
     name="max",
@@ -140,10 +140,10 @@ DYN_MAX = OpDef(
     relation=relations.max_relation,
     kernel=kernels.max_kernel,
     summary="The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there is of none.",
-    source="specs/reduction.yaml:74",
+    source="specs/reduction.yaml:100",
 )
 
-# specs/reduction.yaml:92
+# specs/reduction.yaml:121
 STATIC_MIN = OpDef(
     name="min",
     variant="static",
@@ -158,7 +158,7 @@ STATIC_MIN = OpDef(
     relation=relations.min_relation,
     kernel=kernels.min_kernel,
     summary="The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there is of none.",
-    source="specs/reduction.yaml:92",
+    source="specs/reduction.yaml:121",
 )
 DYN_MIN = OpDef(
     name="min",
@@ -174,10 +174,10 @@ DYN_MIN = OpDef(
     relation=relations.min_relation,
     kernel=kernels.min_kernel,
     summary="The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there is of none.",
-    source="specs/reduction.yaml:92",
+    source="specs/reduction.yaml:121",
 )
 
-# specs/reduction.yaml:110
+# specs/reduction.yaml:142
 STATIC_L1 = OpDef(
     name="l1",
     variant="static",
@@ -192,7 +192,7 @@ STATIC_L1 = OpDef(
     relation=relations.l1_relation,
     kernel=kernels.l1_kernel,
     summary="The sum of magnitudes over some axes, by default over all.",
-    source="specs/reduction.yaml:110",
+    source="specs/reduction.yaml:142",
 )
 DYN_L1 = OpDef(
     name="l1",
@@ -208,10 +208,10 @@ DYN_L1 = OpDef(
     relation=relations.l1_relation,
     kernel=kernels.l1_kernel,
     summary="The sum of magnitudes over some axes, by default over all.",
-    source="specs/reduction.yaml:110",
+    source="specs/reduction.yaml:142",
 )
 
-# specs/reduction.yaml:121
+# specs/reduction.yaml:161
 STATIC_L2 = OpDef(
     name="l2",
     variant="static",
@@ -227,7 +227,7 @@ STATIC_L2 = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.l2_kernel,
     summary="The square root of the sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:121",
+    source="specs/reduction.yaml:161",
 )
 DYN_L2 = OpDef(
     name="l2",
@@ -244,10 +244,10 @@ DYN_L2 = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.l2_kernel,
     summary="The square root of the sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:121",
+    source="specs/reduction.yaml:161",
 )
 
-# specs/reduction.yaml:132
+# specs/reduction.yaml:179
 STATIC_SUM_SQUARE = OpDef(
     name="sum_square",
     variant="static",
@@ -262,7 +262,7 @@ STATIC_SUM_SQUARE = OpDef(
     relation=relations.sum_square_relation,
     kernel=kernels.sum_square_kernel,
     summary="The sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:132",
+    source="specs/reduction.yaml:179",
 )
 DYN_SUM_SQUARE = OpDef(
     name="sum_square",
@@ -278,10 +278,10 @@ DYN_SUM_SQUARE = OpDef(
     relation=relations.sum_square_relation,
     kernel=kernels.sum_square_kernel,
     summary="The sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:132",
+    source="specs/reduction.yaml:179",
 )
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:198
 STATIC_LOG_SUM = OpDef(
     name="log_sum",
     variant="static",
@@ -297,7 +297,7 @@ STATIC_LOG_SUM = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_kernel,
     summary="The logarithm of the sum over some axes, by default over all.",
-    source="specs/reduction.yaml:143",
+    source="specs/reduction.yaml:198",
 )
 DYN_LOG_SUM = OpDef(
     name="log_sum",
@@ -314,10 +314,10 @@ DYN_LOG_SUM = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_kernel,
     summary="The logarithm of the sum over some axes, by default over all.",
-    source="specs/reduction.yaml:143",
+    source="specs/reduction.yaml:198",
 )
 
-# specs/reduction.yaml:154
+# specs/reduction.yaml:216
 STATIC_LOG_SUM_EXP = OpDef(
     name="log_sum_exp",
     variant="static",
@@ -333,7 +333,7 @@ STATIC_LOG_SUM_EXP = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_exp_kernel,
     summary="The logarithm of the sum of exponentials over some axes, by default over all.",
-    source="specs/reduction.yaml:154",
+    source="specs/reduction.yaml:216",
 )
 DYN_LOG_SUM_EXP = OpDef(
     name="log_sum_exp",
@@ -350,10 +350,10 @@ DYN_LOG_SUM_EXP = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_exp_kernel,
     summary="The logarithm of the sum of exponentials over some axes, by default over all.",
-    source="specs/reduction.yaml:154",
+    source="specs/reduction.yaml:216",
 )
 
-# specs/reduction.yaml:168
+# specs/reduction.yaml:237
 STATIC_ANY = OpDef(
     name="any",
     variant="static",
@@ -368,7 +368,7 @@ STATIC_ANY = OpDef(
     relation=relations.any_relation,
     kernel=kernels.any_kernel,
     summary="Whether at least one element over some axes is true, by default over all.",
-    source="specs/reduction.yaml:168",
+    source="specs/reduction.yaml:237",
 )
 DYN_ANY = OpDef(
     name="any",
@@ -384,10 +384,10 @@ DYN_ANY = OpDef(
     relation=relations.any_relation,
     kernel=kernels.any_kernel,
     summary="Whether at least one element over some axes is true, by default over all.",
-    source="specs/reduction.yaml:168",
+    source="specs/reduction.yaml:237",
 )
 
-# specs/reduction.yaml:175
+# specs/reduction.yaml:252
 STATIC_ALL = OpDef(
     name="all",
     variant="static",
@@ -402,7 +402,7 @@ STATIC_ALL = OpDef(
     relation=relations.all_relation,
     kernel=kernels.all_kernel,
     summary="Whether all elements over some axes are true, by default over all.",
-    source="specs/reduction.yaml:175",
+    source="specs/reduction.yaml:252",
 )
 DYN_ALL = OpDef(
     name="all",
@@ -418,10 +418,10 @@ DYN_ALL = OpDef(
     relation=relations.all_relation,
     kernel=kernels.all_kernel,
     summary="Whether all elements over some axes are true, by default over all.",
-    source="specs/reduction.yaml:175",
+    source="specs/reduction.yaml:252",
 )
 
-# specs/reduction.yaml:182
+# specs/reduction.yaml:267
 # argmax: no dyn variant, it has no parameters that are operands
 ARGMAX = OpDef(
     name="argmax",
@@ -437,10 +437,10 @@ ARGMAX = OpDef(
     relation=relations.argmax_relation,
     kernel=kernels.argmax_kernel,
     summary="Where the largest element along an axis stands, the first or the last of equal ones; NaN counts as the largest.",
-    source="specs/reduction.yaml:182",
+    source="specs/reduction.yaml:267",
 )
 
-# specs/reduction.yaml:194
+# specs/reduction.yaml:279
 # argmin: no dyn variant, it has no parameters that are operands
 ARGMIN = OpDef(
     name="argmin",
@@ -456,5 +456,5 @@ ARGMIN = OpDef(
     relation=relations.argmin_relation,
     kernel=kernels.argmin_kernel,
     summary="Where the smallest element along an axis stands, the first or the last of equal ones; NaN counts as the smallest.",
-    source="specs/reduction.yaml:194",
+    source="specs/reduction.yaml:279",
 )

@@ -29,9 +29,11 @@ SCATTER_ND = OpDef(
     kernel=kernels.scatter_nd_kernel,
     summary="x with slices replaced, or combined, at places that rows of an index tensor name; negative ones count from the end.",
     source="specs/scatter.yaml:5",
+    moves=("T",),
+    moves_where={"reduction": ("none",)},
 )
 
-# specs/scatter.yaml:35
+# specs/scatter.yaml:39
 # scatter_elements: no dyn variant, it has no parameters that are operands
 SCATTER_ELEMENTS = OpDef(
     name="scatter_elements",
@@ -53,10 +55,12 @@ SCATTER_ELEMENTS = OpDef(
     relation=relations.scatter_elements_relation,
     kernel=kernels.scatter_elements_kernel,
     summary="x with elements replaced, or combined, at places along one axis that an index tensor names; negative ones count from the end.",
-    source="specs/scatter.yaml:35",
+    source="specs/scatter.yaml:39",
+    moves=("T",),
+    moves_where={"reduction": ("none",)},
 )
 
-# specs/scatter.yaml:74
+# specs/scatter.yaml:79
 # tensor_scatter: no dyn variant, it has no parameters that are operands
 TENSOR_SCATTER = OpDef(
     name="tensor_scatter",
@@ -75,11 +79,11 @@ TENSOR_SCATTER = OpDef(
     relation=relations.tensor_scatter_relation,
     kernel=kernels.tensor_scatter_kernel,
     summary="x with a block of entries replaced along one axis, in every batch from where an index says; circular, from the start again.",
-    source="specs/scatter.yaml:74",
+    source="specs/scatter.yaml:79",
     moves=("T",),
 )
 
-# specs/scatter.yaml:101
+# specs/scatter.yaml:106
 STATIC_SPARSE_TO_DENSE = OpDef(
     name="sparse_to_dense",
     variant="static",
@@ -97,7 +101,7 @@ STATIC_SPARSE_TO_DENSE = OpDef(
     relation=relations.sparse_to_dense_relation,
     kernel=kernels.sparse_to_dense_kernel,
     summary="A tensor of one value, but for the places that rows of indices name, which have values of their own.",
-    source="specs/scatter.yaml:101",
+    source="specs/scatter.yaml:106",
     moves=("T",),
 )
 DYN_SPARSE_TO_DENSE = OpDef(
@@ -117,6 +121,6 @@ DYN_SPARSE_TO_DENSE = OpDef(
     relation=relations.sparse_to_dense_relation,
     kernel=kernels.sparse_to_dense_kernel,
     summary="A tensor of one value, but for the places that rows of indices name, which have values of their own.",
-    source="specs/scatter.yaml:101",
+    source="specs/scatter.yaml:106",
     moves=("T",),
 )

@@ -8,7 +8,7 @@ import anyshape_ops.relations.shapes as relations
 from anyshape.dtypes import parse_dtype
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/shapes.yaml:19
+# specs/shapes.yaml:15
 # shape_of: no dyn variant, it has no parameters that are operands
 SHAPE_OF = OpDef(
     name="shape_of",
@@ -49,11 +49,11 @@ SHAPE_OF = OpDef(
     relation=relations.shape_of_relation,
     kernel=kernels.shape_of_kernel,
     summary="The dims of a tensor, or a part of them, as a tensor.",
-    source="specs/shapes.yaml:19",
+    source="specs/shapes.yaml:15",
     moves=("T",),
 )
 
-# specs/shapes.yaml:36
+# specs/shapes.yaml:32
 STATIC_AXIS_POSITIONS = OpDef(
     name="axis_positions",
     variant="static",
@@ -68,7 +68,7 @@ STATIC_AXIS_POSITIONS = OpDef(
     relation=relations.axis_positions_relation,
     kernel=kernels.axis_positions_kernel,
     summary="Axes of a tensor of some rank as positions, negative ones counted from the end.",
-    source="specs/shapes.yaml:36",
+    source="specs/shapes.yaml:32",
 )
 DYN_AXIS_POSITIONS = OpDef(
     name="axis_positions",
@@ -84,10 +84,10 @@ DYN_AXIS_POSITIONS = OpDef(
     relation=relations.axis_positions_relation,
     kernel=kernels.axis_positions_kernel,
     summary="Axes of a tensor of some rank as positions, negative ones counted from the end.",
-    source="specs/shapes.yaml:36",
+    source="specs/shapes.yaml:32",
 )
 
-# specs/shapes.yaml:59
+# specs/shapes.yaml:55
 # size: no dyn variant, it has no parameters
 SIZE = OpDef(
     name="size",
@@ -125,11 +125,11 @@ SIZE = OpDef(
     relation=relations.size_relation,
     kernel=kernels.size_kernel,
     summary="The number of elements of a tensor.",
-    source="specs/shapes.yaml:59",
+    source="specs/shapes.yaml:55",
     moves=("T",),
 )
 
-# specs/shapes.yaml:71
+# specs/shapes.yaml:67
 STATIC_ARANGE = OpDef(
     name="arange",
     variant="static",
@@ -145,7 +145,7 @@ STATIC_ARANGE = OpDef(
     relation=relations.arange_relation,
     kernel=kernels.arange_kernel,
     summary="Numbers from start to before stop in equal steps.",
-    source="specs/shapes.yaml:71",
+    source="specs/shapes.yaml:67",
 )
 DYN_ARANGE = OpDef(
     name="arange",
@@ -162,11 +162,11 @@ DYN_ARANGE = OpDef(
     relation=relations.arange_relation,
     kernel=kernels.arange_kernel,
     summary="Numbers from start to before stop in equal steps.",
-    source="specs/shapes.yaml:71",
+    source="specs/shapes.yaml:67",
     shaping=("stop",),
 )
 
-# specs/shapes.yaml:97
+# specs/shapes.yaml:93
 STATIC_FULL = OpDef(
     name="full",
     variant="static",
@@ -203,7 +203,7 @@ STATIC_FULL = OpDef(
     relation=relations.full_relation,
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
-    source="specs/shapes.yaml:97",
+    source="specs/shapes.yaml:93",
     moves=("T",),
 )
 DYN_FULL = OpDef(
@@ -242,12 +242,12 @@ DYN_FULL = OpDef(
     relation=relations.full_relation,
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
-    source="specs/shapes.yaml:97",
+    source="specs/shapes.yaml:93",
     shaping=("shape",),
     moves=("T",),
 )
 
-# specs/shapes.yaml:114
+# specs/shapes.yaml:110
 STATIC_ZEROS = OpDef(
     name="zeros",
     variant="static",
@@ -261,7 +261,7 @@ STATIC_ZEROS = OpDef(
     relation=relations.zeros_relation,
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
-    source="specs/shapes.yaml:114",
+    source="specs/shapes.yaml:110",
 )
 DYN_ZEROS = OpDef(
     name="zeros",
@@ -276,11 +276,11 @@ DYN_ZEROS = OpDef(
     relation=relations.zeros_relation,
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
-    source="specs/shapes.yaml:114",
+    source="specs/shapes.yaml:110",
     shaping=("shape",),
 )
 
-# specs/shapes.yaml:120
+# specs/shapes.yaml:121
 STATIC_ONES = OpDef(
     name="ones",
     variant="static",
@@ -294,7 +294,7 @@ STATIC_ONES = OpDef(
     relation=relations.ones_relation,
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
-    source="specs/shapes.yaml:120",
+    source="specs/shapes.yaml:121",
 )
 DYN_ONES = OpDef(
     name="ones",
@@ -309,11 +309,11 @@ DYN_ONES = OpDef(
     relation=relations.ones_relation,
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
-    source="specs/shapes.yaml:120",
+    source="specs/shapes.yaml:121",
     shaping=("shape",),
 )
 
-# specs/shapes.yaml:126
+# specs/shapes.yaml:132
 # eye_like: no dyn variant, it has no parameters that are operands
 EYE_LIKE = OpDef(
     name="eye_like",
@@ -328,6 +328,6 @@ EYE_LIKE = OpDef(
     relation=relations.eye_like_relation,
     kernel=kernels.eye_like_kernel,
     summary="A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.",
-    source="specs/shapes.yaml:126",
+    source="specs/shapes.yaml:132",
     moves=("V",),
 )

@@ -21,11 +21,11 @@ ARGSORT = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.argsort_relation,
     kernel=kernels.argsort_kernel,
-    summary="The positions along one axis in the order of the elements there; equal ones as they stand, NaN last.",
+    summary="The positions along one axis in the order of the elements there; equal ones as they stand, NaN as the greatest.",
     source="specs/sorting.yaml:27",
 )
 
-# specs/sorting.yaml:41
+# specs/sorting.yaml:42
 # sort: no dyn variant, it has no parameters that are operands
 SORT = OpDef(
     name="sort",
@@ -39,11 +39,11 @@ SORT = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.sort_relation,
     kernel=kernels.sort_kernel,
-    summary="The elements along one axis in order, NaN last.",
-    source="specs/sorting.yaml:41",
+    summary="The elements along one axis in order, NaN as the greatest.",
+    source="specs/sorting.yaml:42",
 )
 
-# specs/sorting.yaml:56
+# specs/sorting.yaml:58
 STATIC_TOPK = OpDef(
     name="topk",
     variant="static",
@@ -60,8 +60,8 @@ STATIC_TOPK = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.topk_relation,
     kernel=kernels.topk_kernel,
-    summary="The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones first.",
-    source="specs/sorting.yaml:56",
+    summary="The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first, NaN on top.",
+    source="specs/sorting.yaml:58",
 )
 DYN_TOPK = OpDef(
     name="topk",
@@ -79,12 +79,12 @@ DYN_TOPK = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.topk_relation,
     kernel=kernels.topk_kernel,
-    summary="The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones first.",
-    source="specs/sorting.yaml:56",
+    summary="The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first, NaN on top.",
+    source="specs/sorting.yaml:58",
     shaping=("k",),
 )
 
-# specs/sorting.yaml:86
+# specs/sorting.yaml:90
 # unique: no dyn variant, it has no parameters that are operands
 UNIQUE = OpDef(
     name="unique",
@@ -101,10 +101,10 @@ UNIQUE = OpDef(
     relation=relations.unique_relation,
     kernel=kernels.unique_kernel,
     summary="The different elements of a vector, sorted or as they come; where each is first, which one every element is, how often.",
-    source="specs/sorting.yaml:86",
+    source="specs/sorting.yaml:90",
 )
 
-# specs/sorting.yaml:118
+# specs/sorting.yaml:125
 # unique_slices: no dyn variant, it has no parameters that are operands
 UNIQUE_SLICES = OpDef(
     name="unique_slices",
@@ -124,10 +124,10 @@ UNIQUE_SLICES = OpDef(
     relation=relations.unique_slices_relation,
     kernel=kernels.unique_slices_kernel,
     summary="The different slices along one axis, sorted or as they come; where each is first, which one every slice is, how often.",
-    source="specs/sorting.yaml:118",
+    source="specs/sorting.yaml:125",
 )
 
-# specs/sorting.yaml:173
+# specs/sorting.yaml:181
 # searchsorted: no dyn variant, it has no parameters that are operands
 SEARCHSORTED = OpDef(
     name="searchsorted",
@@ -142,5 +142,5 @@ SEARCHSORTED = OpDef(
     relation=relations.searchsorted_relation,
     kernel=kernels.searchsorted_kernel,
     summary="How many elements of sorted rows are less than a value, or not greater; the place where it would go among them.",
-    source="specs/sorting.yaml:173",
+    source="specs/sorting.yaml:181",
 )

@@ -37,7 +37,7 @@ CONV = OpDef(
     source="specs/window.yaml:137",
 )
 
-# specs/window.yaml:166
+# specs/window.yaml:169
 # max_pool: no dyn variant, it has no parameters that are operands
 MAX_POOL = OpDef(
     name="max_pool",
@@ -62,10 +62,10 @@ MAX_POOL = OpDef(
     relation=relations.max_pool_relation,
     kernel=kernels.max_pool_kernel,
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
-    source="specs/window.yaml:166",
+    source="specs/window.yaml:169",
 )
 
-# specs/window.yaml:199
+# specs/window.yaml:202
 # average_pool: no dyn variant, it has no parameters that are operands
 AVERAGE_POOL = OpDef(
     name="average_pool",
@@ -88,10 +88,10 @@ AVERAGE_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.average_pool_kernel,
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
-    source="specs/window.yaml:199",
+    source="specs/window.yaml:202",
 )
 
-# specs/window.yaml:233
+# specs/window.yaml:236
 # lp_pool: no dyn variant, it has no parameters that are operands
 LP_POOL = OpDef(
     name="lp_pool",
@@ -114,10 +114,10 @@ LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.lp_pool_kernel,
     summary="The p-norm of the elements under a moving window.",
-    source="specs/window.yaml:233",
+    source="specs/window.yaml:236",
 )
 
-# specs/window.yaml:267
+# specs/window.yaml:270
 # conv_transpose: no dyn variant, it has no parameters that are operands
 CONV_TRANSPOSE = OpDef(
     name="conv_transpose",
@@ -144,10 +144,10 @@ CONV_TRANSPOSE = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.conv_transpose_kernel,
     summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
-    source="specs/window.yaml:267",
+    source="specs/window.yaml:270",
 )
 
-# specs/window.yaml:322
+# specs/window.yaml:327
 # conv_integer: no dyn variant, it has no parameters that are operands
 CONV_INTEGER = OpDef(
     name="conv_integer",
@@ -172,10 +172,10 @@ CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:322",
+    source="specs/window.yaml:327",
 )
 
-# specs/window.yaml:355
+# specs/window.yaml:362
 # qlinear_conv: no dyn variant, it has no parameters that are operands
 QLINEAR_CONV = OpDef(
     name="qlinear_conv",
@@ -205,10 +205,10 @@ QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:355",
+    source="specs/window.yaml:362",
 )
 
-# specs/window.yaml:408
+# specs/window.yaml:419
 STATIC_MAX_UNPOOL = OpDef(
     name="max_unpool",
     variant="static",
@@ -227,7 +227,8 @@ STATIC_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:408",
+    source="specs/window.yaml:419",
+    moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
     name="max_unpool",
@@ -247,11 +248,12 @@ DYN_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:408",
+    source="specs/window.yaml:419",
     shaping=("output_shape",),
+    moves=("T",),
 )
 
-# specs/window.yaml:447
+# specs/window.yaml:458
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -268,7 +270,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     kernel=kernels.col2im_kernel,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:447",
+    source="specs/window.yaml:458",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -286,5 +288,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     kernel=kernels.col2im_kernel,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:447",
+    source="specs/window.yaml:458",
 )

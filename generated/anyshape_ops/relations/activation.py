@@ -10,7 +10,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, eq
 
 
-# specs/activation.yaml:26
+# specs/activation.yaml:23
 def clip_relation(rule: Rule, *, x: Vec, low: Vec | None, high: Vec | None) -> Bound:
     d = x
     if low is not None:
@@ -20,13 +20,13 @@ def clip_relation(rule: Rule, *, x: Vec, low: Vec | None, high: Vec | None) -> B
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:42
+# specs/activation.yaml:39
 def leaky_relu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:55
+# specs/activation.yaml:52
 def prelu_relation(rule: Rule, *, x: Vec, slope: Vec) -> Bound:
     d = x
     q = slope
@@ -64,37 +64,37 @@ def softsign_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:128
+# specs/activation.yaml:132
 def hard_sigmoid_relation(rule: Rule, *, x: Vec, alpha: Any, beta: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha, beta=beta)
 
 
-# specs/activation.yaml:142
+# specs/activation.yaml:146
 def hard_swish_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:149
+# specs/activation.yaml:157
 def mish_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:156
+# specs/activation.yaml:168
 def swish_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:171
+# specs/activation.yaml:183
 def thresholded_relu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:184
+# specs/activation.yaml:196
 def shrink_relation(rule: Rule, *, x: Vec, bias: Any, lambd: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, lambd=lambd, bias=bias)

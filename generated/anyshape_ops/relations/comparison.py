@@ -8,7 +8,7 @@ from __future__ import annotations
 from anyshape.rules import Bound, Rule, Vec
 
 
-# specs/comparison.yaml:26
+# specs/comparison.yaml:19
 def equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -16,7 +16,7 @@ def equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:40
+# specs/comparison.yaml:38
 def less_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -24,7 +24,7 @@ def less_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:48
+# specs/comparison.yaml:51
 def less_equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -32,7 +32,7 @@ def less_equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:56
+# specs/comparison.yaml:64
 def greater_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -40,7 +40,7 @@ def greater_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:70
+# specs/comparison.yaml:83
 def greater_equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -48,19 +48,19 @@ def greater_equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:78
+# specs/comparison.yaml:96
 def is_nan_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/comparison.yaml:85
+# specs/comparison.yaml:106
 def is_inf_relation(rule: Rule, *, x: Vec, detect_negative: bool, detect_positive: bool) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, detect_positive=detect_positive, detect_negative=detect_negative)
 
 
-# specs/comparison.yaml:97
+# specs/comparison.yaml:118
 def logical_and_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -68,7 +68,7 @@ def logical_and_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:105
+# specs/comparison.yaml:129
 def logical_or_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -76,7 +76,7 @@ def logical_or_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:113
+# specs/comparison.yaml:140
 def logical_xor_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -84,7 +84,7 @@ def logical_xor_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:120
+# specs/comparison.yaml:150
 def logical_not_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)

@@ -226,7 +226,7 @@ def grouped_query_attention_relation(
     )
 
 
-# specs/decoding.yaml:363
+# specs/decoding.yaml:364
 def linear_attention_relation(
     rule: Rule,
     *,

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyshape.rules import Bound, Rule, Vec, all_, eq, ge, gt, le, lt, not_, prod, put
+from anyshape.rules import Bound, Rule, Vec, all_, clamp, eq, ge, gt, le, lt, not_, prod, put
 
 
-# specs/quantisation.yaml:32
+# specs/quantisation.yaml:56
 def dequantize_linear_relation(
     rule: Rule, *, x: Vec, scale: Vec, zero: Vec | None, axis: Any, block_size: Any
 ) -> Bound:
@@ -59,8 +59,10 @@ def dequantize_linear_relation(
     return rule.bind(outputs={"y": x}, q=q, named=named, d=d, z=z, block_size=block_size, along=along, axis=axis)
 
 
-# specs/quantisation.yaml:82
-def quantize_linear_relation(rule: Rule, *, x: Vec, scale: Vec, zero: Vec, axis: Any, block_size: Any) -> Bound:
+# specs/quantisation.yaml:113
+def quantize_linear_relation(
+    rule: Rule, *, x: Vec, scale: Vec, zero: Vec, axis: Any, block_size: Any, saturate: bool
+) -> Bound:
     d = x
     q = scale
     z = zero
@@ -100,19 +102,23 @@ def quantize_linear_relation(rule: Rule, *, x: Vec, scale: Vec, zero: Vec, axis:
         ),
         lambda: f"zero {z} must have the shape of scale, {q}",
     )
-    return rule.bind(outputs={"y": x}, q=q, named=named, d=d, z=z, block_size=block_size, along=along, axis=axis)
+    return rule.bind(
+        outputs={"y": x}, saturate=saturate, q=q, named=named, d=d, z=z, block_size=block_size, along=along, axis=axis
+    )
 
 
-# specs/quantisation.yaml:136
+# specs/quantisation.yaml:180
 def matmul_integer_relation(rule: Rule, *, a: Vec, b: Vec, za: Vec | None, zb: Vec | None) -> Bound:
-    rule.require(ge(len(a), 2), lambda: f"a must have at least rank 2, got rank {len(a)}")
-    rule.require(ge(len(b), 2), lambda: f"b must have at least rank 2, got rank {len(b)}")
-    p = a[:-2]
-    m = a[len(a) - 2:-1]
+    rule.require(ge(len(a), 1), lambda: f"a must have at least rank 1, got rank {len(a)}")
+    a_m = clamp(len(a) - 1, 0, 1)
+    rule.require(ge(len(b), 1), lambda: f"b must have at least rank 1, got rank {len(b)}")
+    b_n = clamp(len(b) - 1, 0, 1)
+    p = a[:len(a) - (a_m + 1)]
+    m = a[len(a) - (a_m + 1):-1]
     k = a[-1]
-    q = b[:-2]
-    k = rule.equal(k, b[-2], "k of b")
-    n = b[len(b) - 1:]
+    q = b[:len(b) - (b_n + 1)]
+    k = rule.equal(k, b[len(b) - (b_n + 1)], "k of b")
+    n = b[len(b) - b_n:]
     if za is not None:
         u = za
     else:
@@ -121,40 +127,70 @@ def matmul_integer_relation(rule: Rule, *, a: Vec, b: Vec, za: Vec | None, zb: V
         w = zb
     else:
         w = Vec(())
-    rule.require(rule.broadcasts(u, m), lambda: f"za {u} does not fit {m} rows")
-    rule.require(rule.broadcasts(w, n), lambda: f"zb {w} is not one for all columns or for each of {n}")
+    if eq(len(m), 0):
+        rule.require(rule.broadcasts(u, Vec((1,))), lambda: f"za {u} is not one, and a is one row")
+    else:
+        if lt(len(u), 2):
+            rule.require(rule.broadcasts(u, m), lambda: f"za {u} does not fit {m} rows")
+        else:
+            rule.require(rule.broadcasts(u, Vec((*p, *m, 1))), lambda: f"za {u} does not fit {m} rows")
+    if eq(len(n), 0):
+        rule.require(rule.broadcasts(w, Vec((1,))), lambda: f"zb {w} is not one, and b is one column")
+    else:
+        if lt(len(w), 2):
+            rule.require(rule.broadcasts(w, n), lambda: f"zb {w} is not one for all columns or for each of {n}")
+        else:
+            rule.require(
+                rule.broadcasts(w, Vec((*q, 1, *n))), lambda: f"zb {w} is not one for all columns or for each of {n}"
+            )
     g_extents = rule.broadcast(p, q)
-    return rule.bind(outputs={"y": Vec((*g_extents, *m, *n))}, g_extents=g_extents, m=m, n=n, k=k, p=p, u=u, q=q, w=w)
+    return rule.bind(outputs={"y": Vec((*g_extents, *m, *n))}, p=p, m=m, q=q, n=n, u=u, w=w, g_extents=g_extents, k=k)
 
 
-# specs/quantisation.yaml:155
+# specs/quantisation.yaml:217
 def qlinear_matmul_relation(
     rule: Rule, *, a: Vec, sa: Vec, za: Vec, b: Vec, sb: Vec, zb: Vec, sy: Vec, zy: Vec
 ) -> Bound:
-    rule.require(ge(len(a), 2), lambda: f"a must have at least rank 2, got rank {len(a)}")
-    rule.require(ge(len(b), 2), lambda: f"b must have at least rank 2, got rank {len(b)}")
-    p = a[:-2]
-    m = a[len(a) - 2:-1]
+    rule.require(ge(len(a), 1), lambda: f"a must have at least rank 1, got rank {len(a)}")
+    a_m = clamp(len(a) - 1, 0, 1)
+    rule.require(ge(len(b), 1), lambda: f"b must have at least rank 1, got rank {len(b)}")
+    b_n = clamp(len(b) - 1, 0, 1)
+    p = a[:len(a) - (a_m + 1)]
+    m = a[len(a) - (a_m + 1):-1]
     k = a[-1]
     u = sa
     u = rule.equal(u, za, "u of za")
-    q = b[:-2]
-    k = rule.equal(k, b[-2], "k of b")
-    n = b[len(b) - 1:]
+    q = b[:len(b) - (b_n + 1)]
+    k = rule.equal(k, b[len(b) - (b_n + 1)], "k of b")
+    n = b[len(b) - b_n:]
     w = sb
     w = rule.equal(w, zb, "w of zb")
     e = sy
     e = rule.equal(e, zy, "e of zy")
-    rule.require(rule.broadcasts(u, m), lambda: f"the scale {u} of a does not fit {m} rows")
-    rule.require(rule.broadcasts(w, n), lambda: f"the scale {w} of b is not one for all columns or for each of {n}")
+    if eq(len(m), 0):
+        rule.require(rule.broadcasts(u, Vec((1,))), lambda: f"za {u} is not one, and a is one row")
+    else:
+        if lt(len(u), 2):
+            rule.require(rule.broadcasts(u, m), lambda: f"za {u} does not fit {m} rows")
+        else:
+            rule.require(rule.broadcasts(u, Vec((*p, *m, 1))), lambda: f"za {u} does not fit {m} rows")
+    if eq(len(n), 0):
+        rule.require(rule.broadcasts(w, Vec((1,))), lambda: f"zb {w} is not one, and b is one column")
+    else:
+        if lt(len(w), 2):
+            rule.require(rule.broadcasts(w, n), lambda: f"zb {w} is not one for all columns or for each of {n}")
+        else:
+            rule.require(
+                rule.broadcasts(w, Vec((*q, 1, *n))), lambda: f"zb {w} is not one for all columns or for each of {n}"
+            )
     rule.require(eq(prod(e), 1), lambda: f"the result has one scale, got {e}")
     g_extents = rule.broadcast(p, q)
     return rule.bind(
-        outputs={"y": Vec((*g_extents, *m, *n))}, p=p, q=q, m=m, n=n, g_extents=g_extents, k=k, u=u, w=w, e=e
+        outputs={"y": Vec((*g_extents, *m, *n))}, p=p, m=m, q=q, n=n, u=u, w=w, g_extents=g_extents, k=k, e=e
     )
 
 
-# specs/quantisation.yaml:189
+# specs/quantisation.yaml:278
 def matmul_nbits_relation(
     rule: Rule, *, a: Vec, codes: Vec, scale: Vec, zero: Vec | None, bias: Vec | None, bits: Any
 ) -> Bound:
@@ -191,7 +227,7 @@ def matmul_nbits_relation(
     return rule.bind(outputs={"y": Vec((*p, g * c))}, g=g, blocks=blocks, width=width, per=per, c=c, bits=bits, p=p)
 
 
-# specs/quantisation.yaml:236
+# specs/quantisation.yaml:325
 def unpack_nbits_relation(
     rule: Rule, *, codes: Vec, scale: Vec, zero: Vec, group: Vec, offset: Vec | None, bits: Any
 ) -> Bound:

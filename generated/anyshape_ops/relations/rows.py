@@ -52,8 +52,8 @@ def layer_norm_relation(rule: Rule, *, x: Vec, scale: Vec | None, bias: Vec | No
         v = bias
     else:
         v = Vec(())
-    rule.require(rule.broadcasts(u, n), lambda: f"scale {u} does not broadcast to {n}")
-    rule.require(rule.broadcasts(v, n), lambda: f"bias {v} does not broadcast to {n}")
+    rule.require(rule.broadcasts(u, Vec((*o, *n))), lambda: f"scale {u} does not broadcast to {Vec((*o, *n))}")
+    rule.require(rule.broadcasts(v, Vec((*o, *n))), lambda: f"bias {v} does not broadcast to {Vec((*o, *n))}")
     return rule.bind(
         outputs={"y": x, "mean": Vec((*o, *fill(len(n), 1))), "inv_std": Vec((*o, *fill(len(n), 1)))},
         o=o,

@@ -6,67 +6,67 @@ from __future__ import annotations
 from anyshape.rules import Bound, Rule, Vec
 
 
-# specs/trigonometry.yaml:42
+# specs/trigonometry.yaml:39
 def sin_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:49
+# specs/trigonometry.yaml:50
 def cos_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:56
+# specs/trigonometry.yaml:61
 def tan_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:63
+# specs/trigonometry.yaml:72
 def asin_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:70
+# specs/trigonometry.yaml:83
 def acos_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:77
+# specs/trigonometry.yaml:94
 def atan_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:88
+# specs/trigonometry.yaml:105
 def sinh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:95
+# specs/trigonometry.yaml:116
 def cosh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:104
+# specs/trigonometry.yaml:126
 def asinh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:111
+# specs/trigonometry.yaml:137
 def acosh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:119
+# specs/trigonometry.yaml:149
 def atanh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)

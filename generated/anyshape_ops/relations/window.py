@@ -81,7 +81,7 @@ def conv_relation(
     )
 
 
-# specs/window.yaml:166
+# specs/window.yaml:169
 def max_pool_relation(
     rule: Rule,
     *,
@@ -156,7 +156,7 @@ def max_pool_relation(
     )
 
 
-# specs/window.yaml:199
+# specs/window.yaml:202
 def average_pool_relation(
     rule: Rule,
     *,
@@ -232,7 +232,7 @@ def average_pool_relation(
     )
 
 
-# specs/window.yaml:233
+# specs/window.yaml:236
 def lp_pool_relation(
     rule: Rule, *, x: Vec, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: str, ceil_mode: bool, p: Any
 ) -> Bound:
@@ -298,7 +298,7 @@ def lp_pool_relation(
     )
 
 
-# specs/window.yaml:267
+# specs/window.yaml:270
 def conv_transpose_relation(
     rule: Rule,
     *,
@@ -372,7 +372,7 @@ def conv_transpose_relation(
     )
 
 
-# specs/window.yaml:322
+# specs/window.yaml:327
 def conv_integer_relation(
     rule: Rule,
     *,
@@ -465,7 +465,7 @@ def conv_integer_relation(
     )
 
 
-# specs/window.yaml:355
+# specs/window.yaml:362
 def qlinear_conv_relation(
     rule: Rule,
     *,
@@ -575,7 +575,7 @@ def qlinear_conv_relation(
     )
 
 
-# specs/window.yaml:408
+# specs/window.yaml:419
 def max_unpool_relation(
     rule: Rule, *, x: Vec, indices: Vec, kernel: Any, strides: Any, pads: Any, output_shape: Any
 ) -> Bound:
@@ -621,7 +621,7 @@ def max_unpool_relation(
     )
 
 
-# specs/window.yaml:447
+# specs/window.yaml:458
 def col2im_relation(rule: Rule, *, x: Vec, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Bound:
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1

@@ -12,7 +12,7 @@ from anyshape.graph.opdef import RewriteDef
 from anyshape.graph.value import Node, Value
 
 
-# specs/elementwise.yaml:125
+# specs/elementwise.yaml:156
 def neg_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -26,11 +26,11 @@ def neg_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 NEG = (
-    RewriteDef("neg(neg(x)) >> x", neg_rewrite_1, "specs/elementwise.yaml:125"),
+    RewriteDef("neg(neg(x)) >> x", neg_rewrite_1, "specs/elementwise.yaml:156"),
 )
 
 
-# specs/elementwise.yaml:135
+# specs/elementwise.yaml:172
 def abs_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -42,11 +42,11 @@ def abs_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 ABS = (
-    RewriteDef("abs(abs(x)) >> abs(x)", abs_rewrite_1, "specs/elementwise.yaml:135"),
+    RewriteDef("abs(abs(x)) >> abs(x)", abs_rewrite_1, "specs/elementwise.yaml:172"),
 )
 
 
-# specs/elementwise.yaml:230
+# specs/elementwise.yaml:319
 def relu_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -58,11 +58,11 @@ def relu_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 RELU = (
-    RewriteDef("relu(relu(x)) >> relu(x)", relu_rewrite_1, "specs/elementwise.yaml:230"),
+    RewriteDef("relu(relu(x)) >> relu(x)", relu_rewrite_1, "specs/elementwise.yaml:319"),
 )
 
 
-# specs/elementwise.yaml:259
+# specs/elementwise.yaml:354
 def identity_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -73,5 +73,5 @@ def identity_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 IDENTITY = (
-    RewriteDef("identity(x) >> x", identity_rewrite_1, "specs/elementwise.yaml:259"),
+    RewriteDef("identity(x) >> x", identity_rewrite_1, "specs/elementwise.yaml:354"),
 )

@@ -60,7 +60,7 @@ RESHAPE = (
 )
 
 
-# specs/movement.yaml:43
+# specs/movement.yaml:44
 def transpose_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -71,7 +71,7 @@ def transpose_rewrite_1(node: Node) -> Sequence[Value] | None:
     return [make("transpose", [x], {"axes": inner.bound.axes[node.bound.axes]}, node.source)]
 
 
-# specs/movement.yaml:44
+# specs/movement.yaml:45
 def transpose_rewrite_2(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -86,6 +86,6 @@ def transpose_rewrite_2(node: Node) -> Sequence[Value] | None:
 
 
 TRANSPOSE = (
-    RewriteDef("transpose(transpose(x, p), q) >> transpose(x, p[q])", transpose_rewrite_1, "specs/movement.yaml:43"),
-    RewriteDef("transpose(x, p) >> x if p == range(len(p))", transpose_rewrite_2, "specs/movement.yaml:44"),
+    RewriteDef("transpose(transpose(x, p), q) >> transpose(x, p[q])", transpose_rewrite_1, "specs/movement.yaml:44"),
+    RewriteDef("transpose(x, p) >> x if p == range(len(p))", transpose_rewrite_2, "specs/movement.yaml:45"),
 )

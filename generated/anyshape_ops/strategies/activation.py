@@ -14,13 +14,13 @@ from anyshape.rules import Vec
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
-# specs/activation.yaml:26
+# specs/activation.yaml:23
 def clip_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_, "low": d.default(Vec(())), "high": d.default(Vec(()))}, {})
 
 
-# specs/activation.yaml:32
+# specs/activation.yaml:29
 def clip_reference(x: Any, low: Any, high: Any) -> Any:
     return np.minimum(np.maximum(x, low), high)
 
@@ -35,36 +35,36 @@ CLIP = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/activation.yaml:38",
+            "specs/activation.yaml:35",
         ),
         Example(
             {"x": Given(value=(1.0, 5.0, 9.0)), "low": Given(value=2.0)},
             {},
             {"y": Given(value=(2.0, 5.0, 9.0))},
             None,
-            "specs/activation.yaml:39",
+            "specs/activation.yaml:36",
         ),
         Example(
             {"x": Given(value=(1, 5, 9)), "high": Given(value=6)},
             {},
             {"y": Given(value=(1, 5, 6))},
             None,
-            "specs/activation.yaml:40",
+            "specs/activation.yaml:37",
         ),
     ),
-    "specs/activation.yaml:26",
-    reference_source="specs/activation.yaml:32",
+    "specs/activation.yaml:23",
+    reference_source="specs/activation.yaml:29",
 )
 
 
-# specs/activation.yaml:42
+# specs/activation.yaml:39
 def leaky_relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(0.01)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:48
+# specs/activation.yaml:45
 def leaky_relu_reference(x: Any, alpha: Any) -> Any:
     return np.where(x >= 0, x, x * np.asarray(alpha, x.dtype))
 
@@ -74,29 +74,30 @@ LEAKY_RELU = Property(
     leaky_relu_case,
     leaky_relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:51"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:52"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:48"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:49"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 3.0))},
             {},
             {"y": Given(value=(-0.02, 0.0, 3.0))},
             None,
-            "specs/activation.yaml:53",
+            "specs/activation.yaml:50",
         ),
     ),
-    "specs/activation.yaml:42",
-    reference_source="specs/activation.yaml:48",
+    "specs/activation.yaml:39",
+    reference_source="specs/activation.yaml:45",
+    refuses=False,
 )
 
 
-# specs/activation.yaml:55
+# specs/activation.yaml:52
 def prelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     q = d.broadcasting_to(d_)
     return Case({"x": d_, "slope": q}, {})
 
 
-# specs/activation.yaml:63
+# specs/activation.yaml:60
 def prelu_reference(x: Any, slope: Any) -> Any:
     return np.where(x < 0, x * slope, x)
 
@@ -106,13 +107,34 @@ PRELU = Property(
     prelu_case,
     prelu_reference,
     (
-        Example({"x": Given((2, 3)), "slope": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:66"),
-        Example({"x": Given((2, 3)), "slope": Given(())}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:67"),
-        Example({"x": Given((2, 3)), "slope": Given((2,))}, {}, {}, "does not broadcast", "specs/activation.yaml:68"),
+        Example({"x": Given((2, 3)), "slope": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:63"),
+        Example({"x": Given((2, 3)), "slope": Given(())}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:64"),
+        Example({"x": Given((2, 3)), "slope": Given((2,))}, {}, {}, "does not broadcast", "specs/activation.yaml:65"),
+        Example(
+            {"x": Given(value=((-2.0, 3.0), (-1.0, -4.0))), "slope": Given(value=(0.5, 2.0))},
+            {},
+            {"y": Given(value=((-1.0, 3.0), (-0.5, -8.0)))},
+            None,
+            "specs/activation.yaml:66",
+        ),
+        Example(
+            {"x": Given(value=(-3, 4), dtype="i32"), "slope": Given(value=2, dtype="i32")},
+            {},
+            {"y": Given(value=(-6, 4), dtype="i32")},
+            None,
+            "specs/activation.yaml:67",
+        ),
+        Example(
+            {"x": Given(value=(200,), dtype="u8"), "slope": Given(value=2, dtype="u8")},
+            {},
+            {"y": Given(value=(200,), dtype="u8")},
+            None,
+            "specs/activation.yaml:68",
+        ),
     ),
-    "specs/activation.yaml:55",
-    asserts=(Refusal(r"slope .* does not broadcast to .*", "specs/activation.yaml:61"),),
-    reference_source="specs/activation.yaml:63",
+    "specs/activation.yaml:52",
+    asserts=(Refusal(r"slope .* does not broadcast to .*", "specs/activation.yaml:58"),),
+    reference_source="specs/activation.yaml:60",
 )
 
 
@@ -145,6 +167,7 @@ ELU = Property(
     ),
     "specs/activation.yaml:70",
     reference_source="specs/activation.yaml:76",
+    refuses=False,
 )
 
 
@@ -177,6 +200,7 @@ CELU = Property(
     ),
     "specs/activation.yaml:83",
     reference_source="specs/activation.yaml:89",
+    refuses=False,
 )
 
 
@@ -210,6 +234,7 @@ SELU = Property(
     ),
     "specs/activation.yaml:96",
     reference_source="specs/activation.yaml:103",
+    refuses=False,
 )
 
 
@@ -241,6 +266,7 @@ SOFTPLUS = Property(
     ),
     "specs/activation.yaml:110",
     reference_source="specs/activation.yaml:114",
+    refuses=False,
 )
 
 
@@ -260,15 +286,23 @@ SOFTSIGN = Property(
     softsign_case,
     softsign_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:22"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:128"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:129"),
+        Example(
+            {"x": Given(value=(-3.0, 0.0, 0.25, 4.0))},
+            {},
+            {"y": Given(value=(-0.75, 0.0, 0.2, 0.8))},
+            None,
+            "specs/activation.yaml:130",
+        ),
     ),
     "specs/activation.yaml:121",
     reference_source="specs/activation.yaml:125",
+    refuses=False,
 )
 
 
-# specs/activation.yaml:128
+# specs/activation.yaml:132
 def hard_sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(0.2)
@@ -276,7 +310,7 @@ def hard_sigmoid_case(d: Draw) -> Case:
     return Case({"x": d_}, {"alpha": d.default(alpha), "beta": d.default(beta)})
 
 
-# specs/activation.yaml:135
+# specs/activation.yaml:139
 def hard_sigmoid_reference(x: Any, alpha: Any, beta: Any) -> Any:
     return np.clip(np.asarray(alpha, x.dtype) * x + np.asarray(beta, x.dtype), 0, 1)
 
@@ -286,22 +320,23 @@ HARD_SIGMOID = Property(
     hard_sigmoid_case,
     hard_sigmoid_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:138"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:139"),
-        Example({"x": Given(value=(0.0, 1.0))}, {}, {"y": Given(value=(0.5, 0.7))}, None, "specs/activation.yaml:140"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:142"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:143"),
+        Example({"x": Given(value=(0.0, 1.0))}, {}, {"y": Given(value=(0.5, 0.7))}, None, "specs/activation.yaml:144"),
     ),
-    "specs/activation.yaml:128",
-    reference_source="specs/activation.yaml:135",
+    "specs/activation.yaml:132",
+    reference_source="specs/activation.yaml:139",
+    refuses=False,
 )
 
 
-# specs/activation.yaml:142
+# specs/activation.yaml:146
 def hard_swish_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/activation.yaml:146
+# specs/activation.yaml:150
 def hard_swish_reference(x: Any) -> Any:
     return x * np.clip(x / 6 + 0.5, 0, 1)
 
@@ -311,21 +346,29 @@ HARD_SWISH = Property(
     hard_swish_case,
     hard_swish_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:22"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:153"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:154"),
+        Example(
+            {"x": Given(value=(-4.0, -1.0, 1.0, 4.0))},
+            {},
+            {"y": Given(value=(0.0, -0.33333333, 0.66666667, 4.0))},
+            None,
+            "specs/activation.yaml:155",
+        ),
     ),
-    "specs/activation.yaml:142",
-    reference_source="specs/activation.yaml:146",
+    "specs/activation.yaml:146",
+    reference_source="specs/activation.yaml:150",
+    refuses=False,
 )
 
 
-# specs/activation.yaml:149
+# specs/activation.yaml:157
 def mish_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/activation.yaml:153
+# specs/activation.yaml:161
 def mish_reference(x: Any) -> Any:
     return x * np.tanh(np.logaddexp(x, np.zeros((), x.dtype)))
 
@@ -335,22 +378,30 @@ MISH = Property(
     mish_case,
     mish_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:22"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:164"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:165"),
+        Example(
+            {"x": Given(value=(-2.0, 0.0, 1.0, 100.0))},
+            {},
+            {"y": Given(value=(-0.25250148, 0.0, 0.86509839, 100.0))},
+            None,
+            "specs/activation.yaml:166",
+        ),
     ),
-    "specs/activation.yaml:149",
-    reference_source="specs/activation.yaml:153",
+    "specs/activation.yaml:157",
+    reference_source="specs/activation.yaml:161",
+    refuses=False,
 )
 
 
-# specs/activation.yaml:156
+# specs/activation.yaml:168
 def swish_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.0)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:162
+# specs/activation.yaml:174
 def swish_reference(x: Any, alpha: Any) -> Any:
     return x * scipy.special.expit(np.asarray(alpha, x.dtype) * x)
 
@@ -360,25 +411,26 @@ SWISH = Property(
     swish_case,
     swish_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:167"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:168"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:179"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:180"),
         Example(
-            {"x": Given(value=(1.0,))}, {}, {"y": Given(value=(0.7310585786300049,))}, None, "specs/activation.yaml:169"
+            {"x": Given(value=(1.0,))}, {}, {"y": Given(value=(0.7310585786300049,))}, None, "specs/activation.yaml:181"
         ),
     ),
-    "specs/activation.yaml:156",
-    reference_source="specs/activation.yaml:162",
+    "specs/activation.yaml:168",
+    reference_source="specs/activation.yaml:174",
+    refuses=False,
 )
 
 
-# specs/activation.yaml:171
+# specs/activation.yaml:183
 def thresholded_relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.0)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:177
+# specs/activation.yaml:189
 def thresholded_relu_reference(x: Any, alpha: Any) -> Any:
     return np.where(x > np.asarray(alpha, x.dtype), x, np.zeros((), x.dtype))
 
@@ -388,22 +440,23 @@ THRESHOLDED_RELU = Property(
     thresholded_relu_case,
     thresholded_relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:180"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:181"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:192"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:193"),
         Example(
             {"x": Given(value=(0.75, 1.0, 1.5))},
             {},
             {"y": Given(value=(0.0, 0.0, 1.5))},
             None,
-            "specs/activation.yaml:182",
+            "specs/activation.yaml:194",
         ),
     ),
-    "specs/activation.yaml:171",
-    reference_source="specs/activation.yaml:177",
+    "specs/activation.yaml:183",
+    reference_source="specs/activation.yaml:189",
+    refuses=False,
 )
 
 
-# specs/activation.yaml:184
+# specs/activation.yaml:196
 def shrink_case(d: Draw) -> Case:
     d_ = d.run("d")
     bias = d.real(0.0)
@@ -411,7 +464,7 @@ def shrink_case(d: Draw) -> Case:
     return Case({"x": d_}, {"bias": d.default(bias), "lambd": d.default(lambd)})
 
 
-# specs/activation.yaml:196
+# specs/activation.yaml:208
 def shrink_reference(x: Any, bias: Any, lambd: Any) -> Any:
     return (
         lambda y: y.astype(x.dtype)
@@ -432,36 +485,37 @@ SHRINK = Property(
     shrink_case,
     shrink_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:201"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:213"),
         Example(
             {"x": Given(value=(-2.0, -0.5, 3.0))},
             {"bias": 1.0, "lambd": 1.5},
             {"y": Given(value=(-1.0, 0.0, 2.0))},
             None,
-            "specs/activation.yaml:202",
+            "specs/activation.yaml:214",
         ),
         Example(
             {"x": Given(value=(-0.75, 0.375, 0.75))},
             {},
             {"y": Given(value=(-0.75, 0.0, 0.75))},
             None,
-            "specs/activation.yaml:203",
+            "specs/activation.yaml:215",
         ),
         Example(
             {"x": Given(value=(-1.5, 1.5, 2.0))},
             {"bias": 1.0, "lambd": 1.5},
             {"y": Given(value=(0.0, 0.0, 1.0))},
             None,
-            "specs/activation.yaml:204",
+            "specs/activation.yaml:216",
         ),
         Example(
             {"x": Given(value=(-3, 0, 3), dtype="i32")},
             {"bias": 1.0, "lambd": 1.5},
             {"y": Given(value=(-2, 0, 2))},
             None,
-            "specs/activation.yaml:205",
+            "specs/activation.yaml:217",
         ),
     ),
-    "specs/activation.yaml:184",
-    reference_source="specs/activation.yaml:196",
+    "specs/activation.yaml:196",
+    reference_source="specs/activation.yaml:208",
+    refuses=False,
 )

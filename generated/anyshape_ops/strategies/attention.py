@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.rules import Vec
+from anyshape.rules import Rule, Vec
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
@@ -62,7 +62,7 @@ def attention_reference(q: Any, k: Any, v: Any, bias: Any, causal: Any, behind: 
         ),
         lambda d: np.where(
             causal & (
-                np.arange(d.shape[3]) > np.arange(d.shape[2])[:, None] + behind
+                np.arange(d.shape[3]) - np.arange(d.shape[2])[:, None] > behind
             ) & (np.arange(d.shape[2]) < d.shape[2] - 1)[:, None],
             -np.inf,
             d,
@@ -211,12 +211,23 @@ ATTENTION = Property(
 )
 
 
-# specs/attention.yaml:145
+# specs/attention.yaml:171
 def hide_keys_case(d: Draw) -> Case:
-    m = Vec(d.dim("m") for _ in range(d.mostly((1, 2, 3), lambda: d.length(3))))
     batch = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
-    queries = d.integer()
     keys = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
+    queries = d.integer()
+    m = d.mostly(
+        (
+            Vec((batch,)),
+            Vec((2 * batch,)),
+            Vec((3 * batch + 2,)),
+            Vec((batch, keys)),
+            Vec((batch, 1)),
+            Vec((1, 1)),
+            Vec((batch, queries, keys)),
+        ),
+        lambda: Vec(d.dim("m") for _ in range(d.mostly((1, 2, 3), lambda: d.length(3)))),
+    )
     behind = d.integer()
     causal = d.truth()
     filter = d.real(-10000.0)
@@ -233,7 +244,7 @@ def hide_keys_case(d: Draw) -> Case:
     )
 
 
-# specs/attention.yaml:170
+# specs/attention.yaml:196
 def hide_keys_reference(mask: Any, batch: Any, queries: Any, keys: Any, behind: Any, causal: Any, filter: Any) -> Any:
     return hidden_keys(mask, batch, queries, keys, behind, causal, filter)
 
@@ -248,56 +259,56 @@ HIDE_KEYS = Property(
             {"batch": 2, "queries": 3, "keys": 3},
             {"y": Given(value=(((0, 0, -10000),), ((-10000, -10000, -10000),)))},
             None,
-            "specs/attention.yaml:172",
+            "specs/attention.yaml:198",
         ),
         Example(
             {"mask": Given(value=(2, 3, 1, 0))},
             {"batch": 2, "queries": 3, "keys": 3, "filter": -2.0},
             {"y": Given(value=(((-2, 0, -2),), ((0, 0, 0),)))},
             None,
-            "specs/attention.yaml:173",
+            "specs/attention.yaml:199",
         ),
         Example(
             {"mask": Given(value=(1, 2, 0, 0, 1, 0, 0, 0))},
             {"batch": 2, "queries": 1, "keys": 2, "filter": -2.0},
             {"y": Given(value=(((0, -2),), ((0, 0),)))},
             None,
-            "specs/attention.yaml:174",
+            "specs/attention.yaml:200",
         ),
         Example(
             {"mask": Given(value=((1, 0, 1, 2), (-1, 1, 1, 1)))},
             {"batch": 2, "queries": 3, "keys": 4, "behind": 1, "causal": True, "filter": -1.0},
             {"y": Given((2, 3, 4))},
             None,
-            "specs/attention.yaml:175",
+            "specs/attention.yaml:201",
         ),
         Example(
             {"mask": Given(value=((0,),))},
             {"batch": 2, "queries": 3, "keys": 2},
             {"y": Given(value=(((0, 0),), ((0, 0),)))},
             None,
-            "specs/attention.yaml:176",
+            "specs/attention.yaml:202",
         ),
         Example(
             {"mask": Given(value=((0,), (1,)))},
             {"batch": 2, "queries": 3, "keys": 1, "filter": -1.0},
             {"y": Given(value=(((-1,),), ((0,),)))},
             None,
-            "specs/attention.yaml:177",
+            "specs/attention.yaml:203",
         ),
         Example(
             {"mask": Given(value=(((0, 1), (1, 0)),))},
             {"batch": 1, "queries": 2, "keys": 2, "filter": -3.0},
             {"y": Given(value=(((-3, 0), (0, -3)),))},
             None,
-            "specs/attention.yaml:178",
+            "specs/attention.yaml:204",
         ),
         Example(
             {"mask": Given(value=(((0, 1, 1, 1), (1, 0, 1, 1), (1, 1, 0, 1)),))},
             {"batch": 1, "queries": 3, "keys": 4, "causal": True},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/attention.yaml:179",
+            "specs/attention.yaml:205",
         ),
         Example(
             {"mask": Given(value=((1, 1, 1),))},
@@ -314,124 +325,124 @@ HIDE_KEYS = Property(
                 )
             },
             None,
-            "specs/attention.yaml:180",
+            "specs/attention.yaml:206",
         ),
         Example(
             {"mask": Given(value=(2, 1))},
             {"batch": 1, "queries": 1, "keys": 3, "filter": -1.0},
             {"y": Given(value=(((-1, 0, -1),),))},
             None,
-            "specs/attention.yaml:181",
+            "specs/attention.yaml:207",
         ),
         Example(
             {"mask": Given(value=(1, 2, 2, 0, 1, 2))},
             {"batch": 3, "queries": 1, "keys": 2, "filter": -1.0},
             {"y": Given(value=(((0, -1),), ((-1, 0),), ((-1, -1),)))},
             None,
-            "specs/attention.yaml:182",
+            "specs/attention.yaml:208",
         ),
         Example(
             {"mask": Given(value=((0,), (1,)))},
             {"batch": 2, "queries": 1, "keys": 2},
             {"y": Given(value=(((0, 0),), ((0, 0),)))},
             None,
-            "specs/attention.yaml:183",
+            "specs/attention.yaml:209",
         ),
         Example(
             {"mask": Given((0, 3))},
             {"batch": 0, "queries": 1, "keys": 3},
             {"y": Given((0, 1, 3))},
             None,
-            "specs/attention.yaml:184",
+            "specs/attention.yaml:210",
         ),
         Example(
             {"mask": Given((2, 0, 3))},
             {"batch": 2, "queries": 0, "keys": 3},
             {"y": Given((2, 0, 3))},
             None,
-            "specs/attention.yaml:185",
+            "specs/attention.yaml:211",
         ),
         Example(
             {"mask": Given((2, 0))},
             {"batch": 2, "queries": 1, "keys": 0},
             {"y": Given((2, 1, 0))},
             None,
-            "specs/attention.yaml:186",
+            "specs/attention.yaml:212",
         ),
         Example(
-            {"mask": Given((5,))}, {"batch": 3, "queries": 1, "keys": 2}, {}, "lengths of", "specs/attention.yaml:187"
+            {"mask": Given((5,))}, {"batch": 3, "queries": 1, "keys": 2}, {}, "lengths of", "specs/attention.yaml:213"
         ),
         Example(
             {"mask": Given(value=(1,))},
             {"batch": 1, "queries": -1, "keys": 2, "causal": True},
             {},
             "queries and",
-            "specs/attention.yaml:188",
+            "specs/attention.yaml:214",
         ),
         Example(
             {"mask": Given(value=(1,))},
             {"batch": 1, "queries": 1, "keys": -2},
             {},
             "queries and",
-            "specs/attention.yaml:189",
+            "specs/attention.yaml:215",
         ),
         Example(
             {"mask": Given(value=((1,),))},
             {"batch": -1, "queries": 1, "keys": 2},
             {},
             "queries and",
-            "specs/attention.yaml:190",
+            "specs/attention.yaml:216",
         ),
         Example(
             {"mask": Given(value=1)},
             {"batch": 1, "queries": 1, "keys": 2},
             {},
             "1 to 3 axes",
-            "specs/attention.yaml:191",
+            "specs/attention.yaml:217",
         ),
         Example(
             {"mask": Given((1, 1, 1, 1))},
             {"batch": 1, "queries": 1, "keys": 1},
             {},
             "1 to 3 axes",
-            "specs/attention.yaml:192",
+            "specs/attention.yaml:218",
         ),
         Example(
-            {"mask": Given((3,))}, {"batch": 2, "queries": 1, "keys": 2}, {}, "lengths of", "specs/attention.yaml:193"
+            {"mask": Given((3,))}, {"batch": 2, "queries": 1, "keys": 2}, {}, "lengths of", "specs/attention.yaml:219"
         ),
         Example(
-            {"mask": Given((2, 3))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:194"
+            {"mask": Given((2, 3))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:220"
         ),
         Example(
-            {"mask": Given((3, 2))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:195"
+            {"mask": Given((3, 2))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:221"
         ),
         Example(
-            {"mask": Given((3, 1))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:196"
+            {"mask": Given((3, 1))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:222"
         ),
         Example(
-            {"mask": Given((1, 2))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:197"
+            {"mask": Given((1, 2))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:223"
         ),
         Example(
             {"mask": Given((2, 2, 2))},
             {"batch": 2, "queries": 3, "keys": 2},
             {},
             "is not for",
-            "specs/attention.yaml:198",
+            "specs/attention.yaml:224",
         ),
     ),
-    "specs/attention.yaml:145",
+    "specs/attention.yaml:171",
     asserts=(
-        Refusal(r"a mask has 1 to 3 axes, got .*", "specs/attention.yaml:159"),
-        Refusal(r".* lengths of .* batches", "specs/attention.yaml:160"),
-        Refusal(r"mask .* is not for .*", "specs/attention.yaml:161"),
-        Refusal(r"mask .* is not for .*", "specs/attention.yaml:162"),
-        Refusal(r".* queries and .* keys in .* batches", "specs/attention.yaml:164"),
+        Refusal(r"a mask has 1 to 3 axes, got .*", "specs/attention.yaml:185"),
+        Refusal(r".* lengths of .* batches", "specs/attention.yaml:186"),
+        Refusal(r"mask .* is not for .*", "specs/attention.yaml:187"),
+        Refusal(r"mask .* is not for .*", "specs/attention.yaml:188"),
+        Refusal(r".* queries and .* keys in .* batches", "specs/attention.yaml:190"),
     ),
-    reference_source="specs/attention.yaml:170",
+    reference_source="specs/attention.yaml:196",
 )
 
 
-# specs/attention.yaml:200
+# specs/attention.yaml:226
 def read_beams_case(d: Draw) -> Case:
     b = d.dim("b")
     w = d.dim("w")
@@ -443,10 +454,10 @@ def read_beams_case(d: Draw) -> Case:
         (max(0, filled), max(0, filled + 1), max(0, filled + 2), max(0, filled + 3), max(0, filled + 4)),
         lambda: d.dim("m"),
     )
-    return Case({"x": Vec((b * w, g, t, e)), "beams": Vec((b, w, m))}, {"filled": filled}, {"beams": (-w, w)})
+    return Case({"x": Vec((b * w, g, t, e)), "beams": Vec((b, w, m))}, {"filled": filled}, ranges={"beams": (-w, w)})
 
 
-# specs/attention.yaml:208
+# specs/attention.yaml:234
 def read_beams_reference(x: Any, beams: Any, filled: Any) -> Any:
     return followed(x, beams, filled)
 
@@ -464,7 +475,7 @@ READ_BEAMS = Property(
             {"filled": 2},
             {"y": Given(value=((((1,), (5,), (3,)),), (((1,), (2,), (6,)),)))},
             None,
-            "specs/attention.yaml:210",
+            "specs/attention.yaml:236",
         ),
         Example(
             {
@@ -474,51 +485,52 @@ READ_BEAMS = Property(
             {"filled": 3},
             {"y": Given((4, 2, 3, 2))},
             None,
-            "specs/attention.yaml:211",
+            "specs/attention.yaml:237",
         ),
         Example(
             {"x": Given((2, 1, 3, 2)), "beams": Given((2, 1, 0))},
             {"filled": 0},
             {"y": Given((2, 1, 3, 2))},
             None,
-            "specs/attention.yaml:212",
+            "specs/attention.yaml:238",
         ),
         Example(
             {"x": Given((2, 1, 3, 2)), "beams": Given((2, 1, 2))},
             {"filled": 3},
             {},
             "of which",
-            "specs/attention.yaml:213",
+            "specs/attention.yaml:239",
         ),
         Example(
             {"x": Given(value=((((1,), (2,)),), (((3,), (4,)),))), "beams": Given(value=(((1, 7), (-2, -9)),))},
             {"filled": 1},
             {"y": Given(value=((((3,), (2,)),), (((1,), (4,)),)))},
             None,
-            "specs/attention.yaml:214",
+            "specs/attention.yaml:240",
         ),
     ),
-    "specs/attention.yaml:200",
-    asserts=(Refusal(r".* entries of which .* say where they came from", "specs/attention.yaml:206"),),
-    reference_source="specs/attention.yaml:208",
+    "specs/attention.yaml:226",
+    asserts=(Refusal(r".* entries of which .* say where they came from", "specs/attention.yaml:232"),),
+    reference_source="specs/attention.yaml:234",
 )
 
 
-# specs/attention.yaml:216
+# specs/attention.yaml:242
 def rotate_case(d: Draw) -> Case:
+    rule = Rule("rotate")
     b = d.dim("b")
     s = d.dim("s")
     n = d.dim("n")
     h = d.dim("h")
     c = d.broadcasting_to(Vec((b, s)))
-    m = d.dim("m")
+    m = d.between(1, rule.floordiv(h, 2))
     interleaved = d.truth()
     return Case(
         {"x": Vec((b, s, n, h)), "cos": Vec((*c, m)), "sin": Vec((*c, m))}, {"interleaved": d.default(interleaved)}
     )
 
 
-# specs/attention.yaml:239
+# specs/attention.yaml:265
 def rotate_reference(x: Any, cos: Any, sin: Any, interleaved: Any) -> Any:
     return (
         lambda m, spread: (
@@ -549,7 +561,7 @@ ROTATE = Property(
             {},
             {"y": Given((2, 3, 4, 6))},
             None,
-            "specs/attention.yaml:244",
+            "specs/attention.yaml:270",
         ),
         Example(
             {
@@ -560,7 +572,7 @@ ROTATE = Property(
             {},
             {"y": Given(value=((((-3.0, -40.0, 1.0, 20.0, 5.0),),),))},
             None,
-            "specs/attention.yaml:245",
+            "specs/attention.yaml:271",
         ),
         Example(
             {
@@ -571,49 +583,49 @@ ROTATE = Property(
             {"interleaved": True},
             {"y": Given(value=((((-2.0, 1.0, -40.0, 30.0, 5.0),),),))},
             None,
-            "specs/attention.yaml:246",
+            "specs/attention.yaml:272",
         ),
         Example(
             {"x": Given((1, 2, 1, 3)), "cos": Given((2, 1)), "sin": Given((2, 1))},
             {},
             {"y": Given((1, 2, 1, 3))},
             None,
-            "specs/attention.yaml:247",
+            "specs/attention.yaml:273",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((2, 3, 3)), "sin": Given((2, 3, 3))},
             {"interleaved": True},
             {"y": Given((2, 3, 4, 6))},
             None,
-            "specs/attention.yaml:248",
+            "specs/attention.yaml:274",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((2, 2)), "sin": Given((2, 2))},
             {},
             {},
             "do not broadcast",
-            "specs/attention.yaml:249",
+            "specs/attention.yaml:275",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((3, 0)), "sin": Given((3, 0))},
             {},
             {},
             "at least one pair",
-            "specs/attention.yaml:250",
+            "specs/attention.yaml:276",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((3, 4)), "sin": Given((3, 4))},
             {},
             {},
             "do not fit",
-            "specs/attention.yaml:251",
+            "specs/attention.yaml:277",
         ),
     ),
-    "specs/attention.yaml:216",
+    "specs/attention.yaml:242",
     asserts=(
-        Refusal(r"angles of .* positions do not broadcast to .*", "specs/attention.yaml:224"),
-        Refusal(r"there must be at least one pair, got .*", "specs/attention.yaml:225"),
-        Refusal(r".* pairs do not fit into .* elements", "specs/attention.yaml:226"),
+        Refusal(r"angles of .* positions do not broadcast to .*", "specs/attention.yaml:250"),
+        Refusal(r"there must be at least one pair, got .*", "specs/attention.yaml:251"),
+        Refusal(r".* pairs do not fit into .* elements", "specs/attention.yaml:252"),
     ),
-    reference_source="specs/attention.yaml:239",
+    reference_source="specs/attention.yaml:265",
 )

@@ -5,7 +5,7 @@ logical_and, logical_or, logical_xor, logical_not.
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,13 @@ import numpy as np
 from anyshape.testing import Case, Draw, Example, Given, Property
 
 
-# specs/comparison.yaml:26
+# specs/comparison.yaml:19
 def equal_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:33
+# specs/comparison.yaml:26
 def equal_reference(a: Any, b: Any) -> Any:
     return np.equal(a, b)
 
@@ -29,21 +29,35 @@ EQUAL = Property(
     equal_case,
     equal_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:10"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:11"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:33"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:34"),
+        Example(
+            {"a": Given(value=((-0.0,), (nan,))), "b": Given(value=(0.0, nan))},
+            {},
+            {"y": Given(value=((True, False), (False, False)))},
+            None,
+            "specs/comparison.yaml:35",
+        ),
+        Example(
+            {"a": Given(value=(9007199254740993,), dtype="i64"), "b": Given(value=(9007199254740992,), dtype="i64")},
+            {},
+            {"y": Given(value=(False,))},
+            None,
+            "specs/comparison.yaml:36",
+        ),
     ),
-    "specs/comparison.yaml:26",
-    reference_source="specs/comparison.yaml:33",
+    "specs/comparison.yaml:19",
+    reference_source="specs/comparison.yaml:26",
 )
 
 
-# specs/comparison.yaml:40
+# specs/comparison.yaml:38
 def less_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:45
+# specs/comparison.yaml:43
 def less_reference(a: Any, b: Any) -> Any:
     return np.less(a, b)
 
@@ -53,21 +67,35 @@ LESS = Property(
     less_case,
     less_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:10"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:11"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:46"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:47"),
+        Example(
+            {"a": Given(value=((1.0,), (2.0,))), "b": Given(value=(2.0, nan))},
+            {},
+            {"y": Given(value=((True, False), (False, False)))},
+            None,
+            "specs/comparison.yaml:48",
+        ),
+        Example(
+            {"a": Given(value=(1, 200), dtype="u8"), "b": Given(value=(200,), dtype="u8")},
+            {},
+            {"y": Given(value=(True, False))},
+            None,
+            "specs/comparison.yaml:49",
+        ),
     ),
-    "specs/comparison.yaml:40",
-    reference_source="specs/comparison.yaml:45",
+    "specs/comparison.yaml:38",
+    reference_source="specs/comparison.yaml:43",
 )
 
 
-# specs/comparison.yaml:48
+# specs/comparison.yaml:51
 def less_equal_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:53
+# specs/comparison.yaml:56
 def less_equal_reference(a: Any, b: Any) -> Any:
     return np.less_equal(a, b)
 
@@ -77,21 +105,35 @@ LESS_EQUAL = Property(
     less_equal_case,
     less_equal_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:10"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:11"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:59"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:60"),
+        Example(
+            {"a": Given(value=((2.0,), (3.0,))), "b": Given(value=(2.0, nan))},
+            {},
+            {"y": Given(value=((True, False), (False, False)))},
+            None,
+            "specs/comparison.yaml:61",
+        ),
+        Example(
+            {"a": Given(value=(1, 200, 201), dtype="u8"), "b": Given(value=(200,), dtype="u8")},
+            {},
+            {"y": Given(value=(True, True, False))},
+            None,
+            "specs/comparison.yaml:62",
+        ),
     ),
-    "specs/comparison.yaml:48",
-    reference_source="specs/comparison.yaml:53",
+    "specs/comparison.yaml:51",
+    reference_source="specs/comparison.yaml:56",
 )
 
 
-# specs/comparison.yaml:56
+# specs/comparison.yaml:64
 def greater_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:61
+# specs/comparison.yaml:69
 def greater_reference(a: Any, b: Any) -> Any:
     return np.greater(a, b)
 
@@ -101,21 +143,35 @@ GREATER = Property(
     greater_case,
     greater_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:10"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:11"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:78"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:79"),
+        Example(
+            {"a": Given(value=((1.0,), (2.0,))), "b": Given(value=(1.0, nan))},
+            {},
+            {"y": Given(value=((False, False), (True, False)))},
+            None,
+            "specs/comparison.yaml:80",
+        ),
+        Example(
+            {"a": Given(value=(200, 100), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
+            {},
+            {"y": Given(value=(True, False))},
+            None,
+            "specs/comparison.yaml:81",
+        ),
     ),
-    "specs/comparison.yaml:56",
-    reference_source="specs/comparison.yaml:61",
+    "specs/comparison.yaml:64",
+    reference_source="specs/comparison.yaml:69",
 )
 
 
-# specs/comparison.yaml:70
+# specs/comparison.yaml:83
 def greater_equal_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:75
+# specs/comparison.yaml:88
 def greater_equal_reference(a: Any, b: Any) -> Any:
     return np.greater_equal(a, b)
 
@@ -125,21 +181,35 @@ GREATER_EQUAL = Property(
     greater_equal_case,
     greater_equal_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:10"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:11"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:91"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:92"),
+        Example(
+            {"a": Given(value=((0.0,), (1.0,))), "b": Given(value=(1.0, nan))},
+            {},
+            {"y": Given(value=((False, False), (True, False)))},
+            None,
+            "specs/comparison.yaml:93",
+        ),
+        Example(
+            {"a": Given(value=(200, 100, 99), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
+            {},
+            {"y": Given(value=(True, True, False))},
+            None,
+            "specs/comparison.yaml:94",
+        ),
     ),
-    "specs/comparison.yaml:70",
-    reference_source="specs/comparison.yaml:75",
+    "specs/comparison.yaml:83",
+    reference_source="specs/comparison.yaml:88",
 )
 
 
-# specs/comparison.yaml:78
+# specs/comparison.yaml:96
 def is_nan_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/comparison.yaml:82
+# specs/comparison.yaml:100
 def is_nan_reference(x: Any) -> Any:
     return np.isnan(x)
 
@@ -149,14 +219,22 @@ IS_NAN = Property(
     is_nan_case,
     is_nan_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:23"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:103"),
+        Example(
+            {"x": Given(value=(nan, inf, 0.0))},
+            {},
+            {"y": Given(value=(True, False, False))},
+            None,
+            "specs/comparison.yaml:104",
+        ),
     ),
-    "specs/comparison.yaml:78",
-    reference_source="specs/comparison.yaml:82",
+    "specs/comparison.yaml:96",
+    reference_source="specs/comparison.yaml:100",
+    refuses=False,
 )
 
 
-# specs/comparison.yaml:85
+# specs/comparison.yaml:106
 def is_inf_case(d: Draw) -> Case:
     d_ = d.run("d")
     detect_negative = d.truth()
@@ -166,7 +244,7 @@ def is_inf_case(d: Draw) -> Case:
     )
 
 
-# specs/comparison.yaml:92
+# specs/comparison.yaml:113
 def is_inf_reference(x: Any, detect_negative: Any, detect_positive: Any) -> Any:
     return np.isposinf(x) & detect_positive | np.isneginf(x) & detect_negative
 
@@ -181,21 +259,22 @@ IS_INF = Property(
             {},
             {"y": Given(value=(True, False, True))},
             None,
-            "specs/comparison.yaml:95",
+            "specs/comparison.yaml:116",
         ),
     ),
-    "specs/comparison.yaml:85",
-    reference_source="specs/comparison.yaml:92",
+    "specs/comparison.yaml:106",
+    reference_source="specs/comparison.yaml:113",
+    refuses=False,
 )
 
 
-# specs/comparison.yaml:97
+# specs/comparison.yaml:118
 def logical_and_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:102
+# specs/comparison.yaml:123
 def logical_and_reference(a: Any, b: Any) -> Any:
     return np.logical_and(a, b)
 
@@ -205,20 +284,27 @@ LOGICAL_AND = Property(
     logical_and_case,
     logical_and_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:17"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:126"),
+        Example(
+            {"a": Given(value=((True,), (False,))), "b": Given(value=(True, False))},
+            {},
+            {"y": Given(value=((True, False), (False, False)))},
+            None,
+            "specs/comparison.yaml:127",
+        ),
     ),
-    "specs/comparison.yaml:97",
-    reference_source="specs/comparison.yaml:102",
+    "specs/comparison.yaml:118",
+    reference_source="specs/comparison.yaml:123",
 )
 
 
-# specs/comparison.yaml:105
+# specs/comparison.yaml:129
 def logical_or_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:110
+# specs/comparison.yaml:134
 def logical_or_reference(a: Any, b: Any) -> Any:
     return np.logical_or(a, b)
 
@@ -228,20 +314,27 @@ LOGICAL_OR = Property(
     logical_or_case,
     logical_or_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:17"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:137"),
+        Example(
+            {"a": Given(value=((True,), (False,))), "b": Given(value=(True, False))},
+            {},
+            {"y": Given(value=((True, True), (True, False)))},
+            None,
+            "specs/comparison.yaml:138",
+        ),
     ),
-    "specs/comparison.yaml:105",
-    reference_source="specs/comparison.yaml:110",
+    "specs/comparison.yaml:129",
+    reference_source="specs/comparison.yaml:134",
 )
 
 
-# specs/comparison.yaml:113
+# specs/comparison.yaml:140
 def logical_xor_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:117
+# specs/comparison.yaml:144
 def logical_xor_reference(a: Any, b: Any) -> Any:
     return np.logical_xor(a, b)
 
@@ -251,20 +344,27 @@ LOGICAL_XOR = Property(
     logical_xor_case,
     logical_xor_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:17"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:147"),
+        Example(
+            {"a": Given(value=((True,), (False,))), "b": Given(value=(True, False))},
+            {},
+            {"y": Given(value=((False, True), (True, False)))},
+            None,
+            "specs/comparison.yaml:148",
+        ),
     ),
-    "specs/comparison.yaml:113",
-    reference_source="specs/comparison.yaml:117",
+    "specs/comparison.yaml:140",
+    reference_source="specs/comparison.yaml:144",
 )
 
 
-# specs/comparison.yaml:120
+# specs/comparison.yaml:150
 def logical_not_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/comparison.yaml:128
+# specs/comparison.yaml:158
 def logical_not_reference(x: Any) -> Any:
     return np.logical_not(x)
 
@@ -274,8 +374,12 @@ LOGICAL_NOT = Property(
     logical_not_case,
     logical_not_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:131"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:161"),
+        Example(
+            {"x": Given(value=(True, False))}, {}, {"y": Given(value=(False, True))}, None, "specs/comparison.yaml:162"
+        ),
     ),
-    "specs/comparison.yaml:120",
-    reference_source="specs/comparison.yaml:128",
+    "specs/comparison.yaml:150",
+    reference_source="specs/comparison.yaml:158",
+    refuses=False,
 )

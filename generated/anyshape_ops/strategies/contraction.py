@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.rules import Vec
+from anyshape.rules import Rule, Vec
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
@@ -65,35 +65,62 @@ MATMUL = Property(
         ),
         Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/contraction.yaml:32"),
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:33"),
+        Example(
+            {"a": Given(value=((1, 2), (3, 4))), "b": Given(value=((5, 6), (7, 8)))},
+            {},
+            {"y": Given(value=((19, 22), (43, 50)))},
+            None,
+            "specs/contraction.yaml:34",
+        ),
+        Example(
+            {"a": Given(value=(1, -2)), "b": Given(value=((3, 4), (5, 6)))},
+            {},
+            {"y": Given(value=(-7, -8))},
+            None,
+            "specs/contraction.yaml:35",
+        ),
+        Example(
+            {"a": Given(value=((100, 100),), dtype="i8"), "b": Given(value=(1, 1), dtype="i8")},
+            {},
+            {"y": Given(value=(-56,), dtype="i8")},
+            None,
+            "specs/contraction.yaml:36",
+        ),
     ),
     "specs/contraction.yaml:21",
     reference_source="specs/contraction.yaml:27",
 )
 
 
-# specs/contraction.yaml:35
+# specs/contraction.yaml:38
 def gemm_case(d: Draw) -> Case:
+    rule = Rule("gemm")
     a0 = d.dim("a0")
     a1 = d.dim("a1")
-    b0 = d.dim("b0")
-    b1 = d.dim("b1")
-    r = d.run("r")
+    trans_a_given = d.default(d.truth())
+    trans_a = False if trans_a_given is None else trans_a_given
+    trans_b_given = d.default(d.truth())
+    trans_b = False if trans_b_given is None else trans_b_given
+    b0 = d.mostly(
+        (max(0, rule.where(trans_b, lambda: d.dim("b0"), lambda: rule.where(trans_a, lambda: a0, lambda: a1))),),
+        lambda: d.dim("b0"),
+    )
+    b1 = d.mostly(
+        (max(0, rule.where(trans_b, lambda: rule.where(trans_a, lambda: a0, lambda: a1), lambda: d.dim("b1"))),),
+        lambda: d.dim("b1"),
+    )
+    r = d.broadcasting_to(
+        Vec((rule.where(trans_a, lambda: a1, lambda: a0), rule.where(trans_b, lambda: b0, lambda: b1)))
+    )
     alpha = d.real(1.0)
     beta = d.real(1.0)
-    trans_a = d.truth()
-    trans_b = d.truth()
     return Case(
         {"a": Vec((a0, a1)), "b": Vec((b0, b1)), "c": d.default(r)},
-        {
-            "alpha": d.default(alpha),
-            "beta": d.default(beta),
-            "trans_a": d.default(trans_a),
-            "trans_b": d.default(trans_b),
-        },
+        {"alpha": d.default(alpha), "beta": d.default(beta), "trans_a": trans_a_given, "trans_b": trans_b_given},
     )
 
 
-# specs/contraction.yaml:51
+# specs/contraction.yaml:54
 def gemm_reference(a: Any, b: Any, c: Any, alpha: Any, beta: Any, trans_a: Any, trans_b: Any) -> Any:
     return np.asarray(alpha, a.dtype) * (
         (a.T if trans_a else a) @ (b.T if trans_b else b)
@@ -105,51 +132,51 @@ GEMM = Property(
     gemm_case,
     gemm_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/contraction.yaml:88"),
+        Example({"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/contraction.yaml:94"),
         Example(
             {"a": Given((3, 2)), "b": Given((4, 3)), "c": Given((4,))},
             {"trans_a": True, "trans_b": True, "alpha": 0.5, "beta": 2.0},
             {"y": Given((2, 4))},
             None,
-            "specs/contraction.yaml:89",
+            "specs/contraction.yaml:95",
         ),
-        Example({"a": Given((2, 3)), "b": Given((4, 3))}, {}, {}, "inner sizes", "specs/contraction.yaml:90"),
+        Example({"a": Given((2, 3)), "b": Given((4, 3))}, {}, {}, "inner sizes", "specs/contraction.yaml:96"),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "c": Given((3, 4))},
             {},
             {},
             "does not broadcast",
-            "specs/contraction.yaml:91",
+            "specs/contraction.yaml:97",
         ),
         Example(
             {"a": Given(value=((1, 2),)), "b": Given(value=((3,), (4,))), "c": Given(value=(5,))},
             {},
             {"y": Given(value=((16,),))},
             None,
-            "specs/contraction.yaml:92",
+            "specs/contraction.yaml:98",
         ),
     ),
-    "specs/contraction.yaml:35",
+    "specs/contraction.yaml:38",
     asserts=(
-        Refusal(r"inner sizes .* of a and .* of b differ", "specs/contraction.yaml:48"),
-        Refusal(r"c .* does not broadcast to .*", "specs/contraction.yaml:49"),
+        Refusal(r"inner sizes .* of a and .* of b differ", "specs/contraction.yaml:51"),
+        Refusal(r"c .* does not broadcast to .*", "specs/contraction.yaml:52"),
     ),
-    reference_source="specs/contraction.yaml:51",
+    reference_source="specs/contraction.yaml:54",
 )
 
 
-# specs/contraction.yaml:94
+# specs/contraction.yaml:100
 def contract_case(d: Draw) -> Case:
     d_ = d.run("d")
     e = d.run("e")
-    left = d.ints(len(d_))
-    right = d.ints(len(e))
+    left = Vec(d.ints(len(d_)))
+    right = Vec(d.ints(len(e)))
     r = d.length(3)
-    result = d.ints(r)
+    result = Vec(d.ints(r))
     return Case({"a": d_, "b": d.default(e)}, {"left": left, "right": right, "result": result})
 
 
-# specs/contraction.yaml:117
+# specs/contraction.yaml:123
 def contract_reference(a: Any, b: Any, left: Any, right: Any, result: Any) -> Any:
     return (
         lambda names: np.sum(
@@ -170,62 +197,83 @@ CONTRACT = Property(
             {"left": (0, 1), "right": (1, 2), "result": (0, 2)},
             {"y": Given((2, 4))},
             None,
-            "specs/contraction.yaml:139",
+            "specs/contraction.yaml:145",
         ),
         Example(
             {"a": Given((3, 3))},
             {"left": (0, 0), "right": (), "result": ()},
             {"y": Given(())},
             None,
-            "specs/contraction.yaml:140",
+            "specs/contraction.yaml:146",
         ),
         Example(
             {"a": Given((2,)), "b": Given((3,))},
             {"left": (0,), "right": (1,), "result": (1, 0)},
             {"y": Given((3, 2))},
             None,
-            "specs/contraction.yaml:141",
+            "specs/contraction.yaml:147",
         ),
         Example(
             {"a": Given((2,))},
             {"left": (0,), "right": (), "result": (0, 0)},
             {},
             "stands once",
-            "specs/contraction.yaml:142",
+            "specs/contraction.yaml:148",
         ),
         Example(
             {"a": Given((2,))},
             {"left": (0,), "right": (), "result": (1,)},
             {},
             "must be one of",
-            "specs/contraction.yaml:143",
+            "specs/contraction.yaml:149",
         ),
         Example(
             {"a": Given((2,)), "b": Given((3,))},
             {"left": (0,), "right": (0,), "result": (0,)},
             {},
             "have equal sizes",
-            "specs/contraction.yaml:144",
+            "specs/contraction.yaml:150",
+        ),
+        Example(
+            {"a": Given(value=((1, 2), (3, 4))), "b": Given(value=(5, 6))},
+            {"left": (0, 1), "right": (1,), "result": (0,)},
+            {"y": Given(value=(17, 39))},
+            None,
+            "specs/contraction.yaml:151",
+        ),
+        Example(
+            {"a": Given(value=((1, 2), (3, 4)))},
+            {"left": (0, 0), "right": (), "result": ()},
+            {"y": Given(value=5)},
+            None,
+            "specs/contraction.yaml:152",
+        ),
+        Example(
+            {"a": Given(value=(100, 100), dtype="i8")},
+            {"left": (0,), "right": (), "result": ()},
+            {"y": Given(value=-56, dtype="i8")},
+            None,
+            "specs/contraction.yaml:153",
         ),
     ),
-    "specs/contraction.yaml:94",
+    "specs/contraction.yaml:100",
     asserts=(
-        Refusal(r"a label stands once in the result, got .*", "specs/contraction.yaml:106"),
-        Refusal(r"each label of .* must be one of .*", "specs/contraction.yaml:107"),
-        Refusal(r"labels .* have the sizes .*; equal labels have equal sizes", "specs/contraction.yaml:108"),
+        Refusal(r"a label stands once in the result, got .*", "specs/contraction.yaml:112"),
+        Refusal(r"each label of .* must be one of .*", "specs/contraction.yaml:113"),
+        Refusal(r"labels .* have the sizes .*; equal labels have equal sizes", "specs/contraction.yaml:114"),
     ),
-    reference_source="specs/contraction.yaml:117",
+    reference_source="specs/contraction.yaml:123",
 )
 
 
-# specs/contraction.yaml:146
+# specs/contraction.yaml:155
 def det_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.dim("n")
     return Case({"x": Vec((*b, n, n))}, {})
 
 
-# specs/contraction.yaml:157
+# specs/contraction.yaml:166
 def det_reference(x: Any) -> Any:
     return determinants(x)
 
@@ -240,31 +288,31 @@ DET = Property(
             {},
             {"y": Given(value=-2.0)},
             None,
-            "specs/contraction.yaml:160",
+            "specs/contraction.yaml:169",
         ),
-        Example({"x": Given((2, 3, 3))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:161"),
+        Example({"x": Given((2, 3, 3))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:170"),
         Example(
             {"x": Given(value=((0.0, 1.0), (0.0, 2.0)))},
             {},
             {"y": Given(value=0.0)},
             None,
-            "specs/contraction.yaml:162",
+            "specs/contraction.yaml:171",
         ),
         Example(
             {"x": Given(value=((1.0, 2.0), (1.0, 5.0)))},
             {},
             {"y": Given(value=3.0)},
             None,
-            "specs/contraction.yaml:163",
+            "specs/contraction.yaml:172",
         ),
         Example(
             {"x": Given(value=((-1.0, 2.0), (-1.0, 5.0)))},
             {},
             {"y": Given(value=-3.0)},
             None,
-            "specs/contraction.yaml:164",
+            "specs/contraction.yaml:173",
         ),
     ),
-    "specs/contraction.yaml:146",
-    reference_source="specs/contraction.yaml:157",
+    "specs/contraction.yaml:155",
+    reference_source="specs/contraction.yaml:166",
 )

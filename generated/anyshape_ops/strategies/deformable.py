@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from anyshape.rules import Vec, prod
+from anyshape.rules import Rule, Vec, fill, prod
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
@@ -50,17 +50,26 @@ def deformed(
 
 # specs/deformable.yaml:21
 def deform_conv_case(d: Draw) -> Case:
+    rule = Rule("deform_conv")
     b = d.dim("b")
-    groups = d.dim("groups")
+    groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
+    groups = 1 if groups_given is None else groups_given
     c = d.dim("c")
     d_ = d.run("d")
     m = d.dim("m")
     k = Vec(d.positives(len(d_)))
-    offset_groups = d.dim("offset_groups")
-    o = Vec(d.dim("o") for _ in range(len(d_)))
-    strides = d.positives(len(d_))
-    dilations = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
+    offset_groups_given = d.default(d.divisor(groups * c))
+    offset_groups = 1 if offset_groups_given is None else offset_groups_given
+    dilations_given = d.default(Vec(d.positives(len(d_))))
+    dilations = fill(len(d_), 1) if dilations_given is None else dilations_given
+    pads_given = d.default(Vec(d.sizes(2 * len(d_))))
+    pads = fill(2 * len(d_), 0) if pads_given is None else pads_given
+    strides_given = d.default(Vec(d.positives(len(d_))))
+    strides = fill(len(d_), 1) if strides_given is None else strides_given
+    o = d.mostly(
+        (rule.floordiv(d_ + pads[:len(d_)] + pads[len(d_):] - (k - 1) * dilations - 1, strides) + 1,),
+        lambda: Vec(d.dim("o") for _ in range(len(d_))),
+    )
     return Case(
         {
             "x": Vec((b, groups * c, *d_)),
@@ -70,11 +79,11 @@ def deform_conv_case(d: Draw) -> Case:
             "mask": d.default(Vec((b, offset_groups * prod(k), *o))),
         },
         {
-            "strides": d.default(strides),
-            "dilations": d.default(dilations),
-            "pads": d.default(pads),
-            "groups": d.default(groups),
-            "offset_groups": d.default(offset_groups),
+            "strides": strides_given,
+            "dilations": dilations_given,
+            "pads": pads_given,
+            "groups": groups_given,
+            "offset_groups": offset_groups_given,
         },
     )
 

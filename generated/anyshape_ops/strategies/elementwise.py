@@ -14,13 +14,13 @@ import scipy.special
 from anyshape.testing import Case, Draw, Example, Given, Property
 
 
-# specs/elementwise.yaml:26
+# specs/elementwise.yaml:20
 def add_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:32
+# specs/elementwise.yaml:26
 def add_reference(a: Any, b: Any) -> Any:
     return np.add(a, b)
 
@@ -30,21 +30,35 @@ ADD = Property(
     add_case,
     add_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:22"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:23"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:32"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:33"),
+        Example(
+            {"a": Given(value=((1.5,), (-2.0,))), "b": Given(value=(0.5, 2.0))},
+            {},
+            {"y": Given(value=((2.0, 3.5), (-1.5, 0.0)))},
+            None,
+            "specs/elementwise.yaml:34",
+        ),
+        Example(
+            {"a": Given(value=(127, -128), dtype="i8"), "b": Given(value=(1, -1), dtype="i8")},
+            {},
+            {"y": Given(value=(-128, 127), dtype="i8")},
+            None,
+            "specs/elementwise.yaml:35",
+        ),
     ),
-    "specs/elementwise.yaml:26",
-    reference_source="specs/elementwise.yaml:32",
+    "specs/elementwise.yaml:20",
+    reference_source="specs/elementwise.yaml:26",
 )
 
 
-# specs/elementwise.yaml:38
+# specs/elementwise.yaml:37
 def sub_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:43
+# specs/elementwise.yaml:42
 def sub_reference(a: Any, b: Any) -> Any:
     return np.subtract(a, b)
 
@@ -54,21 +68,35 @@ SUB = Property(
     sub_case,
     sub_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:22"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:23"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:45"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:46"),
+        Example(
+            {"a": Given(value=((1.0,), (2.0,))), "b": Given(value=(3.0, 0.5))},
+            {},
+            {"y": Given(value=((-2.0, 0.5), (-1.0, 1.5)))},
+            None,
+            "specs/elementwise.yaml:47",
+        ),
+        Example(
+            {"a": Given(value=(0, 5), dtype="u8"), "b": Given(value=(1,), dtype="u8")},
+            {},
+            {"y": Given(value=(255, 4), dtype="u8")},
+            None,
+            "specs/elementwise.yaml:48",
+        ),
     ),
-    "specs/elementwise.yaml:38",
-    reference_source="specs/elementwise.yaml:43",
+    "specs/elementwise.yaml:37",
+    reference_source="specs/elementwise.yaml:42",
 )
 
 
-# specs/elementwise.yaml:46
+# specs/elementwise.yaml:50
 def mul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:52
+# specs/elementwise.yaml:56
 def mul_reference(a: Any, b: Any) -> Any:
     return np.multiply(a, b)
 
@@ -78,21 +106,35 @@ MUL = Property(
     mul_case,
     mul_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:22"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:23"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:64"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:65"),
+        Example(
+            {"a": Given(value=((2.0,), (-3.0,))), "b": Given(value=(0.5, 4.0))},
+            {},
+            {"y": Given(value=((1.0, 8.0), (-1.5, -12.0)))},
+            None,
+            "specs/elementwise.yaml:66",
+        ),
+        Example(
+            {"a": Given(value=(16, 200), dtype="u8"), "b": Given(value=(16, 2), dtype="u8")},
+            {},
+            {"y": Given(value=(0, 144), dtype="u8")},
+            None,
+            "specs/elementwise.yaml:67",
+        ),
     ),
-    "specs/elementwise.yaml:46",
-    reference_source="specs/elementwise.yaml:52",
+    "specs/elementwise.yaml:50",
+    reference_source="specs/elementwise.yaml:56",
 )
 
 
-# specs/elementwise.yaml:60
+# specs/elementwise.yaml:69
 def div_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:67
+# specs/elementwise.yaml:76
 def div_reference(a: Any, b: Any) -> Any:
     return np.divide(a, b) if a.dtype.kind == "f" else (a // b + ((a % b != 0) & ((a < 0) != (b < 0)))).astype(a.dtype)
 
@@ -102,21 +144,42 @@ DIV = Property(
     div_case,
     div_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:22"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:23"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:79"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:80"),
+        Example(
+            {"a": Given(value=((7.0,), (-1.0,))), "b": Given(value=(2.0, 0.0))},
+            {},
+            {"y": Given(value=((3.5, inf), (-0.5, -inf)))},
+            None,
+            "specs/elementwise.yaml:81",
+        ),
+        Example(
+            {"a": Given(value=(7, -7, 7, -7), dtype="i32"), "b": Given(value=(2, 2, -2, -2), dtype="i32")},
+            {},
+            {"y": Given(value=(3, -3, -3, 3), dtype="i32")},
+            None,
+            "specs/elementwise.yaml:82",
+        ),
+        Example(
+            {"a": Given(value=(255, 7), dtype="u8"), "b": Given(value=(2,), dtype="u8")},
+            {},
+            {"y": Given(value=(127, 3), dtype="u8")},
+            None,
+            "specs/elementwise.yaml:83",
+        ),
     ),
-    "specs/elementwise.yaml:60",
-    reference_source="specs/elementwise.yaml:67",
+    "specs/elementwise.yaml:69",
+    reference_source="specs/elementwise.yaml:76",
 )
 
 
-# specs/elementwise.yaml:70
+# specs/elementwise.yaml:85
 def pow_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:80
+# specs/elementwise.yaml:95
 def pow_reference(a: Any, b: Any) -> Any:
     return (
         lambda cut, whole: np.power(a, b.astype(a.dtype))
@@ -143,22 +206,43 @@ POW = Property(
     pow_case,
     pow_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:22"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:23"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:101"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:102"),
+        Example(
+            {"a": Given(value=((2.0,), (-3.0,))), "b": Given(value=(2.0, -1.0))},
+            {},
+            {"y": Given(value=((4.0, 0.5), (9.0, -0.33333333)))},
+            None,
+            "specs/elementwise.yaml:103",
+        ),
+        Example(
+            {"a": Given(value=(2, -1, 3), dtype="i32"), "b": Given(value=(3, -1, -2), dtype="i32")},
+            {},
+            {"y": Given(value=(8, -1, 0), dtype="i32")},
+            None,
+            "specs/elementwise.yaml:104",
+        ),
+        Example(
+            {"a": Given(value=(10, 2), dtype="i32"), "b": Given(value=(0.5, 3.0))},
+            {},
+            {"y": Given(value=(3, 8), dtype="i32")},
+            None,
+            "specs/elementwise.yaml:105",
+        ),
     ),
-    "specs/elementwise.yaml:70",
-    reference_source="specs/elementwise.yaml:80",
+    "specs/elementwise.yaml:85",
+    reference_source="specs/elementwise.yaml:95",
 )
 
 
-# specs/elementwise.yaml:86
+# specs/elementwise.yaml:107
 def mod_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     truncated = d.truth()
     return Case({"a": p, "b": q}, {"truncated": d.default(truncated)})
 
 
-# specs/elementwise.yaml:95
+# specs/elementwise.yaml:116
 def mod_reference(a: Any, b: Any, truncated: Any) -> Any:
     return np.fmod(a, b) if truncated else np.mod(a, b)
 
@@ -168,28 +252,28 @@ MOD = Property(
     mod_case,
     mod_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:98"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:99"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:119"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:120"),
         Example(
             {"a": Given(value=(-7,)), "b": Given(value=(3,))},
             {},
             {"y": Given(value=(2,))},
             None,
-            "specs/elementwise.yaml:100",
+            "specs/elementwise.yaml:121",
         ),
     ),
-    "specs/elementwise.yaml:86",
-    reference_source="specs/elementwise.yaml:95",
+    "specs/elementwise.yaml:107",
+    reference_source="specs/elementwise.yaml:116",
 )
 
 
-# specs/elementwise.yaml:102
+# specs/elementwise.yaml:123
 def maximum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:107
+# specs/elementwise.yaml:128
 def maximum_reference(a: Any, b: Any) -> Any:
     return np.maximum(a, b)
 
@@ -199,21 +283,35 @@ MAXIMUM = Property(
     maximum_case,
     maximum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:22"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:23"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:131"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:132"),
+        Example(
+            {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
+            {},
+            {"y": Given(value=((0.5, -1.0), (nan, nan)))},
+            None,
+            "specs/elementwise.yaml:133",
+        ),
+        Example(
+            {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
+            {},
+            {"y": Given(value=(200, 100), dtype="u8")},
+            None,
+            "specs/elementwise.yaml:134",
+        ),
     ),
-    "specs/elementwise.yaml:102",
-    reference_source="specs/elementwise.yaml:107",
+    "specs/elementwise.yaml:123",
+    reference_source="specs/elementwise.yaml:128",
 )
 
 
-# specs/elementwise.yaml:110
+# specs/elementwise.yaml:136
 def minimum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:115
+# specs/elementwise.yaml:141
 def minimum_reference(a: Any, b: Any) -> Any:
     return np.minimum(a, b)
 
@@ -223,21 +321,35 @@ MINIMUM = Property(
     minimum_case,
     minimum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:22"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:23"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:144"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:145"),
+        Example(
+            {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
+            {},
+            {"y": Given(value=((-1.0, -2.0), (nan, nan)))},
+            None,
+            "specs/elementwise.yaml:146",
+        ),
+        Example(
+            {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
+            {},
+            {"y": Given(value=(100, 1), dtype="u8")},
+            None,
+            "specs/elementwise.yaml:147",
+        ),
     ),
-    "specs/elementwise.yaml:110",
-    reference_source="specs/elementwise.yaml:115",
+    "specs/elementwise.yaml:136",
+    reference_source="specs/elementwise.yaml:141",
 )
 
 
-# specs/elementwise.yaml:118
+# specs/elementwise.yaml:149
 def neg_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:126
+# specs/elementwise.yaml:157
 def neg_reference(x: Any) -> Any:
     return np.negative(x)
 
@@ -247,21 +359,43 @@ NEG = Property(
     neg_case,
     neg_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:15"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:160"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:161"),
+        Example(
+            {"x": Given(value=(-1.5, 0.0, 2.0))},
+            {},
+            {"y": Given(value=(1.5, 0.0, -2.0))},
+            None,
+            "specs/elementwise.yaml:162",
+        ),
+        Example(
+            {"x": Given(value=(-128, 5), dtype="i8")},
+            {},
+            {"y": Given(value=(-128, -5), dtype="i8")},
+            None,
+            "specs/elementwise.yaml:163",
+        ),
+        Example(
+            {"x": Given(value=(0, 1), dtype="u8")},
+            {},
+            {"y": Given(value=(0, 255), dtype="u8")},
+            None,
+            "specs/elementwise.yaml:164",
+        ),
     ),
-    "specs/elementwise.yaml:118",
-    reference_source="specs/elementwise.yaml:126",
+    "specs/elementwise.yaml:149",
+    reference_source="specs/elementwise.yaml:157",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:129
+# specs/elementwise.yaml:166
 def abs_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:136
+# specs/elementwise.yaml:173
 def abs_reference(x: Any) -> Any:
     return np.abs(x)
 
@@ -271,21 +405,43 @@ ABS = Property(
     abs_case,
     abs_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:15"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:176"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:177"),
+        Example(
+            {"x": Given(value=(-1.5, 0.0, 2.0))},
+            {},
+            {"y": Given(value=(1.5, 0.0, 2.0))},
+            None,
+            "specs/elementwise.yaml:178",
+        ),
+        Example(
+            {"x": Given(value=(-128, -1), dtype="i8")},
+            {},
+            {"y": Given(value=(-128, 1), dtype="i8")},
+            None,
+            "specs/elementwise.yaml:179",
+        ),
+        Example(
+            {"x": Given(value=(200,), dtype="u8")},
+            {},
+            {"y": Given(value=(200,), dtype="u8")},
+            None,
+            "specs/elementwise.yaml:180",
+        ),
     ),
-    "specs/elementwise.yaml:129",
-    reference_source="specs/elementwise.yaml:136",
+    "specs/elementwise.yaml:166",
+    reference_source="specs/elementwise.yaml:173",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:139
+# specs/elementwise.yaml:182
 def exp_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:143
+# specs/elementwise.yaml:186
 def exp_reference(x: Any) -> Any:
     return np.exp(x)
 
@@ -295,21 +451,29 @@ EXP = Property(
     exp_case,
     exp_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:15"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:189"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:190"),
+        Example(
+            {"x": Given(value=(-inf, -1.0, 0.0, 1.0))},
+            {},
+            {"y": Given(value=(0.0, 0.36787944, 1.0, 2.7182818))},
+            None,
+            "specs/elementwise.yaml:191",
+        ),
     ),
-    "specs/elementwise.yaml:139",
-    reference_source="specs/elementwise.yaml:143",
+    "specs/elementwise.yaml:182",
+    reference_source="specs/elementwise.yaml:186",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:146
+# specs/elementwise.yaml:193
 def log_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:150
+# specs/elementwise.yaml:197
 def log_reference(x: Any) -> Any:
     return np.log(x)
 
@@ -319,21 +483,29 @@ LOG = Property(
     log_case,
     log_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:15"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:200"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:201"),
+        Example(
+            {"x": Given(value=(0.0, 1.0, 2.0, -1.0))},
+            {},
+            {"y": Given(value=(-inf, 0.0, 0.69314718, nan))},
+            None,
+            "specs/elementwise.yaml:202",
+        ),
     ),
-    "specs/elementwise.yaml:146",
-    reference_source="specs/elementwise.yaml:150",
+    "specs/elementwise.yaml:193",
+    reference_source="specs/elementwise.yaml:197",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:153
+# specs/elementwise.yaml:204
 def floor_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:158
+# specs/elementwise.yaml:209
 def floor_reference(x: Any) -> Any:
     return np.floor(x)
 
@@ -343,21 +515,29 @@ FLOOR = Property(
     floor_case,
     floor_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:15"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:212"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:213"),
+        Example(
+            {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
+            {},
+            {"y": Given(value=(-2.0, -1.0, 0.0, 2.0))},
+            None,
+            "specs/elementwise.yaml:214",
+        ),
     ),
-    "specs/elementwise.yaml:153",
-    reference_source="specs/elementwise.yaml:158",
+    "specs/elementwise.yaml:204",
+    reference_source="specs/elementwise.yaml:209",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:161
+# specs/elementwise.yaml:216
 def ceil_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:166
+# specs/elementwise.yaml:221
 def ceil_reference(x: Any) -> Any:
     return np.ceil(x)
 
@@ -367,21 +547,29 @@ CEIL = Property(
     ceil_case,
     ceil_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:15"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:224"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:225"),
+        Example(
+            {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
+            {},
+            {"y": Given(value=(-1.0, 0.0, 1.0, 2.0))},
+            None,
+            "specs/elementwise.yaml:226",
+        ),
     ),
-    "specs/elementwise.yaml:161",
-    reference_source="specs/elementwise.yaml:166",
+    "specs/elementwise.yaml:216",
+    reference_source="specs/elementwise.yaml:221",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:169
+# specs/elementwise.yaml:228
 def round_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:174
+# specs/elementwise.yaml:233
 def round_reference(x: Any) -> Any:
     return np.rint(x)
 
@@ -391,21 +579,29 @@ ROUND = Property(
     round_case,
     round_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:15"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:236"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:237"),
+        Example(
+            {"x": Given(value=(-1.5, 0.5, 1.5, 2.5))},
+            {},
+            {"y": Given(value=(-2.0, 0.0, 2.0, 2.0))},
+            None,
+            "specs/elementwise.yaml:238",
+        ),
     ),
-    "specs/elementwise.yaml:169",
-    reference_source="specs/elementwise.yaml:174",
+    "specs/elementwise.yaml:228",
+    reference_source="specs/elementwise.yaml:233",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:177
+# specs/elementwise.yaml:240
 def sign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:185
+# specs/elementwise.yaml:248
 def sign_reference(x: Any) -> Any:
     return np.sign(x)
 
@@ -415,21 +611,43 @@ SIGN = Property(
     sign_case,
     sign_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:15"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:251"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:252"),
+        Example(
+            {"x": Given(value=(-2.5, 0.0, 3.0, nan))},
+            {},
+            {"y": Given(value=(-1.0, 0.0, 1.0, nan))},
+            None,
+            "specs/elementwise.yaml:253",
+        ),
+        Example(
+            {"x": Given(value=(-7, 0, 7), dtype="i32")},
+            {},
+            {"y": Given(value=(-1, 0, 1), dtype="i32")},
+            None,
+            "specs/elementwise.yaml:254",
+        ),
+        Example(
+            {"x": Given(value=(0, 200), dtype="u8")},
+            {},
+            {"y": Given(value=(0, 1), dtype="u8")},
+            None,
+            "specs/elementwise.yaml:255",
+        ),
     ),
-    "specs/elementwise.yaml:177",
-    reference_source="specs/elementwise.yaml:185",
+    "specs/elementwise.yaml:240",
+    reference_source="specs/elementwise.yaml:248",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:188
+# specs/elementwise.yaml:257
 def sqrt_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:192
+# specs/elementwise.yaml:261
 def sqrt_reference(x: Any) -> Any:
     return np.sqrt(x)
 
@@ -439,21 +657,29 @@ SQRT = Property(
     sqrt_case,
     sqrt_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:15"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:264"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:265"),
+        Example(
+            {"x": Given(value=(0.0, 0.25, 2.0, -1.0))},
+            {},
+            {"y": Given(value=(0.0, 0.5, 1.4142136, nan))},
+            None,
+            "specs/elementwise.yaml:266",
+        ),
     ),
-    "specs/elementwise.yaml:188",
-    reference_source="specs/elementwise.yaml:192",
+    "specs/elementwise.yaml:257",
+    reference_source="specs/elementwise.yaml:261",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:195
+# specs/elementwise.yaml:268
 def reciprocal_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:199
+# specs/elementwise.yaml:272
 def reciprocal_reference(x: Any) -> Any:
     return np.reciprocal(x)
 
@@ -463,21 +689,29 @@ RECIPROCAL = Property(
     reciprocal_case,
     reciprocal_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:15"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:275"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:276"),
+        Example(
+            {"x": Given(value=(-2.0, 0.0, 0.5, inf))},
+            {},
+            {"y": Given(value=(-0.5, inf, 2.0, 0.0))},
+            None,
+            "specs/elementwise.yaml:277",
+        ),
     ),
-    "specs/elementwise.yaml:195",
-    reference_source="specs/elementwise.yaml:199",
+    "specs/elementwise.yaml:268",
+    reference_source="specs/elementwise.yaml:272",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:202
+# specs/elementwise.yaml:279
 def tanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:206
+# specs/elementwise.yaml:283
 def tanh_reference(x: Any) -> Any:
     return np.tanh(x)
 
@@ -487,21 +721,29 @@ TANH = Property(
     tanh_case,
     tanh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:15"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:286"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:287"),
+        Example(
+            {"x": Given(value=(-20.0, -0.5, 0.0, 1.0))},
+            {},
+            {"y": Given(value=(-1.0, -0.46211716, 0.0, 0.76159416))},
+            None,
+            "specs/elementwise.yaml:288",
+        ),
     ),
-    "specs/elementwise.yaml:202",
-    reference_source="specs/elementwise.yaml:206",
+    "specs/elementwise.yaml:279",
+    reference_source="specs/elementwise.yaml:283",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:209
+# specs/elementwise.yaml:290
 def sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:214
+# specs/elementwise.yaml:295
 def sigmoid_reference(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -511,21 +753,29 @@ SIGMOID = Property(
     sigmoid_case,
     sigmoid_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:15"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:298"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:299"),
+        Example(
+            {"x": Given(value=(-1.0, 0.0, 2.0, inf))},
+            {},
+            {"y": Given(value=(0.26894142, 0.5, 0.88079708, 1.0))},
+            None,
+            "specs/elementwise.yaml:300",
+        ),
     ),
-    "specs/elementwise.yaml:209",
-    reference_source="specs/elementwise.yaml:214",
+    "specs/elementwise.yaml:290",
+    reference_source="specs/elementwise.yaml:295",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:217
+# specs/elementwise.yaml:302
 def erf_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:221
+# specs/elementwise.yaml:306
 def erf_reference(x: Any) -> Any:
     return scipy.special.erf(x)
 
@@ -535,21 +785,29 @@ ERF = Property(
     erf_case,
     erf_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:15"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:309"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:310"),
+        Example(
+            {"x": Given(value=(-1.0, 0.0, 0.5, 6.0))},
+            {},
+            {"y": Given(value=(-0.84270079, 0.0, 0.52049988, 1.0))},
+            None,
+            "specs/elementwise.yaml:311",
+        ),
     ),
-    "specs/elementwise.yaml:217",
-    reference_source="specs/elementwise.yaml:221",
+    "specs/elementwise.yaml:302",
+    reference_source="specs/elementwise.yaml:306",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:224
+# specs/elementwise.yaml:313
 def relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:231
+# specs/elementwise.yaml:320
 def relu_reference(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -559,22 +817,44 @@ RELU = Property(
     relu_case,
     relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:15"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:323"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:324"),
+        Example(
+            {"x": Given(value=(-1.5, 0.0, 2.0, nan))},
+            {},
+            {"y": Given(value=(0.0, 0.0, 2.0, nan))},
+            None,
+            "specs/elementwise.yaml:325",
+        ),
+        Example(
+            {"x": Given(value=(-3, 4), dtype="i32")},
+            {},
+            {"y": Given(value=(0, 4), dtype="i32")},
+            None,
+            "specs/elementwise.yaml:326",
+        ),
+        Example(
+            {"x": Given(value=(0, 200), dtype="u8")},
+            {},
+            {"y": Given(value=(0, 200), dtype="u8")},
+            None,
+            "specs/elementwise.yaml:327",
+        ),
     ),
-    "specs/elementwise.yaml:224",
-    reference_source="specs/elementwise.yaml:231",
+    "specs/elementwise.yaml:313",
+    reference_source="specs/elementwise.yaml:320",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:234
+# specs/elementwise.yaml:329
 def gelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     approximate = d.member(("none", "tanh"))
     return Case({"x": d_}, {"approximate": d.default(approximate)})
 
 
-# specs/elementwise.yaml:242
+# specs/elementwise.yaml:337
 def gelu_reference(x: Any, approximate: Any) -> Any:
     return x * scipy.special.ndtr(x).astype(x.dtype) if approximate == "none" else x * 0.5 * (
         1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x ** 3))
@@ -586,29 +866,30 @@ GELU = Property(
     gelu_case,
     gelu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:249"),
-        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:250"),
-        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:251"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:344"),
+        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:345"),
+        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:346"),
         Example(
             {"x": Given(value=(1.0,))},
             {},
             {"y": Given(value=(0.8413447460685429,))},
             None,
-            "specs/elementwise.yaml:252",
+            "specs/elementwise.yaml:347",
         ),
     ),
-    "specs/elementwise.yaml:234",
-    reference_source="specs/elementwise.yaml:242",
+    "specs/elementwise.yaml:329",
+    reference_source="specs/elementwise.yaml:337",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:254
+# specs/elementwise.yaml:349
 def identity_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:260
+# specs/elementwise.yaml:355
 def identity_reference(x: Any) -> Any:
     return np.copy(x)
 
@@ -618,15 +899,19 @@ IDENTITY = Property(
     identity_case,
     identity_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:15"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:358"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:359"),
+        Example(
+            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:360"
+        ),
     ),
-    "specs/elementwise.yaml:254",
-    reference_source="specs/elementwise.yaml:260",
+    "specs/elementwise.yaml:349",
+    reference_source="specs/elementwise.yaml:355",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:263
+# specs/elementwise.yaml:362
 def cast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
@@ -634,7 +919,7 @@ def cast_case(d: Draw) -> Case:
     return Case({"x": d_}, {"to": to, "saturate": d.default(saturate)})
 
 
-# specs/elementwise.yaml:275
+# specs/elementwise.yaml:374
 def cast_reference(x: Any, to: Any, saturate: Any) -> Any:
     return (
         lambda whole, codes: (
@@ -658,56 +943,57 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:295"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:296"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:394"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:395"),
         Example(
             {"x": Given(value=(1.0, 500.0, -1000.0))},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, 448.0, -448.0))},
             None,
-            "specs/elementwise.yaml:297",
+            "specs/elementwise.yaml:396",
         ),
         Example(
             {"x": Given(value=(1.0, 17.0, -300.0))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(1.0, 16.0, -288.0))},
             None,
-            "specs/elementwise.yaml:298",
+            "specs/elementwise.yaml:397",
         ),
         Example(
             {"x": Given(value=(500.0,))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(nan,))},
             None,
-            "specs/elementwise.yaml:299",
+            "specs/elementwise.yaml:398",
         ),
         Example(
             {"x": Given(value=(100000.0, -100000.0))},
             {"to": "f8e5m2", "saturate": False},
             {"y": Given(value=(inf, -inf))},
             None,
-            "specs/elementwise.yaml:300",
+            "specs/elementwise.yaml:399",
         ),
         Example(
             {"x": Given(value=(300, -129), dtype="i32")},
             {"to": "i8"},
             {"y": Given(value=(44, 127))},
             None,
-            "specs/elementwise.yaml:301",
+            "specs/elementwise.yaml:400",
         ),
     ),
-    "specs/elementwise.yaml:263",
-    reference_source="specs/elementwise.yaml:275",
+    "specs/elementwise.yaml:362",
+    reference_source="specs/elementwise.yaml:374",
+    refuses=False,
 )
 
 
-# specs/elementwise.yaml:303
+# specs/elementwise.yaml:402
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:309
+# specs/elementwise.yaml:408
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -722,9 +1008,16 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:312",
+            "specs/elementwise.yaml:411",
+        ),
+        Example(
+            {"c": Given(value=((True,), (False,))), "a": Given(value=(1.0, 2.0)), "b": Given(value=3.0)},
+            {},
+            {"y": Given(value=((1.0, 2.0), (3.0, 3.0)))},
+            None,
+            "specs/elementwise.yaml:412",
         ),
     ),
-    "specs/elementwise.yaml:303",
-    reference_source="specs/elementwise.yaml:309",
+    "specs/elementwise.yaml:402",
+    reference_source="specs/elementwise.yaml:408",
 )

@@ -111,7 +111,7 @@ def n_grams(
 # specs/ensembles.yaml:59
 def look_up_case(d: Draw) -> Case:
     d_ = d.run("d")
-    n = d.dim("n")
+    n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
     return Case({"x": d_, "keys": Vec((n,)), "values": Vec((n,)), "other": Vec(())}, {})
 
 
@@ -351,6 +351,7 @@ TREE_LINKS = Property(
     ),
     "specs/ensembles.yaml:112",
     reference_source="specs/ensembles.yaml:171",
+    stepped=True,
 )
 
 
@@ -362,7 +363,8 @@ def tree_ensemble_case(d: Draw) -> Case:
     t = d.dim("t")
     e = d.dim("e")
     s = d.dim("s")
-    targets = d.positives(1)[0]
+    targets_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
+    targets = 1 if targets_given is None else targets_given
     how = d.member(("sum", "average", "min", "max"))
     return Case(
         {
@@ -379,8 +381,8 @@ def tree_ensemble_case(d: Draw) -> Case:
             "weight": Vec((e,)),
             "member": Vec((s,)),
         },
-        {"targets": targets, "how": how},
-        {
+        {"targets": targets_given, "how": how},
+        ranges={
             "mode": (0, 8),
             "feature": (0, f),
             "yes": (0, m),
@@ -1121,6 +1123,7 @@ TREE_ENSEMBLE = Property(
     "specs/ensembles.yaml:190",
     asserts=(Refusal(r".* targets", "specs/ensembles.yaml:213"),),
     reference_source="specs/ensembles.yaml:269",
+    stepped=True,
 )
 
 
@@ -1139,7 +1142,7 @@ def count_grams_case(d: Draw) -> Case:
     return Case(
         {"x": Vec((*o, l)), "pool": Vec((p,)), "starts": Vec((k,)), "places": Vec((g,)), "weight": Vec((g,))},
         {"size": size, "least": least, "most": most, "skips": skips, "mode": mode},
-        {"starts": (0, p + 1), "places": (0, size)},
+        ranges={"starts": (0, p + 1), "places": (0, size)},
     )
 
 
@@ -1380,4 +1383,5 @@ COUNT_GRAMS = Property(
     "specs/ensembles.yaml:361",
     asserts=(Refusal(r".* columns", "specs/ensembles.yaml:374"), Refusal(r".* skipped", "specs/ensembles.yaml:375")),
     reference_source="specs/ensembles.yaml:405",
+    stepped=True,
 )

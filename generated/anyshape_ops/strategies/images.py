@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.rules import Vec
+from anyshape.rules import Vec, range_
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
@@ -130,17 +130,20 @@ def resized(
         beyond = (at < 0) | (at > n - 1)
         gone = gone | beyond.reshape([-1 if j == k else 1 for j in range(x.ndim)])
     y = np.where(gone, mixing(x)(outside), y) if coordinates == "tf_crop_and_resize" else y
-    return y.astype(x.dtype)
+    most = np.iinfo(x.dtype).max if x.dtype.kind in "iu" else np.inf
+    return np.where(
+        y >= mixing(x)(most), x.dtype.type(most), y.astype(x.dtype)
+    ) if np.isfinite(most) else y.astype(x.dtype)
 
 
-# specs/images.yaml:73
+# specs/images.yaml:74
 def reflected(v: Any, low: Any, high: Any) -> Any:
     span = high - low
     t = np.where(span > 0, np.mod(v - low, np.where(span > 0, 2 * span, 1)), 0)
     return low + np.where(t > span, 2 * span - t, t)
 
 
-# specs/images.yaml:77
+# specs/images.yaml:78
 def fetched(x: Any, at: Any, mode: Any, corners: Any) -> Any:
     d = np.array(x.shape[1:], np.float32)
     low, high = (np.zeros_like(d), d - 1) if corners else (np.full_like(d, -0.5), d - np.float32(0.5))
@@ -150,7 +153,7 @@ def fetched(x: Any, at: Any, mode: Any, corners: Any) -> Any:
     return np.where(inside, x[slice(None), *np.moveaxis(found, -1, 0)], 0)
 
 
-# specs/images.yaml:84
+# specs/images.yaml:85
 def grid_sampled(x: Any, points: Any, mode: Any, padding: Any, corners: Any) -> Any:
     grid = points.astype(np.promote_types(x.dtype, points.dtype))
     d = np.array(x.shape[2:], grid.dtype)
@@ -175,7 +178,7 @@ def grid_sampled(x: Any, points: Any, mode: Any, padding: Any, corners: Any) -> 
     return y.astype(x.dtype)
 
 
-# specs/images.yaml:116
+# specs/images.yaml:117
 def affine_points(theta: Any, size: Any, corners: Any) -> Any:
     along = [np.linspace(-1, 1, n) if corners else (2 * np.arange(n) + 1) / max(n, 1) - 1 for n in size[2:]]
     total = np.prod(size[2:], dtype=np.int64)
@@ -185,14 +188,14 @@ def affine_points(theta: Any, size: Any, corners: Any) -> Any:
     return results.reshape(len(theta), *size[2:], len(along))
 
 
-# specs/images.yaml:102
+# specs/images.yaml:103
 def neighbours(t: Any, n: Any, mode: Any) -> Any:
     if mode == "nearest":
         return [(min(int(np.floor(t + np.float32(0.5))), n - 1), 1)]
     return [(min(int(t) + o, n - 1), max(np.float32(1) - abs(np.float32(int(t) + o) - t), 0)) for o in (0, 1)]
 
 
-# specs/images.yaml:106
+# specs/images.yaml:107
 def cropped(x: Any, boxes: Any, image: Any, size: Any, mode: Any, outside: Any) -> Any:
     y = np.full((boxes.shape[0], x.shape[1], *size), outside, np.float32)
     for k, (box, b) in enumerate(zip(boxes, image)):
@@ -214,16 +217,17 @@ def cropped(x: Any, boxes: Any, image: Any, size: Any, mode: Any, outside: Any) 
     return y.astype(x.dtype)
 
 
-# specs/images.yaml:125
+# specs/images.yaml:126
 def scaled_size_case(d: Draw) -> Case:
     d_ = d.run("d")
-    z = d.dim("z")
     some = d.length(len(d_))
-    axes = d.axes(some, len(d_))
-    return Case({"x": d_, "scales": Vec((z,))}, {"axes": d.default(axes)})
+    axes_given = d.default(Vec(d.axes(some, len(d_))))
+    axes = range_(len(d_)) if axes_given is None else axes_given
+    z = d.mostly((max(0, len(axes)),), lambda: d.dim("z"))
+    return Case({"x": d_, "scales": Vec((z,))}, {"axes": axes_given})
 
 
-# specs/images.yaml:138
+# specs/images.yaml:139
 def scaled_size_reference(x: Any, scales: Any, axes: Any) -> Any:
     return (
         lambda n: np.where(
@@ -248,38 +252,39 @@ SCALED_SIZE = Property(
             {},
             {"y": Given(value=(2, 6))},
             None,
-            "specs/images.yaml:141",
+            "specs/images.yaml:142",
         ),
         Example(
             {"x": Given((2, 5)), "scales": Given(value=(0.7,), dtype="f32")},
             {"axes": (-1,)},
             {"y": Given(value=(3,))},
             None,
-            "specs/images.yaml:142",
+            "specs/images.yaml:143",
         ),
         Example(
             {"x": Given((5, 10, 7, 3)), "scales": Given(value=(0.5, 0.7, 1.515625, 1.51), dtype="f32")},
             {},
             {"y": Given(value=(2, 7, 10, 4))},
             None,
-            "specs/images.yaml:143",
+            "specs/images.yaml:144",
         ),
-        Example({"x": Given((2, 5)), "scales": Given((1,))}, {}, {}, "scales for", "specs/images.yaml:144"),
+        Example({"x": Given((2, 5)), "scales": Given((1,))}, {}, {}, "scales for", "specs/images.yaml:145"),
     ),
-    "specs/images.yaml:125",
-    asserts=(Refusal(r".* scales for .* axes", "specs/images.yaml:132"),),
-    reference_source="specs/images.yaml:138",
+    "specs/images.yaml:126",
+    asserts=(Refusal(r".* scales for .* axes", "specs/images.yaml:133"),),
+    reference_source="specs/images.yaml:139",
 )
 
 
-# specs/images.yaml:146
+# specs/images.yaml:147
 def resize_case(d: Draw) -> Case:
     d_ = d.run("d")
-    r = d.run("r")
-    g = d.run("g")
     some = d.length(len(d_))
-    axes = d.axes(some, len(d_))
-    sizes = d.sizes(len(axes))
+    axes_given = d.default(Vec(d.axes(some, len(d_))))
+    axes = range_(len(d_)) if axes_given is None else axes_given
+    r = d.mostly((Vec((2 * len(axes),)),), lambda: d.run("r"))
+    g = d.mostly((Vec((len(axes),)),), lambda: d.run("g"))
+    sizes = Vec(d.sizes(len(axes)))
     mode = d.member(("nearest", "linear", "cubic"))
     coordinates = d.member(
         (
@@ -301,7 +306,7 @@ def resize_case(d: Draw) -> Case:
     return Case(
         {"x": d_, "roi": d.default(r), "scales": d.default(g)},
         {
-            "axes": d.default(axes),
+            "axes": axes_given,
             "sizes": sizes,
             "mode": d.default(mode),
             "coordinates": d.default(coordinates),
@@ -315,7 +320,7 @@ def resize_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:223
+# specs/images.yaml:224
 def resize_reference(
     x: Any,
     roi: Any,
@@ -358,210 +363,210 @@ RESIZE = Property(
             {"sizes": (2, 4)},
             {"y": Given(value=((1, 1, 2, 2), (3, 3, 4, 4)), dtype="f32")},
             None,
-            "specs/images.yaml:239",
+            "specs/images.yaml:240",
         ),
         Example(
             {"x": Given(value=(1, 2, 4), dtype="f32")},
             {"sizes": (6,), "mode": "linear", "coordinates": "asymmetric"},
             {"y": Given(value=(1, 1.5, 2, 3, 4, 4), dtype="f32")},
             None,
-            "specs/images.yaml:240",
+            "specs/images.yaml:241",
         ),
         Example(
             {"x": Given(value=(0.1, 0.3), dtype="f64")},
             {"sizes": (4,), "mode": "linear", "coordinates": "asymmetric"},
             {"y": Given(value=(0.1, 0.2, 0.3, 0.3), dtype="f64")},
             None,
-            "specs/images.yaml:241",
+            "specs/images.yaml:242",
         ),
         Example(
             {"x": Given((1, 2, 4, 5))},
             {"axes": (2, 3), "sizes": (3, 7), "mode": "cubic"},
             {"y": Given((1, 2, 3, 7))},
             None,
-            "specs/images.yaml:242",
+            "specs/images.yaml:243",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "align_corners", "nearest_mode": "round_prefer_ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:243",
+            "specs/images.yaml:244",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "half_pixel_symmetric", "nearest_mode": "round_prefer_ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:244",
+            "specs/images.yaml:245",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (1,), "mode": "linear", "coordinates": "pytorch_half_pixel"},
             {"y": Given((1,))},
             None,
-            "specs/images.yaml:245",
+            "specs/images.yaml:246",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "floor"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:246",
+            "specs/images.yaml:247",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "asymmetric", "nearest_mode": "floor"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:247",
+            "specs/images.yaml:248",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "asymmetric", "nearest_mode": "ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:248",
+            "specs/images.yaml:249",
         ),
         Example(
             {"x": Given((5,)), "roi": Given(value=(0.2, 1.4), dtype="f32")},
             {"sizes": (4,), "mode": "linear", "coordinates": "tf_crop_and_resize", "extrapolation_value": 7.0},
             {"y": Given((4,))},
             None,
-            "specs/images.yaml:249",
+            "specs/images.yaml:250",
         ),
         Example(
             {"x": Given((6,)), "scales": Given(value=(0.6,), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "antialias": True},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:250",
+            "specs/images.yaml:251",
         ),
         Example(
             {"x": Given((6,))},
             {"sizes": (4,), "mode": "cubic", "exclude_outside": True},
             {"y": Given((4,))},
             None,
-            "specs/images.yaml:251",
+            "specs/images.yaml:252",
         ),
         Example(
             {"x": Given((4, 8))},
             {"sizes": (8, 8), "policy": "not_larger"},
             {"y": Given((4, 8))},
             None,
-            "specs/images.yaml:252",
+            "specs/images.yaml:253",
         ),
         Example(
             {"x": Given((4, 8))},
             {"sizes": (8, 8), "policy": "not_smaller"},
             {"y": Given((8, 16))},
             None,
-            "specs/images.yaml:253",
+            "specs/images.yaml:254",
         ),
-        Example({"x": Given((5,))}, {"sizes": (-1,)}, {}, "must not be negative", "specs/images.yaml:254"),
+        Example({"x": Given((5,))}, {"sizes": (-1,)}, {}, "must not be negative", "specs/images.yaml:255"),
         Example(
             {"x": Given((5,)), "scales": Given((2,))},
             {"sizes": (5,)},
             {},
             "are not one for each",
-            "specs/images.yaml:255",
+            "specs/images.yaml:256",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {},
             "a start and an end",
-            "specs/images.yaml:256",
+            "specs/images.yaml:257",
         ),
         Example(
-            {"x": Given((0,))}, {"sizes": (0,), "policy": "not_larger"}, {}, "no aspect ratio", "specs/images.yaml:257"
+            {"x": Given((0,))}, {"sizes": (0,), "policy": "not_larger"}, {}, "no aspect ratio", "specs/images.yaml:258"
         ),
-        Example({"x": Given((0,))}, {"sizes": (2,)}, {}, "nothing of", "specs/images.yaml:258"),
-        Example({"x": Given((0, 2))}, {"sizes": (2, 2)}, {}, "nothing of", "specs/images.yaml:259"),
-        Example({"x": Given((0,))}, {"sizes": (0,)}, {"y": Given((0,))}, None, "specs/images.yaml:260"),
+        Example({"x": Given((0,))}, {"sizes": (2,)}, {}, "nothing of", "specs/images.yaml:259"),
+        Example({"x": Given((0, 2))}, {"sizes": (2, 2)}, {}, "nothing of", "specs/images.yaml:260"),
+        Example({"x": Given((0,))}, {"sizes": (0,)}, {"y": Given((0,))}, None, "specs/images.yaml:261"),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0))},
             {"sizes": (2,)},
             {"y": Given(value=(1.0, 3.0))},
             None,
-            "specs/images.yaml:261",
+            "specs/images.yaml:262",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0, 5.0)), "scales": Given(value=(0.7,), dtype="f32")},
             {"sizes": (3,)},
             {"y": Given(value=(1.0, 3.0, 4.0))},
             None,
-            "specs/images.yaml:262",
+            "specs/images.yaml:263",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 4.0, 8.0))},
             {"sizes": (2,), "mode": "cubic"},
             {"y": Given(value=(1.3125, 6.1875))},
             None,
-            "specs/images.yaml:263",
+            "specs/images.yaml:264",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(0.0, 1.25), dtype="f32")},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(1.0, 2.0, 0.0))},
             None,
-            "specs/images.yaml:264",
+            "specs/images.yaml:265",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(-0.25, 1.0), dtype="f32")},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(0.0, 2.0, 3.0))},
             None,
-            "specs/images.yaml:265",
+            "specs/images.yaml:266",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(0.0, 1.0), dtype="f32")},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(1.0, 2.0, 3.0))},
             None,
-            "specs/images.yaml:266",
+            "specs/images.yaml:267",
         ),
         Example(
             {"x": Given(value=((1.0, 2.0), (3.0, 4.0))), "roi": Given(value=(0.0, 0.0, 2.0, 1.0), dtype="f32")},
             {"sizes": (2, 2), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=((1.0, 2.0), (0.0, 0.0)))},
             None,
-            "specs/images.yaml:267",
+            "specs/images.yaml:268",
         ),
         Example(
             {"x": Given(value=((1.0, 2.0), (3.0, 4.0))), "roi": Given(value=(0.0, 0.0, 1.0, 2.0), dtype="f32")},
             {"sizes": (2, 2), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=((1.0, 0.0), (3.0, 0.0)))},
             None,
-            "specs/images.yaml:268",
+            "specs/images.yaml:269",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 4.0)), "roi": Given(value=(0.5, 1.0), dtype="f32")},
             {"sizes": (1,), "mode": "linear", "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(3.0,))},
             None,
-            "specs/images.yaml:269",
+            "specs/images.yaml:270",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 4.0)), "roi": Given(value=(0.0, 1.0), dtype="f32")},
             {"sizes": (2,), "mode": "linear", "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(1.0, 4.0))},
             None,
-            "specs/images.yaml:270",
+            "specs/images.yaml:271",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(0.0, 0.5), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(1.0, 1.5, 2.0))},
             None,
-            "specs/images.yaml:271",
+            "specs/images.yaml:272",
         ),
         Example(
             {"x": Given((2, 3)), "roi": Given(value=(0.0, 1.0), dtype="f32")},
             {"axes": (1,), "sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {"y": Given((2, 3))},
             None,
-            "specs/images.yaml:272",
+            "specs/images.yaml:273",
         ),
         Example(
             {
@@ -572,118 +577,111 @@ RESIZE = Property(
             {"axes": (1,), "sizes": (4,), "coordinates": "tf_crop_and_resize"},
             {"y": Given((4, 4))},
             None,
-            "specs/images.yaml:273",
+            "specs/images.yaml:274",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0))},
             {"sizes": (1,), "mode": "linear", "coordinates": "align_corners"},
             {"y": Given(value=(1.0,))},
             None,
-            "specs/images.yaml:274",
+            "specs/images.yaml:275",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0))},
             {"sizes": (2,), "mode": "linear", "coordinates": "align_corners"},
             {"y": Given(value=(1.0, 3.0))},
             None,
-            "specs/images.yaml:275",
+            "specs/images.yaml:276",
         ),
         Example(
             {"x": Given((5,)), "scales": Given(value=(0.7,), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "coordinates": "align_corners"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:276",
+            "specs/images.yaml:277",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0, 5.0)), "scales": Given(value=(0.7,), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "coordinates": "half_pixel_symmetric"},
             {"y": Given(value=(1.5714286, 3.0, 4.4285714))},
             None,
-            "specs/images.yaml:277",
+            "specs/images.yaml:278",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0))},
             {"sizes": (2,), "mode": "linear", "coordinates": "pytorch_half_pixel"},
             {"y": Given(value=(1.5, 3.5))},
             None,
-            "specs/images.yaml:278",
+            "specs/images.yaml:279",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "mode": "cubic", "antialias": True},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:279",
+            "specs/images.yaml:280",
         ),
         Example(
             {"x": Given((12,))},
             {"sizes": (3,), "mode": "cubic", "antialias": True},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:280",
+            "specs/images.yaml:281",
         ),
         Example(
             {"x": Given((8,))},
             {"sizes": (1,), "mode": "linear", "antialias": True},
             {"y": Given((1,))},
             None,
-            "specs/images.yaml:281",
+            "specs/images.yaml:282",
         ),
         Example(
-            {"x": Given((4,))}, {"sizes": (2,), "antialias": True}, {"y": Given((2,))}, None, "specs/images.yaml:282"
+            {"x": Given((4,))}, {"sizes": (2,), "antialias": True}, {"y": Given((2,))}, None, "specs/images.yaml:283"
         ),
         Example(
             {"x": Given((4,)), "scales": Given(value=(2.0,), dtype="f32")},
             {"sizes": (3,), "mode": "linear"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:283",
+            "specs/images.yaml:284",
         ),
         Example(
             {"x": Given((1,))},
             {"sizes": (2,), "policy": "not_larger"},
             {"y": Given((2,))},
             None,
-            "specs/images.yaml:284",
+            "specs/images.yaml:285",
         ),
         Example(
             {"x": Given((2,))},
             {"axes": (), "sizes": (), "policy": "not_larger"},
             {"y": Given((2,))},
             None,
-            "specs/images.yaml:285",
+            "specs/images.yaml:286",
         ),
         Example(
             {"x": Given((2,))},
             {"axes": (), "sizes": (), "policy": "not_smaller"},
             {"y": Given((2,))},
             None,
-            "specs/images.yaml:286",
+            "specs/images.yaml:287",
         ),
         Example(
             {"x": Given((3,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:287",
+            "specs/images.yaml:288",
         ),
         Example(
             {"x": Given((3,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn", "policy": "not_larger"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:288",
-        ),
-        Example(
-            {"x": Given((3,)), "roi": Given((2,))},
-            {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
-            {"y": Given((3,))},
-            None,
             "specs/images.yaml:289",
         ),
         Example(
-            {"x": Given((3,)), "scales": Given(value=(1.0,), dtype="f32")},
+            {"x": Given((3,)), "roi": Given((2,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
             {"y": Given((3,))},
             None,
@@ -691,17 +689,24 @@ RESIZE = Property(
         ),
         Example(
             {"x": Given((3,)), "scales": Given(value=(1.0,), dtype="f32")},
-            {"sizes": (3,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "ceil"},
+            {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
             {"y": Given((3,))},
             None,
             "specs/images.yaml:291",
+        ),
+        Example(
+            {"x": Given((3,)), "scales": Given(value=(1.0,), dtype="f32")},
+            {"sizes": (3,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "ceil"},
+            {"y": Given((3,))},
+            None,
+            "specs/images.yaml:292",
         ),
         Example(
             {"x": Given((2, 3)), "scales": Given(value=(2.0,), dtype="f32")},
             {"axes": (1,), "sizes": (6,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "ceil"},
             {"y": Given((2, 6))},
             None,
-            "specs/images.yaml:292",
+            "specs/images.yaml:293",
         ),
         Example(
             {"x": Given((2, 3)), "scales": Given(value=(2.0,), dtype="f32")},
@@ -714,29 +719,29 @@ RESIZE = Property(
             },
             {"y": Given((2, 6))},
             None,
-            "specs/images.yaml:293",
+            "specs/images.yaml:294",
         ),
         Example(
             {"x": Given((2, 3)), "scales": Given(value=(2.0,), dtype="f32")},
             {"axes": (1,), "sizes": (6,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
             {"y": Given((2, 6))},
             None,
-            "specs/images.yaml:294",
+            "specs/images.yaml:295",
         ),
     ),
-    "specs/images.yaml:146",
+    "specs/images.yaml:147",
     asserts=(
-        Refusal(r"sizes must not be negative, got .*", "specs/images.yaml:183"),
-        Refusal(r"scales .* are not one for each of .* axes", "specs/images.yaml:184"),
-        Refusal(r"a region has a start and an end on each of .* axes, got .*", "specs/images.yaml:185"),
-        Refusal(r"an image of size .* has no aspect ratio", "specs/images.yaml:186"),
-        Refusal(r"nothing of .* can be sampled to .*", "specs/images.yaml:190"),
+        Refusal(r"sizes must not be negative, got .*", "specs/images.yaml:184"),
+        Refusal(r"scales .* are not one for each of .* axes", "specs/images.yaml:185"),
+        Refusal(r"a region has a start and an end on each of .* axes, got .*", "specs/images.yaml:186"),
+        Refusal(r"an image of size .* has no aspect ratio", "specs/images.yaml:187"),
+        Refusal(r"nothing of .* can be sampled to .*", "specs/images.yaml:191"),
     ),
-    reference_source="specs/images.yaml:223",
+    reference_source="specs/images.yaml:224",
 )
 
 
-# specs/images.yaml:296
+# specs/images.yaml:297
 def grid_sample_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -751,7 +756,7 @@ def grid_sample_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:330
+# specs/images.yaml:331
 def grid_sample_reference(x: Any, grid: Any, mode: Any, padding_mode: Any, align_corners: Any) -> Any:
     return grid_sampled(x, grid, mode, padding_mode, align_corners)
 
@@ -766,31 +771,31 @@ GRID_SAMPLE = Property(
             {},
             {"y": Given((1, 2, 2, 3))},
             None,
-            "specs/images.yaml:336",
+            "specs/images.yaml:337",
         ),
         Example(
             {"x": Given((1, 2, 3, 4, 5)), "grid": Given((1, 2, 3, 4, 3))},
             {"mode": "nearest", "padding_mode": "border"},
             {"y": Given((1, 2, 2, 3, 4))},
             None,
-            "specs/images.yaml:337",
+            "specs/images.yaml:338",
         ),
         Example(
             {"x": Given((2, 1, 4, 5)), "grid": Given((2, 2, 3, 2))},
             {"mode": "cubic", "padding_mode": "reflection", "align_corners": True},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/images.yaml:338",
+            "specs/images.yaml:339",
         ),
         Example(
-            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:339"
+            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:340"
         ),
         Example(
             {"x": Given(value=(((0.0, 1.0),),)), "grid": Given(value=(((0.25,), (1.0,)),))},
             {},
             {"y": Given(value=(((0.75, 0.5),),))},
             None,
-            "specs/images.yaml:340",
+            "specs/images.yaml:341",
         ),
         Example(
             {
@@ -800,42 +805,42 @@ GRID_SAMPLE = Property(
             {"mode": "nearest", "padding_mode": "reflection"},
             {"y": Given(value=(((20.0, 30.0, 30.0, 20.0),),))},
             None,
-            "specs/images.yaml:341",
+            "specs/images.yaml:342",
         ),
         Example(
             {"x": Given((1, 1, 1)), "grid": Given((1, 2, 1))},
             {},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/images.yaml:342",
+            "specs/images.yaml:343",
         ),
         Example(
             {"x": Given((1, 1, 0)), "grid": Given((1, 0, 1))},
             {},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/images.yaml:343",
+            "specs/images.yaml:344",
         ),
         Example(
             {"x": Given((1, 1, 0, 3)), "grid": Given((1, 0, 2, 2))},
             {},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/images.yaml:344",
+            "specs/images.yaml:345",
         ),
         Example(
             {"x": Given((1, 1, 0, 3)), "grid": Given((1, 2, 2, 2))},
             {},
             {},
             "nothing to sample",
-            "specs/images.yaml:345",
+            "specs/images.yaml:346",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "grid": Given(value=(((inf,), (-inf,)),))},
             {"padding_mode": "border"},
             {"y": Given(value=(((2.0, 1.0),),))},
             None,
-            "specs/images.yaml:346",
+            "specs/images.yaml:347",
         ),
         Example(
             {
@@ -845,25 +850,26 @@ GRID_SAMPLE = Property(
             {"mode": "nearest", "padding_mode": "reflection"},
             {"y": Given(value=(((2.0, 2.0, 1.0),),))},
             None,
-            "specs/images.yaml:347",
+            "specs/images.yaml:348",
         ),
     ),
-    "specs/images.yaml:296",
-    asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:324"),),
-    reference_source="specs/images.yaml:330",
+    "specs/images.yaml:297",
+    asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:325"),),
+    reference_source="specs/images.yaml:331",
 )
 
 
-# specs/images.yaml:349
+# specs/images.yaml:350
 def affine_grid_case(d: Draw) -> Case:
     b = d.dim("b")
     t = d.dim("t")
-    size = d.sizes(t + 2)
+    size = Vec(d.sizes(t + 2))
+    size = d.with_item(size, 0, b)
     align_corners = d.truth()
     return Case({"theta": Vec((b, t, t + 1))}, {"size": size, "align_corners": d.default(align_corners)})
 
 
-# specs/images.yaml:365
+# specs/images.yaml:366
 def affine_grid_reference(theta: Any, size: Any, align_corners: Any) -> Any:
     return affine_points(theta, size, align_corners)
 
@@ -878,58 +884,58 @@ AFFINE_GRID = Property(
             {"size": (2, 1, 4, 5)},
             {"y": Given((2, 4, 5, 2))},
             None,
-            "specs/images.yaml:368",
+            "specs/images.yaml:369",
         ),
         Example(
             {"theta": Given((1, 2, 3))},
             {"size": (1, 1, 0, 2)},
             {"y": Given((1, 0, 2, 2))},
             None,
-            "specs/images.yaml:369",
+            "specs/images.yaml:370",
         ),
         Example(
             {"theta": Given(value=(((1.0, 0.0),),))},
             {"size": (1, 1, 2)},
             {"y": Given(value=(((-0.5,), (0.5,)),))},
             None,
-            "specs/images.yaml:370",
+            "specs/images.yaml:371",
         ),
         Example(
             {"theta": Given((1, 3, 4))},
             {"size": (1, 1, 2, 3, 4), "align_corners": True},
             {"y": Given((1, 2, 3, 4, 3))},
             None,
-            "specs/images.yaml:371",
+            "specs/images.yaml:372",
         ),
-        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:372"),
-        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:373"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:373"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:374"),
     ),
-    "specs/images.yaml:349",
+    "specs/images.yaml:350",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:361"),
-        Refusal(r"there are .* maps for .* images", "specs/images.yaml:362"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:362"),
+        Refusal(r"there are .* maps for .* images", "specs/images.yaml:363"),
     ),
-    reference_source="specs/images.yaml:365",
+    reference_source="specs/images.yaml:366",
 )
 
 
-# specs/images.yaml:375
+# specs/images.yaml:376
 def crop_and_resize_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
-    d_ = Vec(d.dim("d") for _ in range(2))
+    d_ = Vec((d.dim("d"), d.dim("d")))
     k = d.dim("k")
-    size = d.sizes(2)
+    size = Vec(d.sizes(2))
     mode = d.member(("linear", "nearest"))
     extrapolation_value = d.real(0.0)
     return Case(
         {"x": Vec((b, c, *d_)), "boxes": Vec((k, 4)), "image": Vec((k,))},
         {"size": size, "mode": mode, "extrapolation_value": extrapolation_value},
-        {"image": (-b, b)},
+        ranges={"image": (-b, b)},
     )
 
 
-# specs/images.yaml:398
+# specs/images.yaml:399
 def crop_and_resize_reference(x: Any, boxes: Any, image: Any, size: Any, mode: Any, extrapolation_value: Any) -> Any:
     return cropped(x, boxes, image, size, mode, extrapolation_value)
 
@@ -948,7 +954,7 @@ CROP_AND_RESIZE = Property(
             {"size": (3, 4)},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/images.yaml:400",
+            "specs/images.yaml:401",
         ),
         Example(
             {
@@ -959,28 +965,28 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 4), "mode": "nearest", "extrapolation_value": 5.0},
             {"y": Given((1, 1, 1, 4))},
             None,
-            "specs/images.yaml:401",
+            "specs/images.yaml:402",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "is not negative",
-            "specs/images.yaml:402",
+            "specs/images.yaml:403",
         ),
         Example(
             {"x": Given((2, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(-3,))},
             {"size": (1, 1)},
             {},
             "is not among 2",
-            "specs/images.yaml:403",
+            "specs/images.yaml:404",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {},
             "nothing to sample",
-            "specs/images.yaml:404",
+            "specs/images.yaml:405",
         ),
         Example(
             {
@@ -991,48 +997,48 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1.25, 0.0),),),))},
             None,
-            "specs/images.yaml:405",
+            "specs/images.yaml:406",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 1)},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/images.yaml:406",
+            "specs/images.yaml:407",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((0, 4)), "image": Given((0,))},
             {"size": (1, 1)},
             {"y": Given((0, 1, 1, 1))},
             None,
-            "specs/images.yaml:407",
+            "specs/images.yaml:408",
         ),
         Example(
             {"x": Given((1, 1, 1, 1)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/images.yaml:408",
+            "specs/images.yaml:409",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 1)},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/images.yaml:409",
+            "specs/images.yaml:410",
         ),
         Example(
             {"x": Given((2, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(2,))},
             {"size": (1, 1)},
             {},
             "is not among 2",
-            "specs/images.yaml:410",
+            "specs/images.yaml:411",
         ),
     ),
-    "specs/images.yaml:375",
+    "specs/images.yaml:376",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:390"),
-        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:391"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:391"),
+        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:392"),
     ),
-    reference_source="specs/images.yaml:398",
+    reference_source="specs/images.yaml:399",
 )

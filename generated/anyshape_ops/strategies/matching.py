@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from anyshape.rules import Vec
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/matching.yaml:5
 def ensure_shape_case(d: Draw) -> Case:
     d_ = d.run("d")
-    shape = d.regrouped(d_)
+    shape = Vec(d.like(d_, (-1,)))
     return Case({"x": d_}, {"shape": shape})
 
 
@@ -30,6 +31,13 @@ ENSURE_SHAPE = Property(
         Example({"x": Given((2, 3))}, {"shape": (2,)}, {}, "the rank is not", "specs/matching.yaml:21"),
         Example({"x": Given((2, 3))}, {"shape": (-2, 3)}, {}, "-1 for any", "specs/matching.yaml:22"),
         Example({"x": Given((2, 3))}, {"shape": (2, 4)}, {}, "the dims are not", "specs/matching.yaml:23"),
+        Example(
+            {"x": Given(value=((1, 2),))},
+            {"shape": (-1, 2)},
+            {"y": Given(value=((1, 2),))},
+            None,
+            "specs/matching.yaml:24",
+        ),
     ),
     "specs/matching.yaml:5",
     asserts=(

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.rules import Vec, place
+from anyshape.rules import Rule, Vec, lt, place
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/movement.yaml:5
 def reshape_case(d: Draw) -> Case:
     d_ = d.run("d")
-    newshape = d.regrouped(d_)
+    newshape = Vec(d.regrouped(d_))
     allowzero = d.truth()
     return Case({"x": d_}, {"newshape": newshape, "allowzero": d.default(allowzero)})
 
@@ -53,6 +53,13 @@ RESHAPE = Property(
             None,
             "specs/movement.yaml:32",
         ),
+        Example(
+            {"x": Given(value=((1, 2), (3, 4)))},
+            {"newshape": (0, -1, 1)},
+            {"y": Given(value=(((1,), (2,)), ((3,), (4,))))},
+            None,
+            "specs/movement.yaml:33",
+        ),
     ),
     "specs/movement.yaml:5",
     asserts=(
@@ -63,14 +70,14 @@ RESHAPE = Property(
 )
 
 
-# specs/movement.yaml:34
+# specs/movement.yaml:35
 def transpose_case(d: Draw) -> Case:
     d_ = d.run("d")
-    axes = d.axes(len(d_), len(d_))
+    axes = Vec(d.axes(len(d_), len(d_)))
     return Case({"x": d_}, {"axes": d.default(axes)})
 
 
-# specs/movement.yaml:45
+# specs/movement.yaml:46
 def transpose_reference(x: Any, axes: Any) -> Any:
     return np.transpose(x, axes)
 
@@ -80,15 +87,29 @@ TRANSPOSE = Property(
     transpose_case,
     transpose_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((4, 3, 2))}, None, "specs/movement.yaml:48"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, 2, 1)}, {"y": Given((2, 4, 3))}, None, "specs/movement.yaml:49"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((4, 3, 2))}, None, "specs/movement.yaml:49"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, 2, 1)}, {"y": Given((2, 4, 3))}, None, "specs/movement.yaml:50"),
+        Example(
+            {"x": Given(value=((1, 2), (3, 4)))},
+            {},
+            {"y": Given(value=((1, 3), (2, 4)))},
+            None,
+            "specs/movement.yaml:51",
+        ),
+        Example(
+            {"x": Given(value=(((1, 2),), ((3, 4),)))},
+            {"axes": (-1, 0, 1)},
+            {"y": Given(value=(((1,), (3,)), ((2,), (4,))))},
+            None,
+            "specs/movement.yaml:52",
+        ),
     ),
-    "specs/movement.yaml:34",
-    reference_source="specs/movement.yaml:45",
+    "specs/movement.yaml:35",
+    reference_source="specs/movement.yaml:46",
 )
 
 
-# specs/movement.yaml:51
+# specs/movement.yaml:54
 def squeeze_case(d: Draw) -> Case:
     o = d.run("o")
     ones = d.repeated(1)
@@ -96,7 +117,7 @@ def squeeze_case(d: Draw) -> Case:
     return Case({"x": place(o, ones, [k % (len(o) + len(ones)) for k in axes])}, {"axes": d.default(axes)})
 
 
-# specs/movement.yaml:61
+# specs/movement.yaml:64
 def squeeze_reference(x: Any, axes: Any) -> Any:
     return np.squeeze(x, tuple(axes))
 
@@ -106,25 +127,32 @@ SQUEEZE = Property(
     squeeze_case,
     squeeze_reference,
     (
-        Example({"x": Given((1, 3, 1))}, {"axes": (0,)}, {"y": Given((3, 1))}, None, "specs/movement.yaml:64"),
-        Example({"x": Given((1, 3, 1))}, {}, {"y": Given((3,))}, None, "specs/movement.yaml:65"),
-        Example({"x": Given((2, 3))}, {"axes": (1,)}, {}, "only axes of size 1", "specs/movement.yaml:66"),
+        Example({"x": Given((1, 3, 1))}, {"axes": (0,)}, {"y": Given((3, 1))}, None, "specs/movement.yaml:67"),
+        Example({"x": Given((1, 3, 1))}, {}, {"y": Given((3,))}, None, "specs/movement.yaml:68"),
+        Example({"x": Given((2, 3))}, {"axes": (1,)}, {}, "only axes of size 1", "specs/movement.yaml:69"),
+        Example(
+            {"x": Given(value=(((1,), (2,)),))},
+            {"axes": (-1,)},
+            {"y": Given(value=((1, 2),))},
+            None,
+            "specs/movement.yaml:70",
+        ),
     ),
-    "specs/movement.yaml:51",
-    asserts=(Refusal(r"only axes of size 1 can be squeezed, got .*", "specs/movement.yaml:59"),),
-    reference_source="specs/movement.yaml:61",
+    "specs/movement.yaml:54",
+    asserts=(Refusal(r"only axes of size 1 can be squeezed, got .*", "specs/movement.yaml:62"),),
+    reference_source="specs/movement.yaml:64",
 )
 
 
-# specs/movement.yaml:68
+# specs/movement.yaml:72
 def expand_dims_case(d: Draw) -> Case:
     d_ = d.run("d")
     more = d.length(2)
-    axes = d.axes(more, len(d_) + more)
+    axes = Vec(d.axes(more, len(d_) + more))
     return Case({"x": d_}, {"axes": axes})
 
 
-# specs/movement.yaml:76
+# specs/movement.yaml:80
 def expand_dims_reference(x: Any, axes: Any) -> Any:
     return np.expand_dims(x, tuple(axes))
 
@@ -134,22 +162,45 @@ EXPAND_DIMS = Property(
     expand_dims_case,
     expand_dims_reference,
     (
-        Example({"x": Given((3, 4))}, {"axes": (0, -1)}, {"y": Given((1, 3, 4, 1))}, None, "specs/movement.yaml:79"),
-        Example({"x": Given(())}, {"axes": (0,)}, {"y": Given((1,))}, None, "specs/movement.yaml:80"),
+        Example({"x": Given((3, 4))}, {"axes": (0, -1)}, {"y": Given((1, 3, 4, 1))}, None, "specs/movement.yaml:83"),
+        Example({"x": Given(())}, {"axes": (0,)}, {"y": Given((1,))}, None, "specs/movement.yaml:84"),
+        Example(
+            {"x": Given(value=(1, 2))},
+            {"axes": (-1, 0)},
+            {"y": Given(value=(((1,), (2,)),))},
+            None,
+            "specs/movement.yaml:85",
+        ),
     ),
-    "specs/movement.yaml:68",
-    reference_source="specs/movement.yaml:76",
+    "specs/movement.yaml:72",
+    reference_source="specs/movement.yaml:80",
 )
 
 
-# specs/movement.yaml:82
+# specs/movement.yaml:87
 def flatten_case(d: Draw) -> Case:
-    d_ = d.run("d")
-    axis = d.integer()
-    return Case({"x": d_}, {"axis": d.default(axis)})
+    rule = Rule("flatten")
+    axis_given = d.default(d.integer())
+    axis = 1 if axis_given is None else axis_given
+    d_ = Vec(
+        d.dim("d")
+        for _ in range(
+            d.mostly(
+                (
+                    max(0, rule.where(lt(axis, 0), lambda: 0 - axis, lambda: d.length(3))),
+                    max(0, rule.where(lt(axis, 0), lambda: 0 - axis, lambda: d.length(3)) + 1),
+                    max(0, rule.where(lt(axis, 0), lambda: 0 - axis, lambda: d.length(3)) + 2),
+                    max(0, rule.where(lt(axis, 0), lambda: 0 - axis, lambda: d.length(3)) + 3),
+                    max(0, rule.where(lt(axis, 0), lambda: 0 - axis, lambda: d.length(3)) + 4),
+                ),
+                lambda: d.length(3),
+            )
+        )
+    )
+    return Case({"x": d_}, {"axis": axis_given})
 
 
-# specs/movement.yaml:93
+# specs/movement.yaml:98
 def flatten_reference(x: Any, axis: Any) -> Any:
     return np.reshape(x, (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:]))))
 
@@ -159,25 +210,39 @@ FLATTEN = Property(
     flatten_case,
     flatten_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 12))}, None, "specs/movement.yaml:96"),
-        Example({"x": Given((2, 3, 4))}, {"axis": 0}, {"y": Given((1, 24))}, None, "specs/movement.yaml:97"),
-        Example({"x": Given((2, 3, 4))}, {"axis": -1}, {"y": Given((6, 4))}, None, "specs/movement.yaml:98"),
-        Example({"x": Given((2, 3))}, {"axis": 3}, {}, "axis must be within", "specs/movement.yaml:99"),
-        Example({"x": Given((2, 3))}, {"axis": 2}, {"y": Given((6, 1))}, None, "specs/movement.yaml:100"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 12))}, None, "specs/movement.yaml:101"),
+        Example({"x": Given((2, 3, 4))}, {"axis": 0}, {"y": Given((1, 24))}, None, "specs/movement.yaml:102"),
+        Example({"x": Given((2, 3, 4))}, {"axis": -1}, {"y": Given((6, 4))}, None, "specs/movement.yaml:103"),
+        Example({"x": Given((2, 3))}, {"axis": 3}, {}, "axis must be within", "specs/movement.yaml:104"),
+        Example({"x": Given((2, 3))}, {"axis": 2}, {"y": Given((6, 1))}, None, "specs/movement.yaml:105"),
+        Example(
+            {"x": Given(value=(((1, 2),), ((3, 4),)))},
+            {},
+            {"y": Given(value=((1, 2), (3, 4)))},
+            None,
+            "specs/movement.yaml:106",
+        ),
+        Example(
+            {"x": Given(value=(((1, 2), (3, 4)),))},
+            {"axis": -1},
+            {"y": Given(value=((1, 2), (3, 4)))},
+            None,
+            "specs/movement.yaml:107",
+        ),
     ),
-    "specs/movement.yaml:82",
-    asserts=(Refusal(r"axis must be within \-.*\.\..*, got .*", "specs/movement.yaml:91"),),
-    reference_source="specs/movement.yaml:93",
+    "specs/movement.yaml:87",
+    asserts=(Refusal(r"axis must be within \-.*\.\..*, got .*", "specs/movement.yaml:96"),),
+    reference_source="specs/movement.yaml:98",
 )
 
 
-# specs/movement.yaml:102
+# specs/movement.yaml:109
 def broadcast_to_case(d: Draw) -> Case:
     d_, shape = d.broadcastable(2)
     return Case({"x": d_}, {"shape": shape})
 
 
-# specs/movement.yaml:111
+# specs/movement.yaml:118
 def broadcast_to_reference(x: Any, shape: Any) -> Any:
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
 
@@ -187,18 +252,25 @@ BROADCAST_TO = Property(
     broadcast_to_case,
     broadcast_to_reference,
     (
-        Example({"x": Given((3, 1))}, {"shape": (2, 1, 4)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:114"),
-        Example({"x": Given((3,))}, {"shape": (1,)}, {"y": Given((3,))}, None, "specs/movement.yaml:115"),
-        Example({"x": Given((3,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/movement.yaml:116"),
-        Example({"x": Given((1,))}, {"shape": (0,)}, {"y": Given((0,))}, None, "specs/movement.yaml:117"),
+        Example({"x": Given((3, 1))}, {"shape": (2, 1, 4)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:121"),
+        Example({"x": Given((3,))}, {"shape": (1,)}, {"y": Given((3,))}, None, "specs/movement.yaml:122"),
+        Example({"x": Given((3,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/movement.yaml:123"),
+        Example({"x": Given((1,))}, {"shape": (0,)}, {"y": Given((0,))}, None, "specs/movement.yaml:124"),
+        Example(
+            {"x": Given(value=((1,), (2,)))},
+            {"shape": (2, 1, 2)},
+            {"y": Given(value=(((1, 1), (2, 2)), ((1, 1), (2, 2))))},
+            None,
+            "specs/movement.yaml:125",
+        ),
     ),
-    "specs/movement.yaml:102",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/movement.yaml:109"),),
-    reference_source="specs/movement.yaml:111",
+    "specs/movement.yaml:109",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/movement.yaml:116"),),
+    reference_source="specs/movement.yaml:118",
 )
 
 
-# specs/movement.yaml:119
+# specs/movement.yaml:127
 def concat_case(d: Draw) -> Case:
     c = 1 + d.length(3)
     o = d.run("o")
@@ -208,7 +280,7 @@ def concat_case(d: Draw) -> Case:
     return Case({"xs": [Vec((*o, n[v], *i)) for v in range(c)]}, {"axis": d.default(axis)})
 
 
-# specs/movement.yaml:126
+# specs/movement.yaml:134
 def concat_reference(xs: Any, axis: Any) -> Any:
     return np.concatenate(xs, axis)
 
@@ -219,17 +291,24 @@ CONCAT = Property(
     concat_reference,
     (
         Example(
-            {"xs": Given(((2, 3), (2, 0), (2, 4)))}, {"axis": 1}, {"y": Given((2, 7))}, None, "specs/movement.yaml:132"
+            {"xs": Given(((2, 3), (2, 0), (2, 4)))}, {"axis": 1}, {"y": Given((2, 7))}, None, "specs/movement.yaml:140"
         ),
-        Example({"xs": Given(((2, 3),))}, {}, {"y": Given((2, 3))}, None, "specs/movement.yaml:133"),
-        Example({"xs": Given(((2, 3), (1, 3)))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:134"),
+        Example({"xs": Given(((2, 3),))}, {}, {"y": Given((2, 3))}, None, "specs/movement.yaml:141"),
+        Example({"xs": Given(((2, 3), (1, 3)))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:142"),
+        Example(
+            {"xs": Given(value=(((1,), (2,)), ((3, 4), (5, 6))))},
+            {"axis": -1},
+            {"y": Given(value=((1, 3, 4), (2, 5, 6)))},
+            None,
+            "specs/movement.yaml:143",
+        ),
     ),
-    "specs/movement.yaml:119",
-    reference_source="specs/movement.yaml:126",
+    "specs/movement.yaml:127",
+    reference_source="specs/movement.yaml:134",
 )
 
 
-# specs/movement.yaml:136
+# specs/movement.yaml:145
 def stack_case(d: Draw) -> Case:
     c = 1 + d.length(3)
     o = d.run("o")
@@ -238,7 +317,7 @@ def stack_case(d: Draw) -> Case:
     return Case({"xs": [Vec((*o, *i)) for v in range(c)]}, {"axis": d.default(axis)})
 
 
-# specs/movement.yaml:143
+# specs/movement.yaml:152
 def stack_reference(xs: Any, axis: Any) -> Any:
     return np.stack(xs, axis)
 
@@ -253,31 +332,38 @@ STACK = Property(
             {"axis": 1},
             {"y": Given((2, 3, 3))},
             None,
-            "specs/movement.yaml:145",
+            "specs/movement.yaml:154",
         ),
-        Example({"xs": Given(((2,),))}, {"axis": -1}, {"y": Given((2, 1))}, None, "specs/movement.yaml:146"),
-        Example({"xs": Given(((), ()))}, {}, {"y": Given((2,))}, None, "specs/movement.yaml:147"),
-        Example({"xs": Given(((2, 3), (2, 3)))}, {}, {"y": Given((2, 2, 3))}, None, "specs/movement.yaml:148"),
+        Example({"xs": Given(((2,),))}, {"axis": -1}, {"y": Given((2, 1))}, None, "specs/movement.yaml:155"),
+        Example({"xs": Given(((), ()))}, {}, {"y": Given((2,))}, None, "specs/movement.yaml:156"),
+        Example({"xs": Given(((2, 3), (2, 3)))}, {}, {"y": Given((2, 2, 3))}, None, "specs/movement.yaml:157"),
+        Example(
+            {"xs": Given(value=((1, 2), (3, 4)))},
+            {"axis": -1},
+            {"y": Given(value=((1, 3), (2, 4)))},
+            None,
+            "specs/movement.yaml:158",
+        ),
     ),
-    "specs/movement.yaml:136",
-    reference_source="specs/movement.yaml:143",
+    "specs/movement.yaml:145",
+    reference_source="specs/movement.yaml:152",
 )
 
 
-# specs/movement.yaml:150
+# specs/movement.yaml:160
 def split_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
     i = d.run("i")
     axis = d.axis(len(o), len(o) + len(i) + 1)
     parts = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
-    sizes = d.partition(n)
+    sizes = Vec(d.partition(n))
     return Case(
         {"x": Vec((*o, n, *i))}, {"axis": d.default(axis), "parts": d.default(parts), "sizes": d.default(sizes)}
     )
 
 
-# specs/movement.yaml:163
+# specs/movement.yaml:173
 def split_reference(x: Any, axis: Any, parts: Any, sizes: Any) -> Any:
     return np.split(x, np.cumsum(sizes)[:-1], axis)
 
@@ -287,44 +373,54 @@ SPLIT = Property(
     split_case,
     split_reference,
     (
-        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:170"),
+        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:180"),
         Example(
             {"x": Given((2, 6))},
             {"axis": 1, "sizes": (1, 0, 5)},
             {"ys": Given(((2, 1), (2, 0), (2, 5)))},
             None,
-            "specs/movement.yaml:171",
+            "specs/movement.yaml:181",
         ),
-        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:172"),
-        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:173"),
-        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:174"),
+        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:182"),
+        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:183"),
+        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:184"),
         Example(
-            {"x": Given((5,))}, {"parts": 4}, {"ys": Given(((2,), (2,), (1,), (0,)))}, None, "specs/movement.yaml:175"
+            {"x": Given((5,))}, {"parts": 4}, {"ys": Given(((2,), (2,), (1,), (0,)))}, None, "specs/movement.yaml:185"
         ),
-        Example({"x": Given((5,))}, {"parts": 1}, {"ys": Given(((5,),))}, None, "specs/movement.yaml:176"),
+        Example({"x": Given((5,))}, {"parts": 1}, {"ys": Given(((5,),))}, None, "specs/movement.yaml:186"),
+        Example(
+            {"x": Given(value=(1, 2, 3))}, {}, {"ys": Given(value=((1, 2), (3,)))}, None, "specs/movement.yaml:187"
+        ),
+        Example(
+            {"x": Given(value=((1, 2, 3),))},
+            {"axis": -1, "sizes": (1, 2)},
+            {"ys": Given(value=(((1,),), ((2, 3),)))},
+            None,
+            "specs/movement.yaml:188",
+        ),
     ),
-    "specs/movement.yaml:150",
+    "specs/movement.yaml:160",
     asserts=(
-        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:159"),
-        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:160"),
-        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:161"),
+        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:169"),
+        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:170"),
+        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:171"),
     ),
-    reference_source="specs/movement.yaml:163",
+    reference_source="specs/movement.yaml:173",
 )
 
 
-# specs/movement.yaml:178
+# specs/movement.yaml:190
 def slice_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
-    starts = d.ints(r)
-    ends = d.ints(r)
-    axes = d.axes(r, len(d_))
-    steps = d.ints(r)
+    starts = Vec(d.ints(r))
+    ends = Vec(d.ints(r))
+    axes = Vec(d.axes(r, len(d_)))
+    steps = Vec(d.ints(r))
     return Case({"x": d_}, {"starts": starts, "ends": ends, "axes": d.default(axes), "steps": d.default(steps)})
 
 
-# specs/movement.yaml:197
+# specs/movement.yaml:209
 def slice_reference(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
     return x[tuple([dict(zip(axes, map(slice, starts, ends, steps))).get(k, slice(None)) for k in range(x.ndim)])]
 
@@ -335,43 +431,64 @@ SLICE = Property(
     slice_reference,
     (
         Example(
-            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:200"
+            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:212"
         ),
         Example(
             {"x": Given((5, 4))},
             {"starts": (-1,), "ends": (-100,), "axes": (1,), "steps": (-2,)},
             {"y": Given((5, 2))},
             None,
-            "specs/movement.yaml:201",
+            "specs/movement.yaml:213",
         ),
         Example(
-            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:202"
+            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:214"
+        ),
+        Example(
+            {"x": Given(value=(1, 2, 3))},
+            {"starts": (1,), "ends": (9223372036854775807,), "steps": (9223372036854775807,)},
+            {"y": Given(value=(2,))},
+            None,
+            "specs/movement.yaml:215",
+        ),
+        Example(
+            {"x": Given(value=(1, 2, 3))},
+            {"starts": (1,), "ends": (-9,), "steps": (-9223372036854775808,)},
+            {"y": Given(value=(2,))},
+            None,
+            "specs/movement.yaml:216",
         ),
         Example(
             {"x": Given((5,))},
             {"starts": (0,), "ends": (3,), "steps": (0,)},
             {},
             "must not be 0",
-            "specs/movement.yaml:203",
+            "specs/movement.yaml:217",
+        ),
+        Example(
+            {"x": Given(value=(1, 2, 3, 4))},
+            {"starts": (-1,), "ends": (-4,), "steps": (-2,)},
+            {"y": Given(value=(4, 2))},
+            None,
+            "specs/movement.yaml:218",
         ),
     ),
-    "specs/movement.yaml:178",
-    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:191"),),
-    reference_source="specs/movement.yaml:197",
+    "specs/movement.yaml:190",
+    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:203"),),
+    reference_source="specs/movement.yaml:209",
 )
 
 
-# specs/movement.yaml:205
+# specs/movement.yaml:220
 def gather_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
     i = d.run("i")
     axis = d.axis(len(o), len(o) + len(i) + 1)
     j = d.run("j")
-    return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": axis}, {"index": (-n, n)})
+    return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": axis}, ranges={"index": (-n, n)})
 
 
-# specs/movement.yaml:213
+# specs/movement.yaml:228
 def gather_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take(x, index, axis)
 
@@ -386,22 +503,36 @@ GATHER = Property(
             {},
             {"y": Given((2, 2, 4))},
             None,
-            "specs/movement.yaml:218",
+            "specs/movement.yaml:233",
         ),
         Example(
             {"x": Given((3, 4)), "index": Given(value=1)},
             {"axis": 1},
             {"y": Given((3,))},
             None,
-            "specs/movement.yaml:219",
+            "specs/movement.yaml:234",
+        ),
+        Example(
+            {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=(-1, 0))},
+            {},
+            {"y": Given(value=((3, 4), (1, 2)))},
+            None,
+            "specs/movement.yaml:235",
+        ),
+        Example(
+            {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1, 0),))},
+            {"axis": 1},
+            {"y": Given(value=(((2, 1),), ((4, 3),)))},
+            None,
+            "specs/movement.yaml:236",
         ),
     ),
-    "specs/movement.yaml:205",
-    reference_source="specs/movement.yaml:213",
+    "specs/movement.yaml:220",
+    reference_source="specs/movement.yaml:228",
 )
 
 
-# specs/movement.yaml:221
+# specs/movement.yaml:238
 def trilu_case(d: Draw) -> Case:
     b = d.run("b")
     m = d.dim("m")
@@ -411,7 +542,7 @@ def trilu_case(d: Draw) -> Case:
     return Case({"x": Vec((*b, m, n))}, {"k": d.default(k), "upper": d.default(upper)})
 
 
-# specs/movement.yaml:229
+# specs/movement.yaml:246
 def trilu_reference(x: Any, k: Any, upper: Any) -> Any:
     return np.triu(x, k) if upper else np.tril(x, k)
 
@@ -421,18 +552,18 @@ TRILU = Property(
     trilu_case,
     trilu_reference,
     (
-        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:232"),
+        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:249"),
         Example(
-            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:233"
+            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:250"
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {},
             {"y": Given(value=((1, 2), (0, 4)))},
             None,
-            "specs/movement.yaml:234",
+            "specs/movement.yaml:251",
         ),
     ),
-    "specs/movement.yaml:221",
-    reference_source="specs/movement.yaml:229",
+    "specs/movement.yaml:238",
+    reference_source="specs/movement.yaml:246",
 )

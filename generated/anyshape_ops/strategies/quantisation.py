@@ -9,11 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.rules import Vec
+from anyshape.rules import Rule, Vec, gt, le, lt, not_, put
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
-# specs/quantisation.yaml:25
+# specs/quantisation.yaml:40
+def of_rows(v: Any, a: Any) -> Any:
+    return v[:, None] if v.ndim == 1 and a.ndim > 1 else v
+
+
+# specs/quantisation.yaml:41
+def scaled_product(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
+    total = np.matmul(a.astype(np.int32) - of_rows(za, a).astype(np.int32), b.astype(np.int32) - zb.astype(np.int32))
+    f, g = (of_rows(sa, a).astype(np.float32), sb.astype(np.float32))
+    f = f.reshape(f.shape[:-1]) if f.ndim and (b.ndim == 1 or a.ndim == 1) else f
+    g = g.reshape(
+        (*g.shape[:-2], *g.shape[-1:])
+    ) if g.ndim > 1 and a.ndim == 1 else g.reshape(()) if g.ndim and b.ndim == 1 else g
+    scaled = total.astype(np.float32) * (f * g / np.float32(sy.reshape(())))
+    r = np.iinfo(zy.dtype)
+    return np.nan_to_num(np.clip(np.rint(scaled) + np.float32(zy.reshape(())), r.min, r.max)).astype(zy.dtype)
+
+
+# specs/quantisation.yaml:49
 def unpacked(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     both = [np.stack([of.astype(np.int32) >> k & 2 ** bits - 1 for k in range(0, 8, bits)], -1) for of in (codes, zero)]
     flat = [of.reshape(of.shape[0], int(np.prod(of.shape[1:]))) for of in both]
@@ -21,19 +39,191 @@ def unpacked(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: A
     return (known.astype(scale.dtype) - np.broadcast_to(offset, scale.shape)[:, group]) * scale[:, group]
 
 
-# specs/quantisation.yaml:32
+# specs/quantisation.yaml:56
 def dequantize_linear_case(d: Draw) -> Case:
+    rule = Rule("dequantize_linear")
     d_ = d.run("d")
-    q = d.run("q")
-    z = d.run("z")
-    axis = d.integer()
-    block_size = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
-    return Case(
-        {"x": d_, "scale": q, "zero": d.default(z)}, {"axis": d.default(axis), "block_size": d.default(block_size)}
+    axis_given = d.default(d.integer())
+    axis = 1 if axis_given is None else axis_given
+    block_size_given = d.default(
+        d.mostly(
+            (
+                rule.where(
+                    not_(
+                        rule.and_(
+                            le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                            lambda: lt(rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)),
+                        )
+                    ),
+                    lambda: 0,
+                    lambda: d.integer(),
+                ),
+            ),
+            lambda: d.integer(),
+        )
     )
+    block_size = 0 if block_size_given is None else block_size_given
+    q = d.mostly(
+        (
+            rule.where(
+                rule.and_(
+                    rule.and_(
+                        le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                        lambda: lt(rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)),
+                    ),
+                    lambda: gt(block_size, 0),
+                ),
+                lambda: put(
+                    d_,
+                    Vec((rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),)),
+                    Vec(
+                        (rule.ceil_div(d_[rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)], block_size),)
+                    ),
+                ),
+                lambda: Vec(
+                    d.dim("q")
+                    for _ in range(
+                        d.mostly(
+                            (
+                                max(
+                                    0,
+                                    rule.where(
+                                        rule.and_(
+                                            rule.and_(
+                                                le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                                lambda: lt(
+                                                    rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),
+                                                    len(d_),
+                                                ),
+                                            ),
+                                            lambda: gt(block_size, 0),
+                                        ),
+                                        lambda: 0,
+                                        lambda: d.length(3),
+                                    ),
+                                ),
+                                max(
+                                    0,
+                                    rule.where(
+                                        not_(
+                                            rule.and_(
+                                                le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                                lambda: lt(
+                                                    rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),
+                                                    len(d_),
+                                                ),
+                                            )
+                                        ),
+                                        lambda: 0,
+                                        lambda: d.length(3),
+                                    ),
+                                ),
+                            ),
+                            lambda: d.length(3),
+                        )
+                    )
+                ),
+            ),
+            rule.where(
+                not_(
+                    rule.and_(
+                        le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                        lambda: lt(rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)),
+                    )
+                ),
+                lambda: Vec((1,)),
+                lambda: Vec(
+                    d.dim("q")
+                    for _ in range(
+                        d.mostly(
+                            (
+                                max(
+                                    0,
+                                    rule.where(
+                                        rule.and_(
+                                            rule.and_(
+                                                le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                                lambda: lt(
+                                                    rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),
+                                                    len(d_),
+                                                ),
+                                            ),
+                                            lambda: gt(block_size, 0),
+                                        ),
+                                        lambda: 0,
+                                        lambda: d.length(3),
+                                    ),
+                                ),
+                                max(
+                                    0,
+                                    rule.where(
+                                        not_(
+                                            rule.and_(
+                                                le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                                lambda: lt(
+                                                    rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),
+                                                    len(d_),
+                                                ),
+                                            )
+                                        ),
+                                        lambda: 0,
+                                        lambda: d.length(3),
+                                    ),
+                                ),
+                            ),
+                            lambda: d.length(3),
+                        )
+                    )
+                ),
+            ),
+        ),
+        lambda: Vec(
+            d.dim("q")
+            for _ in range(
+                d.mostly(
+                    (
+                        max(
+                            0,
+                            rule.where(
+                                rule.and_(
+                                    rule.and_(
+                                        le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                        lambda: lt(
+                                            rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)
+                                        ),
+                                    ),
+                                    lambda: gt(block_size, 0),
+                                ),
+                                lambda: 0,
+                                lambda: d.length(3),
+                            ),
+                        ),
+                        max(
+                            0,
+                            rule.where(
+                                not_(
+                                    rule.and_(
+                                        le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                        lambda: lt(
+                                            rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)
+                                        ),
+                                    )
+                                ),
+                                lambda: 0,
+                                lambda: d.length(3),
+                            ),
+                        ),
+                    ),
+                    lambda: d.length(3),
+                )
+            )
+        ),
+    )
+    z = d.mostly((q,), lambda: d.run("z"))
+    return Case({"x": d_, "scale": q, "zero": d.default(z)}, {"axis": axis_given, "block_size": block_size_given})
 
 
-# specs/quantisation.yaml:43
+# specs/quantisation.yaml:67
 def dequantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any) -> Any:
     return (lambda s: ((x.astype(scale.dtype) - s(np.asarray(zero)).astype(scale.dtype)) * s(scale)).astype(scale.dtype))(
         lambda v: np.reshape(v, ())
@@ -52,186 +242,211 @@ DEQUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:52",
+            "specs/quantisation.yaml:80",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:53",
+            "specs/quantisation.yaml:81",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:54",
+            "specs/quantisation.yaml:82",
         ),
         Example(
             {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((3,))},
             None,
-            "specs/quantisation.yaml:55",
+            "specs/quantisation.yaml:83",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:56",
+            "specs/quantisation.yaml:84",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:57",
+            "specs/quantisation.yaml:85",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((1, 1))}, {}, {}, "one number or a vector", "specs/quantisation.yaml:58"
+            {"x": Given((2, 3)), "scale": Given((1, 1))}, {}, {}, "one number or a vector", "specs/quantisation.yaml:86"
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3))},
             {"block_size": 3},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:59",
+            "specs/quantisation.yaml:87",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:60"
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:88"
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "a scale for each of", "specs/quantisation.yaml:61"
+            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "a scale for each of", "specs/quantisation.yaml:89"
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:62",
+            "specs/quantisation.yaml:90",
         ),
         Example(
             {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 0, "block_size": 1},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:63",
+            "specs/quantisation.yaml:91",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:64",
+            "specs/quantisation.yaml:92",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:65",
+            "specs/quantisation.yaml:93",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:66",
+            "specs/quantisation.yaml:94",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,))},
             {"axis": -1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:67",
+            "specs/quantisation.yaml:95",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:68",
+            "specs/quantisation.yaml:96",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:69",
+            "specs/quantisation.yaml:97",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:70",
+            "specs/quantisation.yaml:98",
         ),
         Example(
             {"x": Given((6,)), "scale": Given((3,))},
             {"axis": 0, "block_size": 2},
             {"y": Given((6,))},
             None,
-            "specs/quantisation.yaml:71",
+            "specs/quantisation.yaml:99",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 3))},
             {"block_size": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:72",
+            "specs/quantisation.yaml:100",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": -3}, {}, "is not one of", "specs/quantisation.yaml:73"
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": -3}, {}, "is not one of", "specs/quantisation.yaml:101"
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((1, 1))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:74"
+            {"x": Given((2, 3)), "scale": Given((1, 1))},
+            {"axis": 2},
+            {},
+            "is not one of",
+            "specs/quantisation.yaml:102",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,))},
             {"axis": 2, "block_size": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:75",
+            "specs/quantisation.yaml:103",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 2))},
             {"block_size": 1},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:76",
+            "specs/quantisation.yaml:104",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((5, 3))},
             {"block_size": 2},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:77",
+            "specs/quantisation.yaml:105",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:78",
+            "specs/quantisation.yaml:106",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:79",
+            "specs/quantisation.yaml:107",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:80",
+            "specs/quantisation.yaml:108",
+        ),
+        Example(
+            {"x": Given(value=(-128, 0, 127)), "scale": Given(value=0.5), "zero": Given(value=1)},
+            {},
+            {"y": Given(value=(-64.5, -0.5, 63.0))},
+            None,
+            "specs/quantisation.yaml:109",
+        ),
+        Example(
+            {"x": Given(value=((1, 2), (3, 4))), "scale": Given(value=(0.5, 2.0)), "zero": Given(value=(0, 1))},
+            {},
+            {"y": Given(value=((0.5, 2.0), (1.5, 6.0)))},
+            None,
+            "specs/quantisation.yaml:110",
+        ),
+        Example(
+            {"x": Given(value=(0, 255), dtype="u8"), "scale": Given(value=0.5), "zero": Given(value=128, dtype="u8")},
+            {},
+            {"y": Given(value=(-64.0, 63.5))},
+            None,
+            "specs/quantisation.yaml:111",
         ),
     ),
-    "specs/quantisation.yaml:32",
+    "specs/quantisation.yaml:56",
     asserts=(
         Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
         Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
@@ -240,22 +455,200 @@ DEQUANTIZE_LINEAR = Property(
         Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:21"),
         Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:22"),
     ),
-    reference_source="specs/quantisation.yaml:43",
+    reference_source="specs/quantisation.yaml:67",
 )
 
 
-# specs/quantisation.yaml:82
+# specs/quantisation.yaml:113
 def quantize_linear_case(d: Draw) -> Case:
+    rule = Rule("quantize_linear")
     d_ = d.run("d")
-    q = d.run("q")
-    z = d.run("z")
-    axis = d.integer()
-    block_size = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
-    return Case({"x": d_, "scale": q, "zero": z}, {"axis": d.default(axis), "block_size": d.default(block_size)})
+    axis_given = d.default(d.integer())
+    axis = 1 if axis_given is None else axis_given
+    block_size_given = d.default(
+        d.mostly(
+            (
+                rule.where(
+                    not_(
+                        rule.and_(
+                            le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                            lambda: lt(rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)),
+                        )
+                    ),
+                    lambda: 0,
+                    lambda: d.integer(),
+                ),
+            ),
+            lambda: d.integer(),
+        )
+    )
+    block_size = 0 if block_size_given is None else block_size_given
+    q = d.mostly(
+        (
+            rule.where(
+                rule.and_(
+                    rule.and_(
+                        le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                        lambda: lt(rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)),
+                    ),
+                    lambda: gt(block_size, 0),
+                ),
+                lambda: put(
+                    d_,
+                    Vec((rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),)),
+                    Vec(
+                        (rule.ceil_div(d_[rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)], block_size),)
+                    ),
+                ),
+                lambda: Vec(
+                    d.dim("q")
+                    for _ in range(
+                        d.mostly(
+                            (
+                                max(
+                                    0,
+                                    rule.where(
+                                        rule.and_(
+                                            rule.and_(
+                                                le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                                lambda: lt(
+                                                    rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),
+                                                    len(d_),
+                                                ),
+                                            ),
+                                            lambda: gt(block_size, 0),
+                                        ),
+                                        lambda: 0,
+                                        lambda: d.length(3),
+                                    ),
+                                ),
+                                max(
+                                    0,
+                                    rule.where(
+                                        not_(
+                                            rule.and_(
+                                                le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                                lambda: lt(
+                                                    rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),
+                                                    len(d_),
+                                                ),
+                                            )
+                                        ),
+                                        lambda: 0,
+                                        lambda: d.length(3),
+                                    ),
+                                ),
+                            ),
+                            lambda: d.length(3),
+                        )
+                    )
+                ),
+            ),
+            rule.where(
+                not_(
+                    rule.and_(
+                        le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                        lambda: lt(rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)),
+                    )
+                ),
+                lambda: Vec((1,)),
+                lambda: Vec(
+                    d.dim("q")
+                    for _ in range(
+                        d.mostly(
+                            (
+                                max(
+                                    0,
+                                    rule.where(
+                                        rule.and_(
+                                            rule.and_(
+                                                le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                                lambda: lt(
+                                                    rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),
+                                                    len(d_),
+                                                ),
+                                            ),
+                                            lambda: gt(block_size, 0),
+                                        ),
+                                        lambda: 0,
+                                        lambda: d.length(3),
+                                    ),
+                                ),
+                                max(
+                                    0,
+                                    rule.where(
+                                        not_(
+                                            rule.and_(
+                                                le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                                lambda: lt(
+                                                    rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),
+                                                    len(d_),
+                                                ),
+                                            )
+                                        ),
+                                        lambda: 0,
+                                        lambda: d.length(3),
+                                    ),
+                                ),
+                            ),
+                            lambda: d.length(3),
+                        )
+                    )
+                ),
+            ),
+        ),
+        lambda: Vec(
+            d.dim("q")
+            for _ in range(
+                d.mostly(
+                    (
+                        max(
+                            0,
+                            rule.where(
+                                rule.and_(
+                                    rule.and_(
+                                        le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                        lambda: lt(
+                                            rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)
+                                        ),
+                                    ),
+                                    lambda: gt(block_size, 0),
+                                ),
+                                lambda: 0,
+                                lambda: d.length(3),
+                            ),
+                        ),
+                        max(
+                            0,
+                            rule.where(
+                                not_(
+                                    rule.and_(
+                                        le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                        lambda: lt(
+                                            rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)
+                                        ),
+                                    )
+                                ),
+                                lambda: 0,
+                                lambda: d.length(3),
+                            ),
+                        ),
+                    ),
+                    lambda: d.length(3),
+                )
+            )
+        ),
+    )
+    z = d.mostly((q,), lambda: d.run("z"))
+    saturate = d.truth()
+    return Case(
+        {"x": d_, "scale": q, "zero": z},
+        {"axis": axis_given, "block_size": block_size_given, "saturate": d.default(saturate)},
+    )
 
 
-# specs/quantisation.yaml:96
-def quantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any) -> Any:
+# specs/quantisation.yaml:131
+def quantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any, saturate: Any) -> Any:
     return (lambda s, t: np.nan_to_num(np.clip(np.rint(x / s(scale)) + s(zero), t.min, t.max)).astype(zero.dtype))(
         lambda v: np.reshape(v, ())
         if v.size == 1 else np.repeat(v, block_size, axis)[tuple([slice(n) for n in x.shape])]
@@ -274,199 +667,227 @@ QUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:107",
+            "specs/quantisation.yaml:147",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
+            {"saturate": False},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:148",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:108",
+            "specs/quantisation.yaml:149",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:109",
+            "specs/quantisation.yaml:150",
         ),
         Example(
             {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((3,))},
             None,
-            "specs/quantisation.yaml:110",
+            "specs/quantisation.yaml:151",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:111",
+            "specs/quantisation.yaml:152",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:112",
+            "specs/quantisation.yaml:153",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:113",
+            "specs/quantisation.yaml:154",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 3},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:114",
+            "specs/quantisation.yaml:155",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:115",
+            "specs/quantisation.yaml:156",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2,)), "zero": Given((2,))},
             {},
             {},
             "a scale for each of",
-            "specs/quantisation.yaml:116",
+            "specs/quantisation.yaml:157",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:117",
+            "specs/quantisation.yaml:158",
         ),
         Example(
             {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 0, "block_size": 1},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:118",
+            "specs/quantisation.yaml:159",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:119",
+            "specs/quantisation.yaml:160",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:120",
+            "specs/quantisation.yaml:161",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": -1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:121",
+            "specs/quantisation.yaml:162",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:122",
+            "specs/quantisation.yaml:163",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:123",
+            "specs/quantisation.yaml:164",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:124",
+            "specs/quantisation.yaml:165",
         ),
         Example(
             {"x": Given((6,)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 0, "block_size": 2},
             {"y": Given((6,))},
             None,
-            "specs/quantisation.yaml:125",
+            "specs/quantisation.yaml:166",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:126",
+            "specs/quantisation.yaml:167",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": -3},
             {},
             "is not one of",
-            "specs/quantisation.yaml:127",
+            "specs/quantisation.yaml:168",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:128",
+            "specs/quantisation.yaml:169",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:129",
+            "specs/quantisation.yaml:170",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 2)), "zero": Given((2, 2))},
             {"block_size": 1},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:130",
+            "specs/quantisation.yaml:171",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((5, 3)), "zero": Given((5, 3))},
             {"block_size": 2},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:131",
+            "specs/quantisation.yaml:172",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:132",
+            "specs/quantisation.yaml:173",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:133",
+            "specs/quantisation.yaml:174",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:134",
+            "specs/quantisation.yaml:175",
+        ),
+        Example(
+            {"x": Given(value=(0.5, 1.5, -3.0, 600.0)), "scale": Given(value=1.0), "zero": Given(value=1)},
+            {},
+            {"y": Given(value=(1, 3, 0, 255))},
+            None,
+            "specs/quantisation.yaml:176",
+        ),
+        Example(
+            {"x": Given(value=(2.5, -3.5, -600.0)), "scale": Given(value=1.0), "zero": Given(value=0, dtype="i8")},
+            {},
+            {"y": Given(value=(2, -4, -128), dtype="i8")},
+            None,
+            "specs/quantisation.yaml:177",
+        ),
+        Example(
+            {"x": Given(value=((1.0, 1.0),)), "scale": Given(value=(0.5, 2.0)), "zero": Given(value=(0, 10))},
+            {},
+            {"y": Given(value=((2, 10),))},
+            None,
+            "specs/quantisation.yaml:178",
         ),
     ),
-    "specs/quantisation.yaml:82",
+    "specs/quantisation.yaml:113",
     asserts=(
         Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
         Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
@@ -475,25 +896,26 @@ QUANTIZE_LINEAR = Property(
         Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:21"),
         Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:22"),
     ),
-    reference_source="specs/quantisation.yaml:96",
+    reference_source="specs/quantisation.yaml:131",
 )
 
 
-# specs/quantisation.yaml:136
+# specs/quantisation.yaml:180
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
-    m = Vec(d.dim("m") for _ in range(1))
+    m = d.maybe("m", len(p) > 0)
     k = d.dim("k")
-    n = Vec(d.dim("n") for _ in range(1))
-    u = d.broadcasting_to(m)
-    w = d.broadcasting_to(n)
+    n = d.maybe("n", len(q) > 0)
+    u = d.run("u")
+    w = d.run("w")
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})
 
 
-# specs/quantisation.yaml:146
+# specs/quantisation.yaml:195
 def matmul_integer_reference(a: Any, b: Any, za: Any, zb: Any) -> Any:
     return np.matmul(
-        a.astype(np.int32) - np.asarray(za, np.int32)[..., None], b.astype(np.int32) - np.asarray(zb, np.int32)
+        a.astype(np.int32) - (lambda v: v[..., None] if v.ndim == 1 and a.ndim > 1 else v)(np.asarray(za, np.int32)),
+        b.astype(np.int32) - np.asarray(zb, np.int32),
     )
 
 
@@ -503,70 +925,143 @@ MATMUL_INTEGER = Property(
     matmul_integer_reference,
     (
         Example(
-            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:149"
+            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:199"
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given(())},
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:150",
+            "specs/quantisation.yaml:200",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((3,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:151",
+            "specs/quantisation.yaml:201",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:152",
+            "specs/quantisation.yaml:202",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:153",
+            "specs/quantisation.yaml:203",
+        ),
+        Example(
+            {"a": Given((3,)), "b": Given((5, 3, 4)), "za": Given((1,))},
+            {},
+            {"y": Given((5, 4))},
+            None,
+            "specs/quantisation.yaml:204",
+        ),
+        Example(
+            {"a": Given((5, 2, 3)), "b": Given((3,)), "zb": Given((1,))},
+            {},
+            {"y": Given((5, 2))},
+            None,
+            "specs/quantisation.yaml:205",
+        ),
+        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/quantisation.yaml:206"),
+        Example(
+            {"a": Given((5, 2, 3)), "b": Given((6, 1, 3, 4)), "za": Given((5, 2, 1)), "zb": Given((6, 1, 1, 4))},
+            {},
+            {"y": Given((6, 5, 2, 4))},
+            None,
+            "specs/quantisation.yaml:207",
+        ),
+        Example(
+            {
+                "a": Given(value=((1, 2), (3, 4)), dtype="u8"),
+                "b": Given(value=((1,), (1,)), dtype="u8"),
+                "za": Given(value=((1,), (2,)), dtype="u8"),
+            },
+            {},
+            {"y": Given(value=((1,), (3,)))},
+            None,
+            "specs/quantisation.yaml:208",
+        ),
+        Example(
+            {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((1, 3))},
+            {},
+            {},
+            "does not fit",
+            "specs/quantisation.yaml:209",
+        ),
+        Example(
+            {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3, 1))},
+            {},
+            {},
+            "for all columns",
+            "specs/quantisation.yaml:210",
+        ),
+        Example(
+            {"a": Given((3,)), "b": Given((3, 4)), "za": Given((3,))}, {}, {}, "one row", "specs/quantisation.yaml:211"
+        ),
+        Example(
+            {"a": Given((2, 3)), "b": Given((3,)), "zb": Given((3,))},
+            {},
+            {},
+            "one column",
+            "specs/quantisation.yaml:212",
+        ),
+        Example(
+            {
+                "a": Given(value=((1, 2), (3, 4))),
+                "b": Given(value=((5, 6), (7, 8))),
+                "za": Given(value=(1, 2)),
+                "zb": Given(value=(5, 9)),
+            },
+            {},
+            {"y": Given(value=((2, -1), (4, -5)))},
+            None,
+            "specs/quantisation.yaml:213",
+        ),
+        Example(
+            {"a": Given(value=((255,),)), "b": Given(value=((-128,),), dtype="i8")},
+            {},
+            {"y": Given(value=((-32640,),))},
+            None,
+            "specs/quantisation.yaml:215",
         ),
     ),
-    "specs/quantisation.yaml:136",
+    "specs/quantisation.yaml:180",
     asserts=(
-        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:142"),
-        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:143"),
+        Refusal(r"za .* is not one, and a is one row", "specs/quantisation.yaml:27"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:31"),
+        Refusal(r"zb .* is not one, and b is one column", "specs/quantisation.yaml:33"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:35"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:37"),
     ),
-    reference_source="specs/quantisation.yaml:146",
+    reference_source="specs/quantisation.yaml:195",
 )
 
 
-# specs/quantisation.yaml:155
+# specs/quantisation.yaml:217
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
-    m = Vec(d.dim("m") for _ in range(1))
+    m = d.maybe("m", len(p) > 0)
     k = d.dim("k")
-    u = d.broadcasting_to(m)
-    n = Vec(d.dim("n") for _ in range(1))
-    w = d.broadcasting_to(n)
+    u = d.run("u")
+    n = d.maybe("n", len(q) > 0)
+    w = d.run("w")
     e = d.repeated(1)
     return Case(
         {"a": Vec((*p, *m, k)), "sa": u, "za": u, "b": Vec((*q, k, *n)), "sb": w, "zb": w, "sy": e, "zy": e}, {}
     )
 
 
-# specs/quantisation.yaml:177
+# specs/quantisation.yaml:255
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
-    return (lambda t, f, z, r: np.nan_to_num(np.clip(np.rint(t.astype(np.float32) * f) + np.float32(z), r.min, r.max)).astype(zy.dtype))(
-        np.matmul(
-            a.astype(np.int32) - np.asarray(za, np.int32)[..., None], b.astype(np.int32) - np.asarray(zb, np.int32)
-        ),
-        np.asarray(sa, np.float32)[..., None] * np.asarray(sb, np.float32) / np.float32(sy.reshape(())),
-        zy.reshape(()),
-        np.iinfo(zy.dtype),
-    )
+    return scaled_product(a, sa, za, b, sb, zb, sy, zy)
 
 
 QLINEAR_MATMUL = Property(
@@ -588,7 +1083,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:183",
+            "specs/quantisation.yaml:259",
         ),
         Example(
             {
@@ -604,7 +1099,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:184",
+            "specs/quantisation.yaml:260",
         ),
         Example(
             {
@@ -620,7 +1115,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:185",
+            "specs/quantisation.yaml:261",
         ),
         Example(
             {
@@ -636,7 +1131,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:186",
+            "specs/quantisation.yaml:262",
         ),
         Example(
             {
@@ -652,28 +1147,210 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:187",
+            "specs/quantisation.yaml:263",
+        ),
+        Example(
+            {
+                "a": Given((3,)),
+                "sa": Given((1,)),
+                "za": Given((1,)),
+                "b": Given((5, 3, 4)),
+                "sb": Given(()),
+                "zb": Given(()),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {"y": Given((5, 4))},
+            None,
+            "specs/quantisation.yaml:264",
+        ),
+        Example(
+            {
+                "a": Given((2, 3)),
+                "sa": Given((2, 1)),
+                "za": Given((2, 1)),
+                "b": Given((3,)),
+                "sb": Given((1,)),
+                "zb": Given((1,)),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {"y": Given((2,))},
+            None,
+            "specs/quantisation.yaml:265",
+        ),
+        Example(
+            {
+                "a": Given((3,)),
+                "sa": Given(()),
+                "za": Given(()),
+                "b": Given((5, 3, 4)),
+                "sb": Given((5, 1, 4)),
+                "zb": Given((5, 1, 4)),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {"y": Given((5, 4))},
+            None,
+            "specs/quantisation.yaml:266",
+        ),
+        Example(
+            {
+                "a": Given((3,)),
+                "sa": Given(()),
+                "za": Given(()),
+                "b": Given((3,)),
+                "sb": Given(()),
+                "zb": Given(()),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {"y": Given(())},
+            None,
+            "specs/quantisation.yaml:267",
+        ),
+        Example(
+            {
+                "a": Given((5, 2, 3)),
+                "sa": Given((5, 2, 1)),
+                "za": Given((5, 2, 1)),
+                "b": Given((6, 1, 3, 4)),
+                "sb": Given((6, 1, 1, 4)),
+                "zb": Given((6, 1, 1, 4)),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {"y": Given((6, 5, 2, 4))},
+            None,
+            "specs/quantisation.yaml:268",
+        ),
+        Example(
+            {
+                "a": Given((2, 3)),
+                "sa": Given((1, 3)),
+                "za": Given((1, 3)),
+                "b": Given((3, 4)),
+                "sb": Given(()),
+                "zb": Given(()),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {},
+            "does not fit",
+            "specs/quantisation.yaml:269",
+        ),
+        Example(
+            {
+                "a": Given((2, 3)),
+                "sa": Given(()),
+                "za": Given(()),
+                "b": Given((3, 4)),
+                "sb": Given((3, 1)),
+                "zb": Given((3, 1)),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {},
+            "for all columns",
+            "specs/quantisation.yaml:270",
+        ),
+        Example(
+            {
+                "a": Given((3,)),
+                "sa": Given((3,)),
+                "za": Given((3,)),
+                "b": Given((3, 4)),
+                "sb": Given(()),
+                "zb": Given(()),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {},
+            "one row",
+            "specs/quantisation.yaml:271",
+        ),
+        Example(
+            {
+                "a": Given((2, 3)),
+                "sa": Given(()),
+                "za": Given(()),
+                "b": Given((3,)),
+                "sb": Given((3,)),
+                "zb": Given((3,)),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {},
+            "one column",
+            "specs/quantisation.yaml:272",
+        ),
+        Example(
+            {
+                "a": Given(value=((3, 5),)),
+                "sa": Given(value=0.5),
+                "za": Given(value=1),
+                "b": Given(value=((2, 1), (3, 5))),
+                "sb": Given(value=0.25),
+                "zb": Given(value=0),
+                "sy": Given(value=0.5),
+                "zy": Given(value=10),
+            },
+            {},
+            {"y": Given(value=((14, 16),))},
+            None,
+            "specs/quantisation.yaml:273",
+        ),
+        Example(
+            {
+                "a": Given(value=((255,),)),
+                "sa": Given(value=1.0),
+                "za": Given(value=0),
+                "b": Given(value=((2,),)),
+                "sb": Given(value=1.0),
+                "zb": Given(value=0),
+                "sy": Given(value=1.0),
+                "zy": Given(value=0, dtype="i8"),
+            },
+            {},
+            {"y": Given(value=((127,),), dtype="i8")},
+            None,
+            "specs/quantisation.yaml:275",
         ),
     ),
-    "specs/quantisation.yaml:155",
+    "specs/quantisation.yaml:217",
     asserts=(
-        Refusal(r"the scale .* of a does not fit .* rows", "specs/quantisation.yaml:169"),
-        Refusal(r"the scale .* of b is not one for all columns or for each of .*", "specs/quantisation.yaml:170"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:171"),
+        Refusal(r"za .* is not one, and a is one row", "specs/quantisation.yaml:27"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:31"),
+        Refusal(r"zb .* is not one, and b is one column", "specs/quantisation.yaml:33"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:35"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:37"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:232"),
     ),
-    reference_source="specs/quantisation.yaml:177",
+    reference_source="specs/quantisation.yaml:255",
 )
 
 
-# specs/quantisation.yaml:189
+# specs/quantisation.yaml:278
 def matmul_nbits_case(d: Draw) -> Case:
+    rule = Rule("matmul_nbits")
     p = d.run("p")
     blocks = d.dim("blocks")
     width = d.dim("width")
-    per = d.dim("per")
+    bits_given = d.default(d.mostly((2, 4, 8), lambda: d.integer()))
+    bits = 4 if bits_given is None else bits_given
+    per = d.mostly((max(0, rule.floordiv(8, rule.max(1, bits))),), lambda: d.dim("per"))
     g = d.dim("g")
     c = d.dim("c")
-    bits = d.mostly((2, 4, 8), lambda: d.integer())
     return Case(
         {
             "a": Vec((*p, blocks * width * per)),
@@ -682,11 +1359,11 @@ def matmul_nbits_case(d: Draw) -> Case:
             "zero": d.default(Vec((g, blocks, c))),
             "bias": d.default(Vec((g, c))),
         },
-        {"bits": d.default(bits)},
+        {"bits": bits_given},
     )
 
 
-# specs/quantisation.yaml:204
+# specs/quantisation.yaml:293
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any) -> Any:
     return (
         lambda part, k, n: (
@@ -716,7 +1393,7 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:229",
+            "specs/quantisation.yaml:318",
         ),
         Example(
             {
@@ -729,28 +1406,28 @@ MATMUL_NBITS = Property(
             {"bits": 8},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:230",
+            "specs/quantisation.yaml:319",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 1, 3)), "scale": Given((1, 2, 3))},
             {"bits": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:231",
+            "specs/quantisation.yaml:320",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 2, 3)), "scale": Given((1, 2, 3))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:232",
+            "specs/quantisation.yaml:321",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 4, 3)), "scale": Given((1, 2, 3))},
             {},
             {},
             "as many as rows",
-            "specs/quantisation.yaml:233",
+            "specs/quantisation.yaml:322",
         ),
         Example(
             {
@@ -762,30 +1439,41 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given(value=((12910, -204),))},
             None,
-            "specs/quantisation.yaml:234",
+            "specs/quantisation.yaml:323",
         ),
     ),
-    "specs/quantisation.yaml:189",
+    "specs/quantisation.yaml:278",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:197"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:286"),
         Refusal(
             r".* blocks of .* bytes of integers of .* bits are as many as rows, got .* of a byte",
-            "specs/quantisation.yaml:198",
+            "specs/quantisation.yaml:287",
         ),
     ),
-    reference_source="specs/quantisation.yaml:204",
+    reference_source="specs/quantisation.yaml:293",
 )
 
 
-# specs/quantisation.yaml:236
+# specs/quantisation.yaml:325
 def unpack_nbits_case(d: Draw) -> Case:
+    rule = Rule("unpack_nbits")
     n = d.dim("n")
     blocks = d.dim("blocks")
     width = d.dim("width")
     groups = d.dim("groups")
-    packed = d.dim("packed")
-    size = d.dim("size")
-    bits = d.mostly((2, 4, 8), lambda: d.integer())
+    bits_given = d.default(d.mostly((2, 4, 8), lambda: d.integer()))
+    bits = 4 if bits_given is None else bits_given
+    packed = d.mostly(
+        (
+            max(0, rule.ceil_div(groups * bits, 8)),
+            max(0, rule.ceil_div(groups * bits, 8) + 1),
+            max(0, rule.ceil_div(groups * bits, 8) + 2),
+            max(0, rule.ceil_div(groups * bits, 8) + 3),
+            max(0, rule.ceil_div(groups * bits, 8) + 4),
+        ),
+        lambda: d.dim("packed"),
+    )
+    size = d.between(0, rule.floordiv(blocks * width * 8, rule.max(1, bits)))
     return Case(
         {
             "codes": Vec((n, blocks, width)),
@@ -794,12 +1482,12 @@ def unpack_nbits_case(d: Draw) -> Case:
             "group": Vec((size,)),
             "offset": d.default(Vec((n, groups))),
         },
-        {"bits": bits},
-        {"group": (-groups, groups)},
+        {"bits": bits_given},
+        ranges={"group": (-groups, groups)},
     )
 
 
-# specs/quantisation.yaml:250
+# specs/quantisation.yaml:339
 def unpack_nbits_reference(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     return unpacked(codes, scale, zero, group, offset, bits)
 
@@ -819,7 +1507,7 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((1, 10, 20),))},
             None,
-            "specs/quantisation.yaml:252",
+            "specs/quantisation.yaml:341",
         ),
         Example(
             {
@@ -832,7 +1520,7 @@ UNPACK_NBITS = Property(
             {"bits": 2},
             {"y": Given(value=((-15, 1, 2, 15),))},
             None,
-            "specs/quantisation.yaml:253",
+            "specs/quantisation.yaml:342",
         ),
         Example(
             {
@@ -844,7 +1532,7 @@ UNPACK_NBITS = Property(
             {"bits": 8},
             {"y": Given((3, 8))},
             None,
-            "specs/quantisation.yaml:254",
+            "specs/quantisation.yaml:343",
         ),
         Example(
             {
@@ -856,28 +1544,28 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given((3, 5))},
             None,
-            "specs/quantisation.yaml:255",
+            "specs/quantisation.yaml:344",
         ),
         Example(
             {"codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 2)), "group": Given(value=(0, 1, 0))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:256",
+            "specs/quantisation.yaml:345",
         ),
         Example(
             {"codes": Given((3, 1, 1)), "scale": Given((3, 2)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:257",
+            "specs/quantisation.yaml:346",
         ),
         Example(
             {"codes": Given((3, 1, 2)), "scale": Given((3, 3)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "have no room",
-            "specs/quantisation.yaml:258",
+            "specs/quantisation.yaml:347",
         ),
         Example(
             {
@@ -889,14 +1577,14 @@ UNPACK_NBITS = Property(
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:259",
+            "specs/quantisation.yaml:348",
         ),
         Example(
             {"codes": Given((1, 1, 1)), "scale": Given((1, 9)), "zero": Given((1, 8)), "group": Given(value=(0,))},
             {"bits": 8},
             {},
             "have no room",
-            "specs/quantisation.yaml:260",
+            "specs/quantisation.yaml:349",
         ),
         Example(
             {
@@ -908,14 +1596,14 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((-10,),))},
             None,
-            "specs/quantisation.yaml:261",
+            "specs/quantisation.yaml:350",
         ),
     ),
-    "specs/quantisation.yaml:236",
+    "specs/quantisation.yaml:325",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:243"),
-        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:244"),
-        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:245"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:332"),
+        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:333"),
+        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:334"),
     ),
-    reference_source="specs/quantisation.yaml:250",
+    reference_source="specs/quantisation.yaml:339",
 )

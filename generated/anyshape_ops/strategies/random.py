@@ -73,15 +73,16 @@ FRESH_SEED = Property(
     ),
     "specs/random.yaml:39",
     reference_source="specs/random.yaml:44",
+    refuses=False,
 )
 
 
 # specs/random.yaml:48
 def random_uniform_case(d: Draw) -> Case:
-    p = d.run("p")
-    q = d.run("q")
     r = d.length(3)
-    to = d.sizes(r)
+    to = Vec(d.sizes(r))
+    p = d.broadcasting_to(to)
+    q = d.broadcasting_to(to)
     return Case({"seed": Vec(()), "low": p, "high": q}, {"to": to})
 
 
@@ -142,10 +143,10 @@ RANDOM_UNIFORM = Property(
 
 # specs/random.yaml:72
 def random_normal_case(d: Draw) -> Case:
-    p = d.run("p")
-    q = d.run("q")
     r = d.length(3)
-    to = d.sizes(r)
+    to = Vec(d.sizes(r))
+    p = d.broadcasting_to(to)
+    q = d.broadcasting_to(to)
     return Case({"seed": Vec(()), "mean": p, "deviation": q}, {"to": to})
 
 
@@ -314,7 +315,7 @@ DROPOUT = Property(
 # specs/random.yaml:150
 def multinomial_case(d: Draw) -> Case:
     b = d.dim("b")
-    n = d.dim("n")
+    n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
     draws = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64"))
     return Case({"seed": Vec(()), "x": Vec((b, n))}, {"draws": d.default(draws), "to": d.default(to)})

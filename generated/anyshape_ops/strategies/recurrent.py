@@ -108,13 +108,14 @@ def rnn_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
     i = d.dim("i")
-    e = d.dim("e")
+    direction_given = d.default(d.member(("forward", "reverse", "bidirectional")))
+    direction = "forward" if direction_given is None else direction_given
+    e = d.mostly((max(0, 2 if direction == "bidirectional" else 1),), lambda: d.dim("e"))
     h = d.dim("h")
-    direction = d.member(("forward", "reverse", "bidirectional"))
     activations = None
     activation_alpha = tuple(d.real(1.0) for _ in range(d.length(3)))
     activation_beta = tuple(d.real(1.0) for _ in range(d.length(3)))
-    clip = d.real(None)
+    clip = abs(d.real(None))
     return Case(
         {
             "x": Vec((t, b, i)),
@@ -125,13 +126,13 @@ def rnn_case(d: Draw) -> Case:
             "h0": d.default(Vec((e, b, h))),
         },
         {
-            "direction": direction,
+            "direction": direction_given,
             "activations": activations,
             "activation_alpha": activation_alpha,
             "activation_beta": activation_beta,
             "clip": clip,
         },
-        {"lens": (0, t + 1)},
+        ranges={"lens": (0, t + 1)},
     )
 
 
@@ -431,13 +432,14 @@ def gru_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
     i = d.dim("i")
-    e = d.dim("e")
+    direction_given = d.default(d.member(("forward", "reverse", "bidirectional")))
+    direction = "forward" if direction_given is None else direction_given
+    e = d.mostly((max(0, 2 if direction == "bidirectional" else 1),), lambda: d.dim("e"))
     h = d.dim("h")
-    direction = d.member(("forward", "reverse", "bidirectional"))
     activations = None
     activation_alpha = tuple(d.real(1.0) for _ in range(d.length(3)))
     activation_beta = tuple(d.real(1.0) for _ in range(d.length(3)))
-    clip = d.real(None)
+    clip = abs(d.real(None))
     linear_before_reset = d.truth()
     return Case(
         {
@@ -449,14 +451,14 @@ def gru_case(d: Draw) -> Case:
             "h0": d.default(Vec((e, b, h))),
         },
         {
-            "direction": direction,
+            "direction": direction_given,
             "activations": activations,
             "activation_alpha": activation_alpha,
             "activation_beta": activation_beta,
             "clip": clip,
             "linear_before_reset": linear_before_reset,
         },
-        {"lens": (0, t + 1)},
+        ranges={"lens": (0, t + 1)},
     )
 
 
@@ -753,13 +755,14 @@ def lstm_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
     i = d.dim("i")
-    e = d.dim("e")
+    direction_given = d.default(d.member(("forward", "reverse", "bidirectional")))
+    direction = "forward" if direction_given is None else direction_given
+    e = d.mostly((max(0, 2 if direction == "bidirectional" else 1),), lambda: d.dim("e"))
     h = d.dim("h")
-    direction = d.member(("forward", "reverse", "bidirectional"))
     activations = None
     activation_alpha = tuple(d.real(1.0) for _ in range(d.length(3)))
     activation_beta = tuple(d.real(1.0) for _ in range(d.length(3)))
-    clip = d.real(None)
+    clip = abs(d.real(None))
     input_forget = d.truth()
     return Case(
         {
@@ -773,14 +776,14 @@ def lstm_case(d: Draw) -> Case:
             "peep": d.default(Vec((e, 3 * h))),
         },
         {
-            "direction": direction,
+            "direction": direction_given,
             "activations": activations,
             "activation_alpha": activation_alpha,
             "activation_beta": activation_beta,
             "clip": clip,
             "input_forget": input_forget,
         },
-        {"lens": (0, t + 1)},
+        ranges={"lens": (0, t + 1)},
     )
 
 

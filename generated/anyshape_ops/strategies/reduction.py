@@ -5,12 +5,20 @@ all, argmax, argmin.
 
 from __future__ import annotations
 
+from math import inf, nan
 from typing import Any
 
 import numpy as np
 
 from anyshape.rules import Vec, place
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
+
+
+# specs/reduction.yaml:5
+def cut_mean(x: Any, axes: Any, keepdims: Any) -> Any:
+    total = np.sum(x, tuple(axes), keepdims=keepdims, dtype=x.dtype)
+    n = x.dtype.type(max(int(np.prod([x.shape[a] for a in axes])), 1))
+    return np.sign(total) * (np.abs(total) // n) if x.dtype.kind == "i" else total // n
 
 
 # specs/reduction.yaml:43
@@ -36,18 +44,39 @@ SUM = Property(
     sum_case,
     sum_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:53"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:54"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:55",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:56"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:57"
+        ),
+        Example(
+            {"x": Given(value=((1, -2), (3, 4)))},
+            {"axes": (0,)},
+            {"y": Given(value=(4, 2))},
+            None,
+            "specs/reduction.yaml:58",
+        ),
+        Example(
+            {"x": Given(value=((1, -2), (3, 4)))},
+            {"axes": (-1,), "keepdims": True},
+            {"y": Given(value=((-1,), (7,)))},
+            None,
+            "specs/reduction.yaml:59",
+        ),
+        Example(
+            {"x": Given(value=(100, 100), dtype="i8")},
+            {},
+            {"y": Given(value=-56, dtype="i8")},
+            None,
+            "specs/reduction.yaml:60",
         ),
     ),
     "specs/reduction.yaml:43",
@@ -55,7 +84,7 @@ SUM = Property(
 )
 
 
-# specs/reduction.yaml:53
+# specs/reduction.yaml:62
 def mean_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -68,9 +97,9 @@ def mean_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:58
+# specs/reduction.yaml:69
 def mean_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
-    return np.mean(x, tuple(axes), keepdims=keepdims)
+    return np.mean(x, tuple(axes), keepdims=keepdims) if x.dtype.kind not in "iu" else cut_mean(x, axes, keepdims)
 
 
 MEAN = Property(
@@ -78,26 +107,33 @@ MEAN = Property(
     mean_case,
     mean_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:75"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:76"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:77",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:78"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:79"
+        ),
+        Example(
+            {"x": Given(value=((1, -2), (3, 4)))},
+            {"axes": (-1,)},
+            {"y": Given(value=(-0.5, 3.5))},
+            None,
+            "specs/reduction.yaml:80",
         ),
     ),
-    "specs/reduction.yaml:53",
-    reference_source="specs/reduction.yaml:58",
+    "specs/reduction.yaml:62",
+    reference_source="specs/reduction.yaml:69",
 )
 
 
-# specs/reduction.yaml:64
+# specs/reduction.yaml:82
 def prod_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -110,7 +146,7 @@ def prod_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:68
+# specs/reduction.yaml:86
 def prod_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.prod(x, tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -120,26 +156,40 @@ PROD = Property(
     prod_case,
     prod_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:92"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:93"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:94",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:95"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:96"
+        ),
+        Example(
+            {"x": Given(value=((1, -2), (3, 4)))},
+            {"axes": (0,)},
+            {"y": Given(value=(3, -8))},
+            None,
+            "specs/reduction.yaml:97",
+        ),
+        Example(
+            {"x": Given(value=(16, 17), dtype="u8")},
+            {},
+            {"y": Given(value=16, dtype="u8")},
+            None,
+            "specs/reduction.yaml:98",
         ),
     ),
-    "specs/reduction.yaml:64",
-    reference_source="specs/reduction.yaml:68",
+    "specs/reduction.yaml:82",
+    reference_source="specs/reduction.yaml:86",
 )
 
 
-# specs/reduction.yaml:74
+# specs/reduction.yaml:100
 def max_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -152,7 +202,7 @@ def max_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:80
+# specs/reduction.yaml:106
 def max_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.max(
         x,
@@ -167,23 +217,38 @@ MAX = Property(
     max_case,
     max_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:87"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:113"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:88",
+            "specs/reduction.yaml:114",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:89"),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:90"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:115"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:116"),
+        Example(
+            {"x": Given(value=((1.0, -2.0), (nan, -1.0)))},
+            {"axes": (0,)},
+            {"y": Given(value=(nan, -1.0))},
+            None,
+            "specs/reduction.yaml:117",
+        ),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=-inf)}, None, "specs/reduction.yaml:118"),
+        Example(
+            {"x": Given(value=(200, 100), dtype="u8")},
+            {},
+            {"y": Given(value=200, dtype="u8")},
+            None,
+            "specs/reduction.yaml:119",
+        ),
     ),
-    "specs/reduction.yaml:74",
-    reference_source="specs/reduction.yaml:80",
+    "specs/reduction.yaml:100",
+    reference_source="specs/reduction.yaml:106",
 )
 
 
-# specs/reduction.yaml:92
+# specs/reduction.yaml:121
 def min_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -196,7 +261,7 @@ def min_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:98
+# specs/reduction.yaml:127
 def min_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.min(
         x,
@@ -211,23 +276,38 @@ MIN = Property(
     min_case,
     min_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:105"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:134"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:106",
+            "specs/reduction.yaml:135",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:107"),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:108"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:136"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:137"),
+        Example(
+            {"x": Given(value=((1.0, -2.0), (nan, -1.0)))},
+            {"axes": (0,)},
+            {"y": Given(value=(nan, -2.0))},
+            None,
+            "specs/reduction.yaml:138",
+        ),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=inf)}, None, "specs/reduction.yaml:139"),
+        Example(
+            {"x": Given(value=(200, 100), dtype="u8")},
+            {},
+            {"y": Given(value=100, dtype="u8")},
+            None,
+            "specs/reduction.yaml:140",
+        ),
     ),
-    "specs/reduction.yaml:92",
-    reference_source="specs/reduction.yaml:98",
+    "specs/reduction.yaml:121",
+    reference_source="specs/reduction.yaml:127",
 )
 
 
-# specs/reduction.yaml:110
+# specs/reduction.yaml:142
 def l1_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -240,7 +320,7 @@ def l1_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:115
+# specs/reduction.yaml:147
 def l1_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.abs(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -250,26 +330,40 @@ L1 = Property(
     l1_case,
     l1_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:153"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:154"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:155",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:156"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:157"
+        ),
+        Example(
+            {"x": Given(value=((1, -2), (3, 4)))},
+            {"axes": (-1,)},
+            {"y": Given(value=(3, 7))},
+            None,
+            "specs/reduction.yaml:158",
+        ),
+        Example(
+            {"x": Given(value=(-100, 100), dtype="i8")},
+            {},
+            {"y": Given(value=-56, dtype="i8")},
+            None,
+            "specs/reduction.yaml:159",
         ),
     ),
-    "specs/reduction.yaml:110",
-    reference_source="specs/reduction.yaml:115",
+    "specs/reduction.yaml:142",
+    reference_source="specs/reduction.yaml:147",
 )
 
 
-# specs/reduction.yaml:121
+# specs/reduction.yaml:161
 def l2_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -282,7 +376,7 @@ def l2_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:126
+# specs/reduction.yaml:166
 def l2_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sqrt(np.sum(np.square(x), tuple(axes), keepdims=keepdims))
 
@@ -292,26 +386,33 @@ L2 = Property(
     l2_case,
     l2_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:172"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:173"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:174",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:175"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:176"
+        ),
+        Example(
+            {"x": Given(value=((3, -4), (0, 0)))},
+            {"axes": (-1,), "keepdims": True},
+            {"y": Given(value=((5,), (0,)))},
+            None,
+            "specs/reduction.yaml:177",
         ),
     ),
-    "specs/reduction.yaml:121",
-    reference_source="specs/reduction.yaml:126",
+    "specs/reduction.yaml:161",
+    reference_source="specs/reduction.yaml:166",
 )
 
 
-# specs/reduction.yaml:132
+# specs/reduction.yaml:179
 def sum_square_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -324,7 +425,7 @@ def sum_square_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:137
+# specs/reduction.yaml:184
 def sum_square_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.square(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -334,26 +435,40 @@ SUM_SQUARE = Property(
     sum_square_case,
     sum_square_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:190"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:191"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:192",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:193"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:194"
+        ),
+        Example(
+            {"x": Given(value=((1, -2), (3, 4)))},
+            {"axes": (-1,)},
+            {"y": Given(value=(5, 25))},
+            None,
+            "specs/reduction.yaml:195",
+        ),
+        Example(
+            {"x": Given(value=(16, 1), dtype="i8")},
+            {},
+            {"y": Given(value=1, dtype="i8")},
+            None,
+            "specs/reduction.yaml:196",
         ),
     ),
-    "specs/reduction.yaml:132",
-    reference_source="specs/reduction.yaml:137",
+    "specs/reduction.yaml:179",
+    reference_source="specs/reduction.yaml:184",
 )
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:198
 def log_sum_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -366,7 +481,7 @@ def log_sum_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:148
+# specs/reduction.yaml:203
 def log_sum_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.log(np.sum(x, tuple(axes), keepdims=keepdims))
 
@@ -376,26 +491,33 @@ LOG_SUM = Property(
     log_sum_case,
     log_sum_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:209"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:210"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:211",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:212"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:213"
+        ),
+        Example(
+            {"x": Given(value=((1, 2), (0, 0)))},
+            {"axes": (-1,)},
+            {"y": Given(value=(1.0986123, -inf))},
+            None,
+            "specs/reduction.yaml:214",
         ),
     ),
-    "specs/reduction.yaml:143",
-    reference_source="specs/reduction.yaml:148",
+    "specs/reduction.yaml:198",
+    reference_source="specs/reduction.yaml:203",
 )
 
 
-# specs/reduction.yaml:154
+# specs/reduction.yaml:216
 def log_sum_exp_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -408,7 +530,7 @@ def log_sum_exp_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:162
+# specs/reduction.yaml:224
 def log_sum_exp_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.logaddexp.reduce(x, tuple(axes), keepdims=keepdims, initial=-np.inf)
 
@@ -418,26 +540,33 @@ LOG_SUM_EXP = Property(
     log_sum_exp_case,
     log_sum_exp_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:230"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:231"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:232",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:233"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:234"
+        ),
+        Example(
+            {"x": Given(value=((0, 1), (1000, 1000), (-inf, -inf)))},
+            {"axes": (-1,)},
+            {"y": Given(value=(1.3132617, 1000.6931, -inf))},
+            None,
+            "specs/reduction.yaml:235",
         ),
     ),
-    "specs/reduction.yaml:154",
-    reference_source="specs/reduction.yaml:162",
+    "specs/reduction.yaml:216",
+    reference_source="specs/reduction.yaml:224",
 )
 
 
-# specs/reduction.yaml:168
+# specs/reduction.yaml:237
 def any_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -450,7 +579,7 @@ def any_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:173
+# specs/reduction.yaml:242
 def any_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.any(x, tuple(axes), keepdims=keepdims)
 
@@ -460,26 +589,34 @@ ANY = Property(
     any_case,
     any_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:244"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:245"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:246",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:247"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:248"
         ),
+        Example(
+            {"x": Given(value=((False, True), (False, False)))},
+            {"axes": (-1,)},
+            {"y": Given(value=(True, False))},
+            None,
+            "specs/reduction.yaml:249",
+        ),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=False)}, None, "specs/reduction.yaml:250"),
     ),
-    "specs/reduction.yaml:168",
-    reference_source="specs/reduction.yaml:173",
+    "specs/reduction.yaml:237",
+    reference_source="specs/reduction.yaml:242",
 )
 
 
-# specs/reduction.yaml:175
+# specs/reduction.yaml:252
 def all_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -492,7 +629,7 @@ def all_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:180
+# specs/reduction.yaml:257
 def all_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.all(x, tuple(axes), keepdims=keepdims)
 
@@ -502,29 +639,37 @@ ALL = Property(
     all_case,
     all_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:259"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:260"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:261",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:262"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:263"
         ),
+        Example(
+            {"x": Given(value=((True, True), (True, False)))},
+            {"axes": (-1,)},
+            {"y": Given(value=(True, False))},
+            None,
+            "specs/reduction.yaml:264",
+        ),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=True)}, None, "specs/reduction.yaml:265"),
     ),
-    "specs/reduction.yaml:175",
-    reference_source="specs/reduction.yaml:180",
+    "specs/reduction.yaml:252",
+    reference_source="specs/reduction.yaml:257",
 )
 
 
-# specs/reduction.yaml:182
+# specs/reduction.yaml:267
 def argmax_case(d: Draw) -> Case:
     o = d.run("o")
-    n = d.dim("n")
+    n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
     i = d.run("i")
     axis = d.axis(len(o), len(o) + len(i) + 1)
     keepdims = d.truth()
@@ -535,7 +680,7 @@ def argmax_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:189
+# specs/reduction.yaml:274
 def argmax_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -566,16 +711,16 @@ ARGMAX = Property(
         Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:39"),
         Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:40"),
     ),
-    "specs/reduction.yaml:182",
+    "specs/reduction.yaml:267",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
-    reference_source="specs/reduction.yaml:189",
+    reference_source="specs/reduction.yaml:274",
 )
 
 
-# specs/reduction.yaml:194
+# specs/reduction.yaml:279
 def argmin_case(d: Draw) -> Case:
     o = d.run("o")
-    n = d.dim("n")
+    n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
     i = d.run("i")
     axis = d.axis(len(o), len(o) + len(i) + 1)
     keepdims = d.truth()
@@ -586,7 +731,7 @@ def argmin_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:201
+# specs/reduction.yaml:286
 def argmin_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -617,7 +762,7 @@ ARGMIN = Property(
         Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:39"),
         Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:40"),
     ),
-    "specs/reduction.yaml:194",
+    "specs/reduction.yaml:279",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
-    reference_source="specs/reduction.yaml:201",
+    reference_source="specs/reduction.yaml:286",
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from anyshape.rules import Vec
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
@@ -32,7 +33,7 @@ def by_codes(dims: Any, codes: Any) -> Any:
 # specs/reshaping.yaml:23
 def reshape_by_codes_case(d: Draw) -> Case:
     d_ = d.run("d")
-    newshape = d.regrouped(d_)
+    newshape = Vec(d.regrouped(d_))
     return Case({"x": d_}, {"newshape": newshape})
 
 
@@ -65,6 +66,13 @@ RESHAPE_BY_CODES = Property(
         Example({"x": Given((2, 3))}, {"newshape": (0, -3)}, {}, "more dims than", "specs/reshaping.yaml:48"),
         Example({"x": Given((6,))}, {"newshape": (6, 0)}, {}, "more dims than", "specs/reshaping.yaml:49"),
         Example({"x": Given((2, 3))}, {"newshape": (4, 2)}, {}, "cannot view", "specs/reshaping.yaml:50"),
+        Example(
+            {"x": Given(value=(((1,), (2,)), ((3,), (4,))))},
+            {"newshape": (-3, 0)},
+            {"y": Given(value=((1,), (2,), (3,), (4,)))},
+            None,
+            "specs/reshaping.yaml:51",
+        ),
     ),
     "specs/reshaping.yaml:23",
     asserts=(
@@ -75,14 +83,14 @@ RESHAPE_BY_CODES = Property(
 )
 
 
-# specs/reshaping.yaml:52
+# specs/reshaping.yaml:53
 def reshape_by_all_codes_case(d: Draw) -> Case:
     d_ = d.run("d")
-    newshape = d.regrouped(d_)
+    newshape = Vec(d.regrouped(d_))
     return Case({"x": d_}, {"newshape": newshape})
 
 
-# specs/reshaping.yaml:76
+# specs/reshaping.yaml:77
 def reshape_by_all_codes_reference(x: Any, newshape: Any) -> Any:
     return np.reshape(x, by_codes(x.shape, newshape))
 
@@ -92,107 +100,114 @@ RESHAPE_BY_ALL_CODES = Property(
     reshape_by_all_codes_case,
     reshape_by_all_codes_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"newshape": (-2,)}, {"y": Given((2, 3, 4))}, None, "specs/reshaping.yaml:78"),
+        Example({"x": Given((2, 3, 4))}, {"newshape": (-2,)}, {"y": Given((2, 3, 4))}, None, "specs/reshaping.yaml:79"),
         Example(
-            {"x": Given((2, 3, 4))}, {"newshape": (0, -2)}, {"y": Given((2, 3, 4))}, None, "specs/reshaping.yaml:79"
+            {"x": Given((2, 3, 4))}, {"newshape": (0, -2)}, {"y": Given((2, 3, 4))}, None, "specs/reshaping.yaml:80"
         ),
         Example(
-            {"x": Given((2, 3, 4))}, {"newshape": (-3, -2, 1)}, {"y": Given((6, 4, 1))}, None, "specs/reshaping.yaml:80"
+            {"x": Given((2, 3, 4))}, {"newshape": (-3, -2, 1)}, {"y": Given((6, 4, 1))}, None, "specs/reshaping.yaml:81"
         ),
         Example(
             {"x": Given((6, 4))},
             {"newshape": (-4, 2, -1, -2)},
             {"y": Given((2, 3, 4))},
             None,
-            "specs/reshaping.yaml:81",
+            "specs/reshaping.yaml:82",
         ),
         Example(
-            {"x": Given((6, 4))}, {"newshape": (0, -4, -1, 2)}, {"y": Given((6, 2, 2))}, None, "specs/reshaping.yaml:82"
+            {"x": Given((6, 4))}, {"newshape": (0, -4, -1, 2)}, {"y": Given((6, 2, 2))}, None, "specs/reshaping.yaml:83"
         ),
         Example(
             {"x": Given((2, 3, 4))},
             {"newshape": (-4, 1, 2, -3)},
             {"y": Given((1, 2, 12))},
             None,
-            "specs/reshaping.yaml:83",
+            "specs/reshaping.yaml:84",
         ),
-        Example({"x": Given((2, 3, 4))}, {"newshape": (0, -1)}, {"y": Given((2, 12))}, None, "specs/reshaping.yaml:84"),
-        Example({"x": Given((6,))}, {"newshape": (2, 3)}, {"y": Given((2, 3))}, None, "specs/reshaping.yaml:85"),
-        Example({"x": Given((6,))}, {"newshape": (1, -1, 2)}, {"y": Given((1, 3, 2))}, None, "specs/reshaping.yaml:86"),
+        Example({"x": Given((2, 3, 4))}, {"newshape": (0, -1)}, {"y": Given((2, 12))}, None, "specs/reshaping.yaml:85"),
+        Example({"x": Given((6,))}, {"newshape": (2, 3)}, {"y": Given((2, 3))}, None, "specs/reshaping.yaml:86"),
+        Example({"x": Given((6,))}, {"newshape": (1, -1, 2)}, {"y": Given((1, 3, 2))}, None, "specs/reshaping.yaml:87"),
         Example(
             {"x": Given((2, 12))},
             {"newshape": (0, -4, -1, 4)},
             {"y": Given((2, 3, 4))},
             None,
-            "specs/reshaping.yaml:87",
+            "specs/reshaping.yaml:88",
         ),
         Example(
             {"x": Given((2, 3, 4, 10))},
             {"newshape": (-3, 0, -4, 5, -1)},
             {"y": Given((6, 4, 5, 2))},
             None,
-            "specs/reshaping.yaml:88",
+            "specs/reshaping.yaml:89",
         ),
         Example(
             {"x": Given((6, 5, 4))},
             {"newshape": (-4, 2, 3, 0, -1)},
             {"y": Given((2, 3, 5, 4))},
             None,
-            "specs/reshaping.yaml:89",
+            "specs/reshaping.yaml:90",
         ),
         Example(
             {"x": Given((2, 3, 4, 5))},
             {"newshape": (-4, 1, -1, -3, 0)},
             {"y": Given((1, 2, 12, 5))},
             None,
-            "specs/reshaping.yaml:90",
+            "specs/reshaping.yaml:91",
         ),
         Example(
-            {"x": Given((2, 3))}, {"newshape": (-2, 1, -1)}, {"y": Given((2, 3, 1, 1))}, None, "specs/reshaping.yaml:91"
+            {"x": Given((2, 3))}, {"newshape": (-2, 1, -1)}, {"y": Given((2, 3, 1, 1))}, None, "specs/reshaping.yaml:92"
         ),
-        Example({"x": Given((6,))}, {"newshape": (-4, 6, 1)}, {"y": Given((6, 1))}, None, "specs/reshaping.yaml:92"),
-        Example({"x": Given((6,))}, {"newshape": (6, 1)}, {"y": Given((6, 1))}, None, "specs/reshaping.yaml:93"),
+        Example({"x": Given((6,))}, {"newshape": (-4, 6, 1)}, {"y": Given((6, 1))}, None, "specs/reshaping.yaml:93"),
+        Example({"x": Given((6,))}, {"newshape": (6, 1)}, {"y": Given((6, 1))}, None, "specs/reshaping.yaml:94"),
         Example(
             {"x": Given((3, 6))},
             {"newshape": (-1, -4, 2, -1)},
             {"y": Given((3, 2, 3))},
             None,
-            "specs/reshaping.yaml:94",
+            "specs/reshaping.yaml:95",
         ),
         Example(
             {"x": Given((3, 5, 6))},
             {"newshape": (-1, 0, -4, -1, 2)},
             {"y": Given((3, 5, 3, 2))},
             None,
-            "specs/reshaping.yaml:95",
+            "specs/reshaping.yaml:96",
         ),
         Example(
             {"x": Given((6, 4))},
             {"newshape": (-4, -1, 2, -1)},
             {"y": Given((3, 2, 4))},
             None,
-            "specs/reshaping.yaml:96",
+            "specs/reshaping.yaml:97",
         ),
-        Example({"x": Given((6,))}, {"newshape": (-3,)}, {}, "more dims than", "specs/reshaping.yaml:97"),
-        Example({"x": Given((6,))}, {"newshape": (-4, 0, 6)}, {}, "behind -4 stand two", "specs/reshaping.yaml:98"),
-        Example({"x": Given((6,))}, {"newshape": (-4, 6, 0)}, {}, "behind -4 stand two", "specs/reshaping.yaml:99"),
-        Example({"x": Given((2, 3))}, {"newshape": (-5,)}, {}, "at least -4", "specs/reshaping.yaml:100"),
-        Example({"x": Given((6,))}, {"newshape": (-4, 2)}, {}, "behind -4 stand two", "specs/reshaping.yaml:101"),
-        Example({"x": Given((6,))}, {"newshape": (-4, -1, -1)}, {}, "is known", "specs/reshaping.yaml:102"),
-        Example({"x": Given((6,))}, {"newshape": (-2, -2)}, {}, "may be -2", "specs/reshaping.yaml:103"),
-        Example({"x": Given((6,))}, {"newshape": (0, 0)}, {}, "more dims than", "specs/reshaping.yaml:104"),
-        Example({"x": Given((6,))}, {"newshape": (-2, 0)}, {}, "no dims are left", "specs/reshaping.yaml:105"),
-        Example({"x": Given((6,))}, {"newshape": (-1, -1)}, {}, "only one size", "specs/reshaping.yaml:106"),
-        Example({"x": Given((6,))}, {"newshape": (5,)}, {}, "cannot view", "specs/reshaping.yaml:107"),
+        Example({"x": Given((6,))}, {"newshape": (-3,)}, {}, "more dims than", "specs/reshaping.yaml:98"),
+        Example({"x": Given((6,))}, {"newshape": (-4, 0, 6)}, {}, "behind -4 stand two", "specs/reshaping.yaml:99"),
+        Example({"x": Given((6,))}, {"newshape": (-4, 6, 0)}, {}, "behind -4 stand two", "specs/reshaping.yaml:100"),
+        Example({"x": Given((2, 3))}, {"newshape": (-5,)}, {}, "at least -4", "specs/reshaping.yaml:101"),
+        Example({"x": Given((6,))}, {"newshape": (-4, 2)}, {}, "behind -4 stand two", "specs/reshaping.yaml:102"),
+        Example({"x": Given((6,))}, {"newshape": (-4, -1, -1)}, {}, "is known", "specs/reshaping.yaml:103"),
+        Example({"x": Given((6,))}, {"newshape": (-2, -2)}, {}, "may be -2", "specs/reshaping.yaml:104"),
+        Example({"x": Given((6,))}, {"newshape": (0, 0)}, {}, "more dims than", "specs/reshaping.yaml:105"),
+        Example({"x": Given((6,))}, {"newshape": (-2, 0)}, {}, "no dims are left", "specs/reshaping.yaml:106"),
+        Example({"x": Given((6,))}, {"newshape": (-1, -1)}, {}, "only one size", "specs/reshaping.yaml:107"),
+        Example({"x": Given((6,))}, {"newshape": (5,)}, {}, "cannot view", "specs/reshaping.yaml:108"),
+        Example(
+            {"x": Given(value=((1,), (2,), (3,), (4,)))},
+            {"newshape": (-4, 2, -1, -2)},
+            {"y": Given(value=(((1,), (2,)), ((3,), (4,))))},
+            None,
+            "specs/reshaping.yaml:109",
+        ),
     ),
-    "specs/reshaping.yaml:52",
+    "specs/reshaping.yaml:53",
     asserts=(
-        Refusal(r"entries of newshape are at least \-4, got .*", "specs/reshaping.yaml:60"),
-        Refusal(r"behind \-4 stand two sizes, got .*", "specs/reshaping.yaml:62"),
-        Refusal(r"one of the sizes behind \-4 is known, got .*", "specs/reshaping.yaml:63"),
-        Refusal(r"only one entry of newshape may be \-2, got .*", "specs/reshaping.yaml:65"),
-        Refusal(r".* wants more dims than x has, .*", "specs/reshaping.yaml:69"),
-        Refusal(r"no dims are left behind \-2, got .*", "specs/reshaping.yaml:70"),
+        Refusal(r"entries of newshape are at least \-4, got .*", "specs/reshaping.yaml:61"),
+        Refusal(r"behind \-4 stand two sizes, got .*", "specs/reshaping.yaml:63"),
+        Refusal(r"one of the sizes behind \-4 is known, got .*", "specs/reshaping.yaml:64"),
+        Refusal(r"only one entry of newshape may be \-2, got .*", "specs/reshaping.yaml:66"),
+        Refusal(r".* wants more dims than x has, .*", "specs/reshaping.yaml:70"),
+        Refusal(r"no dims are left behind \-2, got .*", "specs/reshaping.yaml:71"),
     ),
-    reference_source="specs/reshaping.yaml:76",
+    reference_source="specs/reshaping.yaml:77",
 )

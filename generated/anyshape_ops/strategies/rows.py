@@ -129,8 +129,8 @@ def layer_norm_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.run("n")
     axis = d.axis(len(o), len(o) + len(n))
-    u = d.broadcasting_to(n)
-    v = d.broadcasting_to(n)
+    u = d.broadcasting_to(Vec((*o, *n)))
+    v = d.broadcasting_to(Vec((*o, *n)))
     epsilon = d.real(1e-05)
     return Case(
         {"x": Vec((*o, *n)), "scale": d.default(u), "bias": d.default(v)},
@@ -167,20 +167,28 @@ LAYER_NORM = Property(
             "specs/rows.yaml:111",
         ),
         Example({"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "scale", "specs/rows.yaml:112"),
-        Example({"x": Given((2, 3)), "bias": Given((2, 3))}, {}, {}, "bias", "specs/rows.yaml:113"),
+        Example({"x": Given((2, 3)), "bias": Given((3, 1))}, {}, {}, "bias", "specs/rows.yaml:113"),
+        Example({"x": Given((2, 3)), "bias": Given((1, 2, 3))}, {}, {}, "bias", "specs/rows.yaml:114"),
+        Example(
+            {"x": Given((2, 4, 3)), "scale": Given((2, 1, 3)), "bias": Given((4, 1))},
+            {},
+            {"y": Given((2, 4, 3))},
+            None,
+            "specs/rows.yaml:115",
+        ),
         Example(
             {"x": Given(value=(((0.001, -0.001), (0.002, -0.002)),))},
             {},
             {"y": Given(value=(((0.301511344578, -0.301511344578), (0.534522483825, -0.534522483825)),))},
             None,
-            "specs/rows.yaml:114",
+            "specs/rows.yaml:116",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "bias": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/rows.yaml:115",
+            "specs/rows.yaml:117",
         ),
     ),
     "specs/rows.yaml:69",

@@ -11,7 +11,7 @@ from anyshape.rules import Vec
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
-# specs/shapes.yaml:19
+# specs/shapes.yaml:15
 def shape_of_case(d: Draw) -> Case:
     d_ = d.run("d")
     start = d.integer()
@@ -19,7 +19,7 @@ def shape_of_case(d: Draw) -> Case:
     return Case({"x": d_}, {"start": d.default(start), "end": d.default(end)})
 
 
-# specs/shapes.yaml:29
+# specs/shapes.yaml:25
 def shape_of_reference(x: Any, start: Any, end: Any) -> Any:
     return np.array(x.shape[start:end], np.int64)
 
@@ -29,27 +29,28 @@ SHAPE_OF = Property(
     shape_of_case,
     shape_of_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given(value=(2, 3))}, None, "specs/shapes.yaml:32"),
-        Example({"x": Given((2, 3, 4))}, {"start": -2}, {"y": Given(value=(3, 4))}, None, "specs/shapes.yaml:33"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given(value=(2, 3))}, None, "specs/shapes.yaml:28"),
+        Example({"x": Given((2, 3, 4))}, {"start": -2}, {"y": Given(value=(3, 4))}, None, "specs/shapes.yaml:29"),
         Example(
-            {"x": Given((2, 3, 4))}, {"start": 1, "end": 2}, {"y": Given(value=(3,))}, None, "specs/shapes.yaml:34"
+            {"x": Given((2, 3, 4))}, {"start": 1, "end": 2}, {"y": Given(value=(3,))}, None, "specs/shapes.yaml:30"
         ),
     ),
-    "specs/shapes.yaml:19",
-    reference_source="specs/shapes.yaml:29",
+    "specs/shapes.yaml:15",
+    reference_source="specs/shapes.yaml:25",
+    refuses=False,
 )
 
 
-# specs/shapes.yaml:36
+# specs/shapes.yaml:32
 def axis_positions_case(d: Draw) -> Case:
     r = d.length(3)
-    axes = d.ints(r)
     rank = d.integer()
+    axes = Vec(d.each_between(r, -rank, rank - 1))
     distinct = d.truth()
     return Case({}, {"axes": axes, "rank": rank, "distinct": d.default(distinct)})
 
 
-# specs/shapes.yaml:49
+# specs/shapes.yaml:45
 def axis_positions_reference(axes: Any, rank: Any, distinct: Any) -> Any:
     return np.array([range(rank)[a] for a in axes], np.int64)
 
@@ -59,37 +60,37 @@ AXIS_POSITIONS = Property(
     axis_positions_case,
     axis_positions_reference,
     (
-        Example({}, {"axes": (0, -1, 1), "rank": 3}, {"y": Given(value=(0, 2, 1))}, None, "specs/shapes.yaml:51"),
-        Example({}, {"axes": (), "rank": 0}, {"y": Given((0,))}, None, "specs/shapes.yaml:52"),
-        Example({}, {"axes": (2,), "rank": 2}, {}, "out of range", "specs/shapes.yaml:53"),
-        Example({}, {"axes": (-3,), "rank": 2}, {}, "out of range", "specs/shapes.yaml:54"),
-        Example({}, {"axes": (1, -1, -2), "rank": 2}, {"y": Given(value=(1, 1, 0))}, None, "specs/shapes.yaml:55"),
+        Example({}, {"axes": (0, -1, 1), "rank": 3}, {"y": Given(value=(0, 2, 1))}, None, "specs/shapes.yaml:47"),
+        Example({}, {"axes": (), "rank": 0}, {"y": Given((0,))}, None, "specs/shapes.yaml:48"),
+        Example({}, {"axes": (2,), "rank": 2}, {}, "out of range", "specs/shapes.yaml:49"),
+        Example({}, {"axes": (-3,), "rank": 2}, {}, "out of range", "specs/shapes.yaml:50"),
+        Example({}, {"axes": (1, -1, -2), "rank": 2}, {"y": Given(value=(1, 1, 0))}, None, "specs/shapes.yaml:51"),
         Example(
             {},
             {"axes": (2, 3, -3), "rank": 4, "distinct": True},
             {"y": Given(value=(2, 3, 1))},
             None,
-            "specs/shapes.yaml:56",
+            "specs/shapes.yaml:52",
         ),
-        Example({}, {"axes": (0, 1, -1), "rank": 2, "distinct": True}, {}, "not distinct", "specs/shapes.yaml:57"),
+        Example({}, {"axes": (0, 1, -1), "rank": 2, "distinct": True}, {}, "not distinct", "specs/shapes.yaml:53"),
     ),
-    "specs/shapes.yaml:36",
+    "specs/shapes.yaml:32",
     asserts=(
-        Refusal(r"axes .* are out of range for rank .*", "specs/shapes.yaml:45"),
-        Refusal(r"axes .* are out of range for rank .*", "specs/shapes.yaml:46"),
-        Refusal(r"axes .* of rank .* are not distinct", "specs/shapes.yaml:47"),
+        Refusal(r"axes .* are out of range for rank .*", "specs/shapes.yaml:41"),
+        Refusal(r"axes .* are out of range for rank .*", "specs/shapes.yaml:42"),
+        Refusal(r"axes .* of rank .* are not distinct", "specs/shapes.yaml:43"),
     ),
-    reference_source="specs/shapes.yaml:49",
+    reference_source="specs/shapes.yaml:45",
 )
 
 
-# specs/shapes.yaml:59
+# specs/shapes.yaml:55
 def size_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/shapes.yaml:65
+# specs/shapes.yaml:61
 def size_reference(x: Any) -> Any:
     return np.array(x.size, np.int64)
 
@@ -99,15 +100,16 @@ SIZE = Property(
     size_case,
     size_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given(value=6)}, None, "specs/shapes.yaml:68"),
-        Example({"x": Given((2, 0))}, {}, {"y": Given(value=0)}, None, "specs/shapes.yaml:69"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given(value=6)}, None, "specs/shapes.yaml:64"),
+        Example({"x": Given((2, 0))}, {}, {"y": Given(value=0)}, None, "specs/shapes.yaml:65"),
     ),
-    "specs/shapes.yaml:59",
-    reference_source="specs/shapes.yaml:65",
+    "specs/shapes.yaml:55",
+    reference_source="specs/shapes.yaml:61",
+    refuses=False,
 )
 
 
-# specs/shapes.yaml:71
+# specs/shapes.yaml:67
 def arange_case(d: Draw) -> Case:
     start = d.integer()
     stop = d.integer()
@@ -116,7 +118,7 @@ def arange_case(d: Draw) -> Case:
     return Case({}, {"start": start, "stop": stop, "step": d.default(step), "dtype": d.default(dtype)})
 
 
-# specs/shapes.yaml:84
+# specs/shapes.yaml:80
 def arange_reference(start: Any, stop: Any, step: Any, dtype: Any) -> Any:
     return np.arange(start, stop, step).astype(dtype)
 
@@ -126,28 +128,28 @@ ARANGE = Property(
     arange_case,
     arange_reference,
     (
-        Example({}, {"start": 2, "stop": 7, "step": 2}, {"y": Given((3,))}, None, "specs/shapes.yaml:91"),
+        Example({}, {"start": 2, "stop": 7, "step": 2}, {"y": Given((3,))}, None, "specs/shapes.yaml:87"),
         Example(
-            {}, {"start": 5, "stop": 0, "step": -1, "dtype": "f32"}, {"y": Given((5,))}, None, "specs/shapes.yaml:92"
+            {}, {"start": 5, "stop": 0, "step": -1, "dtype": "f32"}, {"y": Given((5,))}, None, "specs/shapes.yaml:88"
         ),
-        Example({}, {"start": 5, "stop": 0}, {"y": Given((0,))}, None, "specs/shapes.yaml:93"),
-        Example({}, {"start": 0, "stop": 1, "step": 0}, {}, "must not be 0", "specs/shapes.yaml:94"),
-        Example({}, {"start": 0, "stop": 3}, {"y": Given(value=(0, 1, 2))}, None, "specs/shapes.yaml:95"),
+        Example({}, {"start": 5, "stop": 0}, {"y": Given((0,))}, None, "specs/shapes.yaml:89"),
+        Example({}, {"start": 0, "stop": 1, "step": 0}, {}, "must not be 0", "specs/shapes.yaml:90"),
+        Example({}, {"start": 0, "stop": 3}, {"y": Given(value=(0, 1, 2))}, None, "specs/shapes.yaml:91"),
     ),
-    "specs/shapes.yaml:71",
-    asserts=(Refusal(r"step must not be 0", "specs/shapes.yaml:81"),),
-    reference_source="specs/shapes.yaml:84",
+    "specs/shapes.yaml:67",
+    asserts=(Refusal(r"step must not be 0", "specs/shapes.yaml:77"),),
+    reference_source="specs/shapes.yaml:80",
 )
 
 
-# specs/shapes.yaml:97
+# specs/shapes.yaml:93
 def full_case(d: Draw) -> Case:
     r = d.length(3)
-    shape = d.sizes(r)
+    shape = Vec(d.sizes(r))
     return Case({"value": Vec(())}, {"shape": shape})
 
 
-# specs/shapes.yaml:107
+# specs/shapes.yaml:103
 def full_reference(value: Any, shape: Any) -> Any:
     return np.full(tuple(shape), value, value.dtype)
 
@@ -157,25 +159,25 @@ FULL = Property(
     full_case,
     full_reference,
     (
-        Example({"value": Given(())}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:110"),
-        Example({"value": Given(value=7)}, {"shape": (2,)}, {"y": Given(value=(7, 7))}, None, "specs/shapes.yaml:111"),
-        Example({"value": Given(())}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:112"),
+        Example({"value": Given(())}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:106"),
+        Example({"value": Given(value=7)}, {"shape": (2,)}, {"y": Given(value=(7, 7))}, None, "specs/shapes.yaml:107"),
+        Example({"value": Given(())}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:108"),
     ),
-    "specs/shapes.yaml:97",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:105"),),
-    reference_source="specs/shapes.yaml:107",
+    "specs/shapes.yaml:93",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:101"),),
+    reference_source="specs/shapes.yaml:103",
 )
 
 
-# specs/shapes.yaml:114
+# specs/shapes.yaml:110
 def zeros_case(d: Draw) -> Case:
     r = d.length(3)
-    shape = d.sizes(r)
+    shape = Vec(d.sizes(r))
     dtype = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64"))
     return Case({}, {"shape": shape, "dtype": d.default(dtype)})
 
 
-# specs/shapes.yaml:118
+# specs/shapes.yaml:114
 def zeros_reference(shape: Any, dtype: Any) -> Any:
     return np.zeros(tuple(shape), dtype)
 
@@ -185,25 +187,26 @@ ZEROS = Property(
     zeros_case,
     zeros_reference,
     (
-        Example({}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:14"),
-        Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:15"),
-        Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:16"),
+        Example({}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:116"),
+        Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:117"),
+        Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:118"),
+        Example({}, {"shape": (1, 2)}, {"y": Given(value=((0.0, 0.0),))}, None, "specs/shapes.yaml:119"),
     ),
-    "specs/shapes.yaml:114",
+    "specs/shapes.yaml:110",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:12"),),
-    reference_source="specs/shapes.yaml:118",
+    reference_source="specs/shapes.yaml:114",
 )
 
 
-# specs/shapes.yaml:120
+# specs/shapes.yaml:121
 def ones_case(d: Draw) -> Case:
     r = d.length(3)
-    shape = d.sizes(r)
+    shape = Vec(d.sizes(r))
     dtype = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64"))
     return Case({}, {"shape": shape, "dtype": d.default(dtype)})
 
 
-# specs/shapes.yaml:124
+# specs/shapes.yaml:125
 def ones_reference(shape: Any, dtype: Any) -> Any:
     return np.ones(tuple(shape), dtype)
 
@@ -213,17 +216,24 @@ ONES = Property(
     ones_case,
     ones_reference,
     (
-        Example({}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:14"),
-        Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:15"),
-        Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:16"),
+        Example({}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:127"),
+        Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:128"),
+        Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:129"),
+        Example(
+            {},
+            {"shape": (1, 2), "dtype": "i64"},
+            {"y": Given(value=((1, 1),), dtype="i64")},
+            None,
+            "specs/shapes.yaml:130",
+        ),
     ),
-    "specs/shapes.yaml:120",
+    "specs/shapes.yaml:121",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:12"),),
-    reference_source="specs/shapes.yaml:124",
+    reference_source="specs/shapes.yaml:125",
 )
 
 
-# specs/shapes.yaml:126
+# specs/shapes.yaml:132
 def eye_like_case(d: Draw) -> Case:
     m = d.dim("m")
     n = d.dim("n")
@@ -232,7 +242,7 @@ def eye_like_case(d: Draw) -> Case:
     return Case({"x": Vec((m, n))}, {"k": d.default(k), "dtype": dtype})
 
 
-# specs/shapes.yaml:135
+# specs/shapes.yaml:141
 def eye_like_reference(x: Any, k: Any, dtype: Any) -> Any:
     return np.eye(x.shape[0], x.shape[1], k).astype(dtype)
 
@@ -242,12 +252,12 @@ EYE_LIKE = Property(
     eye_like_case,
     eye_like_reference,
     (
-        Example({"x": Given((3, 4))}, {"dtype": "bool"}, {"y": Given((3, 4))}, None, "specs/shapes.yaml:138"),
-        Example({"x": Given((3, 2))}, {"k": -1, "dtype": "i64"}, {"y": Given((3, 2))}, None, "specs/shapes.yaml:139"),
+        Example({"x": Given((3, 4))}, {"dtype": "bool"}, {"y": Given((3, 4))}, None, "specs/shapes.yaml:144"),
+        Example({"x": Given((3, 2))}, {"k": -1, "dtype": "i64"}, {"y": Given((3, 2))}, None, "specs/shapes.yaml:145"),
         Example(
-            {"x": Given((2, 2))}, {"dtype": "i64"}, {"y": Given(value=((1, 0), (0, 1)))}, None, "specs/shapes.yaml:140"
+            {"x": Given((2, 2))}, {"dtype": "i64"}, {"y": Given(value=((1, 0), (0, 1)))}, None, "specs/shapes.yaml:146"
         ),
     ),
-    "specs/shapes.yaml:126",
-    reference_source="specs/shapes.yaml:135",
+    "specs/shapes.yaml:132",
+    reference_source="specs/shapes.yaml:141",
 )

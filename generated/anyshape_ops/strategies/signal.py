@@ -81,7 +81,7 @@ def dft_case(d: Draw) -> Case:
     axis = d.axis(len(o), len(o) + len(i) + 2)
     inverse = d.truth()
     onesided = d.truth()
-    length = d.positives(1)[0]
+    length = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
     return Case(
         {"x": Vec((*o, n, *i, c))},
         {
@@ -189,8 +189,8 @@ def stft_case(d: Draw) -> Case:
     n = d.dim("n")
     c = d.mostly((1, 2), lambda: d.dim("c"))
     w = Vec(d.dim("w") for _ in range(d.mostly((0, d.length(3)), lambda: d.length(3))))
-    step = d.positives(1)[0]
-    length = d.integer()
+    step = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
+    length = d.between(1, n)
     onesided = d.truth()
     return Case(
         {"x": Vec((b, n, c)), "window": d.default(w)},
@@ -268,7 +268,7 @@ STFT = Property(
 def mel_weight_matrix_case(d: Draw) -> Case:
     bins = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     dft_length = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
-    sample_rate = d.positives(1)[0]
+    sample_rate = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64"))
     return Case(
         {"lower": Vec(()), "upper": Vec(())},
@@ -348,6 +348,13 @@ MEL_WEIGHT_MATRIX = Property(
             {},
             "a sample a second",
             "specs/signal.yaml:170",
+        ),
+        Example(
+            {"lower": Given(value=0.0), "upper": Given(value=4000.0)},
+            {"bins": 2, "dft_length": 10, "sample_rate": 8000},
+            {"y": Given(value=((1, 0), (0, 1), (0, 0.5), (0, 0), (0, 0), (0, 0)))},
+            None,
+            "specs/signal.yaml:171",
         ),
     ),
     "specs/signal.yaml:134",

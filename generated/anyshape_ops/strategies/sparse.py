@@ -49,6 +49,7 @@ NONZERO = Property(
     ),
     "specs/sparse.yaml:16",
     reference_source="specs/sparse.yaml:23",
+    refuses=False,
 )
 
 
@@ -78,6 +79,7 @@ ARGWHERE = Property(
     ),
     "specs/sparse.yaml:28",
     reference_source="specs/sparse.yaml:35",
+    refuses=False,
 )
 
 
@@ -87,7 +89,7 @@ def compress_case(d: Draw) -> Case:
     n = d.dim("n")
     i = d.run("i")
     axis = d.axis(len(o), len(o) + len(i) + 1)
-    m = d.dim("m")
+    m = d.between(0, n)
     return Case({"x": Vec((*o, n, *i)), "condition": Vec((m,))}, {"axis": d.default(axis)})
 
 
@@ -122,6 +124,20 @@ COMPRESS = Property(
             "entries for",
             "specs/sparse.yaml:57",
         ),
+        Example(
+            {"x": Given(value=((1, 2), (3, 4))), "condition": Given(value=(False, True))},
+            {"axis": 1},
+            {"y": Given(value=((2,), (4,)))},
+            None,
+            "specs/sparse.yaml:58",
+        ),
+        Example(
+            {"x": Given(value=(1, 2, 3)), "condition": Given(value=(True,))},
+            {},
+            {"y": Given(value=(1,))},
+            None,
+            "specs/sparse.yaml:59",
+        ),
     ),
     "specs/sparse.yaml:39",
     asserts=(Refusal(r"the condition has .* entries for .* along axis .*", "specs/sparse.yaml:46"),),
@@ -129,13 +145,13 @@ COMPRESS = Property(
 )
 
 
-# specs/sparse.yaml:59
+# specs/sparse.yaml:61
 def select_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_, "mask": d_}, {})
 
 
-# specs/sparse.yaml:66
+# specs/sparse.yaml:68
 def select_reference(x: Any, mask: Any) -> Any:
     return x[mask]
 
@@ -150,27 +166,27 @@ SELECT = Property(
             {},
             {"y": Given(value=(1, 3, 4))},
             None,
-            "specs/sparse.yaml:68",
+            "specs/sparse.yaml:70",
         ),
     ),
-    "specs/sparse.yaml:59",
-    reference_source="specs/sparse.yaml:66",
+    "specs/sparse.yaml:61",
+    reference_source="specs/sparse.yaml:68",
 )
 
 
-# specs/sparse.yaml:70
+# specs/sparse.yaml:72
 def sparse_fill_empty_rows_case(d: Draw) -> Case:
     n = d.dim("n")
-    q = d.dim("q")
-    shape = d.sizes(q)
+    q = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("q"))
+    shape = Vec(d.sizes(q))
     return Case(
         {"index": Vec((n, q)), "values": Vec((n,)), "value": d.default(Vec(()))},
         {"shape": shape},
-        {"index": (-prod(shape[:1]), prod(shape[:1]))},
+        ranges={"index": (-prod(shape[:1]), prod(shape[:1]))},
     )
 
 
-# specs/sparse.yaml:89
+# specs/sparse.yaml:91
 def sparse_fill_empty_rows_reference(index: Any, values: Any, value: Any, shape: Any) -> Any:
     return filled(index, values, value, shape)
 
@@ -189,35 +205,35 @@ SPARSE_FILL_EMPTY_ROWS = Property(
                 "empty": Given(value=(False, True, True, False)),
             },
             None,
-            "specs/sparse.yaml:91",
+            "specs/sparse.yaml:93",
         ),
         Example(
             {"index": Given((0, 2)), "values": Given((0,)), "value": Given(())},
             {"shape": (2, 1)},
             {"places": Given((2, 2)), "filled": Given((2,)), "empty": Given((2,))},
             None,
-            "specs/sparse.yaml:92",
+            "specs/sparse.yaml:94",
         ),
-        Example({"index": Given((0, 0)), "values": Given((0,))}, {"shape": ()}, {}, "has rows", "specs/sparse.yaml:93"),
+        Example({"index": Given((0, 0)), "values": Given((0,))}, {"shape": ()}, {}, "has rows", "specs/sparse.yaml:95"),
         Example(
             {"index": Given((0, 1)), "values": Given((0,))},
             {"shape": (-1,)},
             {},
             "no negative dims",
-            "specs/sparse.yaml:94",
+            "specs/sparse.yaml:96",
         ),
         Example(
             {"index": Given((0, 2)), "values": Given((0,))},
             {"shape": (0, 1)},
             {"places": Given((0, 2)), "filled": Given((0,)), "empty": Given((0,))},
             None,
-            "specs/sparse.yaml:95",
+            "specs/sparse.yaml:97",
         ),
     ),
-    "specs/sparse.yaml:70",
+    "specs/sparse.yaml:72",
     asserts=(
-        Refusal(r"a sparse tensor has rows: its shape is .*", "specs/sparse.yaml:78"),
-        Refusal(r"a shape has no negative dims, got .*", "specs/sparse.yaml:79"),
+        Refusal(r"a sparse tensor has rows: its shape is .*", "specs/sparse.yaml:80"),
+        Refusal(r"a shape has no negative dims, got .*", "specs/sparse.yaml:81"),
     ),
-    reference_source="specs/sparse.yaml:89",
+    reference_source="specs/sparse.yaml:91",
 )

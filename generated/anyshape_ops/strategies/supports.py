@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.rules import Vec
+from anyshape.rules import Rule, Vec
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
@@ -62,7 +62,7 @@ def coupled(shares: Any, classes: Any) -> Any:
 def pair_weights_case(d: Draw) -> Case:
     r = d.dim("r")
     v = d.dim("v")
-    return Case({"coefficients": Vec((r, v)), "owner": Vec((v,))}, {}, {"owner": (0, r + 1)})
+    return Case({"coefficients": Vec((r, v)), "owner": Vec((v,))}, {}, ranges={"owner": (0, r + 1)})
 
 
 # specs/supports.yaml:56
@@ -113,14 +113,16 @@ PAIR_WEIGHTS = Property(
     ),
     "specs/supports.yaml:38",
     reference_source="specs/supports.yaml:56",
+    stepped=True,
 )
 
 
 # specs/supports.yaml:86
 def pair_votes_case(d: Draw) -> Case:
+    rule = Rule("pair_votes")
     n = d.dim("n")
-    p = d.dim("p")
-    classes = d.positives(1)[0]
+    classes = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
+    p = d.mostly((max(0, rule.floordiv(classes * (classes - 1), 2)),), lambda: d.dim("p"))
     return Case({"scores": Vec((n, p))}, {"classes": classes})
 
 
@@ -153,15 +155,17 @@ PAIR_VOTES = Property(
         Refusal(r".* scores of pairs of .* classes", "specs/supports.yaml:94"),
     ),
     reference_source="specs/supports.yaml:102",
+    stepped=True,
 )
 
 
 # specs/supports.yaml:109
 def couple_pairs_case(d: Draw) -> Case:
+    rule = Rule("couple_pairs")
     n = d.dim("n")
-    p = d.dim("p")
-    classes = d.positives(1)[0]
-    return Case({"shares": Vec((n, p))}, {"classes": classes}, {"shares": (0, 1 + 1)})
+    classes = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
+    p = d.mostly((max(0, rule.floordiv(classes * (classes - 1), 2)),), lambda: d.dim("p"))
+    return Case({"shares": Vec((n, p))}, {"classes": classes}, ranges={"shares": (0, 1 + 1)})
 
 
 # specs/supports.yaml:156
@@ -217,4 +221,5 @@ COUPLE_PAIRS = Property(
         Refusal(r".* shares of pairs of .* classes", "specs/supports.yaml:119"),
     ),
     reference_source="specs/supports.yaml:156",
+    stepped=True,
 )

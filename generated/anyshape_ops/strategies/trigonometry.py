@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,13 @@ import numpy as np
 from anyshape.testing import Case, Draw, Example, Given, Property
 
 
-# specs/trigonometry.yaml:42
+# specs/trigonometry.yaml:39
 def sin_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:46
+# specs/trigonometry.yaml:43
 def sin_reference(x: Any) -> Any:
     return np.sin(x)
 
@@ -26,21 +27,29 @@ SIN = Property(
     sin_case,
     sin_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:38"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:46"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:47"),
+        Example(
+            {"x": Given(value=(-1.0, 0.0, 0.5, 2.0))},
+            {},
+            {"y": Given(value=(-0.84147098, 0.0, 0.47942554, 0.90929743))},
+            None,
+            "specs/trigonometry.yaml:48",
+        ),
     ),
-    "specs/trigonometry.yaml:42",
-    reference_source="specs/trigonometry.yaml:46",
+    "specs/trigonometry.yaml:39",
+    reference_source="specs/trigonometry.yaml:43",
+    refuses=False,
 )
 
 
-# specs/trigonometry.yaml:49
+# specs/trigonometry.yaml:50
 def cos_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:53
+# specs/trigonometry.yaml:54
 def cos_reference(x: Any) -> Any:
     return np.cos(x)
 
@@ -50,21 +59,29 @@ COS = Property(
     cos_case,
     cos_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:38"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:57"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:58"),
+        Example(
+            {"x": Given(value=(-1.0, 0.0, 0.5, 2.0))},
+            {},
+            {"y": Given(value=(0.54030231, 1.0, 0.87758256, -0.41614684))},
+            None,
+            "specs/trigonometry.yaml:59",
+        ),
     ),
-    "specs/trigonometry.yaml:49",
-    reference_source="specs/trigonometry.yaml:53",
+    "specs/trigonometry.yaml:50",
+    reference_source="specs/trigonometry.yaml:54",
+    refuses=False,
 )
 
 
-# specs/trigonometry.yaml:56
+# specs/trigonometry.yaml:61
 def tan_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:60
+# specs/trigonometry.yaml:65
 def tan_reference(x: Any) -> Any:
     return np.tan(x)
 
@@ -74,21 +91,29 @@ TAN = Property(
     tan_case,
     tan_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:38"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:68"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:69"),
+        Example(
+            {"x": Given(value=(-1.0, 0.0, 0.5, 2.0))},
+            {},
+            {"y": Given(value=(-1.5574077, 0.0, 0.54630249, -2.1850399))},
+            None,
+            "specs/trigonometry.yaml:70",
+        ),
     ),
-    "specs/trigonometry.yaml:56",
-    reference_source="specs/trigonometry.yaml:60",
+    "specs/trigonometry.yaml:61",
+    reference_source="specs/trigonometry.yaml:65",
+    refuses=False,
 )
 
 
-# specs/trigonometry.yaml:63
+# specs/trigonometry.yaml:72
 def asin_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:67
+# specs/trigonometry.yaml:76
 def asin_reference(x: Any) -> Any:
     return np.arcsin(x)
 
@@ -98,21 +123,29 @@ ASIN = Property(
     asin_case,
     asin_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:38"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:79"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:80"),
+        Example(
+            {"x": Given(value=(-1.0, 0.0, 0.5, 2.0))},
+            {},
+            {"y": Given(value=(-1.5707963, 0.0, 0.52359878, nan))},
+            None,
+            "specs/trigonometry.yaml:81",
+        ),
     ),
-    "specs/trigonometry.yaml:63",
-    reference_source="specs/trigonometry.yaml:67",
+    "specs/trigonometry.yaml:72",
+    reference_source="specs/trigonometry.yaml:76",
+    refuses=False,
 )
 
 
-# specs/trigonometry.yaml:70
+# specs/trigonometry.yaml:83
 def acos_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:74
+# specs/trigonometry.yaml:87
 def acos_reference(x: Any) -> Any:
     return np.arccos(x)
 
@@ -122,21 +155,29 @@ ACOS = Property(
     acos_case,
     acos_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:38"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:90"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:91"),
+        Example(
+            {"x": Given(value=(-1.0, 0.5, 1.0, 2.0))},
+            {},
+            {"y": Given(value=(3.1415927, 1.0471976, 0.0, nan))},
+            None,
+            "specs/trigonometry.yaml:92",
+        ),
     ),
-    "specs/trigonometry.yaml:70",
-    reference_source="specs/trigonometry.yaml:74",
+    "specs/trigonometry.yaml:83",
+    reference_source="specs/trigonometry.yaml:87",
+    refuses=False,
 )
 
 
-# specs/trigonometry.yaml:77
+# specs/trigonometry.yaml:94
 def atan_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:81
+# specs/trigonometry.yaml:98
 def atan_reference(x: Any) -> Any:
     return np.arctan(x)
 
@@ -146,28 +187,29 @@ ATAN = Property(
     atan_case,
     atan_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:84"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:85"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:101"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:102"),
         Example(
             {"x": Given(value=(1.0,), dtype="f64")},
             {},
             {"y": Given(value=(0.7853981633974483,), dtype="f64")},
             None,
-            "specs/trigonometry.yaml:86",
+            "specs/trigonometry.yaml:103",
         ),
     ),
-    "specs/trigonometry.yaml:77",
-    reference_source="specs/trigonometry.yaml:81",
+    "specs/trigonometry.yaml:94",
+    reference_source="specs/trigonometry.yaml:98",
+    refuses=False,
 )
 
 
-# specs/trigonometry.yaml:88
+# specs/trigonometry.yaml:105
 def sinh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:92
+# specs/trigonometry.yaml:109
 def sinh_reference(x: Any) -> Any:
     return np.sinh(x)
 
@@ -177,21 +219,29 @@ SINH = Property(
     sinh_case,
     sinh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:38"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:112"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:113"),
+        Example(
+            {"x": Given(value=(-1.0, 0.0, 0.5, 2.0))},
+            {},
+            {"y": Given(value=(-1.1752012, 0.0, 0.52109531, 3.6268604))},
+            None,
+            "specs/trigonometry.yaml:114",
+        ),
     ),
-    "specs/trigonometry.yaml:88",
-    reference_source="specs/trigonometry.yaml:92",
+    "specs/trigonometry.yaml:105",
+    reference_source="specs/trigonometry.yaml:109",
+    refuses=False,
 )
 
 
-# specs/trigonometry.yaml:95
+# specs/trigonometry.yaml:116
 def cosh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:99
+# specs/trigonometry.yaml:120
 def cosh_reference(x: Any) -> Any:
     return np.cosh(x)
 
@@ -202,21 +252,29 @@ COSH = Property(
     cosh_reference,
     (
         Example(
-            {"x": Given(value=(89.0, -89.0), dtype="f32")}, {}, {"y": Given((2,))}, None, "specs/trigonometry.yaml:102"
+            {"x": Given(value=(89.0, -89.0), dtype="f32")}, {}, {"y": Given((2,))}, None, "specs/trigonometry.yaml:123"
+        ),
+        Example(
+            {"x": Given(value=(-1.0, 0.0, 0.5, 2.0))},
+            {},
+            {"y": Given(value=(1.5430806, 1.0, 1.127626, 3.7621957))},
+            None,
+            "specs/trigonometry.yaml:124",
         ),
     ),
-    "specs/trigonometry.yaml:95",
-    reference_source="specs/trigonometry.yaml:99",
+    "specs/trigonometry.yaml:116",
+    reference_source="specs/trigonometry.yaml:120",
+    refuses=False,
 )
 
 
-# specs/trigonometry.yaml:104
+# specs/trigonometry.yaml:126
 def asinh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:108
+# specs/trigonometry.yaml:130
 def asinh_reference(x: Any) -> Any:
     return np.arcsinh(x)
 
@@ -226,21 +284,29 @@ ASINH = Property(
     asinh_case,
     asinh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:38"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:133"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:134"),
+        Example(
+            {"x": Given(value=(-2.0, 0.0, 0.5, inf))},
+            {},
+            {"y": Given(value=(-1.4436355, 0.0, 0.48121183, inf))},
+            None,
+            "specs/trigonometry.yaml:135",
+        ),
     ),
-    "specs/trigonometry.yaml:104",
-    reference_source="specs/trigonometry.yaml:108",
+    "specs/trigonometry.yaml:126",
+    reference_source="specs/trigonometry.yaml:130",
+    refuses=False,
 )
 
 
-# specs/trigonometry.yaml:111
+# specs/trigonometry.yaml:137
 def acosh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:116
+# specs/trigonometry.yaml:142
 def acosh_reference(x: Any) -> Any:
     return np.arccosh(x)
 
@@ -250,21 +316,29 @@ ACOSH = Property(
     acosh_case,
     acosh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:38"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:145"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:146"),
+        Example(
+            {"x": Given(value=(0.5, 1.0, 2.0, 3.0))},
+            {},
+            {"y": Given(value=(nan, 0.0, 1.3169579, 1.7627472))},
+            None,
+            "specs/trigonometry.yaml:147",
+        ),
     ),
-    "specs/trigonometry.yaml:111",
-    reference_source="specs/trigonometry.yaml:116",
+    "specs/trigonometry.yaml:137",
+    reference_source="specs/trigonometry.yaml:142",
+    refuses=False,
 )
 
 
-# specs/trigonometry.yaml:119
+# specs/trigonometry.yaml:149
 def atanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:126
+# specs/trigonometry.yaml:156
 def atanh_reference(x: Any) -> Any:
     return np.arctanh(x)
 
@@ -279,9 +353,17 @@ ATANH = Property(
             {},
             {"y": Given((2,))},
             None,
-            "specs/trigonometry.yaml:129",
+            "specs/trigonometry.yaml:159",
+        ),
+        Example(
+            {"x": Given(value=(-0.5, 0.75, 1.0, 2.0))},
+            {},
+            {"y": Given(value=(-0.54930614, 0.97295507, inf, nan))},
+            None,
+            "specs/trigonometry.yaml:160",
         ),
     ),
-    "specs/trigonometry.yaml:119",
-    reference_source="specs/trigonometry.yaml:126",
+    "specs/trigonometry.yaml:149",
+    reference_source="specs/trigonometry.yaml:156",
+    refuses=False,
 )

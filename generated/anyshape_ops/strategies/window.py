@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.rules import Vec, prod
+from anyshape.rules import Rule, Vec, fill, prod
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
@@ -136,14 +136,15 @@ def folded(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: A
 # specs/window.yaml:137
 def conv_case(d: Draw) -> Case:
     b = d.dim("b")
-    groups = d.dim("groups")
+    groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
+    groups = 1 if groups_given is None else groups_given
     c = d.dim("c")
     d_ = d.run("d")
     m = d.dim("m")
     k = Vec(d.positives(len(d_)))
-    strides = d.positives(len(d_))
-    dilations = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
+    strides = Vec(d.positives(len(d_)))
+    dilations = Vec(d.positives(len(d_)))
+    pads = Vec(d.sizes(2 * len(d_)))
     auto_pad = d.member(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     return Case(
         {"x": Vec((b, groups * c, *d_)), "w": Vec((groups * m, c, *k)), "bias": d.default(Vec((groups * m,)))},
@@ -152,7 +153,7 @@ def conv_case(d: Draw) -> Case:
             "dilations": d.default(dilations),
             "pads": d.default(pads),
             "auto_pad": d.default(auto_pad),
-            "groups": d.default(groups),
+            "groups": groups_given,
         },
     )
 
@@ -257,6 +258,27 @@ CONV = Property(
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:164"
         ),
+        Example(
+            {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
+            {},
+            {"y": Given(value=(((21.5, 42.5),),))},
+            None,
+            "specs/window.yaml:165",
+        ),
+        Example(
+            {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
+            {"pads": (1, 0), "strides": (2,)},
+            {"y": Given(value=(((10, 42),),))},
+            None,
+            "specs/window.yaml:166",
+        ),
+        Example(
+            {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
+            {"dilations": (2,)},
+            {"y": Given(value=(((41,),),))},
+            None,
+            "specs/window.yaml:167",
+        ),
     ),
     "specs/window.yaml:137",
     asserts=(
@@ -271,15 +293,15 @@ CONV = Property(
 )
 
 
-# specs/window.yaml:166
+# specs/window.yaml:169
 def max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
     d_ = d.run("d")
-    kernel = d.positives(len(d_))
-    strides = d.positives(len(d_))
-    dilations = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
+    kernel = Vec(d.positives(len(d_)))
+    strides = Vec(d.positives(len(d_)))
+    dilations = Vec(d.positives(len(d_)))
+    pads = Vec(d.sizes(2 * len(d_)))
     auto_pad = d.member(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     ceil_mode = d.truth()
     column_major = d.truth()
@@ -297,7 +319,7 @@ def max_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:178
+# specs/window.yaml:181
 def max_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, column_major: Any
 ) -> Any:
@@ -314,90 +336,90 @@ MAX_POOL = Property(
             {"kernel": (3, 2)},
             {"y": Given((1, 2, 3, 5)), "indices": Given((1, 2, 3, 5))},
             None,
-            "specs/window.yaml:183",
+            "specs/window.yaml:186",
         ),
         Example(
             {"x": Given((1, 2, 5, 6))},
             {"kernel": (3, 3), "pads": (1, 1, 1, 1), "column_major": True},
             {"y": Given((1, 2, 5, 6)), "indices": Given((1, 2, 5, 6))},
             None,
-            "specs/window.yaml:184",
+            "specs/window.yaml:187",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:185",
+            "specs/window.yaml:188",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given(value=(((3, 3, 2),),)), "indices": Given(value=(((1, 1, 2),),))},
             None,
-            "specs/window.yaml:186",
+            "specs/window.yaml:189",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given(value=(((1, 3, 3),),)), "indices": Given(value=(((0, 1, 1),),))},
             None,
-            "specs/window.yaml:187",
+            "specs/window.yaml:190",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:188",
+            "specs/window.yaml:191",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:189"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:192"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:190",
+            "specs/window.yaml:193",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:191",
+            "specs/window.yaml:194",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:192",
+            "specs/window.yaml:195",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:193"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:196"),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:194",
+            "specs/window.yaml:197",
         ),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)),),))},
             {"kernel": (1, 1)},
             {"y": Given(value=((((1, 2), (3, 4)),),)), "indices": Given(value=((((0, 1), (2, 3)),),))},
             None,
-            "specs/window.yaml:195",
+            "specs/window.yaml:198",
         ),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:196"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:199"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:197",
+            "specs/window.yaml:200",
         ),
     ),
-    "specs/window.yaml:166",
+    "specs/window.yaml:169",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:108"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:109"),
@@ -405,19 +427,19 @@ MAX_POOL = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:111"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:114"),
     ),
-    reference_source="specs/window.yaml:178",
+    reference_source="specs/window.yaml:181",
 )
 
 
-# specs/window.yaml:199
+# specs/window.yaml:202
 def average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
     d_ = d.run("d")
-    kernel = d.positives(len(d_))
-    strides = d.positives(len(d_))
-    dilations = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
+    kernel = Vec(d.positives(len(d_)))
+    strides = Vec(d.positives(len(d_)))
+    dilations = Vec(d.positives(len(d_)))
+    pads = Vec(d.sizes(2 * len(d_)))
     auto_pad = d.member(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     ceil_mode = d.truth()
     count_include_pad = d.truth()
@@ -435,7 +457,7 @@ def average_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:211
+# specs/window.yaml:214
 def average_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, count_include_pad: Any
 ) -> Any:
@@ -466,90 +488,90 @@ AVERAGE_POOL = Property(
     average_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:217"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:220"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1)},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:218",
+            "specs/window.yaml:221",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:219",
+            "specs/window.yaml:222",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:220",
+            "specs/window.yaml:223",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:221",
+            "specs/window.yaml:224",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:222",
+            "specs/window.yaml:225",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:223"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:226"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:224",
+            "specs/window.yaml:227",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:225",
+            "specs/window.yaml:228",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:226",
+            "specs/window.yaml:229",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:227"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:228"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:230"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:231"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:229",
+            "specs/window.yaml:232",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:230",
+            "specs/window.yaml:233",
         ),
         Example(
             {"x": Given(value=(((2.0, 4.0),),))},
             {"kernel": (2,), "pads": (1, 0)},
             {"y": Given(value=(((2.0, 3.0),),))},
             None,
-            "specs/window.yaml:231",
+            "specs/window.yaml:234",
         ),
     ),
-    "specs/window.yaml:199",
+    "specs/window.yaml:202",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:108"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:109"),
@@ -557,19 +579,19 @@ AVERAGE_POOL = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:111"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:114"),
     ),
-    reference_source="specs/window.yaml:211",
+    reference_source="specs/window.yaml:214",
 )
 
 
-# specs/window.yaml:233
+# specs/window.yaml:236
 def lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
     d_ = d.run("d")
-    kernel = d.positives(len(d_))
-    strides = d.positives(len(d_))
-    dilations = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
+    kernel = Vec(d.positives(len(d_)))
+    strides = Vec(d.positives(len(d_)))
+    dilations = Vec(d.positives(len(d_)))
+    pads = Vec(d.sizes(2 * len(d_)))
     auto_pad = d.member(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     ceil_mode = d.truth()
     p = d.real(2.0)
@@ -587,7 +609,7 @@ def lp_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:244
+# specs/window.yaml:247
 def lp_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, p: Any
 ) -> Any:
@@ -603,116 +625,117 @@ LP_POOL = Property(
     lp_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:250"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:253"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1), "p": 1.0},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:251",
+            "specs/window.yaml:254",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True, "p": 3.0},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:252",
+            "specs/window.yaml:255",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:253",
+            "specs/window.yaml:256",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:254",
+            "specs/window.yaml:257",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:255",
+            "specs/window.yaml:258",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:256"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:259"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:257",
+            "specs/window.yaml:260",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:258",
+            "specs/window.yaml:261",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:259",
+            "specs/window.yaml:262",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:260"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:261"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:263"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:264"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:262",
+            "specs/window.yaml:265",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:263",
+            "specs/window.yaml:266",
         ),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5.0,),),))},
             None,
-            "specs/window.yaml:264",
+            "specs/window.yaml:267",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:265"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:268"),
     ),
-    "specs/window.yaml:233",
+    "specs/window.yaml:236",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:108"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:109"),
         Refusal(r"dilations must be positive, got .*", "specs/window.yaml:110"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:111"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:114"),
-        Refusal(r"p must be positive, got .*", "specs/window.yaml:240"),
+        Refusal(r"p must be positive, got .*", "specs/window.yaml:243"),
     ),
-    reference_source="specs/window.yaml:244",
+    reference_source="specs/window.yaml:247",
 )
 
 
-# specs/window.yaml:267
+# specs/window.yaml:270
 def conv_transpose_case(d: Draw) -> Case:
     b = d.dim("b")
-    groups = d.dim("groups")
+    groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
+    groups = 1 if groups_given is None else groups_given
     c = d.dim("c")
     d_ = d.run("d")
     m = d.dim("m")
     k = Vec(d.positives(len(d_)))
-    strides = d.positives(len(d_))
-    dilations = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
-    output_padding = d.sizes(len(d_))
-    output_shape = d.ints(len(d_))
+    strides = Vec(d.positives(len(d_)))
+    dilations = Vec(d.positives(len(d_)))
+    pads = Vec(d.sizes(2 * len(d_)))
+    output_padding = Vec(d.sizes(len(d_)))
+    output_shape = Vec(d.ints(len(d_)))
     auto_pad = d.member(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     return Case(
         {"x": Vec((b, groups * c, *d_)), "w": Vec((groups * c, m, *k)), "bias": d.default(Vec((groups * m,)))},
@@ -723,12 +746,12 @@ def conv_transpose_case(d: Draw) -> Case:
             "output_padding": d.default(output_padding),
             "output_shape": d.default(output_shape),
             "auto_pad": d.default(auto_pad),
-            "groups": d.default(groups),
+            "groups": groups_given,
         },
     )
 
 
-# specs/window.yaml:299
+# specs/window.yaml:302
 def conv_transpose_reference(
     x: Any,
     w: Any,
@@ -757,131 +780,146 @@ CONV_TRANSPOSE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:305",
+            "specs/window.yaml:308",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 3)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 7))},
             None,
-            "specs/window.yaml:306",
+            "specs/window.yaml:309",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "w": Given((1, 1, 2, 2))},
             {"dilations": (2, 1)},
             {"y": Given((1, 1, 5, 3))},
             None,
-            "specs/window.yaml:307",
+            "specs/window.yaml:310",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "output_shape": (8,)},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:308",
+            "specs/window.yaml:311",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:309",
+            "specs/window.yaml:312",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:310",
+            "specs/window.yaml:313",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:311",
+            "specs/window.yaml:314",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:312",
+            "specs/window.yaml:315",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:313"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:316"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:314",
+            "specs/window.yaml:317",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:315",
+            "specs/window.yaml:318",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:316",
+            "specs/window.yaml:319",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:317",
+            "specs/window.yaml:320",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:318",
+            "specs/window.yaml:321",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:319"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:322"
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:320",
+            "specs/window.yaml:323",
+        ),
+        Example(
+            {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
+            {},
+            {"y": Given(value=(((1.5, 12.5, 20.5),),))},
+            None,
+            "specs/window.yaml:324",
+        ),
+        Example(
+            {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
+            {"strides": (2,), "pads": (1, 0)},
+            {"y": Given(value=(((10, 2, 20),),))},
+            None,
+            "specs/window.yaml:325",
         ),
     ),
-    "specs/window.yaml:267",
+    "specs/window.yaml:270",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:281"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:282"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:283"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:284"),
-        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:285"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:286"),
-        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:295"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:284"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:285"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:286"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:287"),
+        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:288"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:289"),
+        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:298"),
     ),
-    reference_source="specs/window.yaml:299",
+    reference_source="specs/window.yaml:302",
 )
 
 
-# specs/window.yaml:322
+# specs/window.yaml:327
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
-    groups = d.dim("groups")
+    groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
+    groups = 1 if groups_given is None else groups_given
     c = d.dim("c")
     d_ = d.run("d")
     m = d.dim("m")
     k = Vec(d.positives(len(d_)))
     u = d.repeated(1)
     z = d.broadcasting_to(Vec((groups * m,)))
-    strides = d.positives(len(d_))
-    dilations = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
+    strides = Vec(d.positives(len(d_)))
+    dilations = Vec(d.positives(len(d_)))
+    pads = Vec(d.sizes(2 * len(d_)))
     auto_pad = d.member(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     return Case(
         {"x": Vec((b, groups * c, *d_)), "w": Vec((groups * m, c, *k)), "x_zero": d.default(u), "w_zero": d.default(z)},
@@ -890,12 +928,12 @@ def conv_integer_case(d: Draw) -> Case:
             "dilations": d.default(dilations),
             "pads": d.default(pads),
             "auto_pad": d.default(auto_pad),
-            "groups": d.default(groups),
+            "groups": groups_given,
         },
     )
 
 
-# specs/window.yaml:334
+# specs/window.yaml:339
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -922,99 +960,113 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:338"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:343"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:339",
+            "specs/window.yaml:344",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:340",
+            "specs/window.yaml:345",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:341",
+            "specs/window.yaml:346",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:342",
+            "specs/window.yaml:347",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:343",
+            "specs/window.yaml:348",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:344"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:349"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:345",
+            "specs/window.yaml:350",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:346",
+            "specs/window.yaml:351",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:347",
+            "specs/window.yaml:352",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:348"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:353"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:349"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:354"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:350",
+            "specs/window.yaml:355",
         ),
         Example(
             {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:351",
+            "specs/window.yaml:356",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:352",
+            "specs/window.yaml:357",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:353",
+            "specs/window.yaml:358",
+        ),
+        Example(
+            {"x": Given(value=(((3, 5, 7),),)), "w": Given(value=(((1, 2),),)), "x_zero": Given(value=5)},
+            {"pads": (1, 0)},
+            {"y": Given(value=(((-4, -2, 4),),))},
+            None,
+            "specs/window.yaml:359",
+        ),
+        Example(
+            {"x": Given(value=(((2, 3),),)), "w": Given(value=(((3,),), ((4,),))), "w_zero": Given(value=(1, 6))},
+            {},
+            {"y": Given(value=(((4, 6), (-4, -6)),))},
+            None,
+            "specs/window.yaml:360",
         ),
     ),
-    "specs/window.yaml:322",
+    "specs/window.yaml:327",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:126"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:127"),
@@ -1022,17 +1074,18 @@ CONV_INTEGER = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:129"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:130"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:133"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:329"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:330"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:334"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:335"),
     ),
-    reference_source="specs/window.yaml:334",
+    reference_source="specs/window.yaml:339",
 )
 
 
-# specs/window.yaml:355
+# specs/window.yaml:362
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
-    groups = d.dim("groups")
+    groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
+    groups = 1 if groups_given is None else groups_given
     c = d.dim("c")
     d_ = d.run("d")
     t = d.repeated(1)
@@ -1043,9 +1096,9 @@ def qlinear_conv_case(d: Draw) -> Case:
     z = d.broadcasting_to(Vec((groups * m,)))
     e = d.repeated(1)
     f = d.repeated(1)
-    strides = d.positives(len(d_))
-    dilations = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
+    strides = Vec(d.positives(len(d_)))
+    dilations = Vec(d.positives(len(d_)))
+    pads = Vec(d.sizes(2 * len(d_)))
     auto_pad = d.member(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     return Case(
         {
@@ -1064,12 +1117,12 @@ def qlinear_conv_case(d: Draw) -> Case:
             "dilations": d.default(dilations),
             "pads": d.default(pads),
             "auto_pad": d.default(auto_pad),
-            "groups": d.default(groups),
+            "groups": groups_given,
         },
     )
 
 
-# specs/window.yaml:378
+# specs/window.yaml:385
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -1135,7 +1188,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:386",
+            "specs/window.yaml:393",
         ),
         Example(
             {
@@ -1152,7 +1205,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:387",
+            "specs/window.yaml:394",
         ),
         Example(
             {
@@ -1168,7 +1221,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:388",
+            "specs/window.yaml:395",
         ),
         Example(
             {
@@ -1184,7 +1237,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:389",
+            "specs/window.yaml:396",
         ),
         Example(
             {
@@ -1200,7 +1253,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:390",
+            "specs/window.yaml:397",
         ),
         Example(
             {
@@ -1216,7 +1269,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:391",
+            "specs/window.yaml:398",
         ),
         Example(
             {
@@ -1232,7 +1285,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:392",
+            "specs/window.yaml:399",
         ),
         Example(
             {
@@ -1248,7 +1301,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:393",
+            "specs/window.yaml:400",
         ),
         Example(
             {
@@ -1264,7 +1317,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:394",
+            "specs/window.yaml:401",
         ),
         Example(
             {
@@ -1280,7 +1333,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:395",
+            "specs/window.yaml:402",
         ),
         Example(
             {
@@ -1296,7 +1349,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:396",
+            "specs/window.yaml:403",
         ),
         Example(
             {
@@ -1312,7 +1365,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:397",
+            "specs/window.yaml:404",
         ),
         Example(
             {
@@ -1328,7 +1381,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:398",
+            "specs/window.yaml:405",
         ),
         Example(
             {
@@ -1344,7 +1397,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:399",
+            "specs/window.yaml:406",
         ),
         Example(
             {
@@ -1360,7 +1413,7 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:400",
+            "specs/window.yaml:407",
         ),
         Example(
             {
@@ -1376,7 +1429,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:401",
+            "specs/window.yaml:408",
         ),
         Example(
             {
@@ -1392,7 +1445,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:402",
+            "specs/window.yaml:409",
         ),
         Example(
             {
@@ -1408,7 +1461,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:403",
+            "specs/window.yaml:410",
         ),
         Example(
             {
@@ -1424,7 +1477,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:404",
+            "specs/window.yaml:411",
         ),
         Example(
             {
@@ -1440,7 +1493,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:405",
+            "specs/window.yaml:412",
         ),
         Example(
             {
@@ -1456,10 +1509,43 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:406",
+            "specs/window.yaml:413",
+        ),
+        Example(
+            {
+                "x": Given(value=(((3, 5, 7),),)),
+                "x_scale": Given(value=0.5),
+                "x_zero": Given(value=5),
+                "w": Given(value=(((1, 2),),)),
+                "w_scale": Given(value=0.5),
+                "w_zero": Given(value=0),
+                "y_scale": Given(value=0.5),
+                "y_zero": Given(value=10),
+                "bias": Given(value=(1,)),
+            },
+            {},
+            {"y": Given(value=(((10, 12),),))},
+            None,
+            "specs/window.yaml:414",
+        ),
+        Example(
+            {
+                "x": Given(value=(((255,),),)),
+                "x_scale": Given(value=1.0),
+                "x_zero": Given(value=0),
+                "w": Given(value=(((2,),),)),
+                "w_scale": Given(value=1.0),
+                "w_zero": Given(value=0),
+                "y_scale": Given(value=1.0),
+                "y_zero": Given(value=0, dtype="i8"),
+            },
+            {},
+            {"y": Given(value=(((127,),),), dtype="i8")},
+            None,
+            "specs/window.yaml:416",
         ),
     ),
-    "specs/window.yaml:355",
+    "specs/window.yaml:362",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:126"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:127"),
@@ -1467,39 +1553,43 @@ QLINEAR_CONV = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:129"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:130"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:133"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:371"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:372"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:378"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:379"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:373",
+            "specs/window.yaml:380",
         ),
     ),
-    reference_source="specs/window.yaml:378",
+    reference_source="specs/window.yaml:385",
 )
 
 
-# specs/window.yaml:408
+# specs/window.yaml:419
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
     d_ = d.run("d")
-    kernel = d.positives(len(d_))
-    strides = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
-    output_shape = d.ints(len(d_) + 2)
+    kernel = Vec(d.positives(len(d_)))
+    strides_given = d.default(Vec(d.positives(len(d_))))
+    strides = fill(len(d_), 1) if strides_given is None else strides_given
+    pads_given = d.default(Vec(d.sizes(2 * len(d_))))
+    pads = fill(2 * len(d_), 0) if pads_given is None else pads_given
+    output_shape = Vec(
+        d.each_between(len(d_) + 2, Vec((b, c, *((d_ - 1) * strides + kernel - pads[:len(d_)] - pads[len(d_):]))), None)
+    )
     return Case(
         {"x": Vec((b, c, *d_)), "indices": Vec((b, c, *d_))},
-        {"kernel": kernel, "strides": strides, "pads": pads, "output_shape": output_shape},
-        {
+        {"kernel": kernel, "strides": strides_given, "pads": pads_given, "output_shape": output_shape},
+        ranges={
             "indices": (
-                -b * c * prod((d_ - 1) * strides + kernel - pads[:len(d_)] - pads[len(d_):]),
+                -(b * c * prod((d_ - 1) * strides + kernel - pads[:len(d_)] - pads[len(d_):])),
                 b * c * prod((d_ - 1) * strides + kernel - pads[:len(d_)] - pads[len(d_):]),
             )
         },
     )
 
 
-# specs/window.yaml:430
+# specs/window.yaml:441
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -1514,130 +1604,141 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:433",
+            "specs/window.yaml:444",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:434",
+            "specs/window.yaml:445",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:435",
+            "specs/window.yaml:446",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:436",
+            "specs/window.yaml:447",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:437",
+            "specs/window.yaml:448",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:438",
+            "specs/window.yaml:449",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:439",
+            "specs/window.yaml:450",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:440",
+            "specs/window.yaml:451",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:441",
+            "specs/window.yaml:452",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:442",
+            "specs/window.yaml:453",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:443",
+            "specs/window.yaml:454",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:444",
+            "specs/window.yaml:455",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:445",
+            "specs/window.yaml:456",
         ),
     ),
-    "specs/window.yaml:408",
+    "specs/window.yaml:419",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:419"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:420"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:421"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:423"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:424"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:426"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:430"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:431"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:432"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:434"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:435"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:437"),
     ),
-    reference_source="specs/window.yaml:430",
+    reference_source="specs/window.yaml:441",
 )
 
 
-# specs/window.yaml:447
+# specs/window.yaml:458
 def col2im_case(d: Draw) -> Case:
+    rule = Rule("col2im")
     b = d.dim("b")
     c = d.dim("c")
-    many = d.dim("many")
     r = d.length(3)
-    image = d.sizes(r)
-    block = d.positives(r)
-    strides = d.positives(r)
-    dilations = d.positives(r)
-    pads = d.sizes(2 * r)
+    block = Vec(d.positives(r))
+    image = Vec(d.sizes(r))
+    dilations_given = d.default(Vec(d.positives(r)))
+    dilations = fill(len(image), 1) if dilations_given is None else dilations_given
+    pads_given = d.default(Vec(d.sizes(2 * r)))
+    pads = fill(2 * len(image), 0) if pads_given is None else pads_given
+    strides_given = d.default(Vec(d.positives(r)))
+    strides = fill(len(image), 1) if strides_given is None else strides_given
+    many = d.mostly(
+        (
+            max(
+                0,
+                prod(
+                    rule.floordiv(
+                        image + (pads[:len(image)] + pads[len(image):]) - (block - 1) * dilations - 1, strides
+                    )
+                    + 1
+                ),
+            ),
+        ),
+        lambda: d.dim("many"),
+    )
     return Case(
         {"x": Vec((b, c * prod(block), many))},
-        {
-            "image": image,
-            "block": block,
-            "strides": d.default(strides),
-            "dilations": d.default(dilations),
-            "pads": d.default(pads),
-        },
+        {"image": image, "block": block, "strides": strides_given, "dilations": dilations_given, "pads": pads_given},
     )
 
 
-# specs/window.yaml:469
+# specs/window.yaml:480
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -1652,108 +1753,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:472",
+            "specs/window.yaml:483",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:473",
+            "specs/window.yaml:484",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:474",
+            "specs/window.yaml:485",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:475",
+            "specs/window.yaml:486",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:476",
+            "specs/window.yaml:487",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:477",
+            "specs/window.yaml:488",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:478",
+            "specs/window.yaml:489",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:479",
+            "specs/window.yaml:490",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:480",
+            "specs/window.yaml:491",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:481",
+            "specs/window.yaml:492",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:482",
+            "specs/window.yaml:493",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:483",
+            "specs/window.yaml:494",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:484"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:495"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:485",
+            "specs/window.yaml:496",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:486"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:497"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:487"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:498"),
     ),
-    "specs/window.yaml:447",
+    "specs/window.yaml:458",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:459"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:460"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:461"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:462"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:464"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:465"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:470"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:471"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:472"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:473"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:475"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:476"),
     ),
-    reference_source="specs/window.yaml:469",
+    reference_source="specs/window.yaml:480",
 )

@@ -17,6 +17,7 @@ from anyshape_gen.model import Operand, OpSpec, ParamSpec
 
 KNOWN = {
     **dict.fromkeys(("call", "call_alias", "Operand"), "anyshape.graph.call"),
+    "called": "anyshape.public",
     "Value": "anyshape.graph.value",
     "Sequence": "collections.abc",
     "parse_dtype": "anyshape.dtypes",
@@ -39,6 +40,7 @@ def function(a: OpAnalysis, variant: str) -> str:
     code = Code()
     code.comment(source_of(spec))
     name = python_name(spec.name)
+    code.add("@called")
     code.add(f"def {name}({', '.join(_parameters(spec, variant))}) -> {result_type(spec)}:")
     code.indent()
     _docstring(code, spec, variant)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from anyshape_gen.emit.module import quoted
 from anyshape_gen.emit.ops import default_text
-from anyshape_gen.emit.relations import literal
+from anyshape_gen.emit.relations import NOT_LITERAL, literal
 from anyshape_gen.model import ParamSpec
 from anyshape_gen.nodes import BinOp, Expr, Unary
 from anyshape_gen.parse_values import CLASSES
@@ -31,9 +31,12 @@ def there(name: str) -> str:
 def given(p: ParamSpec, always: bool, early: bool) -> str:
     """The parameter of the call, perhaps None for its default; where others were drawn by it, only if it is that."""
     name = local(p.name)
-    if always or p.default is None:
+    if always or p.default is None or (early and literal(p.default) is NOT_LITERAL):
         return name
-    return f"d.default({name}) if {name} == {literal(p.default)!r} else {name}" if early else f"d.default({name})"
+    if not early:
+        return f"d.default({name})"
+    value = literal(p.default)
+    return name if value is NOT_LITERAL else f"d.default({name}) if {name} == {value!r} else {name}"
 
 
 def dtypes(p: ParamSpec) -> tuple[str, ...]:

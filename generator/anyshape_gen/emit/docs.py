@@ -68,6 +68,7 @@ def page(a: OpAnalysis) -> str:
         view=[(v.output, v.input) for v in spec.view],
         rewrites=[r.text for r in spec.rewrites],
         traits=spec.traits,
+        weak=[f"law {w.law}, {w.reason}" for w in spec.weak],
         reference=" ".join(spec.reference.text.split()) if spec.reference is not None else "",
         onnx=[_onnx(m) for m in spec.onnx],
         examples=[_example(e) for e in spec.examples],
@@ -146,7 +147,9 @@ def _variants(a: OpAnalysis) -> str:
 def _onnx(m: OnnxMapping) -> str:
     if m.removed:
         return f"{m.op}, removed in opset {m.since}"
-    names = ", ".join(_argument(x) for x in m.arguments)
+    turns = [x.name for x in m.arguments if x.source == "turn"]
+    names = ", ".join(_argument(x) for x in m.arguments if x.source != "turn")
+    names = ", ".join([*([names] if names else []), *([f"*({', '.join(turns)})"] if turns else [])])
     term = f"{names} -> {to_text(m.term)}" if m.term is not None else names
     term += "".join(f"; {let.names[0]} = {to_text(let.value)}" for let in m.lets)
     return f"{m.op} since opset {m.since}: `{term}`"

@@ -42,8 +42,8 @@ from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 KNOWN = {
     **dict.fromkeys(
         (
-            *("OnnxNode", "aligned", "dtype_of", "each", "einsum", "fold", "groups"),
-            *("length_of", "needed", "positions", "rank_of", "scalar", "strings", "vector"),
+            *("OnnxNode", "accumulate", "aligned", "choice", "dtype_of", "each", "einsum", "fold", "groups"),
+            *("length_of", "needed", "positions", "rank_of", "scalar", "strings", "turns", "vector"),
         ),
         "anyshape.frontends.onnx.node",
     ),
@@ -141,17 +141,22 @@ class _Mapper:
     def _inputs(self) -> None:
         """Where in the node's inputs each name is."""
         at, seen = 0, 0
-        count = sum(argument.source == "rest" for argument in self.mapping.arguments)
+        kinds = [argument.source for argument in self.mapping.arguments]
+        count, several = kinds.count("rest"), kinds.count("turn")
         for argument in self.mapping.arguments:
             if argument.source == "rest" and count > 1:
                 self.names[argument.name] = f"groups(n, {at}, {count})[{seen}]"
+                seen += 1
+            elif argument.source == "turn":
+                self.names[argument.name] = f"turns(n, {at}, {several})[{seen}]"
                 seen += 1
             elif argument.source == "rest":
                 self.names[argument.name] = f"n.inputs({at})" if at else "n.inputs()"
             elif argument.source in ("input", "in"):
                 self.names[argument.name] = f"n.input({at})"
                 at += 1
-        if ":" in self.mapping.op and not count:  # of ONNX's own operators the declaration says how many there may be
+        # of ONNX's own operators the declaration says how many there may be
+        if ":" in self.mapping.op and not count and not several:
             self.code.add(f"n.only({at})")
 
     def _result(self) -> str:
@@ -180,7 +185,7 @@ class _Mapper:
                 return f"({self._results(then)} if {self.text(cond)} else {self._results(other)})"
             case VecLit(items):
                 return f"[{', '.join(self._argument(i) for i in items)}]"
-            case Call("each", (Call() as made, *groups), ()):
+            case Call("each", (made, *groups), ()):
                 return self._each(made, groups)
             case Call(func, _, _) if self._is_tuple(func):
                 return self._term(term)
@@ -188,8 +193,8 @@ class _Mapper:
                 return f"[needed(n, {self.names[id]}, {quoted(id)})]"
         return f"[{self._argument(term)}]"
 
-    def _each(self, made: Call, groups: Sequence[Node]) -> str:
-        """`each(op(…, x, g), x, g)`: the op for the first of each group, for the second, and so on."""
+    def _each(self, made: Node, groups: Sequence[Node]) -> str:
+        """`each(op(…, x, g), x, g)`: the term for the first of each group, for the second, and so on."""
         lists = {x.id: self.text(x) for x in groups if isinstance(x, Name)}
         if len(lists) != len(groups):
             raise NotExecuted(made, "each() of anything but names of groups")
@@ -213,6 +218,8 @@ class _Mapper:
         if source == "input" or expr is None:
             text = self.names[p.name]
         elif isinstance(expr, AttrRead):
+            if p.kind.base == "enum" and p.default is not None:
+                return f"choice({self._attr(expr)})"
             if p.kind.base != "dtype":
                 return self._attr(expr)
             text = self._attr(expr, dtype=True)
@@ -281,6 +288,8 @@ class _Mapper:
                 return f"len({self.text(v)} or ())"
             case Call("min" | "max" as func, (AttrRead() as v,), ()):
                 return f"{func}({self.text(v)} or (0,))"
+            case Call("each", (made, *groups), ()):
+                return self._each(made, groups)
             case Call("positions", (values, VecLit() as names), ()):
                 return f"positions(n, {self.text(values)}, {self.text(names)})"
             case Call("len", (Name() as v,), ()) if v.id in self.names:
@@ -307,6 +316,8 @@ class _Mapper:
         match e:
             case Call("fold", (Name(op), values), ()) if op in self.specs:
                 return f"fold(api.{python_name(op)}, {self.text(values)})"
+            case Call("accumulate", (Call() as made, Name(group)), ()) if group in self.names:
+                return self._accumulate(made, group)
             case Call(func, args, keywords) if func in self.specs:
                 spec = self.specs[func]
                 params = [o if o.signature.sequence else None for o in spec.inputs] + list(spec.params)
@@ -319,6 +330,14 @@ class _Mapper:
             case Name() | AttrRead() | IfExp():
                 return self.text(e)
         raise NotExecuted(e, "this term in an ONNX mapping")
+
+    def _accumulate(self, made: Call, group: str) -> str:
+        """`accumulate(term, xs)`: the term of xs in the dtype that they are computed in."""
+        values = self.names[group]
+        self.names[group] = f"{group}_"
+        text = self._term(made)
+        self.names[group] = values
+        return f"accumulate(lambda {group}_: {text}, {values})"
 
     def _positional(self, x: Node, p: ParamSpec | Operand | None) -> str:
         if isinstance(x, Star):

@@ -72,8 +72,11 @@ def _op_def(code: Code, a: OpAnalysis, variant: str) -> None:
     if shaping:
         code.add(f"shaping={tuple_text(map(quoted, shaping))},")
     moved = moved_dtypes(a)
-    if moved:
-        code.add(f"moves={tuple_text(map(quoted, moved))},")
+    if moved.dtypes:
+        code.add(f"moves={tuple_text(map(quoted, moved.dtypes))},")
+    if moved.where:
+        modes = ", ".join(f"{quoted(p)}: {tuple_text(map(quoted, m))}" for p, m in moved.where.items())
+        code.add(f"moves_where={{{modes}}},")
     if spec.traits:
         code.add(f"traits={tuple_text(map(quoted, spec.traits))},")
     if spec.rewrites:

@@ -5,7 +5,7 @@ In: an op's analysis. Out: the text of `<op>_kernel`, and the names of the rule 
 
 from __future__ import annotations
 
-from anyshape_gen.analysis_model import OpAnalysis, ResolvedKernel, ResolvedProcedure
+from anyshape_gen.analysis_model import OpAnalysis, OutputShape, ResolvedKernel, ResolvedProcedure
 from anyshape_gen.body_nodes import Branch, Break, For, Set, Step, Store, While
 from anyshape_gen.emit.kernel_text import KernelText
 from anyshape_gen.emit.kernels import KernelCode, KernelEmitter, dtype_keys, unpack
@@ -14,8 +14,8 @@ from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import attribute_name, attributes_of
 from anyshape_gen.emit.rule_text import MUL, source_of
-from anyshape_gen.nodes import Call, Comprehension, Generator, Item, Over, Slice, Star, TensorRead, VecLit
-from anyshape_gen.traverse import free_names, walk_all
+from anyshape_gen.nodes import Call, Comprehension, Generator, Item, Name, Over, Slice, Star, TensorRead, VecLit
+from anyshape_gen.traverse import free_names, walk, walk_all
 
 _UPDATES = {"=": "set", "+=": "add", "-=": "sub", "*=": "mul"}
 
@@ -97,7 +97,8 @@ class ProcedureEmitter(KernelEmitter):
             f"bound.{attribute_name(name)}: {text.hoist(f'{name}_most', high)}"
             for name, high in self.found.born.items()
         ]
-        self.code.add(f"procedure = eqs.procedure({'{' + ', '.join(born) + '}' if born else ''})")
+        counted = ", counted=True" if self._multiplies() else ""
+        self.code.add(f"procedure = eqs.procedure({'{' + ', '.join(born) + '}' if born else ''}{counted})")
         unpack(self.code, [(kernel_name(n), f'procedure.output("{n}")') for n in self.outputs_in_order()])
         made = [
             (kernel_name(n), f'procedure.variable("{n}", {text.dtype_named(d)})')
@@ -112,6 +113,24 @@ class ProcedureEmitter(KernelEmitter):
         ]
         for name, maker in made:
             self.code.add(f"{name} = {maker}")
+
+    def _multiplies(self) -> bool:
+        """Whether an output has more room than there are elements in any input: a dim twice in the upper bounds of its sizes."""
+        return any(self._multiplies_in(o) for o in self.a.outputs)
+
+    def _multiplies_in(self, o: OutputShape) -> bool:
+        mentioned = [n.id for n in walk(o.shape) if isinstance(n, Name)]
+        born = [name for name in mentioned if name in self.found.born]
+        names = [n.id for name in born for n in walk(self.found.born[name]) if isinstance(n, Name)]
+        names += [name for name in mentioned if name not in born]
+        if not born or len(set(names)) == len(names):
+            return False
+        reads = [n for n in walk_all(self.found.steps) if isinstance(n, TensorRead) and n.tensor == o.name]
+        if reads:
+            raise NotExecuted(
+                reads[0], f"reading '{o.name}', whose sizes are counted first since their upper bounds multiply,"
+            )
+        return True
 
     def outputs_in_order(self) -> list[str]:
         return [o.name for o in self.a.spec.outputs]

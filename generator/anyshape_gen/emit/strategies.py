@@ -14,6 +14,7 @@ from anyshape_gen.emit.cases import case
 from anyshape_gen.emit.module import Code, quoted, tuple_text
 from anyshape_gen.emit.names import RULE_NAMES, constant_name
 from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.emit.relations import RelationEmitter
 from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.model import (
     ExampleValue,
@@ -29,6 +30,10 @@ KNOWN = {
     **dict.fromkeys(("inf", "nan"), "math"),
     "np": "import numpy as np",
 }
+
+
+REFUSING = ("require", "equal", "broadcast", "axis", "axes", "item", "floordiv", "mod", "exact_div", "zip", "wrap")
+"""What of `rules.Rule` refuses"""
 
 
 def known_names(ops: Iterable[OpAnalysis]) -> dict[str, str]:
@@ -104,9 +109,21 @@ def _property(a: OpAnalysis) -> str:
         code.add(f"asserts={tuple_text(refusals)},")
     if spec.reference is not None:
         code.add(f"reference_source={quoted(source_of(spec.reference))},")
+    if not _refuses(a):
+        code.add("refuses=False,")
+    if spec.procedure is not None:
+        code.add("stepped=True,")
+    if spec.weak:
+        code.add(f"weak={{{', '.join(f'{quoted(w.law)}: {quoted(w.reason)}' for w in spec.weak)}}},")
     code.dedent()
     code.add(")")
     return code.text()
+
+
+def _refuses(a: OpAnalysis) -> bool:
+    """Whether its relation has an operation that refuses what it is given."""
+    text = RelationEmitter(a, {}, set(), frozenset()).emit(())
+    return re.search(rf"\brule\.({'|'.join(REFUSING)})\(", text) is not None
 
 
 def _pattern(s: Assert) -> str:

@@ -1,44 +1,219 @@
 """What the asserts of a rule want of what a random call draws: most draws that know it are valid ones.
 
-In: a rule. Out: of a name (or of the length of a run) the values that an assert allows; which inputs are there together.
+In: a rule. Out: of a name (or of the length of a run) the values that an assert allows, its bounds, what divides it; which inputs are
+there together. Names that the rule assigns are seen through: an assert of `room` is one of what `room` is computed from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from anyshape_gen.nodes import Assert, BinOp, BoolOp, Call, Compare, Expr, IfExp, Int, Name, Statement, Unary
-from anyshape_gen.traverse import walk
+from anyshape_gen.emit.seen_through import assigned_in, is_expression, seen_through, taken_apart
+from anyshape_gen.nodes import (
+    Assert,
+    Assign,
+    BinOp,
+    Bool,
+    BoolOp,
+    Call,
+    Compare,
+    Comprehension,
+    Expr,
+    Function,
+    Generator,
+    If,
+    IfExp,
+    Index,
+    Int,
+    Name,
+    Node,
+    NoneLit,
+    Reduction,
+    Slice,
+    Star,
+    Statement,
+    Str,
+    Target,
+    Unary,
+    VecLit,
+)
+from anyshape_gen.traverse import free_names, rebuild, walk
 
-SAFE = (Name, Int, BinOp, Unary, IfExp, Compare, BoolOp)
-"""What can be computed of any sizes"""
+SAID = (
+    Name,
+    Int,
+    Bool,
+    Str,
+    NoneLit,
+    BinOp,
+    Unary,
+    IfExp,
+    Compare,
+    BoolOp,
+    VecLit,
+    Star,
+    Index,
+    Slice,
+    Comprehension,
+    Generator,
+    Target,
+)
+"""What a random call can compute of what it has drawn, beside CALLS; what has no value there rejects the draw."""
+CALLS = ("len", "rank", "prod", "sum", "min", "max", "fill", "ceil_div", "put", "present")
 WIDE = 8
 """Values between two bounds that are drawn as one of them; of more any will do."""
 SOME = 5
 """Values from a bound on"""
+ANY = Name("any_other")
+"""Stands for any value, where a condition leaves it open"""
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+Known = Callable[[Expr], bool]
+
+
+@dataclass(frozen=True)
+class Between:
+    """Bounds of a number, or of the items of a vector; None where there is none."""
+
+    low: Expr | None
+    high: Expr | None
 
 
 class Wants:
-    """The asserts that hold of every call, each condition by itself."""
+    """The asserts that hold of every call, each condition by itself; and those of some calls only, under an `if`."""
 
-    def __init__(self, rule: Sequence[Statement]) -> None:
-        self.parts = [p for s in rule if isinstance(s, Assert) for p in _all_of(s.cond)]
+    def __init__(
+        self, rule: Sequence[Statement], divisions: Sequence[Expr] = (), functions: Sequence[Function] = ()
+    ) -> None:
+        """`divisions`: calls of `exact_div` elsewhere, which ask as an assert does; `functions`: those that the rule calls."""
+        self._functions = {f.name: f for f in functions}
+        self.parts: list[Expr] = []
+        self.sometimes: list[tuple[Expr, Expr]] = []
+        """conditions, and what they ask for"""
+        self._collect(rule, {}, self.parts)
+        for q in divisions:
+            match q:
+                case Call("exact_div", (n, by), ()) if is_expression(n) and is_expression(by):
+                    self.parts.append(Compare(BinOp("%", n, by), (("==", Int(0)),)))
 
-    def values(self, subject: Expr, known: Callable[[Expr], bool]) -> tuple[Expr | None, ...]:
+    def _collect(self, statements: Sequence[Statement], assigned: dict[str, Expr], found: list[Expr]) -> None:
+        for s in statements:
+            match s:
+                case Assign(names, value):
+                    whole = seen_through(value, assigned, self._functions)
+                    assigned.update(taken_apart(names, whole))
+                case Assert(cond):
+                    found += [seen_through(p, assigned, self._functions) for p in all_of(cond)]
+                case If(cond, then, other):
+                    seen = seen_through(cond, assigned, self._functions)
+                    for branch, holds in ((then, seen), (other, Unary("not", seen))):
+                        asked: list[Expr] = []
+                        self._collect(branch, dict(assigned), asked)
+                        self.sometimes += [(holds, p) for p in asked]
+                    for name in assigned_in(s):
+                        assigned.pop(name, None)
+
+    def values(self, subject: Expr, known: Known) -> tuple[Expr | None, ...]:
         """What the subject must be, one for each alternative that an assert leaves; None where the alternative leaves it open. Empty
         where no assert speaks of it in terms that are known."""
+        return self.equal(subject, known) or self._between(subject) or self._least(subject, known)
+
+    def equal(self, subject: Expr, known: Known) -> tuple[Expr | None, ...]:
+        """The same, of equalities alone."""
         for part in self.parts:
             found = tuple(_equal(subject, a, known) for a in _any_of(part))
             if any(v is not None for v in found):
                 return found
-        return self._between(subject) or self._least(subject, known)
+        some = []
+        for cond, part in self.sometimes:
+            mine = free_names(subject) <= free_names(cond)  # as `len(m) == 1` is, which a value of m decides itself
+            for value in (_equal(subject, a, known) for a in _any_of(part)):
+                if value is not None and (mine or (_can_be_said(cond) and known(cond))):
+                    some.append(value if mine else IfExp(cond, value, ANY))
+        return tuple(dict.fromkeys(some))
+
+    def each(self, name: str, known: Known) -> tuple[Expr, ...]:
+        """What each item of the vector is one of."""
+        for part in self.parts:
+            match part:
+                case Reduction("all", element, (Generator((target,), Name(id)),), ()) if id == name:
+                    found = [_equal(Name(target.name), a, known) for a in _any_of(element)]
+                    if found and all(v is not None for v in found):
+                        return tuple(v for v in found if v is not None)
+        return ()
+
+    def broadcast_of(self, name: str, known: Known) -> Expr | None:
+        """What must broadcast to the name."""
+        for part in self.parts:
+            match part:
+                case Call("broadcasts", (e, Name(id)), ()) if id == name and is_expression(e):
+                    return e if _can_be_said(e) and known(e) else None
+        return None
+
+    def bounds(self, subject: Expr, known: Known) -> Between | None:
+        """What the subject, or each of its items, lies between."""
+        low = high = None
+        for part in self.parts:
+            for p in (p for alternative in _any_of(_itemwise(part)) for p in all_of(alternative)):
+                match _solved(subject, p, known):
+                    case (">=", e):
+                        low = low or e
+                    case (">", e):
+                        low = low or _plus(e, 1)
+                    case ("<=", e):
+                        high = high or e
+                    case ("<", e):
+                        high = high or _plus(e, -1)
+        return Between(low, high) if low is not None or high is not None else None
+
+    def divides(self, name: str, known: Known) -> Expr | None:
+        """What the name must divide."""
+        for part in self.parts:
+            match part:
+                case Compare(BinOp("%", e, Name(id)), (("==", Int(0)),)) if id == name and _can_be_said(e) and known(e):
+                    return e
+        return None
+
+    def multiple(self, name: str, known: Known) -> Expr | None:
+        """What must divide the name."""
+        for part in self.parts:
+            match part:
+                case Compare(BinOp("%", Name(id), e), (("==", Int(0)),)) if id == name and _can_be_said(e) and known(e):
+                    return e
+        return None
+
+    def like(self, name: str, known: Known) -> tuple[Expr, tuple[Expr, ...]] | None:
+        """The vector that the items are those of, one by one, and the numbers that may stand in place of any."""
+        for part in self.parts:
+            both = _pairs(part)
+            if both is None:
+                continue
+            names, condition = both
+            mine = next((v for v, domain in names.items() if domain == Name(name)), None)
+            if mine is None:
+                continue
+            equal = [_equal(Name(mine), a, _of(names)) for a in _any_of(condition)]
+            others = tuple(e for e in equal if isinstance(e, (Int, Unary)))
+            for e in equal:
+                if isinstance(e, Name) and known(names[e.id]):
+                    return names[e.id], others
+        return None
+
+    def items(self, name: str, known: Known) -> list[tuple[int, Expr]]:
+        """Items that must have a value, by their place."""
+        found = []
+        for part in self.parts:
+            match part:
+                case Compare(Index(Name(id), (Int(k),)), (("==", e),)) if id == name and _can_be_said(e) and known(e):
+                    found.append((k, e))
+        return found
 
     def positive(self, name: str) -> bool:
         return any(_bound(p, Name(name)) in ((">", 0), (">=", 1)) for p in self.parts)
 
     def not_negative(self, name: str) -> bool:
-        return any(_bound(p, Name(name)) in ((">", -1), (">=", 0)) for p in self.parts)
+        alternatives = [a for p in self.parts for a in _any_of(p)]
+        return any(_bound(a, Name(name)) in ((">", -1), (">=", 0)) for a in alternatives)
 
     def _between(self, subject: Expr) -> tuple[Expr, ...]:
         lows, highs = [], []
@@ -56,16 +231,16 @@ class Wants:
             return ()
         return tuple(Int(v) for v in range(max(lows), min(highs) + 1))
 
-    def _least(self, subject: Expr, known: Callable[[Expr], bool]) -> tuple[Expr, ...]:
-        """Some that are not below a bound."""
-        for part in self.parts:
-            match part:
-                case Compare(a, ((">=", low),)) | Compare(low, (("<=", a),)) if a == subject:
-                    if isinstance(low, Int):
-                        return tuple(Int(low.value + k) for k in range(SOME))
-                    if _is_safe(low) and known(low):
-                        return (low, *(BinOp("+", low, Int(k)) for k in range(1, SOME)))
-        return ()
+    def _least(self, subject: Expr, known: Known) -> tuple[Expr, ...]:
+        """Some that are not below a bound, where there is none above."""
+        found = self.bounds(subject, known)
+        low, high = (found.low, found.high) if found is not None else (None, None)
+        nothing_between = isinstance(low, Int) and isinstance(high, Int) and high.value < low.value
+        if low is None or (high is not None and not nothing_between):
+            return ()
+        if isinstance(low, Int):
+            return tuple(Int(low.value + k) for k in range(SOME))
+        return (low, *(_plus(low, k) for k in range(1, SOME)))
 
     def together(self) -> list[tuple[str, ...]]:
         """Inputs of which all are there, or none is."""
@@ -78,12 +253,12 @@ class Wants:
         return [tuple(sorted(g)) for g in groups]
 
 
-def _all_of(e: Expr) -> Iterator[Expr]:
+def all_of(e: Expr) -> Iterator[Expr]:
     """Conditions that hold where e does; of a chain each comparison."""
     match e:
         case BoolOp("and", items):
             for item in items:
-                yield from _all_of(item)
+                yield from all_of(item)
         case Compare(first, rest) if len(rest) > 1:
             for op, second in rest:
                 yield Compare(first, ((op, second),))
@@ -96,24 +271,116 @@ def _any_of(e: Expr) -> tuple[Expr, ...]:
     return e.items if isinstance(e, BoolOp) and e.op == "or" else (e,)
 
 
-def _equal(subject: Expr, alternative: Expr, known: Callable[[Expr], bool]) -> Expr | None:
+def _of(names: Iterable[str]) -> Known:
+    """Whether nothing else is named."""
+    own = frozenset(names)
+    return lambda e: free_names(e) <= own
+
+
+def _equal(subject: Expr, alternative: Expr, known: Known) -> Expr | None:
     """What equals the subject where the alternative holds."""
-    for part in _all_of(alternative):
-        match part:
-            case Compare(a, (("==", b),)):
-                for one, other in ((a, b), (b, a)):
-                    if one == subject and _is_safe(other) and known(other):
-                        return other
+    for part in all_of(alternative):
+        match _solved(subject, part, known):
+            case ("==", e):
+                return e
     return None
 
 
-def _is_safe(e: Expr) -> bool:
-    """Whether it has a value whatever its names stand for."""
-    return all(
-        (isinstance(n, SAFE) and (not isinstance(n, BinOp) or n.op in ("+", "-", "*")))
-        or (isinstance(n, Call) and n.func == "len")
-        for n in walk(e)
-    )  # fmt: skip
+def _solved(subject: Expr, part: Expr, known: Known) -> tuple[str, Expr] | None:
+    """The comparison with the subject alone on its left side: of sums and products with one place of it."""
+    match part:
+        case Compare(a, ((op, b),)) if op in FLIPPED:
+            for op_, one, other in ((op, a, b), (FLIPPED[op], b, a)):
+                if subject in walk(one) and subject not in walk(other):
+                    return _isolated(subject, op_, one, other, known)
+    return None
+
+
+def _isolated(subject: Expr, op: str, one: Expr, other: Expr, known: Known) -> tuple[str, Expr] | None:
+    """`one op other` as `subject op e`. A factor is taken for a positive one. Where the subject counts under a condition only, e is ANY
+    under the other one."""
+    conditions: list[tuple[Expr, bool]] = []
+    while one != subject:
+        match one:
+            case BinOp("+", a, b) if subject in walk(a) and subject not in walk(b):
+                one, other = a, BinOp("-", other, b)
+            case BinOp("+", a, b) if subject in walk(b) and subject not in walk(a):
+                one, other = b, BinOp("-", other, a)
+            case BinOp("-", a, b) if subject in walk(a) and subject not in walk(b):
+                one, other = a, BinOp("+", other, b)
+            case BinOp("*", a, b) if (subject in walk(a)) != (subject in walk(b)):
+                one, by = (a, b) if subject in walk(a) else (b, a)
+                if isinstance(by, Name):
+                    by = Call("max", (Int(1), by))
+                elif not isinstance(by, Int):
+                    return None
+                if op in (">", ">="):
+                    op, other = ">=", Call("ceil_div", (_plus(other, 1) if op == ">" else other, by))
+                else:
+                    op, other = "==" if op == "==" else "<=", BinOp("//", _plus(other, -1) if op == "<" else other, by)
+            case IfExp(cond, a, b) if (subject in walk(a)) != (subject in walk(b)):
+                one = a if subject in walk(a) else b
+                if not free_names(subject) <= free_names(cond):
+                    conditions.append((cond, one is a))
+            case _:
+                return None
+    if not all(_can_be_said(e) and known(e) for e in (other, *(c for c, _ in conditions))):
+        return None
+    for cond, holds in reversed(conditions):
+        other = IfExp(cond, other, ANY) if holds else IfExp(cond, ANY, other)
+    return op, other
+
+
+def unconditional(e: Expr) -> Expr:
+    """A value that some call asks for, without the condition."""
+    match e:
+        case IfExp(_, then, other) if ANY in (then, other):
+            return unconditional(then if other == ANY else other)
+    return e
+
+
+def _plus(e: Expr, more: int) -> Expr:
+    if isinstance(e, Int):
+        return Int(e.value + more)
+    return BinOp("+" if more > 0 else "-", e, Int(abs(more)))
+
+
+def _itemwise(part: Expr) -> Expr:
+    """`all(s[k] <= d[k] or … for k in …)` as `s <= d or …`: a comparison of vectors is one of all their items."""
+    match part:
+        case Reduction("all", element, (Generator((target,), _),), ()):
+
+            def whole(e: Expr) -> Expr:
+                match e:
+                    case Index(base, (Name(id),)) if id == target.name:
+                        return base
+                return rebuild(e, whole)
+
+            return whole(element)
+    return part
+
+
+def _pairs(part: Expr) -> tuple[dict[str, Expr], Expr] | None:
+    """Of `all(… for a, b in zip(x, y))` what each variable goes through, and the condition."""
+    match part:
+        case Reduction("all", element, (Generator(targets, Call("zip", domains, ())),), ()):
+            names = {t.name: d for t, d in zip(targets, domains) if is_expression(d)}
+            return (names, element) if len(names) == len(targets) else None
+    return None
+
+
+def _can_be_said(e: Expr) -> bool:
+    """Whether a random call can compute it."""
+    return all(map(_is_computed, walk(e)))
+
+
+def _is_computed(n: Node) -> bool:
+    match n:
+        case BinOp(op, _, right):
+            return op in ("+", "-", "*") or (op in ("//", "%") and right != Int(0))
+        case Call(name) | Reduction(name):
+            return name in CALLS
+    return isinstance(n, SAID)
 
 
 def _bound(part: Expr, subject: Expr) -> tuple[str, int] | None:

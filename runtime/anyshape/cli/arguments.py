@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.errors import ArgumentError
+from anyshape.files import open_plain
 
 
 def named(words: Sequence[str], option: str, form: str) -> dict[str, str]:
@@ -76,12 +76,16 @@ def arrays(words: Sequence[str]) -> dict[str, NDArray[Any]]:
     found: dict[str, NDArray[Any]] = {}
     for name, text in named(words, "--input", form).items():
         try:
-            found[name] = (
-                np.load(Path(text), allow_pickle=False) if text.endswith(".npy") else np.array(json.loads(text))
-            )
+            found[name] = _stored(text) if text.endswith(".npy") else np.array(json.loads(text))
         except (OSError, ValueError, MemoryError, RecursionError) as e:
             raise ArgumentError(f"--input wants {form}, got {name}={text}: {e}") from None
     return found
+
+
+def _stored(path: str) -> NDArray[Any]:
+    with open_plain(path) as file:
+        a: NDArray[Any] = np.load(file, allow_pickle=False)
+    return a
 
 
 def literals(words: Sequence[str]) -> dict[str, Any]:

@@ -132,6 +132,7 @@ def _add_simplify(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     simplify.add_argument("model", metavar="IN", help="an ONNX file")
     simplify.add_argument("output", metavar="OUT", help="the file to write")
     _add_dim(simplify)
+    _add_repair(simplify)
     simplify.add_argument("--check", action="store_true", help="run both in onnxruntime at several shapes, and compare")
     simplify.add_argument(
         "--shape", action="append", default=[], metavar="NAME=4x128", help="with --check: run at this"
@@ -192,6 +193,10 @@ def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 def _show(args: argparse.Namespace) -> str:
     from anyshape.cli.show import STAGES, show
 
+    if os.path.splitext(args.op)[1] in (".onnx", ".anyshape") or os.path.isfile(args.op):
+        raise ArgumentError(
+            f"show takes the name of an op, and {args.op} is a file; `anyshape explain {args.op}` shows what a model is made of"
+        )
     if "all" in args.stage:
         args.stage = list(STAGES)
     wrong = sorted(set(args.stage) - set(STAGES))
@@ -207,9 +212,15 @@ def _command(
     one = _parser(commands, name, help)
     one.add_argument("model", metavar="MODEL", help="an ONNX file, or a saved model")
     _add_dim(one)
+    _add_repair(one)
     one.add_argument("--timings", action="store_true", help="print the seconds of each phase")
     one.set_defaults(command=command)
     return one
+
+
+def _add_repair(one: argparse.ArgumentParser) -> None:
+    text = "take what the standard refuses for what it most likely means, and say how"
+    one.add_argument("--repair", action="store_true", help=text)
 
 
 def _add_dim(one: argparse.ArgumentParser) -> None:
@@ -229,7 +240,7 @@ def _compiled(args: argparse.Namespace) -> Executable:
                     f"--dim: {args.model} is compiled; say dims when you compile the model it came from"
                 )
             return load(args.model, threads=args.threads)
-        return compile(args.model, dims, threads=args.threads)
+        return compile(args.model, dims, threads=args.threads, repair=args.repair)
 
 
 def _run(exe: Executable, args: argparse.Namespace) -> str:

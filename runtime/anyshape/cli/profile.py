@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from anyshape.cli import arguments
 from anyshape.cli.made_inputs import accepted_inputs, make_inputs, spell_shape
 from anyshape.cli.progress import progress
 from anyshape.errors import AnyshapeError, ArgumentError
+from anyshape.files import write_plain
 from anyshape.vm.profile import Profile, Sample, profile
 
 SHOWN = 25
@@ -74,7 +74,7 @@ def profile_command(args: argparse.Namespace) -> str:
         from anyshape.cli.profile_page import page
 
         try:
-            Path(args.html).write_text(page(f"{args.model}: {shape}", found, limits))
+            write_plain(args.html, page(f"{args.model}: {shape}", found, limits).encode())
         except OSError as e:
             raise AnyshapeError(f"{args.html} cannot be written: {e.strerror}") from None
         lines.append(f"timeline in {args.html}")

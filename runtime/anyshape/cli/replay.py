@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anyshape.errors import AnyshapeError
+from anyshape.files import replacing, write_plain
+
 Arrays = Mapping[str, NDArray[Any]]
 
 
@@ -37,17 +40,21 @@ def alone(
 
 
 def write(folder: Path, model: Any, inputs: Arrays, ours: NDArray[Any], theirs: NDArray[Any], name: str) -> None:
-    """The folder, made if it is not there."""
-    (folder / "inputs").mkdir(parents=True, exist_ok=True)
-    for old in (folder / "inputs").glob("*.npy"):
-        old.unlink()
-    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    """The folder, made if it is not there. Raises AnyshapeError if it cannot be written."""
     files = {n: f"{k}.npy" for k, n in enumerate(inputs)}
-    for n, a in inputs.items():
-        np.save(folder / "inputs" / files[n], a)
-    np.save(folder / "anyshape.npy", ours)
-    np.save(folder / "onnxruntime.npy", theirs)
-    (folder / "replay.py").write_text(SCRIPT.format(files=files, name=name))
+    arrays = {folder / "inputs" / files[n]: a for n, a in inputs.items()}
+    arrays |= {folder / "anyshape.npy": ours, folder / "onnxruntime.npy": theirs}
+    try:
+        (folder / "inputs").mkdir(parents=True, exist_ok=True)
+        for old in (folder / "inputs").glob("*.npy"):
+            old.unlink()
+        write_plain(folder / "model.onnx", model.SerializeToString())
+        for path, a in arrays.items():
+            with replacing(path) as file:
+                np.save(file, a)
+        write_plain(folder / "replay.py", SCRIPT.format(files=files, name=name).encode())
+    except OSError as e:
+        raise AnyshapeError(f"{folder} cannot be written: {e.filename or ''} {e.strerror or e}") from None
 
 
 SCRIPT = '''"""Runs model.onnx on the same inputs in anyshape and in onnxruntime: python replay.py"""

@@ -23,6 +23,7 @@ from anyshape.dtypes import DType, from_numpy, parse_dtype
 from anyshape.equations.expr import Reduce, Var
 from anyshape.equations.traversal import walk
 from anyshape.errors import AnyshapeError, ArgumentError
+from anyshape.files import open_plain
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
 from anyshape.graph.opdef import InputDef, OpDef
@@ -131,7 +132,8 @@ def _spec_text(op: OpDef) -> str:
     path, _, line = op.source.rpartition(":")
     if not Path(path).is_file():
         return f"{op.summary}\n(the text is in {op.source}, which is not below this folder)"
-    lines = Path(path).read_text().splitlines()
+    with open_plain(path) as file:
+        lines = file.read().decode().splitlines()
     own = _entry(lines, int(line) - 1)
     family = next((s.split(":", 1)[1].strip() for s in own if s.startswith("    family:")), None)
     shared = _entry(lines, lines.index(f"  {family}:")) if f"  {family}:" in lines else []
@@ -199,13 +201,18 @@ def _call(op: OpDef, shapes: Mapping[str, Any], literal: Mapping[str, Given], pa
         inputs.append(Value(TensorType(dtype, tuple(shape)), name))
         return inputs[-1]
 
+    def holding(name: str, dtype: DType, value: Any) -> Value:
+        contents[name] = np.asarray(value, dtype.numpy)
+        return new(name, dtype, contents[name].shape)
+
     def operand(i: InputDef) -> Any:
         dtype = _dtype(op, i.dtype)
         if i.name in literal:
             given = literal[i.name]
             dtype = parse_dtype(given.dtype) if given.dtype else dtype
-            contents[i.name] = np.asarray(given.value, dtype.numpy)
-            return new(i.name, dtype, contents[i.name].shape)
+            if i.variadic:
+                return [holding(f"{i.name}{k}", dtype, v) for k, v in enumerate(given.value)]
+            return holding(i.name, dtype, given.value)
         if i.name not in shapes:
             return None
         shape = shapes[i.name]

@@ -32,9 +32,10 @@ def simplify(args: argparse.Namespace) -> str:
     dims = arguments.dims(args.dim)
     with progress(f"simplifying {args.model}"):
         before = read_model(args.model)
-        model = simplified(args.model, dims)
+        changes: list[str] = []
+        model = simplified(args.model, dims, args.repair, changes)
         write_model(model, args.output)
-    lines = [_spell(census(before.model), census(model)), f"written to {args.output}"]
+    lines = [*changes, _spell(census(before.model), census(model)), f"written to {args.output}"]
     if args.check:
         with progress("comparing in onnxruntime"):
             lines.append(_check(args, before.model, dims))

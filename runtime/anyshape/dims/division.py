@@ -246,6 +246,8 @@ def ceil_div(a: Size, b: Size) -> Size:
     """a / b rounded up; 0 where b is 0."""
     if isinstance(a, int) and isinstance(b, int):
         return -(-a // b) if b else 0
+    if isinstance(b, int) and abs(b) > 2**62:  # sums with it, and the opposite of the least number, do not fit 64 bits
+        return -floordiv(-a, max(b, 1 - 2**63))  # the same for all a but the largest
     return floordiv(a + (b - 1), b) if nonneg(b - 1) else -floordiv(-a, b)
 
 

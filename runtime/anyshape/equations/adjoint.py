@@ -120,7 +120,8 @@ class _Adjoint:
         if e.where is not None:
             conditions = (*conditions, substitute(e.where, fresh))
         if e.kind in ("max", "min"):
-            ties = reduce_node("sum", e.vars, self._counted(e), None, e.dtype)
+            counted = self._counted(e)
+            ties = reduce_node("sum", e.vars, counted, None, counted.dtype)
             seed, conditions = seed / ties, (*conditions, apply("eq", body, e))
         elif e.kind != "sum":
             raise NotDifferentiable(f"{e.kind} of elements has no derivative here")
@@ -135,7 +136,9 @@ class _Adjoint:
         extreme = reduce_node(e.kind, other, substitute(e.body, renamed), where, e.dtype)
         equal = apply("eq", e.body, extreme)
         equal = equal if e.where is None else apply("and", e.where, equal)
-        return apply("select", equal, const(1.0, e.dtype), const(0.0, e.dtype))
+        assert e.dtype is not None
+        wide = accum(e.dtype)
+        return apply("select", equal, const(1.0, wide), const(0.0, wide))
 
     def state(self, target: Tensor, terms: Sequence[_Term]) -> None:
         """The gradient of a tensor: what all its reads count."""
@@ -158,7 +161,7 @@ class _Adjoint:
         used = value.free.union(*(i.free for i in index))
         unused = [v for v in term.vars if v not in used]
         for v in unused:  # it counts as often as there are values of the variable
-            value = value * cast(scalar(v.extent, I64), target.dtype)
+            value = value * cast(scalar(v.extent, I64), accum(target.dtype))
         if unused or term.conditions:
             index, value = _unless_empty(target, index, value, [v for v in term.vars if v in used])
         self.eqs.update(checked(target)[index], "add", value)
@@ -204,7 +207,7 @@ def _gathered(term: _Term, place: tuple[Var, ...], target: Tensor) -> Expr | Non
     open_ = tuple(v for v in term.vars if v not in known)
     if open_:
         wide = accum(target.dtype)
-        value = cast(reduce_node("sum", open_, cast(value, wide), None, wide), target.dtype)
+        value = reduce_node("sum", open_, cast(value, wide), None, wide)
     for c in at:
         value = apply("select", c, value, const(0.0, target.dtype))
     return value

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anyshape.dims import Dim, Size, eq
-from anyshape.dtypes import BOOL, I64, DType
+from anyshape.dtypes import BOOL, I64, DType, accum
 from anyshape.equations.expr import Apply, Expr, ExprLike, Read, Tensor, Var, adapt, as_expr, cast
 from anyshape.equations.functions import fold, where
 from anyshape.equations.procedure import Procedure
@@ -30,7 +30,7 @@ class Compaction:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sorting:
-    """The positions of `over` in the order of the value, along `along`: equal ones in their own order, NaN last."""
+    """The positions of `over` in the order of the value, along `along`: equal ones in their own order, NaN as the greatest."""
 
     along: Var
     over: Var
@@ -176,7 +176,8 @@ class Equations:
         return tuple(Var(f"{name}{k}", n) for k, n in enumerate(extents))
 
     def scratch(self, name: str, dtype: DType, shape: Iterable[Size]) -> Tensor:
-        tensor = Tensor(name, dtype, tuple(shape))
+        """A tensor of the op's own, in the dtype that values of `dtype` are computed in."""
+        tensor = Tensor(name, accum(dtype), tuple(shape))
         self.scratches.append(tensor)
         return tensor
 
@@ -202,7 +203,7 @@ class Equations:
             return
         tensor, index = self._left(target)
         before = self.carried[tensor] = Tensor(f"{tensor.name}_before", tensor.dtype, tensor.shape)
-        mine = cast(as_expr(body(xs.turn)), tensor.dtype)
+        mine = cast(body(xs.turn), accum(tensor.dtype))
         self.define(target, where(as_expr(eq(xs.turn, 0)), mine, fold(kind, (before[index], mine))), source)
 
     def born(self, size: Size, value: ExprLike, source: str = "") -> None:
@@ -265,9 +266,10 @@ class Equations:
         tensor = self.scratch(f"demand{len(self.equations)}", BOOL, ())
         self.equations.append(Equation(tensor, (), _adapted(condition, BOOL), source, Demand(message)))
 
-    def procedure(self, born: Mapping[Size, Size] | None = None) -> Procedure:
-        """What is computed step by step; its `end` states the equations. `born`: {size that it finds: its upper bound}."""
-        return Procedure(self, born)
+    def procedure(self, born: Mapping[Size, Size] | None = None, counted: bool = False) -> Procedure:
+        """What is computed step by step; its `end` states the equations. `born`: {size that it finds: its upper bound}; `counted`: the
+        sizes are found by a run of their own, ahead of the one that has memory for the results."""
+        return Procedure(self, born, counted)
 
     def update(self, target: Expr, op: str, value: ExprLike, source: str = "") -> None:
         """`t[e] op= value`, one after the other."""

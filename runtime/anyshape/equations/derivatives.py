@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from anyshape.dtypes import accum
 from anyshape.equations.expr import Apply, Expr, apply, cast, const
 
 Shares = list[tuple[Expr, Expr]]
@@ -52,8 +53,9 @@ def _sign(a: Expr) -> Expr:
 
 
 def _cast(e: Apply, seed: Expr) -> Shares:
+    """What counts is not rounded to a float that is narrower than what it is computed in."""
     source = e.args[0].dtype
-    return [(e.args[0], cast(seed, source))] if source is not None and source.is_float else []
+    return [(e.args[0], cast(seed, accum(source)))] if source is not None and source.is_float else []
 
 
 _RULES: dict[str, Callable[[Apply, Expr], Shares]] = {

@@ -11,6 +11,7 @@ import os
 from threading import Lock
 
 from anyshape.equations.philox import words
+from anyshape.public import public
 
 SYMBOL = "anyshape_entropy"
 _counter = ctypes.c_int64()
@@ -31,6 +32,7 @@ def restart(at: int) -> None:
     _counter.value = at
 
 
+@public
 def seed(n: int) -> None:
     """From here on, programs that draw without a seed of their own draw the same in every process that says the same `n` and then
     makes the same calls, one after the other. Without it nothing that is drawn can be foretold."""

@@ -10,16 +10,19 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from math import inf
 from typing import Any, NoReturn, Union
 from weakref import WeakValueDictionary
 
-from anyshape.dims import Cond, Dim, Size
+from anyshape.dims import Cond, Dim, Size, bounds, free_symbols
 from anyshape.dtypes import BOOL, I64, DType, accum
 from anyshape.dtypes import bitcast as same_width
 from anyshape.errors import SpecError
 
 ExprLike = Union["Expr", Size, float, Cond]
 
+LARGE = 1 << 62
+"""Integers of which two have no sum that is sure to be one of 64 bits."""
 _interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
 _serial = count()
 
@@ -246,10 +249,11 @@ def adapt(e: Expr, dtype: DType) -> Expr:
         return const(e.value, dtype)
     if isinstance(e, Scalar):
         return scalar(e.size, dtype)
+    wide = accum(dtype)
+    if wide is not dtype:
+        return _apply("cast", (adapt(e, wide),), dtype)
     if isinstance(e, Reduce):
-        wide = accum(dtype) if e.kind in ("sum", "prod") else dtype
-        made = reduce_node(e.kind, e.vars, adapt(e.body, wide), e.where, wide)
-        return made if wide is dtype else _apply("cast", (made,), dtype)
+        return reduce_node(e.kind, e.vars, adapt(e.body, dtype), e.where, dtype)
     assert isinstance(e, Apply)
     return _apply(e.op, tuple(adapt(a, dtype) for a in e.args), dtype)
 
@@ -265,17 +269,26 @@ def _apply(op: str, args: tuple[Expr, ...], dtype: DType | None) -> Expr:
 
 
 def _unify(op: str, args: Sequence[Expr]) -> tuple[tuple[Expr, ...], DType | None]:
-    """Weak arguments take the dtype of the strong ones, which must agree."""
+    """The arguments in one dtype: that of the strong ones, which must agree, or where these are narrow floats the one that they are
+    computed in. A choice among elements and literals of their dtype computes nothing, and leaves them as they are."""
     strong = {a.dtype for a in args if a.dtype is not None}
-    if len(strong) > 1:
+    if not strong:
+        return tuple(args), None
+    wide = {accum(d) for d in strong}
+    if len(wide) > 1 or len(strong - wide) > 1:
         kinds = " and ".join(sorted(str(d) for d in strong))
         raise SpecError(f"{op} of {', '.join(map(str, args))}: dtypes {kinds} meet; write cast(value, dtype)")
-    dtype = next(iter(strong), None)
-    return (tuple(args), None) if dtype is None else (tuple(adapt(a, dtype) for a in args), dtype)
+    (dtype,) = strong if op == "select" and len(strong) == 1 and all(map(_moved, args)) else wide
+    return tuple(cast(a, dtype) for a in args), dtype
+
+
+def _moved(e: Expr) -> bool:
+    """Whether an element, or a literal that every narrow float holds as it is: no dim, which may be greater than the greatest of them."""
+    return e.dtype is not None or (isinstance(e, Const) and e.value in (0, 1, -1, inf, -inf))
 
 
 def apply(op: str, *operands: ExprLike) -> Expr:
-    """An elementwise operation; weak operands adapt, integers of indices stay i64."""
+    """An elementwise operation, in accum(T) of operands of T; weak operands adapt, integers of indices stay i64."""
     if OPERATIONS.get(op) != len(operands):
         raise SpecError(f"{op} is not an operation of {len(operands)} operands")
     args = tuple(as_expr(o) for o in operands)
@@ -287,13 +300,54 @@ def apply(op: str, *operands: ExprLike) -> Expr:
         return branches[0] if branches[0] is branches[1] else _apply(op, (c, *branches), dtype)
     if op in _COMPARISONS:
         known = _compared(op, args)
-        return known if known is not None else _apply(op, _unify(op, args)[0], BOOL)
+        return known if known is not None else _apply(op, _unify(op, _apart(args))[0], BOOL)
     if op in _LOGICAL:
         known = _decided(op, args)
         return known if known is not None else _apply(op, args, BOOL)
     unified, dtype = _unify(op, args)
     simple = _simplify(op, unified)
     return simple if simple is not None else _apply(op, unified, dtype)
+
+
+def _apart(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The two sides of a comparison of positions, an integer of any size alone on one of them: `j >= i + k` is `j - i >= k`, where i + k
+    may be more than an integer holds, and the difference of two positions is not."""
+    terms = [*_terms(args[0], 1), *_terms(args[1], -1)]
+    large = [(sign, e) for sign, e in terms if _is_any_integer(e)]
+    if len(large) != 1 or large[0][1] in args or not all(_is_place(e) for _, e in terms):
+        return args
+    ((sign, k),) = large
+    rest: Expr | None = None
+    for s, e in sorted(((-sign * s, e) for s, e in terms if e is not k), key=lambda t: -t[0]):
+        rest = (e if s > 0 else apply("neg", e)) if rest is None else apply("add" if s > 0 else "sub", rest, e)
+    assert rest is not None
+    return (k, rest) if sign > 0 else (rest, k)
+
+
+def _terms(e: Expr, sign: int) -> list[tuple[int, Expr]]:
+    if isinstance(e, Apply) and e.op in ("add", "sub") and _is_place(e):
+        return [*_terms(e.args[0], sign), *_terms(e.args[1], sign if e.op == "add" else -sign)]
+    return [(sign, e)]
+
+
+def _is_place(e: Expr) -> bool:
+    """An integer that is computed of variables and sizes, and of nothing that is read."""
+    if isinstance(e, Apply):
+        return e.op in ("add", "sub") and all(map(_is_place, e.args))
+    return isinstance(e, Var) or (isinstance(e, (Const, Scalar)) and e.dtype in (None, I64) and not _is_fraction(e))
+
+
+def _is_fraction(e: Expr) -> bool:
+    return isinstance(e, Const) and not isinstance(e.value, int)
+
+
+def _is_any_integer(e: Expr) -> bool:
+    """Whether it may be near the ends of i64: a parameter or an element, and no dim."""
+    if isinstance(e, Const):
+        return isinstance(e.value, int) and abs(e.value) >= LARGE
+    if not isinstance(e, Scalar) or isinstance(e.size, int):
+        return False
+    return any(bounds(s)[0] is None for s in free_symbols(e.size))
 
 
 def _compared(op: str, args: tuple[Expr, ...]) -> Expr | None:

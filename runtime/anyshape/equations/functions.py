@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from anyshape.dims import Size
 from anyshape.dtypes import BOOL, I64, DType, accum, highest, lowest
 from anyshape.equations.expr import (
-    Apply,
     Const,
     Expr,
     ExprLike,
@@ -222,8 +221,8 @@ def reduce_(
 ) -> Expr:
     """`kind(body for vars in extents if where)`; one fresh variable for each extent. `first` and `last`: of one extent.
 
-    sum and prod accumulate in accum(T), in which a sum's products of short floats are made too, and give T; count gives i64;
-    any and all give bool; argmax and argmin the (first) position among the extents in row-major order, as i64.
+    sum and prod of T give accum(T); max, min, first and last T; count gives i64; any and all give bool; argmax and argmin the
+    (first) position among the extents in row-major order, as i64.
     """
     if kind not in REDUCTIONS:
         raise SpecError(f"{kind} is not a reduction; the reductions are {', '.join(REDUCTIONS)}")
@@ -246,21 +245,8 @@ def reduce_(
         return reduce_node(kind, variables, value, condition, I64)
     if kind in ("sum", "prod") and value.dtype is not None:
         wide = accum(value.dtype)
-        return cast(
-            reduce_node(
-                kind, variables, _widened(value, wide) if kind == "sum" else cast(value, wide), condition, wide
-            ),
-            value.dtype,
-        )
+        return reduce_node(kind, variables, cast(value, wide), condition, wide)
     return reduce_node(kind, variables, value, condition, value.dtype)
-
-
-def _widened(value: Expr, wide: DType) -> Expr:
-    """What is added up. A product of short floats is one of wide ones: its digits fit there, and rounding it first loses half of them."""
-    short = value.dtype is not None and value.dtype.is_float and value.dtype != wide
-    if short and isinstance(value, Apply) and value.op == "mul":
-        return apply("mul", *(cast(a, wide) for a in value.args))
-    return cast(value, wide)
 
 
 def fold(kind: str, items: Iterable[ExprLike]) -> Expr:

@@ -64,12 +64,12 @@ class Padded:
         return read(self.tensor, index if isinstance(index, tuple) else (index,), outside=self.value)
 
 
-def fit(variables: Iterable[Expr], extents: Iterable[Size]) -> tuple[Expr, ...]:
+def fit(variables: Iterable[ExprLike], extents: Iterable[Size]) -> tuple[Expr, ...]:
     """An implicit broadcast read: the last len(extents) variables, with 0 where the dim is 1, and open where undecided.
 
     Raises ShapeError where there are fewer variables than dims."""
     sizes = tuple(extents)
-    vars_ = tuple(variables)
+    vars_ = tuple(map(as_expr, variables))
     if len(sizes) > len(vars_):
         raise ShapeError(f"what has the dims {list(map(str, sizes))} does not broadcast to {len(vars_)} dims")
     index: list[Expr] = []

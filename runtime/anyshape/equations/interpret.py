@@ -24,14 +24,14 @@ from anyshape.equations.builder import Compaction, Demand, Equation, Run, Sortin
 from anyshape.equations.dependencies import units
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
 from anyshape.equations.refusing import Refused, given, out_of_range, reads_below
-from anyshape.equations.symbolic import NOTHING, Unknown, apply_symbolic, fold_symbolic, select_symbolic
+from anyshape.equations.symbolic import NOTHING, Unknown, apply_symbolic, decided, fold_symbolic, select_symbolic
 from anyshape.errors import OverflowedError
 from anyshape.told import element_text
 
 Array = NDArray[Any]
 
 
-MOST_TERMS = 1 << 16
+MOST_TERMS = 1 << 10
 """What the symbolic reading folds into one element, at most: models may name any size"""
 
 
@@ -302,7 +302,13 @@ class Evaluation:
         if e.op == "select":
             c = self.eval(e.args[0], active, depth)
             if self.symbolic:
-                return select_symbolic(c, *(self.branch(a, active, depth) for a in e.args[1:]))
+                chosen, open_ = decided(c)
+                is_open, (then, otherwise) = bool(open_.any()), e.args[1:]
+                return select_symbolic(
+                    c,
+                    self.branch(then, active & (chosen | open_), depth, is_open),
+                    self.branch(otherwise, active & (~chosen | open_), depth, is_open),
+                )
             c = c.astype(bool)
             return np.where(c, self.eval(e.args[1], active & c, depth), self.eval(e.args[2], active & ~c, depth))
         args = [self.eval(a, active, depth) for a in e.args]
@@ -312,11 +318,15 @@ class Evaluation:
 
         return (apply_numeric if self.arithmetic is None else self.arithmetic.apply)(e, args)
 
-    def branch(self, e: Expr, active: Array, depth: int) -> Array:
-        """One side of a choice between symbols, which may be the side that is not chosen."""
+    def branch(self, e: Expr, active: Array, depth: int, is_open: bool) -> Array:
+        """One side of a choice between symbols. `is_open`: it may be the one that is not chosen, and what it would refuse is no error."""
         try:
             return self.eval(e, active, depth)
         except Unknown:
+            return np.full((1,) * self.rank, NOTHING, object)
+        except Refused:
+            if not is_open:
+                raise
             return np.full((1,) * self.rank, NOTHING, object)
 
     def full(self, value: Any, e: Expr) -> Array:

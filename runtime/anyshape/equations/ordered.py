@@ -54,7 +54,7 @@ def put_vectors(
 
 
 def stable_order(keys: Array, descending: bool) -> Array:
-    """The positions of keys in order: equal ones as they stand, NaN last."""
+    """The positions of keys in order: equal ones as they stand, NaN as the greatest."""
     if keys.dtype == object:
         keys = keys.astype(np.int64)
     if keys.dtype.kind not in "iubf":
@@ -62,6 +62,4 @@ def stable_order(keys: Array, descending: bool) -> Array:
     if not descending:
         return np.argsort(keys, kind="stable")
     ranks = np.unique(keys, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    if keys.dtype.kind == "f":
-        ranks = np.where(np.isnan(keys), -1, ranks)
     return np.argsort(-ranks, kind="stable")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from anyshape import dims
 from anyshape.dims import Dim, Size
-from anyshape.dtypes import BOOL, I64, DType
+from anyshape.dtypes import BOOL, I64, DType, accum
 from anyshape.equations.expr import (
     Apply,
     Const,
@@ -33,7 +33,19 @@ from anyshape.equations.expr import (
 )
 from anyshape.equations.functions import maximum, not_
 from anyshape.equations.indexing import is_variable, item
-from anyshape.equations.program import Action, Each, Leave, Let, Order, Program, Put, When, every
+from anyshape.equations.program import (
+    Action,
+    Each,
+    Leave,
+    Let,
+    Order,
+    Program,
+    Put,
+    When,
+    every,
+    without_results,
+    without_sizes,
+)
 from anyshape.equations.traversal import walk
 from anyshape.errors import SpecError
 
@@ -44,12 +56,14 @@ if TYPE_CHECKING:
 class Procedure:
     """The program of one call of an op while it is stated. `born`: {size that it finds: its upper bound}.
 
-    An output that such a size shapes has room for the upper bound, and is cut to the size in the end.
+    An output that such a size shapes has room for the upper bound, and is cut to the size in the end. With `counted` the program is run
+    twice, first for the sizes alone, and the output has the room that it needs: where upper bounds multiply.
     """
 
-    def __init__(self, eqs: Equations, born: Mapping[Size, Size] | None = None) -> None:
+    def __init__(self, eqs: Equations, born: Mapping[Size, Size] | None = None, counted: bool = False) -> None:
         self.eqs = eqs
         self.born = dict(born or {})
+        self.counted = counted
         self.makes: list[Tensor] = []
         self.arrays: list[Tensor] = []
         self.cut: list[tuple[Tensor, Tensor]] = []
@@ -64,7 +78,7 @@ class Procedure:
         given = self.eqs.tensor(name)
         highest = {s: high for s, high in self.born.items() if isinstance(s, Dim)}
         shape = tuple(dims.substitute(n, highest) if isinstance(n, Dim) else n for n in given.shape)
-        if shape == given.shape:
+        if shape == given.shape or self.counted:
             self.makes.append(given)
             return given
         room = Tensor(name, given.dtype, shape)
@@ -76,7 +90,8 @@ class Procedure:
         return self.array(name, dtype, ())
 
     def array(self, name: str, dtype: DType, shape: Iterable[Size]) -> Tensor:
-        self.arrays.append(Tensor(name, dtype, tuple(shape)))
+        """Memory of the procedure's own, in the dtype that values of `dtype` are computed in."""
+        self.arrays.append(Tensor(name, accum(dtype), tuple(shape)))
         return self.arrays[-1]
 
     # --- steps
@@ -109,7 +124,7 @@ class Procedure:
         """What e is now, also later."""
         assert e.dtype is not None
         t = self.variable(f"kept{len(self.arrays)}", e.dtype)
-        self.do(Put("set", t, (), e))
+        self.do(Put("set", t, (), cast(e, t.dtype)))
         return t[()]
 
     def plain(self, e: Expr) -> Expr:
@@ -255,12 +270,13 @@ class Procedure:
         from anyshape.equations.builder import Equation, Run
 
         sizes = {t: s for s, t in (found or {}).items() if isinstance(s, Dim)}
-        self.makes += sizes
         arrays = tuple(t for t in self.arrays if t not in sizes)
-        form = Run(Program(tuple(self.blocks[0]), tuple(self.makes), arrays))
-        for t in self.makes:
-            nothing = const(False if t.dtype.is_bool else 0, t.dtype)
-            self.eqs.equations.append(Equation(t, (), nothing, source, form, sizes.get(t)))
+        whole = Program(tuple(self.blocks[0]), (*self.makes, *sizes), arrays)
+        programs = (without_results(whole, sizes), without_sizes(whole, sizes)) if self.counted else (whole,)
+        for program in programs:
+            for t in program.makes:
+                nothing = const(False if t.dtype.is_bool else 0, t.dtype)
+                self.eqs.equations.append(Equation(t, (), nothing, source, Run(program), sizes.get(t)))
         for given, room in self.cut:
             index = self.eqs.indices("i", given.shape)
             self.eqs.define(given[index], room[index], source)

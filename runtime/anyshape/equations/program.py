@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from anyshape.dims import Dim
-from anyshape.equations.expr import Expr, Tensor, Var
+from anyshape.dtypes import DType
+from anyshape.equations.expr import Apply, Expr, Read, Tensor, Var, cast
+from anyshape.equations.traversal import reading, walk
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -33,7 +35,7 @@ class Put:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Order:
-    """The positions of `over` in the stable order of the key, into the first places of the target; NaN last."""
+    """The positions of `over` in the stable order of the key, into the first places of the target; NaN is the greatest."""
 
     target: Tensor
     over: Var
@@ -97,6 +99,76 @@ class Program:
     @property
     def expressions(self) -> tuple[Expr, ...]:
         return tuple(e for a in every(self.actions) for e in expressions_of(a))
+
+
+def with_tensors(program: Program, tensors: Mapping[Tensor, Tensor]) -> Program:
+    """The program that makes, sets and reads other tensors in place of some, each value in the dtype of where it goes."""
+    made, arrays = (tuple(tensors.get(t, t) for t in own) for own in (program.makes, program.arrays))
+    return Program(tuple(_with_tensors(a, tensors) for a in program.actions), made, arrays)
+
+
+def _with_tensors(a: Action, tensors: Mapping[Tensor, Tensor]) -> Action:
+    match a:
+        case Let(symbol, value):
+            return Let(symbol, reading(value, tensors))
+        case Put(op, target, index, value, over):
+            at = tuple(reading(i, tensors) for i in index)
+            to = tensors.get(target, target)
+            return Put(op, to, at, rounded_once(reading(value, tensors), to.dtype), over)
+        case Order(target, over, key, descending):
+            return Order(tensors.get(target, target), over, reading(key, tensors), descending)
+        case Each(var, body):
+            return Each(var, tuple(_with_tensors(b, tensors) for b in body))
+        case When(condition, then, other):
+            blocks = (tuple(_with_tensors(b, tensors) for b in block) for block in (then, other))
+            return When(reading(condition, tensors), *blocks)
+        case Leave():
+            return a
+
+
+def without_results(program: Program, sizes: Collection[Tensor]) -> Program:
+    """The program that finds the sizes, and makes no other result: what the steps read again is memory of its own."""
+    read = {e.tensor for x in program.expressions for e in walk(x) if isinstance(e, Read)}
+    results = [t for t in program.makes if t not in sizes]
+    unread = {t for t in results if t not in read}
+    own = {t: _renewed(t) for t in (*program.arrays, *results) if t not in unread}
+    kept = Program(
+        _without(program.actions, unread), tuple(sizes), (*program.arrays, *(t for t in results if t in read))
+    )
+    return with_tensors(kept, own)
+
+
+def without_sizes(program: Program, sizes: Collection[Tensor]) -> Program:
+    """The program that makes the other results, for which the sizes are variables."""
+    own = {t: _renewed(t) for t in sizes}
+    makes = tuple(t for t in program.makes if t not in sizes)
+    return with_tensors(Program(program.actions, makes, (*program.arrays, *sizes)), own)
+
+
+def _renewed(t: Tensor) -> Tensor:
+    return Tensor(t.name, t.dtype, t.shape)
+
+
+def _without(actions: Iterable[Action], unread: Collection[Tensor]) -> tuple[Action, ...]:
+    """The actions but those that set elements of these tensors."""
+    kept: list[Action] = []
+    for a in actions:
+        match a:
+            case Put(target=target) if target in unread:
+                continue
+            case Each(var=var, body=body):
+                kept.append(Each(var, _without(body, unread)))
+            case When(condition=condition, then=then, other=other):
+                kept.append(When(condition, _without(then, unread), _without(other, unread)))
+            case _:
+                kept.append(a)
+    return tuple(kept)
+
+
+def rounded_once(value: Expr, dtype: DType) -> Expr:
+    """The value in the dtype, not rounded to a narrower one before."""
+    inner = value.args[0] if isinstance(value, Apply) and value.op == "cast" else value
+    return inner if inner.dtype is dtype else cast(value, dtype)
 
 
 def every(actions: Iterable[Action]) -> Iterator[Action]:

@@ -83,6 +83,13 @@ def select_symbolic(c: Array, a: Array, b: Array) -> Array:
     return out
 
 
+def decided(c: Array) -> tuple[Array, Array]:
+    """Of conditions: which hold, and of which it is not known whether they do."""
+    c = np.asarray(c, object)
+    known = np.array([isinstance(k, (bool, np.bool_)) for k in c.flat], bool).reshape(c.shape)
+    return np.where(known, c, False).astype(bool), ~known
+
+
 def _on_numbers(e: Apply, args: list[Array]) -> Array:
     """An operation that only numbers have: on the elements that are numbers; nothing is known of the others."""
     from anyshape.equations.numeric import apply_numeric

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
-from anyshape.equations.expr import Apply, Expr, Read, Reduce, Var, apply, bitcast, cast, drawn, read, reduce_node
+from anyshape.equations.expr import (
+    Apply,
+    Expr,
+    Read,
+    Reduce,
+    Tensor,
+    Var,
+    apply,
+    bitcast,
+    cast,
+    drawn,
+    read,
+    reduce_node,
+)
 
 
 def children(e: Expr) -> tuple[Expr, ...]:
@@ -35,25 +49,33 @@ def substitute(e: Expr, values: Mapping[Var, Expr]) -> Expr:
     return replace_node(e, values)
 
 
-def replace_node(e: Expr, values: Mapping[Any, Expr]) -> Expr:
-    """Nodes replaced, wherever they stand; variables that a reduction binds are never among them."""
+def reading(e: Expr, tensors: Mapping[Tensor, Tensor]) -> Expr:
+    """The expression that reads other tensors, of the same shape, in place of some."""
+    return replace_node(e, {}, tensors)
+
+
+def replace_node(e: Expr, values: Mapping[Any, Expr], tensors: Mapping[Tensor, Tensor] = MappingProxyType({})) -> Expr:
+    """Nodes replaced, wherever they stand, and tensors that are read; variables that a reduction binds are never among them."""
     done: dict[Expr, Expr] = dict(values)
 
     def visit(n: Expr) -> Expr:
         made = done.get(n)
         if made is None:
-            made = done[n] = _rebuilt(n, visit)
+            made = done[n] = _rebuilt(n, visit, tensors)
         return made
 
     return visit(e)
 
 
-def _rebuilt(n: Expr, visit: Callable[[Expr], Expr]) -> Expr:
+def _rebuilt(n: Expr, visit: Callable[[Expr], Expr], tensors: Mapping[Tensor, Tensor]) -> Expr:
     if isinstance(n, Read):
-        return read(n.tensor, [visit(i) for i in n.index], None if n.outside is None else visit(n.outside))
+        source = tensors.get(n.tensor, n.tensor)
+        return read(source, [visit(i) for i in n.index], None if n.outside is None else visit(n.outside))
     if isinstance(n, Reduce):
         where = None if n.where is None else visit(n.where)
-        return reduce_node(n.kind, n.vars, visit(n.body), where, n.dtype)
+        body = visit(n.body)
+        dtype = body.dtype if n.dtype is n.body.dtype else n.dtype
+        return reduce_node(n.kind, n.vars, body, where, dtype)
     if isinstance(n, Apply):
         args = [visit(a) for a in n.args]
         if n.op == "philox" and n.dtype is not None:  # of two integers, a number of any dtype

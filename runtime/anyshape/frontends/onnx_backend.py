@@ -18,6 +18,7 @@ from anyshape.dtypes import from_numpy
 from anyshape.errors import ArgumentError, DtypeError, UnsupportedError
 from anyshape.frontends.onnx import load
 from anyshape.frontends.onnx.dtypes import NUMBER_OF, STRING
+from anyshape.public import edge, public, short
 from anyshape.strings import as_objects, is_text
 from anyshape.vm import Executable, compile
 
@@ -30,13 +31,14 @@ class Prepared(BackendRep):  # type: ignore[misc]  # onnx has no types
     def __init__(self, executable: Executable) -> None:
         self.executable = executable
 
+    @edge
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Array, ...]:
         return tuple(map(as_objects, self.executable.run(self._by_name(inputs))))
 
     def _by_name(self, inputs: Any) -> Mapping[str, Any]:
         if isinstance(inputs, Mapping):
             return inputs
-        listed = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+        listed = _listed(inputs)
         names = self.executable.input_names
         if len(listed) != len(names):
             raise ArgumentError(f"the model has {len(names)} inputs ({', '.join(names)}), got {len(listed)}")
@@ -47,6 +49,7 @@ class Backend(BaseBackend):  # type: ignore[misc]  # onnx has no types
     """`onnx.backend.base.Backend` on anyshape."""
 
     @classmethod
+    @edge
     def is_compatible(cls, model: Any, device: str = "CPU", **kwargs: Any) -> bool:
         """Whether the model can be imported; a damaged one raises ModelError."""
         try:
@@ -56,6 +59,7 @@ class Backend(BaseBackend):  # type: ignore[misc]  # onnx has no types
         return cls.supports_device(device)
 
     @classmethod
+    @edge
     def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> Prepared:
         """Compiles a model, given as for `anyshape.compile`; options of `compile` may follow."""
         if not cls.supports_device(device):
@@ -63,19 +67,24 @@ class Backend(BaseBackend):  # type: ignore[misc]  # onnx has no types
         return Prepared(compile(model, **kwargs))
 
     @classmethod
+    @edge
     def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Array, ...]:
         return cls.prepare(model, device, **kwargs).run(inputs)
 
     @classmethod
+    @edge
     def run_node(
         cls, node: Any, inputs: Any, device: str = "CPU", outputs_info: Any = None, **kwargs: Any
     ) -> tuple[Array, ...]:
         """One node on its own; `opset_version` says what it means, the newest if left out."""
+        if not isinstance(node, onnx.NodeProto):
+            raise ArgumentError(f"run_node: node must be an onnx.NodeProto, got {short(node)}")
         opset = kwargs.pop("opset_version", None) or onnx.defs.onnx_opset_version()
         arrays = _arrays(node, inputs)
         return cls.run_model(_model_of(node, arrays, opset), arrays, device, **kwargs)
 
     @classmethod
+    @public
     def supports_device(cls, device: str) -> bool:
         return device.split(":")[0].upper() == "CPU"
 
@@ -83,11 +92,19 @@ class Backend(BaseBackend):  # type: ignore[misc]  # onnx has no types
 def _arrays(node: Any, inputs: Any) -> dict[str, Array]:
     if isinstance(inputs, Mapping):
         return {name: np.asarray(a) for name, a in inputs.items()}
-    listed: Sequence[Any] = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+    listed = _listed(inputs)
     names = [name for name in node.input if name]
     if len(listed) != len(names):
         raise ArgumentError(f"{node.op_type} has {len(names)} inputs ({', '.join(names)}), got {len(listed)}")
     return {name: np.asarray(a) for name, a in zip(names, listed)}
+
+
+def _listed(inputs: Any) -> Sequence[Any]:
+    if isinstance(inputs, np.ndarray):
+        return [inputs]
+    if not isinstance(inputs, Sequence) or isinstance(inputs, str | bytes):
+        raise ArgumentError(f"inputs must be a mapping, a list of arrays or an array, got {short(inputs)}")
+    return inputs
 
 
 def _model_of(node: Any, arrays: Mapping[str, Array], opset: int) -> Any:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from anyshape.dims import Size
 from anyshape.errors import ArgumentError
 from anyshape.frontends.onnx.dtypes import declared_dims
+from anyshape.public import edge, public
 from anyshape.strings import as_objects
 from anyshape.types import ListType, TensorType
 from anyshape.vm import compile
@@ -34,6 +35,7 @@ class NodeArg:
 class InferenceSession:
     """A model ready to run; thread-safe, as onnxruntime's is."""
 
+    @edge
     def __init__(
         self,
         path_or_bytes: Any,
@@ -45,15 +47,19 @@ class InferenceSession:
         """`options` are those of `anyshape.compile`. Raises ModelError or UnsupportedError."""
         self.executable = compile(path_or_bytes, **options)
 
+    @public
     def get_inputs(self) -> list[NodeArg]:
         return [_described(*pair) for pair in zip(self.executable.input_names, self.executable.input_types)]
 
+    @public
     def get_outputs(self) -> list[NodeArg]:
         return [_described(*pair) for pair in zip(self.executable.output_names, self.executable.output_types)]
 
+    @public
     def get_providers(self) -> list[str]:
         return [PROVIDER]
 
+    @public
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
     ) -> list[NDArray[Any]]:

@@ -11,9 +11,11 @@ from anyshape.graph.match_shape import names_of_unknowns, resolved
 from anyshape.graph.retype import with_dims
 from anyshape.graph.tuples import flat, flats, form_of, formed, member_names
 from anyshape.graph.value import Value
+from anyshape.public import public
 from anyshape.types import TensorType, parse_types
 
 
+@public
 def input(name: str, type: str | TensorType) -> Any:
     """A parameter, of a type like "f32[n, 224]", "f32[?, ?]", "f32[...]" or "list[f32[?, 4]]". A name of a dim means the same in every
     input.
@@ -26,6 +28,7 @@ def input(name: str, type: str | TensorType) -> Any:
     return formed(form_of(types), map(Value, flat(types), names))
 
 
+@public
 def function(
     inputs: Sequence[Any],
     results: Any,

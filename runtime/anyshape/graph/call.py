@@ -6,17 +6,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anyshape.dtypes import DType, parse_dtype
 from anyshape.errors import ArgumentError
 from anyshape.graph.infer import build
+from anyshape.graph.lengths import with_lengths
 from anyshape.graph.moving import moved_strings, moves_strings
 from anyshape.graph.opdef import OpDef, ParamDef
 from anyshape.graph.sequences import in_sight
 from anyshape.graph.value import Node, Value, constant
+from anyshape.public import fits, short
 from anyshape.rules import Vec
 from anyshape.types import ListType
 
+MOST_OUTPUTS = 1 << 20
+"""Of one call: more is a slip."""
 Operand = Any
 """Value, or anything NumPy makes an array of"""
 
@@ -28,7 +33,7 @@ def call(
     if op.sequence is not None and len(inputs) > op.sequence:
         items = in_sight(inputs[op.sequence])
         inputs = [*inputs[: op.sequence], items, *inputs[op.sequence + 1 :]] if items else inputs
-    if op.moves and moves_strings(op, inputs):
+    if op.moves and moves_strings(op, inputs, params):
         return moved_strings(op, inputs, params, source, count)
     return call_node(op, inputs, params, source, count).outputs
 
@@ -41,7 +46,11 @@ def call_node(
 
     Raises ArgumentError for a parameter of the wrong kind, and whatever type inference raises.
     """
-    return build(op, *arguments(op, inputs, params), source, count=count)
+    if not isinstance(source, str):
+        raise ArgumentError(f"{op.full_name}: source must be a text, got {short(source)}")
+    if not fits(count, int | None) or not 0 <= (count or 0) <= MOST_OUTPUTS:
+        raise ArgumentError(f"{op.full_name}: outputs must be a number from 0 to {MOST_OUTPUTS}, got {short(count)}")
+    return with_lengths(build(op, *arguments(op, inputs, params), source, count=count))
 
 
 def arguments(op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any]) -> tuple[list[Value | None], dict[str, Any]]:
@@ -106,11 +115,11 @@ def as_value(given: Any, dtype: DType | None = None) -> Value:
         return given
     if isinstance(given, np.ndarray | np.generic):
         return constant(np.asarray(given))
-    a = np.asarray(given)
+    a = _array(given)
     if a.dtype.kind == "U":
         return constant(a)
     if dtype is not None:
-        return constant(a.astype(dtype.numpy))
+        return constant(_array(a, dtype.numpy))
     return constant(a.astype(np.float32) if a.dtype == np.float64 else a)
 
 
@@ -122,7 +131,14 @@ def _operand(op: OpDef, p: ParamDef, given: Any) -> Value | None:
     if isinstance(given, Value):
         return given
     kind = np.int64 if p.kind in ("ints", "axes", "axis", "int") else np.bool_ if p.kind == "bool" else None
-    return constant(np.asarray(given, kind)) if kind is not None else as_value(given)
+    return constant(_array(given, kind)) if kind is not None else as_value(given)
+
+
+def _array(given: Any, kind: Any = None) -> NDArray[Any]:
+    try:
+        return np.asarray(given, kind)
+    except (TypeError, ValueError, OverflowError) as e:
+        raise ArgumentError(f"an operand is a Value, a number or an array, got {short(given)}: {e}") from None
 
 
 def attribute(op: OpDef, p: ParamDef, given: Any) -> Any:

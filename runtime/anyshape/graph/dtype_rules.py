@@ -50,7 +50,7 @@ def _take(node: Node, name: str, wanted: str, got: DType, solved: dict[str, DTyp
             raise DtypeError(f"{op.full_name}: {name} must be {wanted}, got {got}{_at(node)}")
         return
     allowed = op.dtypes.get(wanted, ())
-    if allowed and got.name not in allowed:
+    if allowed and got.name not in allowed and (got is CHAR or wanted not in op.moved(node.attrs)):
         raise DtypeError(f"{op.full_name}: {name} must be one of {', '.join(allowed)}, got {got}{_at(node)}")
     if wanted in solved and solved[wanted] is not got:
         raise DtypeError(

@@ -9,6 +9,7 @@ from anyshape.dims import Dim, Size, free_symbols
 from anyshape.errors import ArgumentError, VerifyError
 from anyshape.graph.tuples import Form
 from anyshape.graph.value import Node, Value
+from anyshape.public import public
 from anyshape.rules import Check
 
 
@@ -20,6 +21,7 @@ class Function:
     no results then.
     """
 
+    @public
     def __init__(
         self,
         params: Sequence[Value],

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.equations import Equations, Tensor
+from anyshape.equations.accumulation import accumulate
 from anyshape.equations.adjoint import NotDifferentiable, state_adjoint
 from anyshape.equations.expr import const
 from anyshape.errors import UnsupportedError
@@ -214,6 +215,7 @@ class _Call:
         stated = Equations(node.op.full_name, ins, outs, node.dtypes)
         assert node.op.kernel is not None
         node.op.kernel(stated, forward)
+        accumulate(stated)
         seeds = {made[k]: eqs.tensor(f"seed{k}") for k in self.floats}
         wanted = {eqs.tensor(self.name(v)): eqs.tensor(f"gradient{k}") for k, v in enumerate(self.wanted)}
         try:

@@ -16,10 +16,11 @@ import numpy as np
 from anyshape.dims import Facts, NestedTooDeep, last_fresh
 from anyshape.dtypes import DType, lowest
 from anyshape.equations import Equations, Tensor
+from anyshape.equations.accumulation import accumulate
 from anyshape.equations.expr import const
 from anyshape.equations.interpret import interpret
 from anyshape.equations.symbolic import NOTHING, Unknown
-from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
+from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError, UnsupportedError
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
 from anyshape.graph.opdef import OpDef
 from anyshape.graph.relating import ranks_anyway, related, shapes_of
@@ -141,9 +142,12 @@ def build(
         said = reworded(str(e), node)
         if source and source not in said:
             said = f"{said} (at {source})"
-        if said == str(e):
+        error = e if said == str(e) else type(e)(said)
+        if isinstance(error, TypeRelationError):
+            error.call = node
+        if error is e:
             raise
-        raise type(e)(said) from e
+        raise error from e
     node.checks, node.bound, node.dtypes = result.checks, result.bound, result.dtypes
     node.regions = result.regions
     node.outputs = tuple(
@@ -176,6 +180,7 @@ def equations_of(node: Node, inputs: Mapping[str, Any], outputs: Mapping[str, An
     assert node.op.kernel is not None and node.bound is not None
     eqs = Equations(node.op.full_name, inputs, outputs, node.dtypes)
     node.op.kernel(eqs, node.bound)
+    accumulate(eqs)
     return eqs
 
 

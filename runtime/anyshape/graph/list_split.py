@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from anyshape.errors import ShapeError
+from anyshape.graph.lengths import as_long, one_number
 from anyshape.graph.value import Value, constant
 from anyshape.types import TensorType
 
@@ -103,9 +104,13 @@ def _parts(x: Value, sizes: Value, axis: int, source: str) -> Value:
     shape = [ops.shape_of(x, start=0, end=axis, source=source), whole, ops.shape_of(x, start=axis + 1, source=source)]
     x = ops.dyn.reshape(x, ops.concat(shape, axis=0, source=source), allowzero=True, source=source)
 
+    size = one_number(sizes)
+
     def turn(k: Value, made: Value, start: Value) -> list[Value]:
         end = ops.add(start, ops.gather(sizes, k, source=source), source=source)
-        return [lists.append(made, _slice(x, start, end, axis, source), source), end]
+        piece = _slice(x, start, end, axis, source)
+        piece = piece if size is None else as_long(piece, size, "list_split: a piece", source, axis)
+        return [lists.append(made, piece, source), end]
 
     begin = [lists.empty(TensorType(x.type.dtype, None), source), constant(np.int64(0))]
     count = ops.gather(ops.shape_of(sizes, source=source), 0, source=source)

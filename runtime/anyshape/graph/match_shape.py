@@ -24,6 +24,7 @@ from anyshape.graph.joining import joined_list
 from anyshape.graph.local_names import localised, over
 from anyshape.graph.matching import make
 from anyshape.graph.value import Value, constant
+from anyshape.public import public
 from anyshape.types import FunctionType, ListType, TensorType, parse_type
 
 I64 = parse_dtype("i64")
@@ -39,6 +40,7 @@ class NamedDim(Value):
         self.size, self.of, self.axis = size, of, axis
 
 
+@public
 def match_shape(x: Value, type: str, source: str = "") -> Value:
     """x, known to be of this type: numbers are checked, `?` is anything, a name is the same size wherever the function says it.
 

@@ -17,9 +17,10 @@ from anyshape.graph.opdef import InputDef, OpDef
 from anyshape.graph.value import Value, constant
 
 
-def moves_strings(op: OpDef, inputs: Sequence[Any]) -> bool:
+def moves_strings(op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any]) -> bool:
     """Whether an operand of which the op only moves elements is one of strings."""
-    return any(_takes(op, d) and _strings(given) for d, given in zip(op.inputs, inputs))
+    moved = op.moved(_said(params))
+    return any(_takes(op, d, moved) and _strings(given) for d, given in zip(op.inputs, inputs))
 
 
 def moved_strings(
@@ -29,7 +30,8 @@ def moved_strings(
     from anyshape import ops
     from anyshape.graph.call import call_node
 
-    texts = [v for d, given in zip(op.inputs, inputs) if _takes(op, d) for v in _listed(given)]
+    moved = op.moved(_said(params))
+    texts = [v for d, given in zip(op.inputs, inputs) if _takes(op, d, moved) for v in _listed(given)]
     numbers = iter(range(len(texts)))
 
     def places(v: Any) -> Any:
@@ -37,7 +39,7 @@ def moved_strings(
 
     given: list[Any] = []
     for d, v in zip(op.inputs, inputs):
-        if not _takes(op, d) or (
+        if not _takes(op, d, moved) or (
             d.variadic and isinstance(v, Value)
         ):  # one in place of several, which the call refuses
             given.append(v)
@@ -48,16 +50,21 @@ def moved_strings(
     node = call_node(op, given, params, source, count)
     kinds = [o.dtype for o in op.outputs for _ in range(len(node.outputs) - len(op.outputs) + 1 if o.variadic else 1)]
     return tuple(
-        ops.string_at(v, texts, source=source) if k in op.moves else v for k, v in zip(kinds, node.outputs, strict=True)
+        ops.string_at(v, texts, source=source) if k in moved else v for k, v in zip(kinds, node.outputs, strict=True)
     )
 
 
-NOWHERE = constant(np.array(-1))
-"""The place of the empty string: what an operand that is left out reads as."""
+NOWHERE = constant(np.array(0))
+"""The place of the empty string: what an operand that is left out reads as, and what an op writes 0 for."""
 
 
-def _takes(op: OpDef, d: InputDef) -> bool:
-    return d.dtype in op.moves and CHAR not in op.dtypes[d.dtype]
+def _takes(op: OpDef, d: InputDef, moved: Sequence[str]) -> bool:
+    return d.dtype in moved and CHAR not in op.dtypes[d.dtype]
+
+
+def _said(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that do not take their defaults, texts as Python has them."""
+    return {name: v.decode() if isinstance(v, bytes) else v for name, v in params.items() if v is not None}
 
 
 def _listed(given: Any) -> list[Any]:

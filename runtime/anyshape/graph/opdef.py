@@ -149,7 +149,9 @@ class OpDef:
     """Dtype variables that follow from others: {"U": ("accum", "T")} or {"R": ("promote", "T", "U")}; ("bitcast", "T", "param:to")
     reads a parameter."""
     moves: tuple[str, ...] = ()
-    """Dtype variables that stand for any dtype, and with whose elements the op does nothing but read them and put them somewhere."""
+    """Dtype variables with whose elements the op does nothing but read them and put them somewhere: they may be of any dtype."""
+    moves_where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Where that holds in some modes only: {attribute: its values}."""
     shaping: tuple[str, ...] = ()
     """Operand parameters of which nothing counts but the sizes of the outputs that they give."""
     control: Control | None = None
@@ -181,6 +183,12 @@ class OpDef:
     def operands(self) -> tuple[ParamDef, ...]:
         """Parameters that follow the inputs as operands of the node."""
         return tuple(p for p in self.params if p.operand)
+
+    def moved(self, attrs: Mapping[str, Any]) -> tuple[str, ...]:
+        """The dtype variables whose elements a call with these attributes only moves."""
+        defaults = {p.name: p.default for p in self.params}
+        held = all(attrs.get(name, defaults[name]) in values for name, values in self.moves_where.items())
+        return self.moves if held else ()
 
     @property
     def twin(self) -> str | None:

@@ -22,6 +22,7 @@ from anyshape.graph.infer import build
 from anyshape.graph.regions import failed
 from anyshape.graph.registry import find_op
 from anyshape.graph.value import Value, constant
+from anyshape.public import public
 from anyshape.types import FunctionType, ListType, TensorType, parse_type
 
 _HEADER = re.compile(r"function\s+([\w.]+)\s*\((.*)\)\s*(?:->\s*(.*?)\s*)?\{")
@@ -34,6 +35,7 @@ _FAILS = re.compile(r"(\w+)\((.*)\)\s*fails\s(\".*\")")
 _RETURN = re.compile(r"return\s*(.*)")
 
 
+@public
 def parse(text: str, constants: Mapping[str, NDArray[Any]] | None = None) -> Function:
     """The function that text spells; `constants` gives those that print as `@name`. Raises ParseError with the line."""
     lines = [(k, line.strip()) for k, line in enumerate(text.splitlines(), 1)]

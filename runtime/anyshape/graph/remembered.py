@@ -82,5 +82,5 @@ def _spelled(a: Any) -> Any:
     if isinstance(a, (tuple, list)) and len(a) <= SMALL:
         return (a.__class__, *[_spelled(each) for each in a])
     if isinstance(a, np.ndarray) and a.size <= SMALL and a.dtype != object:
-        return (np.ndarray, a.dtype.str, a.shape, a.tobytes())
+        return (np.ndarray, a.dtype, a.shape, a.tobytes())
     raise Unlike

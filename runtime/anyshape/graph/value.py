@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 from anyshape.dims import Cond, Dim, fresh
 from anyshape.dtypes import I32, I64, from_numpy
+from anyshape.errors import ArgumentError
 from anyshape.graph.opdef import OpDef
+from anyshape.public import public, short
 from anyshape.rules import Check
 from anyshape.strings import as_chars
 from anyshape.types import ListType, TensorType
@@ -64,6 +66,8 @@ class Value:
         constant: NDArray[Any] | None = None,
         contents: Contents | None = None,
     ) -> None:
+        if not isinstance(type, TensorType):
+            raise ArgumentError(f"a value has a TensorType, got {type!r}")
         self.type, self.name, self.node, self.index, self.constant = type, name, node, index, constant
         self._contents: Contents | Unknown | None = contents if contents is not None else UNKNOWN
 
@@ -123,10 +127,14 @@ def _constant_contents(array: NDArray[Any], type: TensorType) -> Contents | None
     return tuple(array.reshape(-1).tolist())
 
 
+@public
 def constant(array: Any, name: str = "", dtype: Any = None, computed: bool = False) -> Value:
     """A constant of a graph; of strings, their characters, which a `computed` array holds already. The array is copied only if it is not
     dense row-major or can be written to."""
-    a = np.asarray(array, dtype=dtype)
+    try:
+        a = np.asarray(array, dtype=dtype)
+    except (TypeError, ValueError, OverflowError) as e:
+        raise ArgumentError(f"a constant must be an array, got {short(array)} of dtype {dtype!r}: {e}") from None
     if a.dtype.kind == "U" and not computed:
         a = as_chars(a)
     if not a.flags.c_contiguous:

@@ -19,7 +19,7 @@ from anyshape.lower.collapse import Rebuild
 from anyshape.lower.contraction import Phase, Product
 from anyshape.lower.dag import Access, Affine, Dag, LoopVar, Node, Store, affine, walk
 from anyshape.lower.gemm.tiles import ALIGN
-from anyshape.lower.reuse import is_safe
+from anyshape.lower.reuse import LoadsOf
 from anyshape.lower.schedule import Scope, plan
 from anyshape.lower.target import Target
 
@@ -231,7 +231,7 @@ def _overwritten(steps: Sequence[tuple[Step, tuple[Store, ...]]], rowwise: dict[
         dying = [t for t in rowwise if t in reads[at] - later and t not in found.values()]
         for s in stores if len(stores) == 1 and isinstance(step, Scope) else ():
             t = s.access.tensor
-            fits = [u for u in dying if u.shape == t.shape and u.dtype == t.dtype and is_safe(step, u, s)]
+            fits = [u for u in dying if u.shape == t.shape and u.dtype == t.dtype and LoadsOf().is_safe(step, u, s)]
             if t in rowwise and fits:
                 found[t] = found.get(fits[0], fits[0])
     return found

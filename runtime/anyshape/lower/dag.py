@@ -189,6 +189,10 @@ class Dag:
         self._nodes: dict[tuple[Any, ...], Node] = {}
         self.variables: list[LoopVar] = []
 
+    def __len__(self) -> int:
+        """How many nodes there are."""
+        return len(self._nodes)
+
     def variable(self, extent: Size) -> LoopVar:
         v = LoopVar(len(self.variables), extent)
         self.variables.append(v)
@@ -246,15 +250,16 @@ def walk(roots: Iterable[Node], stop: Node | None = None) -> list[Node]:
     """Every node below the roots, each once, inputs before users; nothing below `stop`."""
     seen: set[Node] = set()
     order: list[Node] = []
-
-    def visit(n: Node) -> None:
-        if n in seen:
-            return
-        seen.add(n)
-        for a in n.inputs if n is not stop else ():
-            visit(a)
-        order.append(n)
-
-    for r in roots:
-        visit(r)
+    for root in roots:
+        stack = [(root, iter(()) if root is stop else iter(root.inputs))] if root not in seen else []
+        seen.add(root)
+        while stack:
+            node, left = stack[-1]
+            below = next((n for n in left if n not in seen), None)
+            if below is None:
+                order.append(node)
+                stack.pop()
+            else:
+                seen.add(below)
+                stack.append((below, iter(()) if below is stop else iter(below.inputs)))
     return order

@@ -87,7 +87,7 @@ class _Emission:
             sizes, made = (m, p.n.extent, p.k.extent), p.computed is not None or widens
             packs = spec.packs_b or widens
             bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, made)
-            gemm.emit_contraction(rows.f, spec, self.reserve(bytes_), rows.part, rows.nparts)
+            gemm.emit_contraction(rows.f, spec, self.reserve(bytes_), rows.part, rows.nparts, rows.poll)
 
     def few_rows(self) -> Scope | None:
         """Sums that compute the operand where they use it, row by row: what few rows are done with sooner than with packing it."""

@@ -17,6 +17,9 @@ from anyshape.lower.emit_scope import Levels
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.types import I8, I64, PTR, Val, const
 
+FAR = 1 << 48
+"""More elements than any tensor has: the addresses of a process have no more bits."""
+
 
 class Scalars(Levels):
     """`scalars` is the table the caller fills, in order of first use; `assumed` are run-time coefficients known in the version that is
@@ -78,9 +81,11 @@ class Scalars(Levels):
         return self.assumed.get(c, c)
 
     def offset(self, parts: Sequence[tuple[Val, Size]], fixed: Size = 0) -> Val:
-        """sum(value * coefficient) + fixed, vectors and scalars mixed."""
+        """sum(value * coefficient) + fixed, vectors and scalars mixed. A coefficient that is larger than any tensor is of a variable that
+        is 0 wherever the place is one of the tensor's; it is cut, so that no product of it is a place by overflow."""
         total: Val = self.size(fixed)
         for value, c in parts:
+            c = max(-FAR, min(c, FAR)) if isinstance(c, int) else c
             term = value if c == 1 else self.f.mul(value, self.size(c))
             total = term if total.number == 0 else self.f.add(total, term)
         return total

@@ -18,6 +18,7 @@ from anyshape.lower.dag import LoopVar, Node
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.emitter import Block
 from anyshape.lower.llvm.types import I64, Operand, Val, const
+from anyshape.lower.polling import Polls
 
 
 @dataclass
@@ -33,6 +34,12 @@ class Level:
     variables: list[LoopVar] = field(default_factory=list)
     closed: bool = False
     over: LoopVar | None = None
+
+
+_POLLED = 2
+"""Loops around loops that a kernel looks in, counted from the outermost."""
+_SHORT_TURNS = 1 << 16
+"""Turns without a loop between looks."""
 
 
 @dataclass
@@ -62,6 +69,9 @@ class Levels:
         self.floor = 0
         self.stepping: dict[Dim, tuple[Val, int]] = {}
         """Symbols that stand for the position of an open recurrence: value, and the level since which it holds."""
+        self.polls: Polls | None = None
+        """Of a kernel that looks whether it is to stop: once a turn of its two outer loops, or once in many turns without a loop."""
+        self._open = self._made = 0
 
     @contextmanager
     def phase(self, written: frozenset[Tensor]) -> Iterator[None]:
@@ -134,7 +144,12 @@ class Levels:
         body, after = f.new_block(), f.new_block()
         self._push(body)
         turn = Turn(Val(f.fresh(), I64), tuple(Val(f.fresh(), v.type) for v in carried), after)
+        self._made, self._open = self._made + 1, self._open + 1
+        made = self._made
         yield turn
+        self._open -= 1
+        if self._open < _POLLED:
+            self._poll_in(turn.index, step, self._made > made)
         following = f.add(turn.index, step)
         f.branch(f.compare("lt", following, last), body, after)
         latch = f.block
@@ -167,6 +182,24 @@ class Levels:
         before = f.block
         f.branch(condition, body, after)
         self._join(turn, carried, after, before, latch)
+
+    def poll(self) -> None:
+        """Ends the kernel if it is one that looks, and is to stop."""
+        if self.polls is not None:
+            self.polls.poll()
+
+    def _poll_in(self, index: Val, step: Operand, is_long: bool) -> None:
+        if self.polls is None or is_long:
+            self.poll()
+            return
+        self.poll_now_and_then(index, step)
+
+    def poll_now_and_then(self, index: Val, step: Operand = 1) -> None:
+        """Once in many turns that are short."""
+        f = self.f
+        if self.polls is not None:
+            with f.if_(f.compare("lt", f.and_(index, _SHORT_TURNS - 1), step)):
+                self.poll()
 
     def _join(self, turn: Turn, carried: Sequence[Val], after: Block, before: Block, latch: Block) -> None:
         self.f.start(after)

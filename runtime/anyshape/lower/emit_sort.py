@@ -63,7 +63,7 @@ def _row(rows: Rows, o: Ordered, descending: bool, sums: Sums, room: Size | None
                 _by_counting(f, keys, more_places, n)
                 branch.give(more_places)
             with branch.otherwise():
-                branch.give(_by_digits(f, dtype, n, (keys, places, more_keys, more_places)))
+                branch.give(_by_digits(rows, dtype, n, (keys, places, more_keys, more_places)))
         (result,) = branch.results
     with rows.loop(0, n, 1) as turn:
         rows.bind(o.position)
@@ -82,12 +82,11 @@ def _sortable(f: Function, dtype: DType, value: Val, descending: bool) -> Val:
     if value.type.is_float:
         bits = f.bitcast(f.add(value, const(value.type, 0.0)), type_)  # -0.0 + 0.0 is 0.0
         key = f.xor(bits, f.or_(f.ashr(bits, type_.bits - 1), const(type_, sign)))
+        key = f.select(f.fcmp("uno", value, value), const(type_, -1), key)
     else:
         key = value if dtype.kind == "uint" else f.xor(value, const(type_, sign))
     if descending:
         key = f.not_(key)
-    if value.type.is_float:
-        key = f.select(f.fcmp("uno", value, value), const(type_, -1), key)
     return key if type_ == I64 else f.convert("zext", key, I64)
 
 
@@ -102,8 +101,9 @@ def _by_counting(f: Function, keys: Val, places: Val, n: Val) -> None:
         f.store(outer.index, places, inner.results[0])
 
 
-def _by_digits(f: Function, dtype: DType, n: Val, arrays: tuple[Val, Val, Val, Val]) -> Val:
+def _by_digits(rows: Rows, dtype: DType, n: Val, arrays: tuple[Val, Val, Val, Val]) -> Val:
     """Keys and places move between two pairs of arrays, once per byte; the places at the end."""
+    f = rows.f
     counts = f.alloca(I64, _DIGITS)
     bits = 8 if dtype.is_bool else elementwise.register_type(dtype).bits
     with f.for_range(0, bits, 8, carried=arrays, at_least_once=True) as turn:
@@ -122,6 +122,7 @@ def _by_digits(f: Function, dtype: DType, n: Val, arrays: tuple[Val, Val, Val, V
                     f.store(key, to_keys, at)
                     f.store(f.load(places, I64, inner.index), to_places, at)
                     f.store(f.add(at, 1), counts, digit)
+                    rows.poll_now_and_then(inner.index)
                 branch.give(to_keys, to_places, keys, places)
         turn.next(*branch.results)
     return turn.results[1]

@@ -24,7 +24,7 @@ LITERAL_BYTES = 256
 
 
 def _constant(a: NDArray[Any]) -> Form:
-    return a.shape, a.dtype.str, a.tobytes() if a.nbytes <= LITERAL_BYTES else None
+    return a.shape, a.dtype.name, a.tobytes() if a.nbytes <= LITERAL_BYTES else None
 
 
 class FormWriter:

@@ -30,6 +30,19 @@ OF_SIZES: Mapping[str, Callable[[Size, Size], Size]] = {
 """What is a size of two sizes, and of nothing else."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Context:
+    """What holds where the value of an inlined tensor is read. The value is what it is wherever its index is inside of the tensor, so all
+    that counts of the reader is how its index is known to be: the conditions of the reader's own expression are left behind."""
+
+    guard: Node | None = None
+    """That the index is inside, where only the run knows."""
+    inside: frozenset[tuple[Affine, Size]] = frozenset()
+    """Indices, with the extents that they are inside of if `guard` holds."""
+    pending: tuple[Bound, ...] = ()
+    """Checks of indices into inlined tensors: whatever is loaded in their place carries them."""
+
+
 @dataclass
 class Values:
     group: Group
@@ -41,8 +54,8 @@ class Values:
     """The recurrence whose equations are being read."""
     spilled: list[Store] | None = None
     """Reductions that are computed into scratch, ahead of loops that cannot hold them; None where loops can."""
-    pending: tuple[Bound, ...] = ()
-    """Checks of indices into inlined tensors: whatever is loaded in their place carries them."""
+    context: Context = field(default_factory=Context)
+    contexts: dict[tuple[object, ...], Context] = field(default_factory=dict)
     demanded: set[Affine] = field(default_factory=set)
     """Indices that are checked although they are no data, since nothing proved them in bounds."""
     around: list[LoopVar] = field(default_factory=list)
@@ -112,7 +125,7 @@ class Values:
     # values
 
     def value(self, e: Expr, env: Env, guard: Node | None) -> Node:
-        key = (e.serial, guard, self.pending, tuple((v.serial, env[v]) for v in sorted(e.free, key=lambda v: v.serial)))
+        key = (e.serial, guard, self.context, tuple((v.serial, env[v]) for v in sorted(e.free, key=lambda v: v.serial)))
         node = self.memo.get(key)
         if node is None:
             node = self.memo[key] = self._value(e, env, guard)
@@ -180,17 +193,26 @@ class Values:
         )
         checks = () if outside is not None else self.checks(e.tensor, index, guard, (e.tensor, e.index))
         if q is None:
-            load = self.dag.load(Access(e.tensor, flatten(e.tensor, index), bounds, (*self.pending, *checks)))
+            load = self.dag.load(Access(e.tensor, flatten(e.tensor, index), bounds, (*self.context.pending, *checks)))
             return load if outside is None or not bounds else self._outside(bounds, load, outside)
         inner = dict(zip(q.index, index, strict=True))
-        if bounds or checks:
-            within = self._within((*bounds, *checks))
-            guard = self._and(guard, within)
-        outer, self.pending = self.pending, (*self.pending, *checks)
+        outer, self.context = self.context, self._context(e.tensor, index, bounds, checks)
         with self.reading(q):
-            value = self.value(q.value, {v: i for v, i in inner.items() if isinstance(v, Var)}, guard)
-        self.pending = outer
+            value = self.value(q.value, {v: i for v, i in inner.items() if isinstance(v, Var)}, self.context.guard)
+        self.context = outer
         return value if outside is None or not bounds else self._outside(bounds, value, outside)
+
+    def _context(self, t: Tensor, index: list[Affine], bounds: tuple[Bound, ...], checks: tuple[Bound, ...]) -> Context:
+        """Of a tensor that is read at an index which these make sure of, as far as the context does not."""
+        outer = self.context
+        known = [(i, n) for i, n in zip(index, t.shape, strict=True) if (i, n) in outer.inside]
+        asked = {(b.index, b.extent): b for b in (*bounds, *checks) if (b.index, b.extent) not in outer.inside}
+        guard, inside = (outer.guard, outer.inside) if known else (None, frozenset[tuple[Affine, Size]]())
+        if asked:
+            within = self._within([*asked.values()])
+            guard, inside = within if guard is None else self._and(guard, within), inside.union(asked)
+        key = (guard, inside, pending := (*outer.pending, *checks))
+        return self.contexts.setdefault(key, Context(guard, inside, pending))
 
     def cycle_read(self, cycle: Cycle, e: Read, index: list[Affine], guard: Node | None) -> Node:
         """What the cycle itself computes: at the same position the value, or what is kept of it; else through memory."""
@@ -208,7 +230,7 @@ class Values:
         bounds = tuple(
             Bound(i, n) for i, n in zip(index, t.shape, strict=True) if guard is not None and not _inside(i, n)
         )
-        checks = (*self.pending, *self.checks(t, index, guard, (e.tensor, e.index)))
+        checks = (*self.context.pending, *self.checks(t, index, guard, (e.tensor, e.index)))
         load = self.dag.load(Access(t, flatten(t, index), bounds, checks))
         if back is None or back == 0:
             cycle.late.add(load)
@@ -217,7 +239,7 @@ class Values:
     def _outside(self, bounds: tuple[Bound, ...], value: Node, outside: Node) -> Node:
         return self.dag.op("select", value.dtype, self._within(bounds), value, outside)
 
-    def _within(self, bounds: tuple[Bound, ...]) -> Node:
+    def _within(self, bounds: Sequence[Bound]) -> Node:
         condition: Node | None = None
         for b in bounds:
             i = self._affine_value(b.index)
@@ -228,10 +250,12 @@ class Values:
         return condition
 
     def checks(self, t: Tensor, index: list[Affine], guard: Node | None, said: Element) -> tuple[Bound, ...]:
-        """Indices that are data, or that nothing proved, are checked when the kernel runs. `said`: the element as equations have it."""
+        """Indices that are data, or that nothing proved, are checked when the kernel runs, once.
+
+        `said`: the element as equations have it."""
         found: list[Bound] = []
         for axis, (i, n) in enumerate(zip(index, t.shape, strict=True)):
-            if self._checkable(i):
+            if self._checkable(i) and (i, n) not in self.context.inside:
                 words = ("index ", Index(), f" is out of range for axis {axis} of ", said[0], " with size ", n)
                 found.append(Bound(i, n, self.refused(words, said), guard))
         return tuple(found)

@@ -107,7 +107,7 @@ class Kernel:
     `schedule` names the forms that were used, for counters; `imports` are symbols of the micro-kernel library.
     `reusable`: (output, input) positions that may be the same memory if they have one size, one input for one output.
     `work`: rough cycles of all parts together; 0 if the first part does everything. `pieces`: at most how many parts have something to do,
-    if that is few.
+    if that is few. `polls`: it looks by itself whether it is to stop; another one is run in more parts if it takes long.
     """
 
     symbol: str
@@ -122,3 +122,4 @@ class Kernel:
     reusable: tuple[tuple[int, int], ...] = ()
     work: Size = 0
     pieces: Size | None = None
+    polls: bool = False

@@ -31,12 +31,13 @@ from anyshape.lower.emit_turned import can_turn, emit_turned
 from anyshape.lower.emit_windows import emit_windows
 from anyshape.lower.inline import inline_group
 from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
-from anyshape.lower.llvm.builder import Module
+from anyshape.lower.llvm.builder import KERNEL_ARGS, Module
 from anyshape.lower.llvm.types import I32, I64, const
+from anyshape.lower.polling import Polls
 from anyshape.lower.procedure import Procedure
 from anyshape.lower.recurrence import Recurrence, plan_recurrence
 from anyshape.lower.reuse import reusable
-from anyshape.lower.schedule import Scope, components, plan
+from anyshape.lower.schedule import MOST_STORES, Scope, components, plan
 from anyshape.lower.target import Target
 from anyshape.lower.windows import row_windows
 from anyshape.lower.work import cycles
@@ -62,6 +63,12 @@ class Schedule:
     def all_steps(self) -> tuple[Scope | Product, ...]:
         own = (inner for s in self.steps for inner in (s.all_steps if isinstance(s, Blocked) else (s,)))
         return (*own, *(p for r in self.recurrences for p in r.phases))
+
+    @property
+    def polls(self) -> bool:
+        """Whether one part may take long however many there are: it is alone, or has work that all parts would have to do."""
+        others = self.serial or self.ordered or self.recurrences or self.procedures
+        return bool(others) or any(isinstance(s, Product) for s in self.all_steps)
 
     @property
     def is_plain(self) -> bool:
@@ -166,18 +173,25 @@ def lower_group(group: Group, target: Target) -> Kernel:
 def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
     operands, panels = _operands(group, schedule, target)
     module = Module(target)
+    places, element_bytes = _places(operands, group.outputs, panels), _element_bytes(schedule)
     with module.kernel(_NAME) as f:
-        rows = Rows(f, _places(operands, group.outputs, panels))
-        rows.element_bytes = _element_bytes(schedule)
+        rows = Rows(f, places)
+        rows.element_bytes = element_bytes
+        if schedule.polls:
+            rows.polls = Polls(f)
         rows.unnamed, rows.found = schedule.unnamed, frozenset(q.born for q in group.equations if q.born is not None)
         if not (schedule.errors or schedule.is_plain):
             end_if_empty(rows, group.outputs)
         for t in schedule.temporaries:
             rows.place(t)
+        pieces = _functions(schedule)
         if schedule.serial:
             rows.part, rows.nparts = const(I64, 0), const(I64, 1)
             with rows.when(f.compare("eq", f.args[3], 0)):
                 _emit(rows, schedule, panels)
+        elif len(pieces) > 1:
+            for k, piece in enumerate(pieces):
+                _emit_apart(rows, f"{_NAME}_{k}", piece, places)
         else:
             _emit(rows, schedule, panels)
         f.ret(const(I32, 0))
@@ -205,7 +219,37 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
         ),
         _work(schedule, target.lanes(rows.element_bytes), target),
         _pieces(schedule),
+        schedule.polls,
     )
+
+
+def _functions(schedule: Schedule) -> list[Schedule]:
+    """The schedule in pieces, each short enough for a function of its own, where its steps have nothing to do with each other."""
+    if not schedule.is_plain or schedule.errors or schedule.serial or schedule.polls:
+        return [schedule]
+    found: list[list[int]] = [[]]
+    room = MOST_STORES
+    for k, stores in enumerate(schedule.stages):
+        if found[-1] and len(stores) > room:
+            found.append([])
+            room = MOST_STORES
+        found[-1].append(k)
+        room -= len(stores)
+    pick = ((tuple(schedule.steps[k] for k in own), tuple(schedule.stages[k] for k in own)) for own in found)
+    return [replace(schedule, steps=steps, stages=stages) for steps, stages in pick]
+
+
+def _emit_apart(rows: Rows, name: str, piece: Schedule, places: dict[Tensor, int]) -> None:
+    """Loops in a function of their own, which the kernel calls."""
+    f = rows.f
+    with f.module.function(name, I32, KERNEL_ARGS, internal=True, inline=False, noalias=False) as own:
+        inner = Rows(own, places)
+        inner.element_bytes, inner.unnamed, inner.found = rows.element_bytes, rows.unnamed, rows.found
+        inner.scalars, inner.scratch = rows.scalars, rows.scratch
+        _emit(inner, piece, {})
+        own.ret(const(I32, 0))
+    rows.scratch = dims.maximum(rows.scratch, inner.scratch)
+    f.call(name, I32, f.args)
 
 
 def _told(errors: Sequence[KernelError], rows: Rows) -> tuple[KernelError, ...]:

@@ -8,14 +8,19 @@ loops per row because its equations have three levels.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import count
 
 from anyshape.dims import Size
 from anyshape.lower.classify import accesses, along_stores, contiguous, cost, vote
 from anyshape.lower.dag import LoopVar, Node, Store, walk
 from anyshape.lower.idle import is_cut
 from anyshape.lower.windows import Windows
+
+MOST_STORES = 64
+"""In one loop, and in one function of a kernel: what code generation takes for a function grows faster than its length."""
 
 
 @dataclass(eq=False)
@@ -102,20 +107,25 @@ def _turnable(n: Node, along: LoopVar, across: LoopVar) -> bool:
 
 
 def components(stores: list[Store]) -> list[list[Store]]:
-    """Stores that share a reduction, or that have no reduction and the same domain, are computed together."""
-    parts: list[tuple[set[object], list[Store]]] = []
+    """Stores that share a reduction, or that have no reduction and the same domain (so many of them at most), are computed together."""
+    numbers = count()
+    parts: dict[int, tuple[set[object], list[Store]]] = {}
+    part_of: dict[object, int] = {}
+    plain: Counter[frozenset[LoopVar]] = Counter()
     for s in stores:
-        keys: set[object] = {n for n in walk(s.roots) if n.kind == "red"} or {s.domain}
+        keys: set[object] = {n for n in walk(s.roots) if n.kind == "red"}
+        if not keys:
+            keys = {(s.domain, plain[s.domain] // MOST_STORES)}
+            plain[s.domain] += 1
         members = [s]
-        rest = []
-        for k, m in parts:
-            if k & keys:
-                keys |= k
-                members = m + members
-            else:
-                rest.append((k, m))
-        parts = [*rest, (keys, members)]
-    return [m for _, m in parts]
+        for number in sorted({part_of[k] for k in keys if k in part_of}):
+            others, m = parts.pop(number)
+            keys |= others
+            members = m + members
+        number = next(numbers)
+        parts[number] = keys, members
+        part_of.update(dict.fromkeys(keys, number))
+    return [m for _, m in parts.values()]
 
 
 def _roots(t: Target) -> tuple[Node, ...]:

@@ -72,8 +72,10 @@ class _Fusion:
     # --- growing groups ---
 
     def add_alone(self, node: Node) -> None:
-        group = Group(len(self.groups), Kind.MOVE, [node], ())
-        group.needs = self.needs_of(node)
+        self.begin(node, Group(len(self.groups), Kind.MOVE, [node], ()))
+
+    def begin(self, node: Node, group: Group) -> None:
+        group.depend_on(dict.fromkeys(self.group_of[v.node] for v in waits_for(node, self.sizes) if v.node is not None))
         self.groups.append(group)
         self.group_of[node] = group
 
@@ -82,13 +84,10 @@ class _Fusion:
         stated = as_steps(equations_of(node, ins, outs).equations)
         equations = [replace(without_units(q), maker=node) for q in stated]
         self.equations[node] = equations
-        group = Group(
-            len(self.groups), classify(equations), [node], node.outputs[0].type.shape or (), self.needs_of(node)
-        )
+        group = Group(len(self.groups), classify(equations), [node], node.outputs[0].type.shape or ())
         group.equations = list(equations)
         group.apart = takes_parts(equations)
-        self.groups.append(group)
-        self.group_of[node] = group
+        self.begin(node, group)
         for v in self.candidates(node):
             assert v.node is not None
             self.try_chain(self.group_of[v.node], self.group_of[node], v, node)
@@ -103,14 +102,6 @@ class _Fusion:
         distinct = [v for v in data if v.node is not None and not self.is_alone(self.group_of[v.node])]
         return sorted(distinct, key=lambda v: v.node is None or self.group_of[v.node].kind is not Kind.CONTRACTION)
 
-    def needs_of(self, node: Node) -> int:
-        bits = 0
-        for v in waits_for(node, self.sizes):
-            if v.node is not None:
-                below = self.group_of[v.node]
-                bits |= below.needs | (1 << below.id)
-        return bits
-
     def try_merge(self, producer: Group, consumer: Group, value: Value, node: Node) -> None:
         if producer is consumer or len(producer.nodes) + len(consumer.nodes) > MAX_NODES:
             return
@@ -118,9 +109,9 @@ class _Fusion:
             return
         if not self.forms_fit(producer, consumer, value, node):
             return
-        if not self.stays_acyclic(producer, consumer) or self.sizes_from(producer, consumer):
+        if not consumer.is_apart_from(producer) or self.sizes_from(producer, consumer):
             return
-        if self.made.rewritten([*producer.nodes, *consumer.nodes]) is not None:
+        if self.made.fit_one_kernel([*producer.nodes, *consumer.nodes]):
             self.merge(producer, consumer)
 
     def try_view(self, value: Value, node: Node, moves: bool = False) -> None:
@@ -138,9 +129,9 @@ class _Fusion:
             return
         if not self.view_fits(producer, consumer, seen, node, views) or self.sizes_from(producer, consumer):
             return
-        if not self.stays_acyclic(producer, consumer, sum(1 << g.id for g in groups)):
+        if not consumer.is_apart_from(producer, groups):
             return
-        if self.made.rewritten([*producer.nodes, *views, *consumer.nodes]) is not None:
+        if self.made.fit_one_kernel([*producer.nodes, *views, *consumer.nodes]):
             for group in (*groups, producer):
                 self.merge(group, consumer)
 
@@ -183,11 +174,11 @@ class _Fusion:
         first = self.group_of[scores.node]
         if len(first.nodes) + len(rows.nodes) + len(consumer.nodes) > MAX_NODES:
             return
-        if self.sizes_from(first, rows) or self.sizes_from(rows, consumer) or not self.stays_acyclic(first, rows):
+        if self.sizes_from(first, rows) or self.sizes_from(rows, consumer) or not rows.is_apart_from(first):
             return
-        if first.needs >> consumer.id & 1 or not self.stays_acyclic(rows, consumer):
+        if first.needs(consumer) or not consumer.is_apart_from(rows):
             return
-        if self.made.rewritten([*first.nodes, *rows.nodes, *consumer.nodes]) is None:
+        if not self.made.fit_one_kernel([*first.nodes, *rows.nodes, *consumer.nodes]):
             return
         self.merge(first, rows)
         self.merge(rows, consumer)
@@ -271,11 +262,6 @@ class _Fusion:
     def same_domain(producer: Group, consumer: Group) -> bool:
         return producer.shape == consumer.shape
 
-    def stays_acyclic(self, producer: Group, consumer: Group, views: int = 0) -> bool:
-        """No third group between the two, but for those of the bit set: none that needs the producer and that the consumer needs."""
-        others = consumer.needs & ~(1 << producer.id | views)
-        return not any(others >> g.id & 1 and g.needs >> producer.id & 1 for g in self.groups)
-
     @staticmethod
     def sizes_from(producer: Group, consumer: Group) -> bool:
         """Whether elements of the producer may decide sizes of the consumer, which a kernel has to know before it starts."""
@@ -289,13 +275,10 @@ class _Fusion:
         consumer.nodes = [*producer.nodes, *consumer.nodes]
         consumer.equations = [*producer.equations, *consumer.equations]
         consumer.chained = consumer.chained or producer.chained
-        consumer.needs = (producer.needs | consumer.needs) & ~(1 << producer.id)
+        consumer.take_in(producer)
         for n in producer.nodes:
             self.group_of[n] = consumer
         producer.nodes = []
-        for g in self.groups:
-            if g.needs & (1 << producer.id | 1 << consumer.id):
-                g.needs = (g.needs & ~(1 << producer.id)) | consumer.needs | (1 << consumer.id)
 
     # --- groups side by side ---
 
@@ -323,16 +306,16 @@ class _Fusion:
         return left if all(v.constant is None for v in values) else None
 
     def may_stand_beside(self, first: Group, second: Group) -> bool:
-        apart = not (first.needs >> second.id & 1 or second.needs >> first.id & 1)
+        apart = not (first.needs(second) or second.needs(first))
         nodes = [*first.nodes, *second.nodes]
         few = first.beside < MOST_BESIDE and len(nodes) <= MAX_NODES
-        return apart and few and self.made.rewritten(nodes) is not None
+        return apart and few and self.made.fit_one_kernel(nodes)
 
     # --- steps ---
 
     def place(self, group: Group, steps: list[Step], placed: set[int]) -> None:
         """Depth first: a group that took in a later node may need groups made after it."""
-        stack = [group]
+        stack, begun = [group], set[int]()
         while stack:
             top = stack[-1]
             if top.id in placed or not top.nodes:
@@ -340,8 +323,9 @@ class _Fusion:
                 continue
             missing = [g for g in self.operands_of(top) if g.id not in placed]
             if missing:
-                if len(stack) > len(self.groups):
+                if top.id in begun:
                     raise VerifyError("fusion made groups that need each other")
+                begun.add(top.id)
                 stack += missing
                 continue
             stack.pop()

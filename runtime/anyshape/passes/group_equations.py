@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
 from anyshape.graph.value import Node, Value
+from anyshape.passes.kernel_size import KernelSizes
 from anyshape.passes.pieces import by_pieces, in_pieces
 from anyshape.passes.simplify import viewed
 from anyshape.passes.views import Joined, joined
@@ -25,9 +26,15 @@ class GroupEquations:
     equations: dict[Node, list[Equation]] = field(default_factory=dict)
 
     known: dict[tuple[Node, ...], Joined | None] = field(default_factory=dict)
+    sizes: KernelSizes = field(default_factory=KernelSizes)
 
     def of(self, nodes: Sequence[Node]) -> tuple[Equation, ...]:
         return tuple(q for n in nodes for q in self.equations.get(n, ()))
+
+    def fit_one_kernel(self, nodes: Sequence[Node]) -> bool:
+        """Whether they can be one kernel, and one whose code is bounded."""
+        found = self.rewritten(nodes)
+        return found is not None and self.sizes.is_within(found.equations)
 
     def rewritten(self, nodes: Sequence[Node]) -> Joined | None:
         """None where the nodes can be no kernel."""
@@ -59,19 +66,19 @@ class GroupEquations:
 
 def in_order(nodes: Sequence[Node]) -> list[Node]:
     """Producers first, within one group."""
-    inside, done, out = set(nodes), set(), []
-
-    def visit(node: Node) -> None:
-        if node in done:
-            return
-        done.add(node)
-        for v in node.inputs:
-            if v is not None and v.node in inside and v.node is not None:
-                visit(v.node)
-        out.append(node)
-
-    for n in nodes:
-        visit(n)
+    inside, done, out = set(nodes), set[Node](), list[Node]()
+    stack = list(reversed(nodes))
+    while stack:
+        node = stack[-1]
+        below = [v.node for v in node.inputs if v is not None and v.node is not None]
+        missing = [n for n in below if n in inside and n not in done] if node not in done else []
+        if missing:
+            stack += reversed(missing)
+            continue
+        stack.pop()
+        if node not in done:
+            done.add(node)
+            out.append(node)
     return out
 
 

@@ -11,6 +11,7 @@ from anyshape.graph.composition import expand
 from anyshape.graph.function import Function
 from anyshape.passes import simplify
 from anyshape.passes.callees import everywhere
+from anyshape.passes.folding import Compute, FoldConstants
 from anyshape.passes.regions import control_flow, lists_in_sight
 from anyshape.passes.rewriting import rewrite
 
@@ -24,14 +25,14 @@ def infer_types(f: Function) -> Function:
 
 def fold(f: Function) -> Function:
     """Calls whose result is known become constants."""
-    return everywhere(f, lambda: (control_flow, lists_in_sight, simplify.fold_contents, simplify.fold_constants))
+    return everywhere(f, lambda: (control_flow, lists_in_sight, simplify.fold_contents, FoldConstants()))
 
 
 def dyn_to_static(f: Function) -> Function:
     """Dyn variants whose operands are known become static ones; types are only ever refined."""
     return everywhere(
         f,
-        lambda: (control_flow, lists_in_sight, simplify.fold_contents, simplify.fold_constants, simplify.dyn_to_static),
+        lambda: (control_flow, lists_in_sight, simplify.fold_contents, FoldConstants(), simplify.dyn_to_static),
     )
 
 
@@ -50,15 +51,15 @@ def eliminate_common_subexpressions(f: Function) -> Function:
     return everywhere(f, lambda: (simplify.CommonSubexpressions(),))
 
 
-def optimise(f: Function) -> Function:
-    """All of the above to a fixpoint, in one walk."""
+def optimise(f: Function, compute: Compute | None = None) -> Function:
+    """All of the above to a fixpoint, in one walk. `compute` makes calls on constants that would take the interpreter long."""
     return everywhere(
         f,
         lambda: (
             control_flow,
             lists_in_sight,
             simplify.fold_contents,
-            simplify.fold_constants,
+            FoldConstants(compute),
             simplify.dyn_to_static,
             simplify.idle_views,
             simplify.idle_copies,

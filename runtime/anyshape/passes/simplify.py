@@ -7,21 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from anyshape import dims
-from anyshape.equations.array_sizes import turns_of
 from anyshape.equations.expr import Read, Var
-from anyshape.equations.interpret import interpret
-from anyshape.errors import AnyshapeError
 from anyshape.graph.alike import alike
-from anyshape.graph.infer import build, equations_of, flat, tensors_of
+from anyshape.graph.infer import build, equations_of, tensors_of
 from anyshape.graph.opdef import ParamDef
 from anyshape.graph.registry import all_ops
 from anyshape.graph.value import Node, Value, constant
-
-FOLD_ELEMENTS = 1 << 24
-"""Constants are folded into others of at most this many elements; a larger one stays an op of the program."""
-FOLD_TURNS = 1 << 25
-"""What each equation may take turns for, sums included: the interpreter makes arrays of so many elements."""
 
 
 def fold_contents(node: Node) -> Sequence[Value] | None:
@@ -29,8 +20,7 @@ def fold_contents(node: Node) -> Sequence[Value] | None:
     if node.checks or node.regions or not all(_concrete(v.contents) for v in node.outputs):
         return None
     return [
-        constant(np.array(v.contents, v.type.dtype.numpy).reshape(_static_shape(v)), computed=True)
-        for v in node.outputs
+        constant(np.array(v.contents, v.type.dtype.numpy).reshape(static_shape(v)), computed=True) for v in node.outputs
     ]
 
 
@@ -38,44 +28,8 @@ def _concrete(contents: Any) -> bool:
     return contents is not None and all(isinstance(e, (int, bool)) for e in contents)
 
 
-def _static_shape(v: Value) -> tuple[int, ...]:
+def static_shape(v: Value) -> tuple[int, ...]:
     return tuple(n for n in v.type.shape or () if isinstance(n, int))
-
-
-def fold_constants(node: Node) -> Sequence[Value] | None:
-    """A call on constants alone is made now, by the equation interpreter (or is a view of the same elements)."""
-    if (
-        node.checks
-        or node.bound is None
-        or node.op.is_random
-        or not all(v is None or v.is_constant for v in node.inputs)
-    ):
-        return None
-    sizes = [dims.bounds(v.type.count())[1] for v in node.outputs]
-    if sum(n if n is not None else FOLD_ELEMENTS + 1 for n in sizes) > FOLD_ELEMENTS:
-        return None
-    if node.op.view:
-        source = node.grouped_inputs()[next(iter(node.op.view.values()))]
-        assert isinstance(source, Value) and source.constant is not None
-        return [constant(source.constant.reshape(_static_shape(node.outputs[0])), computed=True)]
-    return None if node.op.kernel is None else _interpreted(node)
-
-
-def _interpreted(node: Node) -> Sequence[Value] | None:
-    """Its results, if its equations take few turns."""
-    ins, outs = tensors_of(node)
-    data = node.inputs[: len(node.inputs) - len(node.op.operands)]
-    arrays = {t: v.constant for t, v in zip(flat(ins), data, strict=True) if v is not None and v.constant is not None}
-    equations = equations_of(node, ins, outs).equations
-    if not {s for v in node.outputs for s in v.type.symbols()} <= {q.born for q in equations}:
-        return None
-    if max(map(turns_of, equations), default=0) > FOLD_TURNS:
-        return None
-    try:
-        results = interpret(equations, arrays)
-    except AnyshapeError:
-        return None  # an index out of range and the like: the error belongs to the run, where its source is named
-    return [constant(results[t], computed=True) for t in flat(outs)]
 
 
 def idle_views(node: Node) -> Sequence[Value] | None:
@@ -182,4 +136,4 @@ class CommonSubexpressions:
         if v.constant is None:
             return v
         a = v.constant
-        return (a.dtype.str, a.shape, a.tobytes()) if a.size <= 64 else (id(a),)
+        return (v.type, a.tobytes()) if a.size <= 64 else (id(a),)

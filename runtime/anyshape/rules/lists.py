@@ -24,8 +24,18 @@ def number(n: Any, what: str) -> int:
     return int(n)
 
 
+MOST_ITEMS = 1 << 20
+"""Of a list of a rule: of axes, of tensors, of sizes. A model may ask for any number."""
+
+
+def _few(n: int) -> int:
+    if n > MOST_ITEMS:
+        raise ShapeError(f"a list of {n} items is longer than any of axes, tensors or sizes may be ({MOST_ITEMS})")
+    return n
+
+
 def fill(n: Any, x: Any) -> Vec:
-    return Vec((x,) * number(n, "a length"))
+    return Vec((x,) * _few(number(n, "a length")))
 
 
 def put(v: Sequence[Any], positions: Any, items: Any) -> Vec:
@@ -44,7 +54,10 @@ def put(v: Sequence[Any], positions: Any, items: Any) -> Vec:
 
 
 def range_(*bounds: Any) -> Vec:
-    return Vec(range(*(number(b, "a bound of a range") for b in bounds)))
+    found = range(*(number(b, "a bound of a range") for b in bounds))
+    if found:
+        _few((found[-1] - found[0]) // found.step + 1)
+    return Vec(found)
 
 
 def enumerate_(v: Iterable[Any]) -> Vec:
@@ -68,14 +81,25 @@ def unique(v: Iterable[Any]) -> Vec:
     return Vec(kept)
 
 
+_before: tuple[Any, Vec] = (None, Vec(()))
+"""The last vector that was asked for, and its sums: whoever wants one of them usually wants each in turn."""
+
+
 def prefix(v: Iterable[Any]) -> Vec:
     """The sums of what stands before each item: prefix([2, 3, 4]) == [0, 2, 5]."""
+    global _before
+    known, found = _before
+    if known is v:
+        return found
     total: Any = 0
     sums = []
     for x in v:
         sums.append(total)
         total = total + x
-    return Vec(sums)
+    found = Vec(sums)
+    if isinstance(v, Vec):
+        _before = (v, found)
+    return found
 
 
 def ravel(index: Sequence[Any], shape: Sequence[Any]) -> Any:

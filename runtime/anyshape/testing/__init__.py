@@ -6,7 +6,7 @@ the laws. Nothing here imports a test library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -32,6 +32,12 @@ class Draw(Protocol):
 
     def broadcasting_to(self, shape: Sequence[int]) -> Vec:
         """A run that mostly broadcasts to the shape."""
+
+    def broadcast_of(self, shape: Sequence[int]) -> Vec:
+        """A run to which the shape mostly broadcasts."""
+
+    def each_of(self, values: Sequence[int], n: int | None = None) -> tuple[int, ...]:
+        """n of them, or a few, each mostly one of the values."""
 
     def repeated(self, value: int) -> Vec:
         """A run of mostly this size only."""
@@ -66,6 +72,26 @@ class Draw(Protocol):
     def positives(self, n: int) -> tuple[int, ...]:
         """n small positive integers, rarely a 0."""
 
+    def between(self, low: int | None, high: int | None) -> int:
+        """A number mostly from low to high, the ends more often than what lies between; None: there is no such bound."""
+
+    def each_between(
+        self, n: int, low: int | Sequence[int] | None, high: int | Sequence[int] | None
+    ) -> tuple[int, ...]:
+        """n such numbers, each between bounds of all or of its own."""
+
+    def like(self, values: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
+        """Mostly these values, with one of the others in place of some."""
+
+    def divisor(self, n: int) -> int:
+        """A positive number that mostly divides n."""
+
+    def multiple(self, n: int) -> int:
+        """A size that is mostly a multiple of n."""
+
+    def with_item(self, values: Sequence[int], k: int, item: int) -> Vec:
+        """The values with another one at k, if there is one."""
+
     def real(self, default: float | None) -> float:
         """A number; near the default's magnitude if there is one."""
 
@@ -93,6 +119,10 @@ class Case:
     params: Mapping[str, Any]
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Inputs that are indices: low <= value < high."""
+    rising: Set[str] = frozenset()
+    """Inputs of which no row falls, as the asserts want."""
+    ends: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    """Inputs whose first or last element has a value, as the asserts want."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +172,12 @@ class Property:
     source: str = ""
     asserts: tuple[Refusal, ...] = ()
     reference_source: str = ""
+    refuses: bool = True
+    """Whether the rule refuses any shapes or parameters at all."""
+    stepped: bool = False
+    """Whether it is a procedure, whose steps the interpreter takes one by one."""
+    weak: Mapping[str, str] = field(default_factory=dict)
+    """Laws that say too little of this op, by their number, each with the reason."""
 
     def __repr__(self) -> str:
         return f"Property({self.op})"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
+from operator import itemgetter
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from hypothesis import reject
 from hypothesis.errors import UnsatisfiedAssumption
+from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from anyshape.dims import Dim, bounds, symbol
-from anyshape.dtypes import ALL, NARROW, DType, is_dtype_name, parse_dtype
+from anyshape.dtypes import ALL, NARROW, DType, accum, is_dtype_name, parse_dtype
 from anyshape.equations.builder import Equation, Run
 from anyshape.errors import ShapeError
 from anyshape.graph.call import call_node
@@ -28,13 +31,15 @@ from anyshape.rules import Vec
 from anyshape.testing import BrokenReference, Case, Property
 from anyshape.testing.draws import MOST_ELEMENTS, SEEDS, Choosing, HypothesisDraw, choosing
 from anyshape.testing.profile import WIDE
-from anyshape.testing.values import STYLES, contents
+from anyshape.testing.values import RISING, STYLES, contents
 from anyshape.types import TensorType
 
 Array = NDArray[Any]
 T = TypeVar("T")
 MOST_STEPPED = 120
 """Elements that a procedure takes and makes at most: the interpreter takes its steps one by one, in Python."""
+MOST_ITEMS = 8
+"""Items of a parameter: what there is one for each axis of, has no more axes."""
 COMMON = ("f32", "f64", "i32", "i64", "bool")
 """Half of all draws of a dtype are among these, where the op allows any of them."""
 
@@ -64,6 +69,18 @@ class Call:
         if self._known.get(what, (None, None))[0] is not of:
             self._known[what] = (of, compute())
         return cast(T, self._known[what][1])
+
+    @cached_property
+    def identity(self) -> Hashable:
+        """Equal of calls that are the same: dtypes, shapes, elements and parameters."""
+        found = blake2b(repr(sorted(self.params.items())).encode(), digest_size=16)
+        for name, v in self.inputs.items():
+            arrays = [] if v is None else v if isinstance(v, list) else [v]
+            found.update(f"{name} {len(arrays)}".encode())
+            for a in arrays:
+                found.update(f"{a.dtype} {a.shape}".encode())
+                found.update(np.ascontiguousarray(a).tobytes())
+        return tuple(sorted(self.dtypes.items(), key=itemgetter(0))), found.digest()
 
     def __repr__(self) -> str:
         return f"{self.property.op}({self.recipe})"
@@ -105,19 +122,38 @@ def variants(op: str) -> tuple[OpDef, ...]:
 def random_call(p: Property, draw: Any, dtypes: Mapping[str, str] | None = None, choices: Any = None) -> Call:
     """Draws shapes, params, dtypes (but the given ones) and contents. Too many elements, or an index into nothing, reject the draw."""
     choose = choosing(draw)
-    try:
-        case = p.case(choices or HypothesisDraw(choose))
-    except ShapeError:  # an axis of nothing
-        reject()
-    if _elements(case) > MOST_ELEMENTS or _has_no_index(case):
-        reject()
+    case = _case(p, choices or HypothesisDraw(choose))
     op = variants(p.op)[0]
     chosen = {v: (dtypes or {}).get(v) or _dtype(choose, allowed) for v, allowed in op.dtypes.items()}
     return made(p, Recipe(_as_wide(op, case, chosen, choose), chosen, draw(SEEDS), choose.among(STYLES)))
 
 
+def _case(p: Property, choices: Any) -> Case:
+    """Draws shapes and params; where they are too large, or have no element for an index, again with other sizes."""
+    said = ""
+    for again in (lambda: None, *getattr(choices, "again", ())):
+        again()
+        try:
+            case = p.case(choices)
+        except ShapeError as e:  # an axis of nothing
+            said = str(e)
+            continue
+        if any(n < 0 for s in _shapes(case) for n in s):
+            said = "a negative size"
+        elif any(isinstance(v, (tuple, Vec)) and len(v) > MOST_ITEMS for v in case.params.values()):
+            said = f"a parameter of more than {MOST_ITEMS} items"
+        elif _elements(case) > (MOST_STEPPED if p.stepped else MOST_ELEMENTS):
+            said = f"more than {MOST_ELEMENTS} elements"
+        elif _has_no_index(case):
+            said = "an index into nothing"
+        else:
+            return case
+    raise UnsatisfiedAssumption(said)
+
+
 def _as_wide(op: OpDef, case: Case, chosen: Mapping[str, str], choose: Choosing) -> Case:
-    """The case with a dtype of as many bits, where a parameter says as what the bits of another are read: hardly any drawn alone is one."""
+    """The case with a dtype of as many bits, where a parameter says as what the bits of another are read: hardly any drawn alone is one.
+    Vectors of parameters are tuples, as callers give them."""
     read = [of for name, *of in op.computed.values() if name == "bitcast"]
     fitting = {
         param.removeprefix("param:"): [
@@ -125,12 +161,34 @@ def _as_wide(op: OpDef, case: Case, chosen: Mapping[str, str], choose: Choosing)
         ]
         for var, param in read
     }
-    return replace(case, params={**case.params, **{p: choose.among(known) for p, known in fitting.items()}})
+    params = {name: tuple(v) if isinstance(v, Vec) else v for name, v in case.params.items()}
+    return replace(case, params={**params, **{p: choose.among(known) for p, known in fitting.items()}})
 
 
 def computed(allowed: Sequence[str]) -> Sequence[str]:
     """Those that references compute with; all, where there is no such."""
     return [c for c in allowed if not parse_dtype(c).is_narrow] or allowed
+
+
+def has_integers(op: OpDef) -> bool:
+    """Whether a parameter is an integer, or an operand has integers alone."""
+    return any(p.kind in ("int", "ints") for p in op.params) or any(is_of_indices(op, i.name) for i in op.inputs)
+
+
+def is_of_indices(op: OpDef, name: str) -> bool:
+    (i,) = (i for i in op.inputs if i.name == name)
+    return not i.variadic and set(op.dtypes.get(i.dtype, (i.dtype,))) <= {"i64", "i32"}
+
+
+def narrow_dtypes(op: OpDef) -> list[dict[str, str]]:
+    """Each narrow float that a variable of the op may be, the other variables with it where they may, else in a common dtype; without
+    `WIDE` only the first, which is f16."""
+    found = []
+    for narrow in dict.fromkeys(d for allowed in op.dtypes.values() for d in computed(allowed)):
+        dtype = parse_dtype(narrow)
+        if dtype.is_float and accum(dtype) is not dtype:
+            found.append({v: narrow if narrow in allowed else allowed[0] for v, allowed in op.dtypes.items()})
+    return found if WIDE else found[:1]
 
 
 def _dtype(choose: Choosing, allowed: Sequence[str]) -> str:
@@ -149,6 +207,7 @@ def made(p: Property, r: Recipe) -> Call:
 
 def _arrays(op: OpDef, case: Case, dtypes: Mapping[str, DType], seed: int, style: str) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
+    most = _largest([input_dtype(i, dtypes) for i in op.inputs if case.shapes[i.name] is not None])
     for k, i in enumerate(op.inputs):
         shape, dtype = case.shapes[i.name], input_dtype(i, dtypes)
         within = case.ranges.get(i.name)
@@ -157,8 +216,19 @@ def _arrays(op: OpDef, case: Case, dtypes: Mapping[str, DType], seed: int, style
         elif i.variadic:
             arrays[i.name] = [contents(tuple(s), dtype, seed + k + 7 * j, style) for j, s in enumerate(shape)]
         else:
-            arrays[i.name] = contents(tuple(shape), dtype, seed + k, style, within)
+            own, ends = RISING if i.name in case.rising else style, case.ends.get(i.name, (None, None))
+            arrays[i.name] = contents(tuple(shape), dtype, seed + k, own, within, ends, most)
     return arrays
+
+
+MANY = 2**13
+
+
+def _largest(operands: Sequence[DType]) -> float:
+    """The largest number of a call: of the only operand of floats one of which MANY add up; of several one of which the product of all, and
+    of one of them once more, still fits in the dtype of each."""
+    ends = [float(finfo(d.numpy).max) for d in operands if d.is_float]
+    return min(ends) ** (1 / (len(ends) + 1)) if len(ends) > 1 else min(ends, default=0.0) / MANY
 
 
 def input_dtype(i: InputDef, dtypes: Mapping[str, DType]) -> DType:
@@ -166,8 +236,12 @@ def input_dtype(i: InputDef, dtypes: Mapping[str, DType]) -> DType:
 
 
 def _elements(case: Case) -> int:
-    shapes = [s for v in case.shapes.values() if v is not None for s in (v if isinstance(v, list) else [v])]
-    return sum(math.prod(s) for s in shapes)
+    return sum(map(math.prod, _shapes(case)))
+
+
+def _shapes(case: Case) -> Iterator[Sequence[int]]:
+    """Of all inputs that are there."""
+    return (s for v in case.shapes.values() if v is not None for s in (v if isinstance(v, list) else [v]))
 
 
 def _has_no_index(case: Case) -> bool:
@@ -190,20 +264,24 @@ def static_node(c: Call) -> Node:
 def valid_node(c: Call) -> Node:
     """The call of the static variant; a draw that the rule refuses is rejected. Remembered with the call."""
     found = c.remembered("node", c.op, lambda: _valid_node(c))
-    if found is None:
-        raise UnsatisfiedAssumption("the rule refuses this call, or its results are large")
+    if isinstance(found, str):
+        raise UnsatisfiedAssumption(found)
     return found
 
 
-def _valid_node(c: Call) -> Node | None:
+def _valid_node(c: Call) -> Node | str:
+    """The node, or why there is none."""
     try:
         node = static_node(c)
-    except ShapeError:
-        return None
+    except ShapeError as e:
+        return str(e)
     made = sum(bounds(v.type.count())[1] or 0 for v in node.outputs)
     stepped = made + sum(a.size for a in c.flat_inputs())
-    large = made > 4 * MOST_ELEMENTS or (stepped > MOST_STEPPED and _is_procedure(node))
-    return None if large or not _holds_its_indices(c, node) else node
+    if made > 4 * MOST_ELEMENTS:
+        return f"results of more than {4 * MOST_ELEMENTS} elements"
+    if stepped > MOST_STEPPED and _is_procedure(node):
+        return f"a procedure of more than {MOST_STEPPED} elements"
+    return node if _holds_its_indices(c, node) else "an index out of range in the body"
 
 
 def _is_procedure(node: Node) -> bool:

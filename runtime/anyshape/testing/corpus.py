@@ -6,10 +6,11 @@ and asks the test library again only where one fails: to find the smallest call 
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+import builtins
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,7 @@ from hypothesis.errors import UnsatisfiedAssumption
 from anyshape.equations.builder import Demand
 from anyshape.errors import DtypeError, ShapeError
 from anyshape.testing import Property, turn
+from anyshape.testing.accounting import LEAST
 from anyshape.testing.calls import Call, computed, equations, made, random_call, valid_node, variants
 from anyshape.testing.draws import Choosing
 from anyshape.testing.execution import run_equations
@@ -31,6 +33,7 @@ FEW = 5
 """Up to so many calls are for a first look, in common dtypes."""
 LEAST_ELEMENTS = 2
 """Of a call that is there for its dtypes."""
+AGAIN = "the same call as before"
 KEPT = 2
 """Ops of which calls are remembered: laws are run op by op."""
 
@@ -56,15 +59,26 @@ def search(p: Property, make: Make, examples: int, body: Callable[[Call], object
 
 @dataclass(frozen=True)
 class Corpus:
-    """Calls as they were drawn. `valid`: those that the rule accepts."""
+    """Calls as they were drawn, each with the number of draws that it took. `valid`: those that the rule accepts."""
 
     property: Property
-    drawn: tuple[Call, ...]
-    valid: tuple[Call, ...]
+    drawn: tuple[tuple[Call, int], ...]
+    accepted: tuple[tuple[Call, int], ...]
+    refused: Counter[str] = field(default_factory=Counter)
+    """Draws that were in vain, by the reason"""
 
-    def among(self, refused: bool, share: int) -> Iterator[Call]:
+    @builtins.property
+    def valid(self) -> tuple[Call, ...]:
+        return tuple(c for c, _ in self.accepted)
+
+    @builtins.property
+    def draws(self) -> int:
+        """How many calls were drawn for the valid ones."""
+        return sum(n for _, n in self.accepted)
+
+    def among(self, refused: bool, share: int) -> Iterator[tuple[Call, int]]:
         """Every call, or every valid one; of a share, those that are so far apart first."""
-        found = self.drawn if refused else self.valid
+        found = self.drawn if refused else self.accepted
         for start in range(share):
             yield from found[start::share]
 
@@ -89,17 +103,54 @@ def corpus(p: Property, examples: int) -> Corpus:
 
 
 def _draw(p: Property, examples: int) -> Corpus:
-    drawn: list[Call] = []
-    valid: list[Call] = []
+    counted = _Counted(p)
 
     def body(c: Call) -> None:
-        if valid and turn.is_over():
+        had = len(counted.accepted)
+        if had and (turn.is_over() if had >= LEAST else turn.is_spent()):
             raise Enough
-        drawn.append(c)
-        valid.append(allowed(c))
+        counted.take(c)
 
-    search(p, random_call, examples, body)
-    return Corpus(p, tuple(drawn), tuple(valid))
+    search(p, counted.make, examples, body)
+    return Corpus(p, tuple(counted.drawn), tuple(counted.accepted), counted.refused)
+
+
+class _Counted:
+    """Draws of one op: how many each call took, and why the others were in vain."""
+
+    def __init__(self, p: Property) -> None:
+        self.property = p
+        self.drawn: list[tuple[Call, int]] = []
+        self.accepted: list[tuple[Call, int]] = []
+        self.refused: Counter[str] = Counter()
+        self._seen: set[Hashable] = set()
+        self._since_drawn = self._since_accepted = 0
+
+    def make(self, p: Property, draw: Any) -> Call:
+        self._since_drawn += 1
+        self._since_accepted += 1
+        with self._in_vain():
+            return random_call(p, draw)
+
+    def take(self, c: Call) -> None:
+        """Rejects a call that the rule refuses, and one that is known."""
+        self.drawn.append((c, self._since_drawn))
+        self._since_drawn = 0
+        with self._in_vain():
+            found = allowed(c)
+            if found.identity in self._seen:
+                raise UnsatisfiedAssumption(AGAIN)
+        self._seen.add(found.identity)
+        self.accepted.append((found, self._since_accepted))
+        self._since_accepted = 0
+
+    @contextmanager
+    def _in_vain(self) -> Iterator[None]:
+        try:
+            yield
+        except UnsatisfiedAssumption as e:
+            self.refused[str(e)] += 1
+            raise
 
 
 class Enough(BaseException):
@@ -113,11 +164,15 @@ def allowed(c: Call) -> Call:
     if node.op.kernel is None or not any(isinstance(q.form, Demand) for q in equations(node)[0].equations):
         return c
     assert c.recipe is not None
+    said = ""
     for tried in (c, made(c.property, replace(c.recipe, style=RISING))):
-        with suppress(ShapeError):
+        try:
             run_equations(tried, valid_node(tried))
+        except ShapeError as e:
+            said = str(e)
+        else:
             return tried
-    raise UnsatisfiedAssumption("no contents that the asserts accept")
+    raise UnsatisfiedAssumption(f"no contents that the asserts accept: {said}")
 
 
 def in_other_dtypes(p: Property, drawn: Sequence[Call]) -> tuple[Call, ...]:

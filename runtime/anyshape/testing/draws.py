@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
@@ -15,8 +15,15 @@ from hypothesis import strategies as st
 from anyshape.rules import Vec
 
 T = TypeVar("T")
-SIZES = (0, 1, 1, 2, 3, 4, 5, 7, 8, 17, 33)
+SIZES = (0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33)
+"""None, one, a few, and what a vector of 4, 8 or 16 elements holds, one less and one more."""
+LARGE = (65, 129, 257, 513)
+"""One more than blocks of loops and of products have, rarely"""
+SMALL, TINY = (1, 2, 3, 5), (1, 2)
+"""Of a call that has too many elements with others"""
 MOST_ELEMENTS = 3000
+RARELY = 20
+"""One of so many draws that know what is wanted is something else."""
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -59,13 +66,22 @@ class HypothesisDraw:
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
         self.draw = choosing(draw)
-        self.pool = [self.draw.among(SIZES), self.draw.among(SIZES[1:]), 1]
+        self.pool = [self._size(), self.draw.among(SIZES[1:]), 1]
+        self.again = (partial(self.restrict, SMALL), partial(self.restrict, TINY))
+        """What a call that is too large, or has nothing to index, is drawn again with."""
+
+    def _size(self) -> int:
+        return self.draw.among(SIZES) if self._mostly() else self.draw.among(LARGE)
+
+    def restrict(self, sizes: Sequence[int]) -> None:
+        """From here on sizes are from these alone."""
+        self.pool = [self.draw.among(sizes), self.draw.among(sizes), 1]
 
     def _among(self, *values: Any) -> Any:
         return self.draw.among(values)
 
     def _mostly(self) -> bool:
-        return bool(self._among(*[True] * 9, False))
+        return self._among(*range(RARELY)) != RARELY - 1
 
     def dim(self, name: str) -> int:
         return self._among(*self.pool, self.pool[0])
@@ -85,6 +101,16 @@ class HypothesisDraw:
             return self.run("any")
         kept = self._among(len(shape), len(shape), *range(len(shape)))
         return Vec(self._among(n, n, 1) for n in Vec(shape)[len(shape) - kept :])
+
+    def broadcast_of(self, shape: Sequence[int]) -> Vec:
+        if not self._mostly():
+            return self.run("any")
+        before = [self.dim("any") for _ in range(self._among(0, 0, 1))]
+        return Vec((*before, *(self.dim("any") if n == 1 else n for n in shape)))
+
+    def each_of(self, values: Sequence[int], n: int | None = None) -> tuple[int, ...]:
+        count = self._among(1, 1, 2, 3) if n is None else n
+        return tuple(self.mostly(values, lambda: self.dim("any")) for _ in range(count))
 
     def repeated(self, value: int) -> Vec:
         return Vec(value if self._mostly() else self.dim("any") for _ in range(self._among(0, 1, 1, 2)))
@@ -135,10 +161,43 @@ class HypothesisDraw:
         return tuple(self._among(-100, -3, -2, -1, 0, 1, 2, 3, 100, *self.pool) for _ in range(n))
 
     def positives(self, n: int) -> tuple[int, ...]:
-        return tuple(self._among(1, 1, 2, 2, 3, 4) if self._among(*range(20)) else 0 for _ in range(n))
+        return self._once_wrong(tuple(self._among(1, 1, 2, 2, 3, 4) for _ in range(n)), 0)
 
     def sizes(self, n: int) -> tuple[int, ...]:
-        return tuple(self._among(0, 1, 2, *self.pool) if self._among(*range(20)) else -1 for _ in range(n))
+        return self._once_wrong(tuple(self._among(0, 1, 2, *self.pool) for _ in range(n)), -1)
+
+    def _once_wrong(self, values: tuple[int, ...], other: int) -> tuple[int, ...]:
+        """The values, of which rarely one is that other."""
+        wrong = bool(values) and not self._mostly()
+        return tuple(self.with_item(values, self._among(*range(len(values))), other)) if wrong else values
+
+    def with_item(self, values: Sequence[int], k: int, item: int) -> Vec:
+        return Vec(item if j == k else n for j, n in enumerate(values))
+
+    def between(self, low: int | None, high: int | None) -> int:
+        if low is None and high is None:
+            return self.integer()
+        if low is None or high is None:
+            by = self._among(0, 1, 2, 3, 4)
+            return (low or 0) + by if high is None else high - by
+        near = [v for v in (low, low + 1, (low + high) // 2, high - 1, high) if low <= v <= high]
+        return self._among(*near) if near and self._mostly() else self.integer()
+
+    def each_between(
+        self, n: int, low: int | Sequence[int] | None, high: int | Sequence[int] | None
+    ) -> tuple[int, ...]:
+        return tuple(self.between(_item(low, k), _item(high, k)) for k in range(n))
+
+    def like(self, values: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
+        found = tuple(self._among(v, v, *others) for v in values)
+        return found if self._mostly() else self.sizes(self.length(3))
+
+    def divisor(self, n: int) -> int:
+        found = [k for k in range(1, min(abs(n), 64) + 1) if n % k == 0] or [1, 2]
+        return self._among(*found) if self._mostly() else self.integer()
+
+    def multiple(self, n: int) -> int:
+        return max(0, n) * self._among(1, 0, 2, 3) if self._mostly() else self.dim("any")
 
     def real(self, default: float | None) -> float:
         if default is None:
@@ -160,3 +219,10 @@ class HypothesisDraw:
 
     def default(self, value: T) -> T | None:
         return self._among(value, value, None)
+
+
+def _item(bound: int | Sequence[int] | None, k: int) -> int | None:
+    """Of a bound of all items, or of one for each."""
+    if bound is None or isinstance(bound, int):
+        return bound
+    return bound[k] if k < len(bound) else None

@@ -46,7 +46,7 @@ class Eager:
     def _run(self, node: Node, operands: Sequence[Array | None]) -> list[Array]:
         if node.op.control is not None:
             return self._loop(node, operands) if node.op.control.repeats else self._branch(node, operands)
-        given = [None if a is None else constant(a) for a in operands]
+        given = [None if a is None else constant(a, computed=True) for a in operands]
         here = build(node.op, given, node.attrs, node.source, count=node.count)
         if here.op.composition is not None:
             return self._all(body(here), {})

@@ -28,7 +28,7 @@ ULPS_OF_TWO = 4
 """By so many ulps of its terms a sum of two is moved: they are rounded, and it is. Likewise what else is in ROUNDED."""
 ROUNDED: Mapping[str, Callable[..., Array]] = {
     **dict.fromkeys(("add", "sub"), lambda out, a, b: a + b),
-    "div": lambda out, a, b: out,
+    **dict.fromkeys(("mul", "div"), lambda out, a, b: out),
     **dict.fromkeys(("sin", "cos"), lambda out, a: a),
 }
 """By operation, what its rounding is a part of, from the magnitudes of its result and its arguments: of a sum its terms, which may cancel;

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 from ml_dtypes import finfo
+from numpy.typing import NDArray
 
 import anyshape
-from anyshape.dtypes import CHAR, parse_dtype
+from anyshape.dtypes import CHAR, DType, parse_dtype
 from anyshape.errors import AnyshapeError, TypeRelationError
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
@@ -37,19 +38,22 @@ from anyshape.testing.values import contents
 
 
 def array(op: OpDef, i: InputDef, given: Given, seed: int) -> Any:
-    """Literal values, or plain ones of the shape, in the first dtype that the op allows."""
+    """Literal values, or plain ones of the shape, in the first dtype that the op allows; of a variadic a list of them."""
     dtype = (
         parse_dtype(given.dtype)
         if given.dtype
         else input_dtype(i, {v: parse_dtype(c[0]) for v, c in op.dtypes.items()})
     )
-    if given.is_literal and dtype is CHAR:
-        return as_chars(np.array(given.value, str))
     if given.is_literal:
-        return np.asarray(given.value, dtype.numpy)
+        return [literal(v, dtype) for v in given.value] if i.variadic else literal(given.value, dtype)
     if i.variadic:
         return [contents(tuple(s), dtype, seed + k, "plain") for k, s in enumerate(given.shape)]
     return contents(tuple(given.shape), dtype, seed, "plain")
+
+
+def literal(value: Any, dtype: DType) -> NDArray[Any]:
+    """Of strings their characters."""
+    return as_chars(np.array(value, str)) if dtype is CHAR else np.asarray(value, dtype.numpy)
 
 
 def call_of(op_name: str, e: Example) -> Call:
@@ -105,18 +109,25 @@ def holds_on_numbers(c: Call, e: Example) -> tuple[Node, list[Any]] | None:
 
 def expected(wanted: Given, got: list[Any], variadic: bool) -> None:
     if wanted.is_literal:
-        value = np.asarray(wanted.value)
-        if value.dtype.kind == "U":
-            np.testing.assert_array_equal(as_strings(got[0]), value)
-            return
-        assert got[0].shape == value.shape, f"shape {got[0].shape}, wanted {value.shape}"
-        if is_float(got[0]):
-            close = 4 * float(finfo(got[0].dtype).eps)
-            np.testing.assert_allclose(got[0].astype(np.float64), value.astype(np.float64), rtol=close, atol=0)
-        else:
-            np.testing.assert_array_equal(got[0], value)
+        values = wanted.value if variadic else [wanted.value]
+        assert len(got) == len(values), f"{len(got)} results, wanted {len(values)}"
+        for result, value in zip(got, values):
+            has_values(result, np.asarray(value))
     else:
         assert [r.shape for r in got] == ([tuple(s) for s in wanted.shape] if variadic else [tuple(wanted.shape)])
+
+
+def has_values(got: NDArray[Any], value: NDArray[Any]) -> None:
+    """Floats within four units in the last place of the result's dtype, everything else exactly."""
+    if value.dtype.kind == "U":
+        np.testing.assert_array_equal(as_strings(got), value)
+        return
+    assert got.shape == value.shape, f"shape {got.shape}, wanted {value.shape}"
+    if is_float(got):
+        close = 4 * float(finfo(got.dtype).eps)
+        np.testing.assert_allclose(got.astype(np.float64), value.astype(np.float64), rtol=close, atol=0)
+    else:
+        np.testing.assert_array_equal(got, value)
 
 
 def _kernels(c: Call) -> str:

@@ -233,7 +233,7 @@ def call_key(c: Call) -> Hashable:
     kinds = []
     for name, v in c.inputs.items():
         arrays = v if isinstance(v, list) else [v]
-        kinds.append((name, tuple(None if a is None else (a.dtype.str, a.ndim) for a in arrays)))
+        kinds.append((name, tuple(None if a is None else (a.dtype.name, a.ndim) for a in arrays)))
     return (c.property.op, tuple(kinds))
 
 

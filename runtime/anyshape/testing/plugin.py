@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from anyshape.graph.opdef import OpDef
-from anyshape.testing import Property
-from anyshape.testing.calls import variants
+from anyshape.testing.catalogue import SPEAKS_OF, stale
+from anyshape.testing.counts import by_law, keep, summary
 from anyshape.testing.profile import WIDE, load_profile, usual
 from anyshape.testing.running import register
 
@@ -35,44 +35,25 @@ def pytest_addoption(parser: Any) -> None:
     parser.addoption("--op", default=None, help="restrict the laws to these ops, separated by commas")
 
 
-LAWS_FOR: Mapping[str, Callable[[Property], bool]] = {
-    "op": lambda p: True,
-    "asserting_op": lambda p: bool(p.asserts),
-    "dyn_op": lambda p: len(variants(p.op)) == 2,
-    "moving_op": lambda p: bool(variants(p.op)[0].moves) and not variants(p.op)[0].is_random,
-    "smooth_op": lambda p: _computes_floats(variants(p.op)[0]),
-    "composed_op": lambda p: variants(p.op)[0].composition is not None,
-    "sequence_op": lambda p: variants(p.op)[0].sequence is not None,
-    "rewriting_op": lambda p: bool(variants(p.op)[0].rewrites),
-}
-"""What a law's fixture is called, and for which ops there is such a law."""
-
-
 def pytest_generate_tests(metafunc: Any) -> None:
-    """The laws of a module that names a `PACKAGE` run on the ops of that package."""
+    """The laws of a module that names a `PACKAGE` run on the ops of that package of which they speak."""
     package = getattr(metafunc.module, "PACKAGE", None)
     if package is None:
         return
     properties = register(package)
     only = metafunc.config.getoption("--op")
     chosen = {n: p for n, p in properties.items() if only is None or n in only.split(",")}
-    for fixture, wanted in LAWS_FOR.items():
+    for p in chosen.values():
+        if said := stale(p):
+            raise pytest.UsageError(said)
+    for fixture, silent in SPEAKS_OF.items():
         if fixture in metafunc.fixturenames:
-            ops = [n for n, p in chosen.items() if wanted(p)]
+            ops = [n for n, p in chosen.items() if silent(p) is None]
             sampled = fixture == "smooth_op" and not WIDE and only is None
             metafunc.parametrize(fixture, ops[::3] if sampled else ops)
     if "example" in metafunc.fixturenames:
         found = [(f"{n}-{k}", (n, e)) for n, p in chosen.items() for k, e in enumerate(p.examples)]
         metafunc.parametrize("example", [e for _, e in found], ids=[label for label, _ in found])
-
-
-def _computes_floats(op: OpDef) -> bool:
-    """Whether it makes floats of floats, in one of its dtypes."""
-    floats = [any("f64" in op.dtypes.get(d.dtype, (d.dtype,)) for d in side) for side in (op.inputs, op.outputs)]
-    return all(floats) and not op.is_random
-
-
-OF_ONE_OP = ("op", "asserting_op", "dyn_op", "rewriting_op", "sequence_op")
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
@@ -89,25 +70,17 @@ def _op_of(item: Any) -> str | None:
     if getattr(getattr(item, "module", None), "PACKAGE", None) is None or not hasattr(item, "callspec"):
         return None
     given = item.callspec.params
-    return next((str(given[name]) for name in OF_ONE_OP if name in given), None)
+    return next((str(given[name]) for name in SPEAKS_OF if name in given), None)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    fewest: dict[str, tuple[int, str]] = {}
-    for report in terminalreporter.stats.get("passed", []):
-        said = dict(report.user_properties)
-        if "law" in said:
-            law = str(said["law"])
-            counts[law]["ops"] += 1
-            counts[law]["accepted"] += int(said["accepted"])
-            counts[law]["drawn"] += int(said["drawn"])
-            here = (int(said["accepted"]), str(said["op"]))
-            fewest[law] = min(fewest.get(law, here), here)
+    """Of each law, of how many ops it was tried and on how many calls, and where on the fewest; where LAW_COUNTS names a file, all counts
+    of each law on each op are put into it."""
+    tallies = [dict(r.user_properties) for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
+    counts = by_law(t for t in tallies if "law" in t)
     if counts:
         terminalreporter.section("laws")
-    for law, c in sorted(counts.items()):
-        least, op = fewest[law]
-        terminalreporter.line(
-            f"{law}: {c['ops']} ops, {c['accepted']} random calls of {c['drawn']} drawn; at least {least} ({op})"
-        )
+    for line in summary(counts):
+        terminalreporter.line(line)
+    if counts and "LAW_COUNTS" in os.environ:
+        keep(Path(os.environ["LAW_COUNTS"]), counts)

@@ -15,6 +15,7 @@ from anyshape.graph.call import call_node
 from anyshape.lower import Group, Lowering
 from anyshape.lower.llvm.jit import compile_object
 from anyshape.lower.target import Target, vector_unit
+from anyshape.testing.accounting import LEAST
 from anyshape.testing.calls import Call, Symbols, equations, valid_node
 from anyshape.testing.execution import program_key
 from anyshape.testing.profile import WIDE
@@ -72,7 +73,7 @@ def code_for(c: Call, target: Target) -> bytes | None:
     return compile_object(kernel.text, target)
 
 
-def test_code_for_other_processors(op: str, record_property: Any) -> None:
+def test_code_for_other_processors(kernel_op: str, record_property: Any) -> None:
     """A kernel depends on dtypes and ranks, hardly on anything else of a call: one call will do, and one with floats of 16 bits, of
     which x86-64 knows nothing without F16C. Where all are wanted, a quarter of the calls, of those that are one program the first."""
     seen: set[bool] = set()
@@ -94,7 +95,8 @@ def test_code_for_other_processors(op: str, record_property: Any) -> None:
         seen.update([half] if any(made) else [])
         return any(made)
 
-    on_random_calls(op, "11 code for other processors", record_property, body, share=4 if WIDE else 1, every_dtype=True)
+    law, (share, least) = "11 code for other processors", (4, LEAST) if WIDE else (1, 1)
+    on_random_calls(kernel_op, law, record_property, body, share=share, every_dtype=True, least=least)
 
 
 def _is_whole(c: Call, name: str, target: Target) -> bool:

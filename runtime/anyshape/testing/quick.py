@@ -7,7 +7,6 @@ what `report` says: the call, the spec's line and a script that makes the call a
 from __future__ import annotations
 
 import argparse
-import inspect
 import math
 import os
 import signal
@@ -17,6 +16,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import IntEnum
 from functools import partial
 from importlib import import_module
 from select import select
@@ -25,39 +25,56 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anyshape.errors import UnsupportedError
+from anyshape.errors import SpecError, UnsupportedError
 from anyshape.graph.registry import all_ops
 from anyshape.processors import usable_processors
 from anyshape.testing import turn
-from anyshape.testing.calls import variants
+from anyshape.testing.accounting import LEAST, Record, WeakLaw
+from anyshape.testing.catalogue import LAWS, Law, silences, stale
 from anyshape.testing.collector import leave_out_what_stays
 from anyshape.testing.corpus import FEW
 from anyshape.testing.profile import load_profile, usual
-from anyshape.testing.running import PROPERTIES, Record, register
+from anyshape.testing.running import PROPERTIES, register
 
+EXAMPLES = "examples:test_example"
 ORDER = (
-    "examples:test_example",
-    "laws:test_relation_gives_the_shape_that_comes_out",
-    "laws:test_the_body_has_the_types_of_the_rule",
-    "laws:test_the_body_has_the_types_of_the_rule_on_symbols",
-    "laws:test_symbols_with_numbers_put_in",
-    "laws:test_dyn_is_static",
-    "laws:test_operand_symbols_with_numbers_put_in",
-    "laws:test_interpreter_is_reference",
-    "laws:test_kernel_is_interpreter",
-    "laws:test_dyn_at_run_time_is_static",
-    "executors:test_parts",
-    "rewriting:test_rewrites",
-    "executors:test_every_executor_gives_the_same_bits",
-    "sequences:test_a_list_is_its_elements",
-    "refusals:test_asserts",
-    "refusals:test_refusals",
+    "2",
+    "2b",
+    "2c",
+    "3a",
+    "4a",
+    "3b",
+    "1a",
+    "9",
+    "1b",
+    "4b",
+    "7b",
+    "5",
+    "13",
+    "14",
+    "7a",
+    "12",
+    "10",
+    "6b",
+    "6a",
+    "11",
 )
 """Cheapest first; what compiles comes last."""
-SHARED = ("kernel is interpreter", "every executor gives the same bits")
+SHARED = ("1b kernel == interpreter", "7a native == Python == loaded")
 """Laws that compile the same programs: one process takes them, and compiles each once."""
+PATIENCE = 0.75
+"""Of the seconds of a round: so much longer it may take, for the calls that laws cannot do without."""
 MANY = 10
 """So many examples are shared by the processes."""
+
+
+class Verdict(IntEnum):
+    """Of a law, or of the examples."""
+
+    FAILS = 0
+    HOLDS = 1
+    SHORT = 2
+    """It had no time for as many calls as it takes to say that it holds."""
 
 
 @dataclass(frozen=True)
@@ -70,52 +87,56 @@ class Check:
 
 
 def checks(package: str, op: str) -> list[Check]:
-    """All that must hold for this op. Raises UnsupportedError for a package that is not installed."""
+    """All that must hold for this op: its examples, and the laws that speak of it. Raises UnsupportedError for a package that is not
+    installed, and SpecError where its spec calls a law weak that does not apply."""
     register(package)
     if op not in {known.name for known in all_ops().values()}:
         raise UnsupportedError(
             f"{package} is not among the packages of ops that are installed, so anyshape does not know {op}: "
             "pip install --editable the folder of its pyproject.toml"
         )
-    return [c for place in ORDER if (c := _check(place, op)) is not None]
+    p = PROPERTIES[op]
+    if said := stale(p):
+        raise SpecError(said)
+    by_number = {law.number: law for law in LAWS}
+    return [_examples(op), *(_check(by_number[n], op) for n in ORDER if by_number[n].silent(p) is None)]
 
 
-def _check(place: str, op: str) -> Check | None:
-    room, name = place.split(":")
-    law: Callable[..., None] = getattr(import_module(f"anyshape.testing.{room}"), name)
-    wanted = inspect.signature(law).parameters
-    if "example" in wanted:
-        examples = PROPERTIES[op].examples
-        cases = tuple((f"{e.source}: ", lambda _, e=e: law((op, e))) for e in examples)
-        return Check(f"{len(cases)} examples", cases)
-    missing = ("dyn_op" in wanted and len(variants(op)) < 2) or (
-        "rewriting_op" in wanted and not variants(op)[0].rewrites
-    )
-    missing |= "sequence_op" in wanted and variants(op)[0].sequence is None
-    missing |= "composed_op" in wanted and variants(op)[0].composition is None
-    missing |= "asserting_op" in wanted and not PROPERTIES[op].asserts
-    words = name.removeprefix("test_").replace("_", " ")
-    return None if missing else Check(words, (("", lambda record: law(op, record)),))
+def _examples(op: str) -> Check:
+    room, name = EXAMPLES.split(":")
+    law = getattr(import_module(f"anyshape.testing.{room}"), name)
+    cases = tuple((f"{e.source}: ", lambda _, e=e: law((op, e))) for e in PROPERTIES[op].examples)
+    return Check(f"{len(cases)} examples", cases)
 
 
-def run(check: Check) -> tuple[bool, str]:
+def _check(law: Law, op: str) -> Check:
+    return Check(str(law), (("", lambda record: law.function(op, record)),))
+
+
+def run(check: Check) -> tuple[Verdict, str]:
     """Whether it holds, and what to print."""
     start = time.perf_counter()
     said: dict[str, Any] = {}
-    problem = _problem(check, said.__setitem__)
+    error, problem = _problem(check, said.__setitem__)
     seconds = f"{time.perf_counter() - start:5.2f} s"
-    name = said.get("law", check.name)
-    calls = f", {said['accepted']} calls" if turn.is_over() and problem is None and "accepted" in said else ""
-    return problem is None, f"  {'holds' if problem is None else 'FAILS'}  {seconds}  {name}{calls}{problem or ''}"
+    calls = f", {said['accepted']} calls of {said['drawn']} drawn" if "accepted" in said else ""
+    why = f"; weak: {said['weak']}" if "weak" in said else ""
+    few = "weak" not in said and said.get("accepted", 0) < said.get("wanted", 0)
+    verdict = Verdict.FAILS if error is not None else Verdict.SHORT if few else Verdict.HOLDS
+    word = "WEAK" if isinstance(error, WeakLaw) else "weak" if error is None and why else WORDS[verdict]
+    return verdict, f"  {word:<5}  {seconds}  {check.name}{calls}{why}{problem}"
 
 
-def _problem(check: Check, record: Record) -> str | None:
+WORDS = {Verdict.FAILS: "FAILS", Verdict.HOLDS: "holds", Verdict.SHORT: "short"}
+
+
+def _problem(check: Check, record: Record) -> tuple[Exception | None, str]:
     for where, one in check.runs:
         try:
             one(record)
         except Exception as e:  # whatever a law raises is its result
-            return "\n" + told(where, e)
-    return None
+            return e, "\n" + told(where, e)
+    return None, ""
 
 
 def warm() -> None:
@@ -146,20 +167,36 @@ def all_hold(package: str, op: str, rounds: Sequence[int], jobs: int, seconds: f
     `jobs` forks take the laws one after the other, and keep from round to round what they compiled. In so many seconds a round ends, all
     examples and a call of each law excepted: what laws do not need of their parts of it is left to those behind them."""
     work = shares(checks(package, op), jobs)
+    for reason, numbers in _not_applying(op).items():
+        print(f"  does not apply: {', '.join(numbers)}, {reason}", flush=True)
     crew = Crew(work, rounds, jobs, seconds)
     failed, laws = 0, sum(map(len, work))
     for number, examples in enumerate(rounds):
         start = time.perf_counter()
         # What takes long comes first where all of it is waited for, and last where a first answer is, or where time is short.
         first = number < len(rounds) - 1 or seconds < math.inf
-        failed = laws - crew.holding(number, range(len(work)) if first else range(len(work) - 1, -1, -1))
-        found = f"{failed} of its laws fail" if failed else "all laws hold"
+        verdicts = crew.verdicts(number, range(len(work)) if first else range(len(work) - 1, -1, -1))
+        failed = laws - sum(v is not Verdict.FAILS for v in verdicts)
+        found = f"{failed} of its laws fail" if failed else _held(verdicts)
         calls = f"{examples} calls each" if seconds == math.inf else f"up to {examples} calls each"
         print(f"{op}: {found}, {calls}, {time.perf_counter() - start:.1f} s", flush=True)
         if failed:
             break
     crew.dismiss()
     return not failed
+
+
+def _not_applying(op: str) -> dict[str, list[str]]:
+    """Laws that say nothing of the op, by the reason."""
+    found: dict[str, list[str]] = {}
+    for number, reason in silences(PROPERTIES[op]).items():
+        found.setdefault(reason, []).append(number)
+    return found
+
+
+def _held(verdicts: Sequence[Verdict]) -> str:
+    short = verdicts.count(Verdict.SHORT)
+    return f"no law fails, and {short} had no time for {LEAST} calls" if short else "all laws hold"
 
 
 def shares(laws: Sequence[Check], jobs: int) -> list[list[Check]]:
@@ -199,10 +236,11 @@ class Crew:
             end = time.monotonic() + self.seconds
             while number := os.read(taken, 1):
                 for k, law in enumerate(self.work[number[0]]):
-                    turn.begin(self._turn(number[0], k, end - time.monotonic()))
-                    holds, text = run(law)
+                    seconds = self._turn(number[0], k, end - time.monotonic())
+                    turn.begin(seconds, end + PATIENCE * self.seconds - time.monotonic() - seconds)
+                    verdict, text = run(law)
                     print(text, flush=True)
-                    os.write(told, bytes([holds]))
+                    os.write(told, bytes([verdict]))
 
     def _turn(self, share: int, k: int, left: float) -> float:
         """Seconds for law k of a share: an equal part of those left, in all processes, with the laws behind it; no more than are left."""
@@ -223,8 +261,8 @@ class Crew:
             traceback.print_exc()
             os._exit(1)
 
-    def holding(self, number: int, order: Sequence[int]) -> int:
-        """How many laws of these shares hold in this round; a law that ends its process does not."""
+    def verdicts(self, number: int, order: Sequence[int]) -> list[Verdict]:
+        """Of the laws of these shares in this round; a law that ends its process has none."""
         _, put = self.rounds[number]
         os.write(put, bytes(order))
         os.close(put)
@@ -237,7 +275,7 @@ class Crew:
                 verdicts += new
             elif self._lost():
                 break
-        return sum(verdicts)
+        return list(map(Verdict, verdicts))
 
     def _lost(self) -> bool:
         """Whether a member is gone before its work is done; said once."""

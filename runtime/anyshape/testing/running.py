@@ -6,27 +6,30 @@ script that makes the same call again.
 
 from __future__ import annotations
 
+import math
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from hypothesis import Phase, settings
-from hypothesis.errors import UnsatisfiedAssumption
+from hypothesis.errors import Unsatisfiable, UnsatisfiedAssumption
 
 import anyshape
 from anyshape.errors import UnsupportedError
 from anyshape.graph.registry import packages
 from anyshape.testing import Case, Property, turn
-from anyshape.testing.calls import Call, Recipe, made, random_call
+from anyshape.testing.accounting import LEAST, Record, Tally, different_calls, settle, wanted
+from anyshape.testing.calls import Call, Recipe, made, random_call, variants
 from anyshape.testing.corpus import FEW, Enough, Make, allowed, corpus, search
 from anyshape.testing.properties import KnownProperties
 
-Record = Callable[[str, Any], None]
 Body = Callable[[Call], object]
 """Of a law. What it gives is False where the call has nothing that the law speaks of: a view has no kernel to divide."""
+MORE = 10
+"""Times as many calls are drawn where a law has something to say of too few of them."""
 
 PROPERTIES = KnownProperties()
 """By op, of the packages under test; `register` adds to it."""
@@ -56,27 +59,35 @@ def on_random_calls(
     share: int = 1,
     refused: bool = False,
     every_dtype: bool = False,
+    least: int = LEAST,
 ) -> None:
     """Runs body on random calls; a draw that it rejects, or of which it has nothing to say, is not counted as accepted. A law whose
     calls cost much takes a share of the usual number of examples. `refused`: it speaks of calls that the rule refuses, too.
-    `every_dtype`: it has a small call more in each dtype that the op allows and no random call has.
+    `every_dtype`: it has a small call more in each dtype that the op allows and no random call has. `least`: different calls that it has
+    to accept, or it is weak.
 
-    All laws of an op have the same calls, drawn once. Where one fails, calls are drawn again to find the smallest; so they are, too, of
-    a law that makes its own."""
+    All laws of an op have the same calls, drawn once; MORE times as many where a law has too little to say of those. Where one fails,
+    calls are drawn again to find the smallest; so they are, too, of a law that makes its own."""
     if _again:
         body(made(PROPERTIES[op], _again[-1]))
         return
-    p = PROPERTIES[op]
-    tried = Tried(body)
-    examples = max(5, settings().max_examples // share)
+    p, usual = PROPERTIES[op], settings().max_examples
+    examples = max(min(LEAST, usual), usual // share)
+    tried = Tried(body, wanted(examples, different_calls(variants(op)[0]), least))
+    declared = law.split()[0] in p.weak
     try:
-        if make is random_call:
-            found = corpus(p, settings().max_examples)
-            tried.calls(found.among(refused, share), examples)
-            if every_dtype and examples > FEW:
-                tried.calls(found.others, len(found.others))
-        else:
-            search(p, make, examples, tried)
+        for times in (1,) if declared else (1, MORE):
+            if times > 1 and (not tried.is_weak or turn.is_spent()):
+                break
+            if make is not random_call:
+                with suppress(Unsatisfiable):  # none of which it speaks: then it is weak
+                    search(p, make, examples * times, tried if times == 1 else tried.until_it_is_enough)
+                continue
+            found = corpus(p, usual * times)
+            given = found.among(refused, share)
+            tried.calls(given if times == 1 else tried.while_weak(given), examples if times == 1 else math.inf)
+            if times == 1 and every_dtype and examples > FEW:
+                tried.calls(((c, 1) for c in found.others), math.inf)
     except Exception as e:
         smallest = e
         if make is random_call and tried.failing and Phase.shrink in settings().phases:
@@ -84,27 +95,50 @@ def on_random_calls(
         if tried.failing:
             smallest.add_note(report(tried.failing[-1], law, body))
         raise smallest from None
-    for key, value in {"law": law, "op": op, "drawn": tried.drawn, "accepted": tried.accepted}.items():
-        record(key, value)
+    cut_short = tried.is_weak and turn.is_spent()
+    settle(Tally(law, op, tried.drawn, tried.accepted, tried.wanted, cut_short), p.weak, record, p.source)
+
+
+def repeated(op: str) -> list[Call]:
+    """The call that `rerun` makes again, for a law that draws its own; else none."""
+    return [made(PROPERTIES[op], r) for r in _again[-1:]]
 
 
 class Tried:
-    """A law's body and what came of it: how many calls were drawn, how many it spoke of, those for which it failed."""
+    """A law's body and what came of it: how many calls were drawn, of how many different ones it spoke, those for which it failed."""
 
-    def __init__(self, body: Body) -> None:
-        self.body = body
+    def __init__(self, body: Body, wanted: int = 1) -> None:
+        self.body, self.wanted = body, wanted
         self.drawn = self.accepted = 0
         self.failing: list[Call] = []
+        self._tried: set[Hashable] = set()
+
+    @property
+    def is_weak(self) -> bool:
+        return self.accepted < self.wanted
+
+    def _has_no_time(self) -> bool:
+        return turn.is_spent() if self.is_weak else turn.is_over()
 
     def __call__(self, c: Call) -> None:
         """What the test library asks about a call that it has drawn."""
-        if not (self.accepted and turn.is_over()):
+        if not (self.accepted and self._has_no_time()):
             self._try(c)
         elif not self.failing:  # else a smaller one is being looked for, and the one that was found is told
             raise Enough
 
-    def _try(self, c: Call) -> None:
-        self.drawn += 1
+    def until_it_is_enough(self, c: Call) -> None:
+        """The same, as long as the law is weak."""
+        if not self.is_weak:
+            raise Enough
+        self(c)
+
+    def _try(self, c: Call, draws: int = 1) -> None:
+        """The body on a call, unless it is one that was tried; of a failing call a smaller one is looked for, and then all are tried."""
+        self.drawn += draws
+        if c.identity in self._tried and not self.failing:
+            raise UnsatisfiedAssumption("the same call as before")
+        self._tried.add(c.identity)
         try:
             told = self.body(c) is not False
         except UnsatisfiedAssumption:
@@ -114,15 +148,23 @@ class Tried:
             raise
         self.accepted += told
 
-    def calls(self, given: Iterable[Call], most: int) -> None:
-        """All of them, until so many were not rejected."""
+    def calls(self, given: Iterable[tuple[Call, int]], most: float) -> None:
+        """All of them, each with how many were drawn for it, until so many were not rejected."""
         tried = 0
-        for c in given:
-            if tried == most or ((tried or self.accepted) and turn.is_over()):
+        for c, draws in given:
+            if tried == most or ((tried or self.accepted) and self._has_no_time()):
                 break
             with suppress(UnsatisfiedAssumption):
-                self._try(c)
+                self._try(c, draws)
                 tried += 1
+
+    def while_weak(self, given: Iterable[tuple[Call, int]]) -> Iterator[tuple[Call, int]]:
+        """As many of them as it takes."""
+        for c, draws in given:
+            if not self.is_weak:
+                break
+            if c.identity not in self._tried:
+                yield c, draws
 
     def smallest(self, p: Property, make: Make, examples: int, refused: bool, failure: Exception) -> Exception:
         """What the body raises for the smallest call for which it fails as it did; `failure`, which it raised, where none is found. Calls
@@ -143,7 +185,7 @@ class Tried:
         try:
             search(p, make, examples, again)
         except Exception as e:
-            if self.failing[-1] is not first:
+            if self.failing[-1] is not first and not isinstance(e, ExceptionGroup):  # a group: it fails at times
                 return e
         self.failing.append(first)
         return failure
@@ -179,16 +221,22 @@ def script(c: Call, body: Body) -> str:
     p, r = c.property, c.recipe
     assert r is not None
     name = f"{body.__module__}:{body.__qualname__.split('.')[0]}"
-    ranges = f", ranges={dict(r.case.ranges)}" if r.case.ranges else ""
+    asked = "".join(f", {name}={value}" for name, value in asked_of(r.case).items())
     return "\n".join(
         [
             "    from anyshape.testing.running import rerun",
             f"    shapes = {(plain(r.case.shapes))}",
             f"    params = {plain(r.case.params)}",
-            f"    contents = dict(dtypes={dict(r.dtypes)}, seed={r.seed}, style={r.style!r}{ranges})",
+            f"    contents = dict(dtypes={dict(r.dtypes)}, seed={r.seed}, style={r.style!r}{asked})",
             f"    rerun({name!r}, {PACKAGES.get(p.op, 'anyshape_ops')!r}, {p.op!r}, shapes, params, **contents)",
         ]
     )
+
+
+def asked_of(case: Case) -> dict[str, Any]:
+    """What the case says of contents, as arguments of `Case`."""
+    found = {"ranges": dict(case.ranges), "rising": set(case.rising), "ends": dict(case.ends)}
+    return {name: value for name, value in found.items() if value}
 
 
 def rerun(
@@ -200,12 +248,12 @@ def rerun(
     dtypes: Mapping[str, str],
     seed: int,
     style: str,
-    ranges: Mapping[str, tuple[int, int]] | None = None,
+    **asked: Any,
 ) -> None:
     """Runs one law, `module:function`, on one call. Raises what the law raises."""
     register(package)
     module, name = law.split(":")
-    _again.append(Recipe(Case(shapes, params, ranges or {}), dtypes, seed, style))
+    _again.append(Recipe(Case(shapes, params, **asked), dtypes, seed, style))
     try:
         getattr(import_module(module), name)(op, lambda key, value: None)
     finally:

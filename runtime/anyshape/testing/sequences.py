@@ -1,4 +1,4 @@
-"""Law 11: an op does with a list that only the run knows what it does with the tensors in it, however the program is run."""
+"""Law 12: an op does with a list that only the run knows what it does with the tensors in it, however the program is run."""
 
 from __future__ import annotations
 
@@ -79,4 +79,4 @@ def test_a_list_is_its_elements(sequence_op: str, record_property: Any) -> None:
             run_listed(c, [])
         return True
 
-    on_random_calls(sequence_op, "11 a list == its elements", record_property, body, share=2, refused=True)
+    on_random_calls(sequence_op, "12 a list == its elements", record_property, body, share=2, refused=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from anyshape.dims import Dim, Size, free_symbols, substitute
 from anyshape.dtypes import DType
-from anyshape.errors import UnsupportedError
+from anyshape.errors import ArgumentError, UnsupportedError
 
 MOST_DIMS = 64
 """As many as an array of NumPy can have."""
@@ -21,6 +21,8 @@ class TensorType:
     shape: tuple[Size, ...] | None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.dtype, DType) or not isinstance(self.shape, tuple | None):
+            raise ArgumentError(f"a type is a DType and a tuple of dims or None, got {self.dtype!r} and {self.shape!r}")
         if self.shape is not None and len(self.shape) > MOST_DIMS:
             raise UnsupportedError(f"a tensor of {len(self.shape)} dims; there are at most {MOST_DIMS}")
 

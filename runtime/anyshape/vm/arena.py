@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from anyshape.errors import AnyshapeError
 from anyshape.told import AREA, take
 from anyshape.vm.available import LOOKED_AT, available_memory
+from anyshape.vm.limits import Bounds
 
 ALIGNMENT = 64
 MAPPED = 1 << 21
@@ -127,17 +128,24 @@ def _in_huge_pages(size: int) -> int:
 class Context:
     """What one call owns while it runs. Never shared by two calls at once."""
 
-    __slots__ = ("_callees", "_memory", "_sizes", "frame", "pointers", "regions")
+    __slots__ = ("_callees", "_memory", "_sizes", "bounds", "cancels", "frame", "pointers", "regions")
 
     def __init__(self, regions: int, words: int, offsets: tuple[int, ...]) -> None:
         """`pointers` are ctypes pointers to the frame's words `offsets`."""
         self.regions = [Region() for _ in range(regions)]
         self._callees: dict[int, Context] = {}
+        self.cancels: Sequence[int] = (0,)
+        self.bounds: Bounds | None = None
+        """Of the call that it is in."""
         self._sizes = (words, offsets)
         self._memory = (ctypes.c_int64 * (AREA + max(words, 1)))()
         address = ctypes.addressof(self._memory) + 8 * AREA
         self.frame: Any = (ctypes.c_int64 * max(words, 1)).from_address(address)
         self.pointers = tuple(ctypes.c_void_p(address + 8 * k) for k in offsets)
+
+    def under(self, cancels: Any) -> None:
+        """Calls stop once this counter is another than when they began."""
+        self.cancels = cancels
 
     def told(self) -> list[int]:
         """What the kernel that failed said, once."""
@@ -172,17 +180,24 @@ class Context:
 class ContextPool:
     """Contexts of one executor that wait for a call. Taking and giving back are single operations of a list, which are atomic."""
 
-    __slots__ = ("_idle", "_make")
+    __slots__ = ("_cancels", "_idle", "_make")
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
         self._idle: list[Any] = []
+        self._cancels = (ctypes.c_int64 * 1)()
 
     def take(self) -> Any:
         try:
             return self._idle.pop()
         except IndexError:
-            return self._make()
+            made = self._make()
+            made.under(self._cancels)
+            return made
+
+    def cancel(self) -> None:
+        """Calls that are under way stop soon."""
+        self._cancels[0] += 1
 
     def give_back(self, context: Any) -> None:
         self._idle.append(context)

@@ -179,13 +179,14 @@ class Codegen(Entry, ABC):
         if lowered.kernel not in self.kernels:
             self.kernels.append(lowered.kernel)
         kernel = self.kernels.index(lowered.kernel)
-        if lowered.parts == 1:
+        if lowered.parts == 1 and lowered.slices == 1:
             self.note(step, self.need.outputs[at])
             self.code.emit(Op.INVOKE, kernel, scratch, scalars, tuple(buffers))
             return
         each, parts = self.code.register(aligned(lowered.scratch)), self.code.register(lowered.parts)
+        slices = self.code.register(lowered.slices)
         self.note(step, self.need.outputs[at])
-        self.code.emit(Op.SHARE, kernel, scratch, each, parts, scalars, tuple(buffers))
+        self.code.emit(Op.SHARE, kernel, scratch, each, parts, slices, scalars, tuple(buffers))
 
     def note(self, step: KernelStep, outputs: tuple[Value, ...]) -> None:
         """What the next instruction does."""

@@ -34,8 +34,10 @@ from anyshape.graph.value import Node, Value, constant
 from anyshape.passes.ways import in_branches
 from anyshape.types import ListType, TensorType, list_of
 from anyshape.vm.causes import named, open_inside
+from anyshape.vm.limits import Bounds
 from anyshape.vm.options import Options
 from anyshape.vm.program import Program
+from anyshape.vm.turns import refuse_open_lengths
 
 if TYPE_CHECKING:
     from anyshape.vm.plans import Compiler, Plan
@@ -54,6 +56,7 @@ class Continued:
     def __init__(self, compiler: Compiler, f: Function) -> None:
         self.compiler, self.f = compiler, f
         self.tail_nodes = _blocked(f)
+        refuse_open_lengths(self.tail_nodes)
         self.live = _live(f, self.tail_nodes)
         self.known_params = tuple(p for p in f.params if p.type.shape is not None)
         computed = tuple(v for v in self.live if not v.is_param)
@@ -63,6 +66,7 @@ class Continued:
         self.levels = dict.fromkeys((*f.params, *computed), RANK)
         self._tails: OrderedDict[Any, tuple[Plan, Passed]] = OrderedDict()
         self._lock = threading.Lock()
+        self._cancels = [0]
         for v in _first_operands(self.tail_nodes, set(self.levels)):
             self.levels[v] = SHAPE
 
@@ -76,11 +80,25 @@ class Continued:
     ) -> list[Any]:
         """`by`: what runs in the place of a plan."""
         values: dict[Value, Any] = dict(zip(self.f.params, arrays, strict=True))
+        bounds = Bounds(self.f.name, self._cancels)
         if self.prefix is not None:
             results = by(self.prefix).run([values[p] for p in self.known_params])
             values.update(zip((v for v in self.live if not v.is_param), results, strict=True))
+        bounds.look()
         plan, passed = self.tail(values)
+        bounds.look()
         return by(plan).run([values[v] if k is None else values[v][k] for v, k in passed], places)
+
+    def cancel(self) -> None:
+        """Between its programs too."""
+        self._cancels[0] += 1
+        for plan in self._plans():
+            plan.cancel()
+
+    def _plans(self) -> list[Plan]:
+        with self._lock:
+            tails = [plan for plan, _ in self._tails.values()]
+        return tails if self.prefix is None else [self.prefix, *tails]
 
     def by(self, options: Options) -> Plan:
         return ContinuedBy(self, options)
@@ -175,16 +193,11 @@ class Continued:
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        found = list(self.prefix.programs) if self.prefix is not None else []
-        with self._lock:
-            tails = [plan for plan, _ in self._tails.values()]
-        return (*found, *(p for plan in tails for p in plan.programs))
+        return tuple(p for plan in self._plans() for p in plan.programs)
 
     @property
     def bytes(self) -> int:
-        with self._lock:
-            tails = [plan for plan, _ in self._tails.values()]
-        return sum(p.bytes for p in tails) + (self.prefix.bytes if self.prefix is not None else 0)
+        return sum(p.bytes for p in self._plans())
 
 
 class ContinuedBy:
@@ -197,12 +210,20 @@ class ContinuedBy:
 
         @lru_cache(LIMIT + 1)
         def by(part: Plan) -> Plan:
-            return part.by(options)
+            made = part.by(options)
+            self._made.append(made)
+            return made
 
         self._by = by
+        self._made: list[Plan] = []
 
     def run(self, arrays: Sequence[Any], places: Sequence[Array | None] = ()) -> list[Any]:
         return self._plan.run(arrays, places, lambda part: self._by(part))
+
+    def cancel(self) -> None:
+        self._plan.cancel()
+        for plan in tuple(self._made):
+            plan.cancel()
 
     def by(self, options: Options) -> Plan:
         return self._plan.by(options)

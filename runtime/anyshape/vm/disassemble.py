@@ -50,8 +50,8 @@ def _spell(p: Program, op: Op, o: tuple[Operand, ...]) -> str:
     if op is Op.INVOKE:
         return f"invoke {p.kernels[_n(o[0])].name}({_list(o[2])}; {_list(o[3])}; scratch {_r(o[1])})"
     if op is Op.SHARE:
-        shared = f"{_r(o[3])} parts, scratch {_r(o[1])} + {_r(o[2])} each"
-        return f"share {p.kernels[_n(o[0])].name}({_list(o[4])}; {_list(o[5])}; {shared})"
+        shared = f"{_r(o[3])} parts, {_r(o[4])} slices, scratch {_r(o[1])} + {_r(o[2])} each"
+        return f"share {p.kernels[_n(o[0])].name}({_list(o[5])}; {_list(o[6])}; {shared})"
     written = FORMATS[op].startswith("d")
     parts = [str(v) if letter == "n" else _r(v) for letter, v in zip(FORMATS[op], o, strict=True)]
     text = f"{op.name.lower()} {', '.join(parts[1:] if written else parts)}".rstrip()

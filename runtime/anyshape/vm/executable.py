@@ -20,10 +20,13 @@ from anyshape.graph.function import Function
 from anyshape.graph.retype import constrained
 from anyshape.graph.tuples import Form, formed
 from anyshape.graph.value import Value
+from anyshape.public import edge, fits, public, short
 from anyshape.types import ListType, TensorType
 from anyshape.vm.arguments import Signature
 from anyshape.vm.blocks import shown
 from anyshape.vm.disassemble import disassemble
+from anyshape.vm.folding import folding
+from anyshape.vm.limits import checked_deadline, until
 from anyshape.vm.modules import load_modules
 from anyshape.vm.native import ahead
 from anyshape.vm.options import Options, make_options
@@ -39,6 +42,7 @@ PROBABLE = 1 << 28
 """Bytes of a model's file that are taken for weights of products before it is read."""
 
 
+@edge
 def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Any) -> Executable:
     """Compiles a Function, or an ONNX model (a path, its bytes, or the loaded proto), for all shapes at once.
 
@@ -52,8 +56,8 @@ def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Any) -
     with uncollected(), packed_beside(report) as packing:
         expect(packing, _size_of_file(model), chosen)
         with report.phase("import"):
-            f = _function(model, chosen.dims)
-        plan = Compiler(chosen, report, threading.RLock(), packing).plan(f)
+            f = _function(model, chosen, report.notes)
+        plan = Compiler(chosen, report, threading.RLock(), packing, folding(chosen)).plan(f)
     report.finished = True
     return Executable(f, plan, report, chosen)
 
@@ -65,7 +69,8 @@ def _size_of_file(model: Any) -> int:
     return 0
 
 
-def _function(model: Any, dims: Mapping[str, Any]) -> Function:
+def _function(model: Any, options: Options, notes: list[str]) -> Function:
+    dims = options.dims
     if isinstance(model, Function):
         return constrained(model, dims) if dims else model
     if isinstance(model, (str, bytes, os.PathLike)) or hasattr(model, "SerializeToString"):
@@ -75,7 +80,7 @@ def _function(model: Any, dims: Mapping[str, Any]) -> Function:
 
         if isinstance(model, (str, os.PathLike)) and is_saved(model):
             raise ArgumentError(f"{os.fspath(model)} is a compiled model that was saved; use anyshape.load for it")
-        loaded = import_module("anyshape.frontends.onnx").load(model, dims or None)
+        loaded = import_module("anyshape.frontends.onnx").load(model, dims or None, repair=options.repair, notes=notes)
         assert isinstance(loaded, Function)
         return loaded
     raise ArgumentError(f"compile takes a Function or an ONNX model (a path, bytes or a ModelProto), got {model!r}")
@@ -124,18 +129,36 @@ class Executable:
             results = formed(self._form, iter(results))
         return results[0] if self._single else tuple(results)
 
-    def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None) -> list[Array]:
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Array] | None = None,
+        *,
+        deadline: float | None = None,
+    ) -> list[Array]:
         """The same from a dict of inputs, as a list in the order of `output_names`. Results named in `outputs` are put there; if the call
-        raises an error, what those arrays hold is not defined."""
-        results = None
-        if self._direct is not None and len(inputs) == len(self._names):
+        raises an error, what those arrays hold is not defined. With a `deadline`, in seconds from now, a call that is not over by then
+        raises DeadlineExceeded."""
+        if deadline is not None:
+            with until(checked_deadline(deadline)):
+                return self._run_at_leisure(inputs, outputs)
+        direct = self._direct
+        if direct is not None:
             try:
                 given = tuple([inputs[name] for name in self._names])
-                results = self._direct(given, self._places.listed(outputs) if outputs else ())
-            except KeyError:
-                pass  # said better below
-        if results is not None:
-            return results
+                places = self._places.listed(outputs) if outputs else ()
+            except (KeyError, TypeError, IndexError, ValueError, AttributeError):
+                direct = None  # said better below
+        if direct is not None and len(inputs) == len(self._names):
+            results = direct(given, places)
+            if results is not None:
+                return results
+        return self._run_at_leisure(inputs, outputs)
+
+    def _run_at_leisure(self, inputs: Any, outputs: Any) -> list[Array]:
+        for what, named in (("inputs", inputs), ("outputs", outputs if outputs is not None else {})):
+            if not fits(named, Mapping[str, Any]):
+                raise ArgumentError(f"run: {what} must be a mapping from names to arrays, got {short(named)}")
         arguments = self._bind((), inputs)
         return self._shown(self._run_into(arguments, outputs) if outputs else self._run(arguments))
 
@@ -156,23 +179,32 @@ class Executable:
                 results[k] = place
         return results
 
+    @public
+    def cancel(self) -> None:
+        """Calls of this executable that are under way, in whatever threads, raise Cancelled within a tenth of a second; later ones run."""
+        self.plan.cancel()
+
+    @edge
     def save(self, path: str | os.PathLike[str]) -> None:
         """Puts all of it into one file for `anyshape.load`, atomically. Raises AnyshapeError if it cannot be written."""
         from anyshape.vm.saved import save
 
         save(self, path)
 
+    @public
     def by(self, **options: Any) -> Executable:
         """The same programs, run by another loop: `loop`, `walk` and `threads` of `Options`. Nothing is compiled again."""
         chosen = make_options(options)
         return Executable(self._head, self.plan.by(chosen), self.report, chosen)
 
+    @public
     def wait(self) -> None:
         """Returns once nothing of the compile goes on beside its caller any more: large constants are laid out meanwhile, for which calls
         wait by themselves, and memory for large results is touched."""
         _ = self.plan.programs
         ahead.wait()
 
+    @public
     def check_first(self, check: Callable[[], None]) -> None:
         """Makes calls `check` before they run, until it once does not raise."""
 
@@ -214,6 +246,7 @@ class Executable:
         """Bytes for intermediate values that are kept for the next call."""
         return self.plan.bytes
 
+    @public
     def disassemble(self) -> str:
         """The programs compiled so far, as text."""
         return "\n\n".join(disassemble(p) for p in self.plan.programs)

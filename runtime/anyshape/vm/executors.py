@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from anyshape.types import TensorType
 from anyshape.vm import interpreter
 from anyshape.vm.arena import Context, ContextPool
+from anyshape.vm.limits import Bounds
 from anyshape.vm.options import Options
 from anyshape.vm.program import Program
 from anyshape.vm.translator import can_translate, frame_of, translate
@@ -27,6 +28,10 @@ class CallContext(Protocol):
     @property
     def bytes(self) -> int:
         """Memory for intermediate values."""
+        ...
+
+    def under(self, cancels: Any) -> None:
+        """Calls stop once this counter is another than when they began."""
         ...
 
 
@@ -58,7 +63,13 @@ class PythonExecutor:
             self._run = translate(program)
 
     def run(self, arguments: Sequence[Array], context: Context, places: Sequence[Array | None]) -> list[Array] | None:
-        return self._run(arguments, context)
+        context.bounds = bounds = Bounds(self._program.name, context.cancels)
+        try:
+            results = self._run(arguments, context)
+            bounds.look()
+        finally:
+            context.bounds = None
+        return results
 
     def direct(self, pool: ContextPool) -> None:
         return None

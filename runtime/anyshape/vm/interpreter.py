@@ -64,6 +64,10 @@ def run(
             frames[-1].taken = gone.gives
 
 
+_LOOKING = frozenset((Op.INVOKE, Op.SHARE, Op.JUMP, Op.CALL))
+"""Where it looks whether the call is to stop."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Passed:
     """An argument: where its elements are (or the handle of a list), and its dims."""
@@ -100,6 +104,7 @@ class _Run:
         self.lost: set[int] = set()
         self.results: list[Array | None] = [None] * len(program.results)
         self.heap, self.tables = heap, tables
+        self.bounds = context.bounds
         self.gives = [0] * program.returns
         self.taken: list[int] = []
         self.at = 0
@@ -115,6 +120,7 @@ class _Run:
             arguments.append(_Passed(call.words[at], call.words[at + 1 : at + 1 + n]))
             at += 1 + n
         context = self.context.callee(call.number, program.regions)
+        context.bounds = self.bounds
         return _Run(program, arguments, context, self.trace, self.heap, self.tables)
 
     def go(self) -> int | _Call:
@@ -126,6 +132,8 @@ class _Run:
             op, operands = table[at]
             if self.trace is not None:
                 self.trace(at, op, operands, self.r)
+            if op in _LOOKING and self.bounds is not None:
+                self.bounds.look()
             if self.lost and op not in _SCALAR:
                 self.need(op, operands)
             if op is Op.RETURN:
@@ -165,8 +173,8 @@ class _Run:
     def need(self, op: Op, operands: tuple[Operand, ...]) -> None:
         """An effect reads its registers: none of them may be lost. What it writes is there again."""
         for k, (letter, operand) in enumerate(zip(FORMATS[op], operands)):
-            if op is Op.SHARE and k == 3:
-                continue  # the number of parts: one will do
+            if op is Op.SHARE and k in (3, 4):
+                continue  # the numbers of parts and of slices: one will do
             if letter in "s*" and not self.lost.isdisjoint(operand if isinstance(operand, tuple) else (operand,)):
                 raise OverflowedError(overflow_text(self.program, op, operands))
             if letter == "d":

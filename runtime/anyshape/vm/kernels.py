@@ -39,7 +39,8 @@ ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32)
 @dataclass(frozen=True, eq=False, slots=True)
 class LoweredStep:
     """`inputs` are tensors of the step or constants laid out at compile time; `scratch` is the bytes of one part. `reusable`: pairs
-    of an output and an input that may be the same memory. `parts`: how many threads it is worth, by the threads there are."""
+    of an output and an input that may be the same memory. `parts`: how many threads it is worth, by the threads there are; `slices`:
+    how many pieces it is run in, one after the other, so that a call that is to stop need not wait for all of it."""
 
     kernel: CallableKernel
     scalars: tuple[Size | Cond, ...]
@@ -48,6 +49,7 @@ class LoweredStep:
     scratch: Size
     reusable: tuple[tuple[Tensor, Tensor], ...] = ()
     parts: Size = 1
+    slices: Size = 1
 
 
 THREADS = symbol("threads()", 1, MOST_THREADS)
@@ -63,6 +65,20 @@ def parts_worth(work: Size, pieces: Size | None = None) -> Size:
         return 1
     most = THREADS if pieces is None else minimum(THREADS, pieces)
     return minimum(most, maximum(1, work // CYCLES_PER_PART))
+
+
+CYCLES_PER_SLICE = 1 << 25
+"""Some 10 ms, by an estimate that may be several times too low."""
+MOST_SLICES = 1 << 20
+
+
+def slices_worth(work: Size, pieces: Size | None = None) -> Size:
+    """The number of slices for so many cycles, of which so many can be apart."""
+    high = work if isinstance(work, int) else bounds(work)[1]
+    if high is not None and high < 2 * CYCLES_PER_SLICE:
+        return 1
+    most = MOST_SLICES if pieces is None else minimum(MOST_SLICES, pieces)
+    return minimum(most, maximum(1, work // CYCLES_PER_SLICE))
 
 
 class KernelMaker(Protocol):
@@ -150,6 +166,7 @@ class NativeKernels:
             kernel.scratch,
             reusable,
             parts_worth(kernel.work, kernel.pieces),
+            1 if kernel.polls else slices_worth(kernel.work, kernel.pieces),
         )
 
     def _native(self, kernel: Any, step: KernelStep) -> NativeKernel:

@@ -31,15 +31,18 @@ class Storage:
     address: int | None = None
     result: int | None = None
     """The result that this memory is, if it is one's own."""
-    over: Storage | None = None
-    """The storage it takes over in place."""
+    root: Storage = field(init=False)
+    """The first of those that have one place, one after the other."""
     place: Place | None = None
     elsewhere: bool = False
     """Control flow says where it is."""
 
-    @property
-    def root(self) -> Storage:
-        return self if self.over is None else self.over.root
+    def __post_init__(self) -> None:
+        self.root = self
+
+    def take_over(self, old: Storage) -> None:
+        """Lies where `old` lay, which has its place already."""
+        self.root = old.root
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +177,11 @@ def _take_over(
         taken: set[Storage] = set()
         for to, source in need.lowered[at].reusable:
             new, old = storages.get(value_of[to]), storages.get(value_of[source])
-            if new is None or old is None or new.over is not None or new.result is not None or old.result is not None:
+            if new is None or old is None or new.root is not new or new.result is not None or old.result is not None:
                 continue
             if old.elsewhere:
                 continue
             dies = old.end == at and old not in taken and readers.count(old) == 1
             if dies and bytes_of(new.value) == bytes_of(old.value):
-                new.over = old
+                new.take_over(old)
                 taken.add(old)

@@ -176,7 +176,7 @@ class _Analysis:
             return
         needed = narrowed(step, outputs)
         lowered = need.lowered[at] = self.maker.lower(needed)
-        self.want_symbols((*lowered.scalars, lowered.scratch, lowered.parts))
+        self.want_symbols((*lowered.scalars, lowered.scratch, lowered.parts, lowered.slices))
         passed = [v for v in step.inputs if any(i is step.tensors[v] for i in lowered.inputs)]
         need.reads[at] = tuple(passed)
         for v in passed:
@@ -228,7 +228,7 @@ class _Analysis:
         wanted: list[Element] = [*(c.cond for c in walk.checks), *(e.item for e in walk.elements.sums)]
         read = [v for v in (node.sequence,) if v is not None]
         if outputs:
-            lowered = replace(self.maker.lower(narrowed(kernel, outputs)), parts=1)
+            lowered = replace(self.maker.lower(narrowed(kernel, outputs)), parts=1, slices=1)
             wanted += [*lowered.scalars, lowered.scratch]
             if free_symbols(lowered.scratch) & walk.inside:
                 room = fresh("room", 0)

@@ -11,9 +11,11 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from anyshape.errors import ArgumentError
+from anyshape.public import fits, short, spell
 from anyshape.vm.native.pool_layout import MOST_THREADS
 
 if TYPE_CHECKING:
@@ -32,7 +34,8 @@ class Options:
     `kernels`: machine code, or the slow interpreter of equations. `fuse`: off makes one kernel per node.
     `loop`: what walks programs, the native loop or Python (which interpreted kernels always use).
     `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `walk`: run programs by the
-    traceable interpreter of the table instead of its translation. `threads`: how many may work on one kernel, at most and by default (0)
+    traceable interpreter of the table instead of its translation. `repair`: an ONNX model that the standard refuses is taken for what
+    it most likely means, and the report says how. `threads`: how many may work on one kernel, at most and by default (0)
     as many as this process may use processors; results do not depend on it. `recorder`: what takes the times of kernels, for `profile`."""
 
     executor: str = "vm"
@@ -43,6 +46,7 @@ class Options:
     dump: frozenset[str] = frozenset()
     verify: bool = False
     walk: bool = False
+    repair: bool = False
     threads: int = 0
     recorder: Recorder | None = None
     dims: Mapping[str, Any] = field(default_factory=dict)
@@ -81,14 +85,27 @@ def make_options(given: Mapping[str, Any]) -> Options:
     unknown = sorted(set(given) - set(names))
     if unknown:
         raise ArgumentError(f"compile has no option {', '.join(unknown)}; there are {', '.join(names)}")
-    return checked(replace(from_environment(), **{k: v for k, v in given.items() if v is not None}))
+    said = {k: v for k, v in given.items() if v is not None}
+    if fits(said.get("dump"), set[str] | list[str] | tuple[str, ...]):
+        said["dump"] = frozenset(said["dump"])
+    return checked(replace(from_environment(), **said))
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    from anyshape.vm.profile import Recorder
+
+    return get_type_hints(Options, localns={"Recorder": Recorder})
 
 
 def checked(options: Options) -> Options:
+    for f in fields(Options):
+        if not fits(value := getattr(options, f.name), _hints()[f.name]):
+            raise ArgumentError(f"{f.name} must be {spell(_hints()[f.name])}, got {short(value)}")
     for name, allowed in (("kernels", KERNELS), ("loop", LOOPS), ("executor", EXECUTORS), ("target", TARGETS)):
         if getattr(options, name) not in allowed:
             raise ArgumentError(f"{name} must be one of {', '.join(allowed)}, got {getattr(options, name)!r}")
-    if not isinstance(options.threads, int) or not 0 <= options.threads <= MOST_THREADS:
+    if not 0 <= options.threads <= MOST_THREADS:
         wanted = f"a number from 1 to {MOST_THREADS}, or 0 for all processors"
         raise ArgumentError(f"threads must be {wanted}, got {options.threads!r}")
     strange = sorted(options.dump - set(STAGES))

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.exceptions import TooHardError
 from numpy.typing import NDArray
 
 from anyshape.dtypes import LIST
@@ -48,6 +49,7 @@ class Places:
             if name not in self._numbers:
                 raise ArgumentError(f"there is no output {name}; the outputs are {', '.join(self._numbers)}")
             k, dtype = self._numbers[name]
+            _demand_apart(name, place, given)
             if place.__class__ is not _ndarray or place.dtype is not dtype or not place.flags.carray:
                 self._refuse(name, dtype, place)
                 continue
@@ -65,6 +67,50 @@ class Places:
 
     def unfit(self, number: int, dims: tuple[int, ...], place: Array) -> ArgumentError:
         return unfit_place(self._results[number], dims, place)
+
+
+def _demand_apart(name: str, place: Any, given: Mapping[str, Any]) -> None:
+    """Raises ArgumentError for a place whose elements lie on one another, or on those of another place: no two results can be there."""
+    if not isinstance(place, np.ndarray):
+        return
+    if overlaps_itself(place):
+        raise ArgumentError(f"output {name}: elements of the array lie on one another, by its strides {place.strides}")
+    for other, theirs in given.items():
+        if other != name and isinstance(theirs, np.ndarray) and _overlap(place, theirs):
+            raise ArgumentError(f"output {name}: its array shares memory with that of output {other}")
+
+
+_WORK: Any = 1 << 12
+"""Of looking whether two arrays with strides share memory; more is as good as yes."""
+_FEW = 1 << 16
+"""Elements whose places are compared one by one."""
+
+
+def _overlap(a: Array, b: Array) -> bool:
+    try:
+        return bool(np.shares_memory(a, b, max_work=_WORK))
+    except (TooHardError, OverflowError):
+        return True
+
+
+def overlaps_itself(a: Array) -> bool:
+    """Whether two elements of an array share memory. Dims nested in one another have none that do; other strides are looked at element by
+    element, and taken to overlap where those are many."""
+    if a.flags.c_contiguous or a.size <= 1:
+        return False
+    dims = sorted((abs(s), n) for s, n in zip(a.strides, a.shape) if n > 1)
+    reach, nested = a.itemsize, True
+    for stride, n in dims:
+        nested = nested and stride >= reach
+        reach += stride * (n - 1)
+    if nested:
+        return False
+    if a.size > _FEW:
+        return True
+    at = np.zeros(1, np.int64)
+    for stride, n in dims:
+        at = (at[:, None] + stride * np.arange(n)).reshape(-1)
+    return bool((np.diff(np.sort(at)) < a.itemsize).any())
 
 
 def unfit_place(result: ResultType, dims: tuple[int, ...], place: Array) -> ArgumentError:

@@ -37,6 +37,7 @@ from anyshape.vm.unfused import one_step_per_node
 
 if TYPE_CHECKING:
     from anyshape.lower.gemm.later import Later
+    from anyshape.passes.folding import Compute
 
 Array = NDArray[Any]
 Direct = Callable[..., "list[Array] | None"]
@@ -53,6 +54,10 @@ class Plan(Protocol):
 
     def by(self, options: Options) -> Plan:
         """The same programs, run by another loop; nothing is compiled again."""
+        ...
+
+    def cancel(self) -> None:
+        """Calls that are under way stop soon."""
         ...
 
     @property
@@ -80,6 +85,8 @@ class Compiler:
     lock: threading.RLock
     packing: Later | None = None
     """Where large constants are laid out until it is over; then each plan has one of its own."""
+    compute: Compute | None = None
+    """What makes calls on constants that would take the interpreter long."""
 
     def plan(self, f: Function, low: int = 1) -> Plan:
         """Entry symbols are assumed to be at least `low`; a function that is right for empty dims alone assumes nothing."""
@@ -124,9 +131,9 @@ class Compiler:
         from anyshape.passes import optimise
         from anyshape.passes.ways import in_branches
 
-        optimised = optimise(f)
+        optimised = optimise(f, self.compute)
         if any(undetermined(c.defined()) for c in callees_of([optimised])):
-            optimised = optimise(in_branches(optimised))
+            optimised = optimise(in_branches(optimised), self.compute)
         return optimised
 
     def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
@@ -299,6 +306,11 @@ class Straight:
                         )
                     self._general = self._make_general()
         return self._general
+
+    def cancel(self) -> None:
+        self._pool.cancel()
+        if self._general is not None:
+            self._general.cancel()
 
     def by(self, options: Options) -> Straight:
 

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Dim, Size, evaluate, minimum
 from anyshape.equations.operations import elements_read, operations
+from anyshape.errors import ArgumentError
 from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import KernelStep
+from anyshape.public import edge
 from anyshape.types import TensorType
 from anyshape.vm import interpreter
 from anyshape.vm.arena import Context
@@ -180,18 +182,24 @@ def _timed(entry: Callable[..., int], times: list[float]) -> Callable[..., int]:
     return run
 
 
+MOST_CALLS = 1_000_000
+
+
+@edge
 def profile(model: Any, inputs: Mapping[str, Array], repeat: int = 10, **options: Any) -> Profile:
     """The least time of each kernel, and of the call, over `repeat` calls. `model` and `options` as `compile` takes them. Raises what
     compiling the model or calling it raises."""
     from anyshape.vm.executable import compile
 
+    if not 1 <= repeat <= MOST_CALLS:
+        raise ArgumentError(f"profile: repeat must be a number of calls, from 1 to {MOST_CALLS}, got {repeat}")
     recorder = Recorder()
     recorded, plain = compile(model, **options, recorder=recorder), compile(model, **options)
     plain.run(inputs)
     recorded.run(inputs)
     recorder.taken()
     runs, calls = [], []
-    for _ in range(max(1, repeat)):
+    for _ in range(repeat):
         recorded.run(inputs)
         runs.append(recorder.taken())
         start = time.perf_counter()

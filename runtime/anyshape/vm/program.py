@@ -155,7 +155,7 @@ FORMATS: dict[Op, str] = {
     Op.STACK: "dnsn",
     Op.SWAP: "nn",
     Op.THREADS: "d",
-    Op.SHARE: "nsss**",
+    Op.SHARE: "nssss**",
     Op.LIST: "dn",
     Op.BLOCK: "ds",
     Op.RETAIN: "s",

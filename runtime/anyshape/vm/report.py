@@ -18,7 +18,7 @@ class Report:
     """`dyn_symbolic`: dyn ops whose results have dims that are expressions of the inputs' dims and those of what they work on.
     `still_dynamic`: the others, each with its cause; `unknown_dims`: sizes that only the run decides, with theirs. `programs` and
     `kernels` count what was compiled; `compiled_after_first_call`, programs compiled since. `rebuilt`: why a saved model was compiled
-    again instead of loaded."""
+    again instead of loaded. `notes`: what the importer took for granted that the model does not say."""
 
     imported_dyn: int = 0
     became_static: int = 0
@@ -33,6 +33,7 @@ class Report:
     phases: dict[str, float] = field(default_factory=dict)
     finished: bool = False
     rebuilt: str = ""
+    notes: list[str] = field(default_factory=list)
     _inner: list[float] = field(default_factory=lambda: [0.0])
 
     @contextmanager
@@ -77,6 +78,7 @@ class Report:
             *(f"  {reason}" for reason in self.unknown_dims),
             f"{self.nodes} nodes in {self.steps} steps, {self.kernels} kernels, {self.programs} programs; {seconds}",
         ]
+        lines += self.notes
         if self.rebuilt:
             lines.append(f"compiled again from the saved file: {self.rebuilt}")
         return "\n".join(lines)

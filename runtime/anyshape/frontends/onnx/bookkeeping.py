@@ -27,7 +27,7 @@ def constant_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse(f"wants one attribute that says the value, got {', '.join(said) or 'none'}")
     if said[0] not in _DTYPES:
         return (constant(n.attr(said[0])),)
-    return (constant(np.array(n.attr(said[0]), _DTYPES[said[0]])),)
+    return (constant(np.array(n.attr(said[0], []), _DTYPES[said[0]])),)
 
 
 BOOKKEEPING: dict[str, dict[int, Mapping | None]] = {"Constant": {1: constant_1}}

@@ -13,6 +13,7 @@ from anyshape.errors import ModelError
 from anyshape.frontends.onnx.dtypes import NUMBER_OF, declared_dims
 from anyshape.frontends.onnx.mappings import normal_domain
 from anyshape.frontends.onnx.order import sort_nodes
+from anyshape.frontends.onnx.refusals import repairable
 from anyshape.graph.value import Value
 from anyshape.types import ListType, TensorType
 
@@ -42,6 +43,7 @@ def opsets_of(imports: Sequence[Any], where: str) -> dict[str, int]:
         if found.get(domain, o.version) != o.version:
             raise ModelError(
                 f"{where}: it imports two opsets of {o.domain or 'ai.onnx'}, {found[domain]} and {o.version}"
+                + repairable("keeps the last one")
             )
         found[domain] = int(o.version)
     return found
@@ -55,7 +57,7 @@ def body_of(proto: Any, outer: Mapping[str, int], where: str, schema: Any = None
     inputs, outputs = tuple(proto.input), tuple(proto.output)
     if len(set(inputs)) < len(inputs) or "" in inputs:
         raise ModelError(f"{where}: its inputs must have names that differ, got {', '.join(map(repr, inputs))}")
-    nodes = sort_nodes(list(proto.node), set(inputs), where)
+    nodes = sort_nodes(list(proto.node), set(inputs), where, results=outputs)
     made = {o for n in nodes for o in n.output} | set(inputs)
     missing = [o for o in outputs if o not in made]
     if missing and schema is None:
@@ -102,7 +104,10 @@ def typed_body(
     def get(version: int) -> Any:
         import onnx
 
-        made = schema.get_context_dependent_function_with_opset_version(version, data, types)
+        try:
+            made = schema.get_context_dependent_function_with_opset_version(version, data, types)
+        except (RuntimeError, TypeError, ValueError) as e:
+            raise ModelError(f"{where}: ONNX makes no body of {schema.name} for these operands: {e}") from e
         return onnx.FunctionProto.FromString(made) if made else None
 
     proto = _at_opset(versions, get, opset)

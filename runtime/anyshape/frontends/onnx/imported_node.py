@@ -11,7 +11,7 @@ from anyshape.dtypes import NARROW, DType
 from anyshape.errors import ModelError
 from anyshape.frontends.onnx import attributes
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, number_of_name, spell
-from anyshape.frontends.onnx.refusals import Refusal
+from anyshape.frontends.onnx.refusals import Refusal, repairable
 from anyshape.graph.value import Value
 
 SEED = "seed"
@@ -42,6 +42,10 @@ class ImportedNode:
     asked: set[str] = field(default_factory=set)
     """Attributes that the mapping looked at"""
 
+    @property
+    def input_count(self) -> int:
+        return len(self.operands)
+
     def input(self, k: int) -> Value | None:
         return self.operands[k] if k < len(self.operands) else None
 
@@ -63,8 +67,15 @@ class ImportedNode:
     def attr(self, name: str, default: Any = None) -> Any:
         self.asked.add(name)
         if name in self.said:
-            return attributes.value(self.said[name], self.folder, self.source)
+            value = attributes.value(self.said[name], self.folder, self.source)
+            if not isinstance(value, list) or value or self.requires(name):
+                return value
         return self.declared(name) if default is None else default
+
+    def requires(self, name: str) -> bool:
+        """Whether ONNX's declaration wants the attribute: a list without items is one then, and else as if it were absent."""
+        declared = None if self.schema is None else self.schema.attributes.get(name)
+        return declared is not None and bool(declared.required)
 
     def declared(self, name: str) -> Any:
         """The default in ONNX's declaration, if it has one."""
@@ -108,9 +119,11 @@ def check_arity(node: Any, schema: Any, where: str) -> None:
         ("inputs", node.input, schema.min_input, schema.max_input),
         ("outputs", node.output, schema.min_output, schema.max_output),
     ):
-        if not low <= len(names) <= high:
+        count = max((k + 1 for k, name in enumerate(names) if name or k < high), default=0)
+        if not low <= count <= high:
             wanted = f"{low}" if low == high else f"{low} to {high}" if high < 1000 else f"at least {low}"
-            raise ModelError(f"{where}: {schema.name} has {wanted} {what}, got {len(names)}")
+            more = repairable("leaves out those behind") if count > high and what == "inputs" else ""
+            raise ModelError(f"{where}: {schema.name} has {wanted} {what}, got {count}{more}")
     import onnx
 
     single = onnx.defs.OpSchema.FormalParameterOption.Single

@@ -13,18 +13,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from anyshape.errors import AnyshapeError, DtypeError, ModelError, UnsupportedError
+from anyshape.errors import AnyshapeError, DtypeError, ModelError, ShapeError, TypeRelationError, UnsupportedError
 from anyshape.frontends.onnx import attributes
-from anyshape.frontends.onnx.control import DEEPEST_GRAPHS, free_names
+from anyshape.frontends.onnx.control import DEEPEST_GRAPHS, free_names, subgraphs
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, spell
+from anyshape.frontends.onnx.fitting import Fitted, first_fit
 from anyshape.frontends.onnx.functions import Body, local_functions, opsets_of, typed_body
 from anyshape.frontends.onnx.imported_node import ImportedNode, check_arity, types_allowed
 from anyshape.frontends.onnx.inputs import DimBinding, DimNames, check_default, check_names, input_type
-from anyshape.frontends.onnx.mappings import Table, all_mappings, find_schema, normal_domain, why_missing
+from anyshape.frontends.onnx.mappings import Table, declaration, normal_domain, why_missing
 from anyshape.frontends.onnx.order import sort_nodes, spell_node
-from anyshape.frontends.onnx.reader import Source, read_model
-from anyshape.frontends.onnx.refusals import Refusal, Refusals
+from anyshape.frontends.onnx.reader import Source
+from anyshape.frontends.onnx.refusals import Refusal, Refusals, repairable, within
 from anyshape.frontends.onnx.resolve import DEEPEST, MOST_INLINED, Resolver
+from anyshape.frontends.onnx.retold import retold
 from anyshape.frontends.onnx.sparse import sparse_array
 from anyshape.frontends.onnx.tensors import tensor_array
 from anyshape.graph.function import Function
@@ -34,16 +36,6 @@ from anyshape.types import ListType, TensorType
 MOST_READINGS = 200
 
 Operands = Sequence[Value | None]
-
-
-def load(source: Any, dims: Mapping[str, DimBinding] | None = None, table: Table | None = None) -> Function:
-    """The model at a path, in bytes or in an onnx.ModelProto, as a Function.
-
-    `dims` binds or bounds named dims of the inputs: {"batch": 8, "seq": (1, 512)}. `table` replaces the mappings.
-    Raises ModelError for a damaged or inconsistent model, and UnsupportedError, once, for all it needs that we do not have.
-    """
-    read = read_model(source)
-    return Import(read, dims, all_mappings() if table is None else table).function()
 
 
 @dataclass
@@ -63,14 +55,19 @@ class Scope:
 
 
 class Import:
-    """One run of `load`."""
+    """One reading of a model."""
 
-    def __init__(self, read: Source, dims: Mapping[str, DimBinding] | None, table: Table) -> None:
+    def __init__(
+        self, read: Source, dims: Mapping[str, DimBinding] | None, table: Table, fitting: bool = False
+    ) -> None:
         self.read, self.where, self.graph = read, read.name, read.model.graph
         self.dims = DimNames(dims)
         self.refusals = Refusals(self.where)
         self.opsets = opsets_of(read.model.opset_import, self.where)
         self.resolver = Resolver(table, local_functions(read.model, self.opsets, self.where), self.where)
+        self.fitting = fitting
+        self.fitted: list[Fitted] = []
+        """Constants that nodes took in another shape than they have; only if `fitting`"""
         self.inlined = 0
         self.readings: Counter[str] = Counter()
         """How often each graph within a node was built: a loop is once more for each round of widening"""
@@ -78,12 +75,13 @@ class Import:
     def function(self) -> Function:
         values = self._initializers(self.graph, self.where)
         params = self._parameters(values)
-        nodes = sort_nodes(self.graph.node, values.keys(), self.where)
+        results = [info.name for info in self.graph.output]
+        nodes = sort_nodes(self.graph.node, values.keys(), self.where, results=results)
         check_names(self.graph.output, "output", self.where)
         self._check_results(self.graph, nodes, values, self.where)
         self.resolver.scan(nodes, self.opsets, self.refusals)
         self.tolerant = bool(self.refusals.found)
-        scope = Scope(values, self.opsets, used=_used(nodes, [info.name for info in self.graph.output]))
+        scope = Scope(values, self.opsets, used=_used(nodes, results))
         self._translate(nodes, scope)
         self.refusals.finish()
         self.dims.check_used(self.where)
@@ -99,14 +97,18 @@ class Import:
         values: dict[str, Value | None] = {}
         for name, read in readers:
             if not name:
-                raise ModelError(f"{place}: an initializer has no name")
-            if name in values:
-                raise ModelError(f"{place}: two initializers are called {name!r}")
+                continue  # nobody can read it
             try:
-                values[name] = constant(read(where=f"{place}: initializer {name!r}"), name)
+                made = constant(read(where=f"{place}: initializer {name!r}"), name)
             except Refusal as e:
                 values[name] = None
                 self.refusals.add("initializer", "", None, str(e), repr(name))
+                continue
+            if name in values and not _is_one(values[name], made) and name in _read_in(graph):
+                raise ModelError(
+                    f"{place}: two initializers are called {name!r}, and differ{repairable('keeps the last one')}"
+                )
+            values[name] = made
         return values
 
     def _parameters(self, values: dict[str, Value | None]) -> list[Value]:
@@ -152,22 +154,49 @@ class Import:
             made = self._convert(node, operands, scope, source)
             self._check_outputs(node, made, scope)
             return made
+        except TypeRelationError as e:
+            fit = self._fit(node, operands, scope, source) if isinstance(e, ShapeError) else None
+            if fit is not None and self.fitting:
+                self.fitted.append(fit)
+                return fit.made
+            if not self.tolerant or scope.depth:
+                more = "" if fit is None else repairable(f"takes {', '.join(fit.changes)}")
+                told = self._retold(e, node, operands, scope, source)
+                raise _placed(type(e)(f"{told}{more}"), self.where, source) from e
         except UnsupportedError as e:
             if scope.depth:
-                raise Refusal(f"in its body, {node.op_type}: {e}") from None
+                raise within(node.op_type, e) from None
             domain = normal_domain(node.domain)
             if not self.tolerant or not self.resolver.lacks_anywhere(node, scope.opsets):
-                self.refusals.add(node.op_type, domain, scope.opsets.get(domain), str(e), source)
+                self.refusals.add(node.op_type, domain, self.resolver.opset(node, scope.opsets), str(e), source)
         except AnyshapeError as e:
             if not self.tolerant or scope.depth:
                 raise _placed(e, self.where, source) from e
         return None
 
+    def _fit(self, node: Any, operands: Operands, scope: Scope, source: str) -> Fitted | None:
+        """What would do in place of a constant. Of operators that are one op, and stand where the model's initializers are seen."""
+        if scope.depth > scope.nesting or not self._is_one_op(node, scope.opsets):
+            return None
+        return first_fit(node, operands, lambda others: self._convert(node, others, scope, source))
+
+    def _retold(self, e: TypeRelationError, node: Any, operands: Operands, scope: Scope, source: str) -> str:
+        """Of an operator that stands for ops; a body has nodes of its own, of which the message is."""
+        domain, opset = normal_domain(node.domain), self.resolver.opset(node, scope.opsets)
+        plain = self._is_one_op(node, scope.opsets)
+        return retold(e, declaration(domain, node.op_type, opset), node, operands, source) if plain else str(e)
+
+    def _is_one_op(self, node: Any, opsets: Mapping[str, int]) -> bool:
+        """Neither a function nor an operator with graphs within."""
+        return not any(subgraphs(node)) and callable(
+            self.resolver.find(node, self.resolver.opset(node, opsets), opsets)
+        )
+
     def _convert(self, node: Any, operands: Operands, scope: Scope, source: str) -> Sequence[Value]:
         domain, opset = normal_domain(node.domain), self.resolver.opset(node, scope.opsets)
         found = self.resolver.find(node, opset, scope.opsets)
         local = isinstance(found, Body) and (domain, node.op_type, node.overload) in self.resolver.local
-        schema = None if local else find_schema(domain, node.op_type, opset)
+        schema = None if local else declaration(domain, node.op_type, opset)
         said = attributes.by_name(node, scope.bound, f"{self.where}: {source}")
         if schema is not None:
             attributes.check(said, schema, f"{self.where}: {source}")
@@ -189,7 +218,7 @@ class Import:
             return made
         except DtypeError as e:
             if types_allowed(schema, operands):
-                raise Refusal(str(e)) from e
+                raise Refusal(retold(e, schema, node, operands, source).removeprefix(f"{source}: ")) from e
             raise
 
     def _mapped(
@@ -230,18 +259,19 @@ class Import:
         check_names(graph.input, "input", where)
         own = self._initializers(graph, where)
         own.update((i.name, _given(v, i, where)) for i, v in zip(graph.input, inputs, strict=True))
-        nodes = sort_nodes(graph.node, own.keys(), where, scope.values.keys())
+        results = [info.name for info in graph.output]
+        nodes = sort_nodes(graph.node, own.keys(), where, scope.values.keys(), results)
         self._check_results(graph, nodes, {**scope.values, **own}, where)
-        used = _used(nodes, [info.name for info in graph.output])
+        used = _used(nodes, results)
         values = ChainMap(own, scope.values)
         inner = Scope(values, scope.opsets, scope.bound, used, inside, scope.depth + 1, scope.nesting + 1)
         self._translate(nodes, inner)
-        results = [values[info.name] for info in graph.output]
-        for info, made in zip(graph.output, results):
+        found = [values[name] for name in results]
+        for info, made in zip(graph.output, found):
             if made is None:
                 raise Refusal(f"{info.name!r} cannot be made{inside}")
             _check_declared(info, made, where)
-        return [made for made in results if made is not None]
+        return [made for made in found if made is not None]
 
     def _typed_body(
         self, schema: Any, opset: int, node: Any, said: Mapping[str, Any], operands: Operands, scope: Scope
@@ -341,6 +371,17 @@ def _rank_wanted(schema: Any, operands: Operands) -> str:
     if schema is None or not schema.has_context_dependent_function or not unknown:
         return ""
     return f", and a body that depends on the rank of {unknown[0].name or 'an input'}, which is not known"
+
+
+def _is_one(a: Value | None, b: Value) -> bool:
+    """Whether two constants are equal to the last bit."""
+    if a is None or a.constant is None or b.constant is None or a.type != b.type:
+        return False
+    return a.constant.tobytes() == b.constant.tobytes()
+
+
+def _read_in(graph: Any) -> frozenset[str]:
+    return _used(graph.node, [info.name for info in graph.output])
 
 
 def _used(nodes: Sequence[Any], results: Sequence[str]) -> frozenset[str]:

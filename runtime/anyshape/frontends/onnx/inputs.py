@@ -14,7 +14,7 @@ from anyshape.dims import Dim, Size, fresh, symbol
 from anyshape.dtypes import CHAR
 from anyshape.errors import ArgumentError, ModelError
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, NUMBER_OF, declared_dims, is_known, spell
-from anyshape.frontends.onnx.refusals import Refusal
+from anyshape.frontends.onnx.refusals import Refusal, repairable
 from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
 from anyshape.types import DIFFERS, MOST_DIMS, TensorType, list_of
@@ -77,7 +77,8 @@ def check_names(declared: Sequence[Any], what: str, where: str) -> None:
         if not info.name:
             raise ModelError(f"{where}: an {what} has no name")
         if info.name in seen:
-            raise ModelError(f"{where}: two {what}s are called {info.name!r}")
+            repair = repairable("keeps the first one") if what == "output" else ""
+            raise ModelError(f"{where}: two {what}s are called {info.name!r}{repair}")
         seen.add(info.name)
 
 

@@ -40,6 +40,11 @@ def all_mappings() -> Table:
     return found
 
 
+def known_domains(table: Table) -> frozenset[str]:
+    """Domains other than ONNX's own of which there are mappings, or operators that say why they have none."""
+    return frozenset(name.rpartition(":")[0] for name in (*table, *all_refusals())) - {""}
+
+
 def find_mapping(table: Table, domain: str, op: str, opset: int) -> Mapping | None:
     """The mapping with the greatest `since` that is not above the opset; None if there is none."""
     versions = table.get(op if domain == "" else f"{domain}:{op}", {})
@@ -80,6 +85,13 @@ def _is_defined(domain: str, op: str) -> bool:
 def normal_domain(domain: str) -> str:
     """ONNX's own domain has two spellings."""
     return "" if domain == "ai.onnx" else domain
+
+
+def declaration(domain: str, op: str, opset: int) -> Any:
+    """As `find_schema`; of what is syntax of a graph the newest, since how a value is spelled means the same in any opset."""
+    import onnx
+
+    return find_schema(domain, op, onnx.defs.onnx_opset_version() if not domain and op in BOOKKEEPING else opset)
 
 
 def find_schema(domain: str, op: str, opset: int) -> Any:

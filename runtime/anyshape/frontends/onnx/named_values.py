@@ -15,14 +15,15 @@ from typing import Any
 from anyshape.dims import Dim, Facts, Size, fresh
 from anyshape.dtypes import CHAR
 from anyshape.errors import AnyshapeError, ModelError, ShapeError, UnsupportedError
-from anyshape.frontends.onnx.control import free_names, named_tensors, subgraphs
+from anyshape.frontends.onnx.control import free_names, named_tensors
 from anyshape.frontends.onnx.dtypes import BY_NUMBER
+from anyshape.frontends.onnx.edge import model_errors
 from anyshape.frontends.onnx.imported_node import SEED, ImportedNode, draws
 from anyshape.frontends.onnx.importer import Import, Operands, Scope
 from anyshape.frontends.onnx.inputs import DimBinding, check_default, check_names
 from anyshape.frontends.onnx.mappings import all_mappings
 from anyshape.frontends.onnx.order import sort_nodes, spell_node
-from anyshape.frontends.onnx.reader import Source, read_model
+from anyshape.frontends.onnx.reader import Source
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
 from anyshape.graph.value import Value
@@ -54,16 +55,16 @@ class NamedValues:
         return self.look(f" in {attribute} of {spell_node(node)}{self.inside}", graph)
 
 
-def named_values(source: Any, dims: Mapping[str, DimBinding] | None = None) -> NamedValues:
-    """Raises ModelError for a damaged model."""
-    read = read_model(source)
+def named_values(read: Source, dims: Mapping[str, DimBinding] | None = None) -> NamedValues:
+    """Raises ModelError for a damaged model, and no error but an AnyshapeError."""
     if read.model.training_info:
         raise UnsupportedError(f"{read.name}: it says how it is trained, and what that needs of the graph is not known")
     if any(named_tensors(node) for node in read.model.graph.node):
         raise UnsupportedError(
             f"{read.name}: attributes name tensors to differentiate by, which would not be the same once equal ones are merged"
         )
-    return _NamingImport(read, dims, all_mappings()).named_values()
+    with model_errors(read.name):
+        return _NamingImport(read, dims, all_mappings()).named_values()
 
 
 class _NamingImport(Import):
@@ -76,7 +77,10 @@ class _NamingImport(Import):
             check_default(inputs[name], values.pop(name), self.where)
         params = self._parameters(values)
         check_names(self.graph.output, "output", self.where)
-        nodes = live_nodes(sort_nodes(self.graph.node, values.keys(), self.where), self.graph.output)
+        nodes = live_nodes(
+            sort_nodes(self.graph.node, values.keys(), self.where, results=[o.name for o in self.graph.output]),
+            self.graph.output,
+        )
         self._check_results(self.graph, self.graph.node, values, self.where)
         self.tolerant = True
         self.opaque: list[Value] = []
@@ -138,9 +142,7 @@ class _NamingImport(Import):
 
     def rebuild(self, node: Any, operands: Operands) -> Sequence[Value] | None:
         """Of an operator that is one op: functions and operators with graphs within are not built again."""
-        if any(subgraphs(node)) or not callable(
-            self.resolver.find(node, self.resolver.opset(node, self.opsets), self.opsets)
-        ):
+        if not self._is_one_op(node, self.opsets):
             return None
         try:
             return self._convert(node, operands, Scope({}, self.opsets), spell_node(node))

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Protocol, TypeVar, overload
 
 import numpy as np
 
-from anyshape.dtypes import DType
+from anyshape.dtypes import DType, accum
 from anyshape.errors import ModelError
 from anyshape.frontends.onnx.attributes import Ints
 from anyshape.frontends.onnx.dtypes import declared_dims
@@ -29,6 +29,10 @@ class OnnxNode(Protocol):
     def output_count(self) -> int:
         """How many outputs the node names."""
 
+    @property
+    def input_count(self) -> int:
+        """How many inputs the node names, those left out among them."""
+
     def input(self, k: int) -> Value | None:
         """The input at position k; None where it is left out."""
 
@@ -39,7 +43,8 @@ class OnnxNode(Protocol):
         """Refuses the node if it gives an input behind so many."""
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """An attribute as Python has it: int, float, str, list, or an array for a tensor."""
+        """An attribute as Python has it: int, float, str, list, or an array for a tensor; a list without items that ONNX's declaration
+        does not want is absent, as runtimes have it."""
 
     @overload
     def attr_dtype(self, name: str) -> DType | None: ...
@@ -143,6 +148,17 @@ def fold(op: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:
     return reduce(op, values)
 
 
+def accumulate(make: Callable[[Sequence[Value]], Value], values: Sequence[Value]) -> Value:
+    """A term of several ops of values that are narrow floats: computed in the wider dtype, and rounded once."""
+    from anyshape import ops
+
+    own = values[0].type.dtype if values else None
+    if own is None or accum(own) is own:
+        return make(values)
+    wide = make([ops.cast(v, to=accum(own)) if v.type.dtype is own else v for v in values])
+    return ops.cast(wide, to=own)
+
+
 def groups(n: OnnxNode, start: int, count: int) -> Sequence[Sequence[Value]]:
     """The inputs from a position on as so many groups of one length, one group after the other."""
     rest = n.inputs(start)
@@ -152,7 +168,15 @@ def groups(n: OnnxNode, start: int, count: int) -> Sequence[Sequence[Value]]:
     return [rest[k * size : (k + 1) * size] for k in range(count)]
 
 
-def each(make: Callable[..., Sequence[Value]], *groups: Sequence[Value]) -> Sequence[Value]:
+def turns(n: OnnxNode, start: int, count: int) -> Sequence[Sequence[Value | None]]:
+    """The inputs from a position on dealt out in turns: every so many one of each, from the first on."""
+    rest = [n.input(k) for k in range(start, n.input_count)]
+    if not rest or len(rest) % count:
+        n.refuse(f"{len(rest)} inputs from {start} on, which should be in turns of {count}")
+    return [rest[k::count] for k in range(count)]
+
+
+def each(make: Callable[..., Sequence[Value]], *groups: Sequence[Value | None]) -> Sequence[Value]:
     """The results of a term for each member of some groups, all first results before all second ones."""
     made = [make(*members) for members in zip(*groups, strict=True)]
     return [v for results in zip(*made, strict=True) for v in results]
@@ -167,12 +191,17 @@ def einsum(n: OnnxNode, values: Sequence[Value | None], equation: str) -> Value:
     return contracted(equation, *(needed(n, v, "an operand") for v in values), source=n.source)
 
 
+def choice(text: Any) -> Any:
+    """The attribute as a choice among words: no text is none, for which the parameter's default stands."""
+    return text or None
+
+
 def aligned(n: OnnxNode, value: Value | None, to: Value | None, axis: int | None) -> Value:
     """An operand of old opsets, whose first dim stands at an axis of the other; without one, its last dim stands at the last."""
     from anyshape import ops
 
     found = needed(n, value, "an operand")
-    if axis is None or found.type.rank == 0:
+    if axis is None or found.type.rank == 0 or (to is not None and found.type.rank == to.type.rank is not None):
         return found
     if found.type.rank is None or (to is not None and to.type.rank is None):
         return _aligned_by_the_run(n, found, needed(n, to, "an operand"), axis)

@@ -8,6 +8,7 @@ from typing import Any
 
 from anyshape.errors import ModelError
 from anyshape.frontends.onnx.control import free_names
+from anyshape.frontends.onnx.refusals import repairable
 
 
 def spell_node(node: Any) -> str:
@@ -17,11 +18,15 @@ def spell_node(node: Any) -> str:
 
 
 def sort_nodes(
-    nodes: Sequence[Any], known: Collection[str], where: str, around: Collection[str] = frozenset()
+    nodes: Sequence[Any],
+    known: Collection[str],
+    where: str,
+    around: Collection[str] = frozenset(),
+    results: Collection[str] = (),
 ) -> list[Any]:
     """As written where that works, else moved as little as needed. `known` are the names that exist before any node, `around` those
-    of graphs around this one."""
-    producer = _producers(nodes, known, where)
+    of graphs around this one, `results` those that are read behind the last. A name that nobody reads may be made twice."""
+    producer = _producers(nodes, known, where, results)
     waiting: list[set[int]] = []
     users: dict[int, list[int]] = {}
     for k, node in enumerate(nodes):
@@ -53,18 +58,24 @@ def _inputs(node: Any) -> list[str]:
     return free_names((node,))
 
 
-def _producers(nodes: Sequence[Any], known: Collection[str], where: str) -> dict[str, int]:
+def _producers(nodes: Sequence[Any], known: Collection[str], where: str, results: Collection[str]) -> dict[str, int]:
     producer: dict[str, int] = {}
+    read: frozenset[str] | None = None
+    repair = repairable("lets whoever reads it read what was made last before")
     for k, node in enumerate(nodes):
         for name in node.output:
             if not name:
                 continue
+            if name in producer or name in known:
+                read = frozenset(free_names(nodes)).union(results) if read is None else read
+                if name not in read:
+                    continue
             if name in producer:
                 first = spell_node(nodes[producer[name]])
-                raise ModelError(f"{where}: {name!r} is produced twice, by {first} and by {spell_node(node)}")
+                raise ModelError(f"{where}: {name!r} is produced twice, by {first} and by {spell_node(node)}{repair}")
             if name in known:
                 raise ModelError(
-                    f"{where}: {spell_node(node)} produces {name!r}, which is already an input or an initializer"
+                    f"{where}: {spell_node(node)} produces {name!r}, which is already an input or an initializer{repair}"
                 )
             producer[name] = k
     return producer

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from anyshape.errors import ModelError
+from anyshape.files import open_plain
 from anyshape.frontends.onnx.legible import check_text
 from anyshape.frontends.onnx.wire import strip_weights
 
@@ -48,7 +49,7 @@ def read_model(source: Any) -> Source:
 def _contents(path: Path) -> memoryview:
     """The file, mapped."""
     try:
-        with open(path, "rb") as file:
+        with open_plain(path) as file:
             if os.fstat(file.fileno()).st_size == 0:
                 return memoryview(b"")
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from anyshape.errors import UnsupportedError
 
 
+def repairable(does: str) -> str:
+    """What a message says of a fault that `repaired` sees to."""
+    return f"; compile(repair=True), or `anyshape simplify --repair`, {does}"
+
+
 class Refusal(UnsupportedError):
     """One node, tensor or input that cannot be imported; the importer catches it and goes on collecting."""
+
+
+IN_BODY = re.compile(r"in its body(?:, (\d+) deep)?, ")
+
+
+def within(op: str, e: UnsupportedError) -> Refusal:
+    """The refusal of a node in a body, as one of the node around it: the innermost operator, and how deep it is."""
+    text = str(e)
+    found = IN_BODY.match(text)
+    if found is None:
+        return Refusal(f"in its body, {op}: {text}")
+    return Refusal(f"in its body, {int(found.group(1) or 1) + 1} deep, {text[found.end() :]}")
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,23 @@ from anyshape.errors import ModelError
 from anyshape.frontends.onnx import functions
 from anyshape.frontends.onnx.control import subgraphs
 from anyshape.frontends.onnx.functions import Body
-from anyshape.frontends.onnx.mappings import Table, find_mapping, find_schema, normal_domain, why_missing
+from anyshape.frontends.onnx.mappings import (
+    Table,
+    find_mapping,
+    find_schema,
+    known_domains,
+    normal_domain,
+    why_missing,
+)
 from anyshape.frontends.onnx.node import Mapping as NodeMapping
 from anyshape.frontends.onnx.order import spell_node
-from anyshape.frontends.onnx.refusals import Refusals
+from anyshape.frontends.onnx.refusals import Refusal, Refusals, repairable, within
 
 DEEPEST = 64
 """Functions within functions, at most"""
+
+ASSUMED = 1
+"""The version of a known domain that a model uses and does not import"""
 
 MOST_INLINED = 100_000
 """Nodes that bodies of functions may add to a model"""
@@ -26,6 +36,9 @@ class Resolver:
 
     def __init__(self, table: Table, local: Mapping[tuple[str, str, str], Body], where: str) -> None:
         self.table, self.local, self.where = table, local, where
+        self.known = known_domains(table)
+        self.assumed: dict[str, str] = {}
+        """Domains that are known and not imported: what was taken for each, in words"""
         self._plain: dict[tuple[str, str, int], Body | None] = {}
         self._lacks: dict[tuple[str, str, str, int], str] = {}
         self._added: dict[tuple[str, str, str, int], int] = {}
@@ -37,9 +50,13 @@ class Resolver:
             return opsets[domain]
         if (domain, node.op_type, node.overload) in self.local:
             return 1
-        raise ModelError(
-            f"{self.where}: {spell_node(node)} is of domain {domain or 'ai.onnx'!r}, of which no opset is imported"
-        )
+        if domain not in self.known:
+            raise ModelError(
+                f"{self.where}: {spell_node(node)} is of domain {domain or 'ai.onnx'!r}, of which no opset is imported; "
+                "add it to opset_import" + (repairable("takes the newest") if not domain else "")
+            )
+        self.assumed[domain] = f"no opset of {domain} is imported: version {ASSUMED} is taken"
+        return ASSUMED
 
     def find(self, node: Any, opset: int, opsets: Mapping[str, int]) -> NodeMapping | Body | None:
         """None also where only `typed_body` can tell."""
@@ -67,7 +84,7 @@ class Resolver:
                 refusals.add(
                     node.op_type,
                     normal_domain(node.domain),
-                    opsets.get(normal_domain(node.domain)),
+                    self.opset(node, opsets),
                     lacks,
                     spell_node(node),
                 )
@@ -110,7 +127,7 @@ class Resolver:
         for inner in found.nodes:
             lacks = self.lacks(inner, found.opsets, (*above, name))
             if lacks:
-                return f"in its body, {inner.op_type}: {lacks}"
+                return str(within(inner.op_type, Refusal(lacks)))
         keys = [self._key(inner, found.opsets) for inner in found.nodes]
         added = len(keys) + sum(self._added.get(key, 0) for key in keys)
         self._added[self._key(node, opsets)] = added

@@ -18,22 +18,28 @@ from anyshape.frontends.onnx.captures import rename_captured
 from anyshape.frontends.onnx.control import GRAPH, captured_names, subgraphs
 from anyshape.frontends.onnx.dtypes import NUMBER_OF, STRING, declared_dims
 from anyshape.frontends.onnx.inputs import DimBinding
+from anyshape.frontends.onnx.loading import read_source
 from anyshape.frontends.onnx.named_values import SINCE_DEFAULTS, NamedValues, named_values, overridable
 from anyshape.frontends.onnx.representatives import OperandAt, Representatives, operands
 from anyshape.frontends.onnx.tensors import EXTERNAL, tensor_array
 from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
+from anyshape.public import edge
 from anyshape.strings import as_strings
 from anyshape.types import ListType
 
 
-def simplify(model: Any, dims: Mapping[str, DimBinding] | None = None) -> Any:
+@edge
+def simplify(
+    model: Any, dims: Mapping[str, DimBinding] | None = None, repair: bool = False, notes: list[str] | None = None
+) -> Any:
     """The model (a path, its bytes or an onnx.ModelProto), simplified, as an onnx.ModelProto; the original is not changed.
 
     `dims` binds or bounds named dims of the inputs, {"batch": 8, "length": (1, 512)}; the result is right for those alone.
-    Raises a subclass of AnyshapeError for a model that is damaged. Nodes that we cannot run, or would refuse to, are left as they are.
+    `repair`: what the standard refuses is written as what it most likely means; `notes` gets what that was. Raises a subclass of
+    AnyshapeError for a model that is damaged. Nodes that we cannot run, or would refuse to, are left as they are.
     """
-    known = named_values(model, dims)
+    known = named_values(read_source(model, dims, repair, notes if notes is not None else []), dims)
     return _Writer(known, {*known.values, *_names(known.graph)}).model()
 
 

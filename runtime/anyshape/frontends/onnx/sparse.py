@@ -2,7 +2,8 @@
 
 Indices are what ONNX's format says: int64 (or narrower, as onnxruntime's tool writes them), each of a place that there is, in ascending
 order and none twice; where there are no values they may be left out. They count elements in row-major order, or are a row of
-coordinates for each value.
+coordinates for each value. The format wants them to ascend; places in another order mean the same, and are taken as onnxruntime takes
+them. Of two values at one place nobody says which counts.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from anyshape.errors import ModelError
 from anyshape.frontends.onnx.dtypes import spell
+from anyshape.frontends.onnx.refusals import repairable
 from anyshape.frontends.onnx.tensors import tensor_array
 from anyshape.types import MOST_DIMS
 from anyshape.vm.available import LOOKED_AT, available_memory
@@ -71,12 +73,20 @@ def _places(t: Any, dims: tuple[int, ...], count: int, wanted: int, folder: Path
         order = given @ np.array(strides, np.int64) if wanted else np.empty(0, np.int64)
     else:  # such a tensor is not held by any memory, which is said of its size
         return np.empty(0, np.int64)
-    if wanted > 1 and (falls := np.flatnonzero(order[1:] <= order[:-1])).size:
-        k = int(falls[0])
+    if (twice := repeated(order)) is not None:
         raise ModelError(
-            f"{where}: the indices of a sparse tensor ascend, but {given[k + 1].tolist()} follows {given[k].tolist()}"
+            f"{where}: the indices of a sparse tensor differ, but two are {given[twice].tolist()}"
+            + repairable("keeps the last value of each")
         )
     return order
+
+
+def repeated(order: NDArray[np.int64]) -> int | None:
+    """The position of the first that is there again; None if all differ."""
+    if len(order) < 2 or (order[1:] > order[:-1]).all():
+        return None
+    seen, counts = np.unique(order, return_counts=True)
+    return int(np.flatnonzero(np.isin(order, seen[counts > 1]))[0]) if (counts > 1).any() else None
 
 
 def _zeros(dims: tuple[int, ...], count: int, dtype: np.dtype[Any], where: str) -> NDArray[Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import mmap
 import os
-import stat
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.errors import ModelError
+from anyshape.files import open_plain
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, STRING, is_known, spell
 from anyshape.frontends.onnx.refusals import Refusal
 
@@ -155,24 +155,17 @@ def _external(t: Any, folder: Path | None, dtype: np.dtype[Any], count: int, whe
 
 
 def _map(path: Path, offset: int, length: int, dtype: np.dtype[Any], where: str) -> NDArray[Any]:
+    start = offset - offset % mmap.ALLOCATIONGRANULARITY
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        with open_plain(path, follow=False) as file:
+            size = os.fstat(file.fileno()).st_size
+            if offset + length > size:
+                raise ModelError(
+                    f"{where}: bytes {offset} to {offset + length} of {path} are wanted, but it has {size}"
+                )
+            mapped = mmap.mmap(file.fileno(), offset + length - start, access=mmap.ACCESS_READ, offset=start)
     except OSError as e:
-        raise ModelError(f"{where}: external data {path} cannot be read: {e.strerror}") from None
-    try:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelError(f"{where}: external data {path} is not a plain file")
-        if offset + length > status.st_size:
-            raise ModelError(
-                f"{where}: bytes {offset} to {offset + length} of {path} are wanted, but it has {status.st_size}"
-            )
-        start = offset - offset % mmap.ALLOCATIONGRANULARITY
-        mapped = mmap.mmap(handle, offset + length - start, access=mmap.ACCESS_READ, offset=start)
-    except OSError as e:
-        raise ModelError(f"{where}: external data {path} cannot be mapped: {e.strerror}") from None
-    finally:
-        os.close(handle)
+        raise ModelError(f"{where}: external data {path} cannot be read: {e.strerror or e}") from None
     return np.frombuffer(mapped, dtype.newbyteorder("<"), length // dtype.itemsize, offset - start)
 
 
@@ -186,7 +179,7 @@ def external_path(folder: Path, location: str, where: str) -> Path:
     path = folder
     for piece in pieces.parts:
         path = path / piece
-        if path.is_symlink():
+        if os.path.islink(path):
             raise ModelError(f"{where}: external data {location!r} goes through a link ({path}), which is refused")
     return path
 

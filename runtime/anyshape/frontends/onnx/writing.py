@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from anyshape.errors import AnyshapeError
+from anyshape.files import demand_replaceable, write_plain
 
 MOST = 1_900_000_000
 """Bytes of tensors that stay inside; protobuf ends at 2 GiB"""
@@ -17,18 +19,18 @@ def write_model(model: Any, path: str | os.PathLike[str], most: int = MOST) -> N
     import onnx
 
     target = Path(path)
-    unfinished = target.with_name(target.name + ".part")
     try:
         if sum(len(t.raw_data) for t in model.graph.initializer) <= most:
-            unfinished.write_bytes(model.SerializeToString())
-        else:
-            beside = target.name + ".data"
-            (target.parent / beside).unlink(missing_ok=True)
+            write_plain(target, model.SerializeToString())
+            return
+        beside = target.with_name(target.name + ".data")
+        for place in (target, beside):
+            demand_replaceable(place)
+        with TemporaryDirectory(prefix=".new-", dir=target.parent) as folder:
             copy = onnx.ModelProto()
             copy.CopyFrom(model)
-            onnx.save_model(copy, str(unfinished), save_as_external_data=True, location=beside)
-        os.replace(unfinished, target)
+            onnx.save_model(copy, f"{folder}/model", save_as_external_data=True, location=beside.name)
+            os.replace(Path(folder) / beside.name, beside)
+            os.replace(f"{folder}/model", target)
     except OSError as e:
         raise AnyshapeError(f"{target}: cannot be written: {e.strerror or e}") from None
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -13,6 +13,8 @@ micro-kernels cut it by its length alone: results do not depend on the number of
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..llvm.builder import Function
 from ..llvm.types import I1, I8, I64, PTR, VOID, Operand, Type, Val, const
 from .blocks import Block, Operands, Panels, Rows, Turn, asked_from, asked_of_rows, share_of_next, suits_in_place
@@ -35,18 +37,28 @@ READING = 4
 """For a part, reading a row of A takes as long as so many of its products: where columns are shared out, every part reads all rows."""
 
 
-def emit_contraction(f: Function, spec: ContractionSpec, scratch: Val, part: Operand = 0, nparts: Operand = 1) -> None:
-    """Emit the contraction at the current point of `f`. `scratch` is private to the part."""
+def emit_contraction(
+    f: Function,
+    spec: ContractionSpec,
+    scratch: Val,
+    part: Operand = 0,
+    nparts: Operand = 1,
+    poll: Callable[[], None] = lambda: None,
+) -> None:
+    """Emit the contraction at the current point of `f`. `scratch` is private to the part. `poll` is emitted once for each stretch of a
+    block."""
     tiles = tiles_for(f.target, spec.element)
     packers = pack_name(spec.a_stored or spec.element, spec.element), pack_name(spec.b_stored or spec.element)
     for name in dict.fromkeys(packers):
         f.module.declare(name, VOID, [type_ for _, type_ in PACK_ARGUMENTS])
-    _Driver(f, spec, tiles, scratch).emit(f.i64(part), f.i64(nparts))
+    _Driver(f, spec, tiles, scratch, poll).emit(f.i64(part), f.i64(nparts))
 
 
 class _Driver:
-    def __init__(self, f: Function, spec: ContractionSpec, tiles: Tiles, scratch: Val) -> None:
-        self.f = f
+    def __init__(
+        self, f: Function, spec: ContractionSpec, tiles: Tiles, scratch: Val, poll: Callable[[], None]
+    ) -> None:
+        self.f, self.poll = f, poll
         self.spec = spec
         self.tiles = tiles
         self.m, self.n, self.k = f.i64(spec.m), f.i64(spec.n), f.i64(spec.k)
@@ -301,6 +313,7 @@ class _Driver:
         f.jump(body)
         f.start(body)
         column = Val(f.fresh(), I64)
+        self.poll()
         left = f.sub(panels.end, column)
         kind, count = choose(f, of, panels, left, wide)
         taken = stretch(f, of, block, left, count)

@@ -15,6 +15,7 @@ import numpy as np
 from anyshape.code_version import code_version
 from anyshape.equations import entropy
 
+from .. import polling
 from ..llvm.builder import Module
 from ..llvm.jit import CodegenError, Loaded, load_object, object_by_key, object_key
 from ..llvm.types import BF16, F16, F32, F64, I32, I64, Type
@@ -98,12 +99,15 @@ def elements_of(symbols: Iterable[str]) -> list[Type]:
     return [e for e in (*ELEMENTS, *STORED) if wanted & set(symbols_of(e))]
 
 
+_WORDS = {entropy.SYMBOL: entropy.ADDRESS, polling.SYMBOL: polling.ADDRESS}
+
+
 def resolve(symbols: Iterable[str], target: Target) -> dict[str, int]:
-    """Addresses of a module's `imports`: symbols of the library, and the counter of entropy."""
+    """Addresses of a module's `imports`: symbols of the library, and words of the process."""
     found: dict[str, int] = {}
     for symbol in symbols:
-        if symbol == entropy.SYMBOL:
-            found[symbol] = entropy.ADDRESS
+        if symbol in _WORDS:
+            found[symbol] = _WORDS[symbol]
             continue
         element = next((e for e in (*ELEMENTS, *STORED) if symbol in symbols_of(e)), None)
         if element is None:

@@ -31,6 +31,8 @@ from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.model import OpSpec
 from anyshape_gen.source import Findings
 
+PACKAGE = "anyshape_ops"
+"""Whose code the functions of an op in memory pass for: programs that are saved say of which packages they are."""
 ANNOTATIONS = __future__.annotations.compiler_flag
 
 
@@ -126,7 +128,7 @@ def load(spec: OpSpec, text: Generated) -> tuple[OpDef, ...]:
 
 def _run(code: str, known: Mapping[str, str], more: Mapping[str, Any] | None = None) -> SimpleNamespace:
     names: dict[str, Any] = {n: _imported(n, known[n]) for n in used_names(code) if n in known}
-    names |= dict(more or {})
+    names |= {**(more or {}), "__name__": PACKAGE}
     exec(compile(code, "<mutant>", "exec", flags=ANNOTATIONS, dont_inherit=True), names)
     return SimpleNamespace(**names)
 

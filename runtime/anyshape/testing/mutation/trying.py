@@ -7,10 +7,9 @@ wherever the mutant resolves a parameter otherwise; its answers are remembered.
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -30,6 +29,7 @@ from anyshape.testing.execution import run_equations, run_reference
 from anyshape.testing.laws import has_types_of, same
 from anyshape.testing.mutation.making import in_place
 from anyshape.testing.rewriting import fires
+from anyshape.testing.time_limit import TooLong, time_limit
 
 DRAWN, MORE = 120, 500
 """Calls drawn per op, valid or not; and of an op of which mutants survive those."""
@@ -41,26 +41,6 @@ EMPTY = 0.004
 """Seconds by which calls without elements, which tell little, come later."""
 LARGEST = 400
 """Elements of a call: the equations are read slowly."""
-
-
-class TooLong(Exception):
-    """A mutant that does not end."""
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Of the processor, so that a busy machine kills no mutant."""
-
-    def stop(number: int, frame: Any) -> None:
-        raise TooLong(f"no end after {seconds:g} s")
-
-    before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from anyshape.vm.program import DEEPEST
 
 def call(frame: Frame) -> None:
     f, state = frame.f, frame.state
+    frame.look_up()
     count = frame.operand(1)
     names = f.gep(frame.at, HEAD + 2, I64)
     frame.need(0)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anyshape.lower import polling
 from anyshape.told import AREA, take
 from anyshape.types import TensorType
 from anyshape.vm.address import address_of
@@ -26,6 +27,9 @@ from anyshape.vm.translator import frame_of
 Words = NDArray[np.int64]
 AT, CAREFUL, HOLD = int(Word.AT), int(Word.CAREFUL), int(Word.HOLD)
 INSIDE, CALLED = int(Word.INSIDE), int(Word.CALLED)
+
+
+_RESTORE = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 3)(("PyErr_Restore", ctypes.pythonapi))
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,12 +130,15 @@ class NativeContext:
         "__weakref__",
         "_begin",
         "_bound",
+        "_cancels",
         "_cells",
         "_dims",
         "_given",
+        "_look",
         "_path",
         "_places",
         "_registers",
+        "_root",
         "call",
         "callees",
         "regions",
@@ -140,9 +147,10 @@ class NativeContext:
         "words",
     )
 
-    def __init__(self, tables: Tables, methods: Methods | None) -> None:
+    def __init__(self, tables: Tables, methods: Methods | None, look: int, root: int = 0) -> None:
+        """`look`: the address of `anyshape_look`; `root`: of the state of the call that this one is within."""
         program = tables.program
-        self.tables = tables
+        self.tables, self._look, self._root = tables, look, root
         self.regions = [Region(k in tables.varying, k in program.roomy) for k in range(program.regions)]
         sizes = _sizes(tables)
         total = Word.COUNT + sum(sizes.values()) + sum(tables.ranks)
@@ -184,6 +192,10 @@ class NativeContext:
         words[Word.ARGUMENT_COUNT] = len(tables.program.arguments)
         words[Word.RESULT_COUNT] = len(tables.program.results)
         words[Word.THREADS] = 1
+        words[Word.CLOCK], words[Word.LOOK] = polling.ADDRESS, self._look
+        words[Word.ROOT] = words[Word.ASKED] = self._root or self.state
+        words[Word.CANCELS] = self.state + 8 * Word.CANCELS_SEEN
+        words[self._places[Word.FRAME]] = self.state + 8 * Word.LOOK
         words[Word.ARRAY_TYPE], words[Word.NONE] = id(np.ndarray), id(None)
 
     def _pass_arguments(self) -> None:
@@ -218,10 +230,29 @@ class NativeContext:
 
     def add_callee(self, number: int) -> None:
         """A frame for calls of a function from here; it is kept for the next."""
-        made = NativeContext(self.tables.functions[number], None)
+        made = NativeContext(self.tables.functions[number], None, self._look, int(self.words[Word.ROOT]))
         made.words[Word.HEAP] = self.words[Word.HEAP]
         self.callees[number] = made
         self.words[self._places[Word.CALLEES] + number] = made.state
+
+    def under(self, cancels: Any) -> None:
+        """Calls stop once this counter is another than when they began."""
+        self._cancels, self.words[Word.CANCELS] = cancels, ctypes.addressof(cancels)
+
+    def begin(self, deadline: int) -> None:
+        """Of a call that is to stop at the deadline, in nanoseconds of the monotonic clock; 0: never."""
+        counted = ctypes.c_int64.from_address(int(self.words[Word.CANCELS])).value
+        for word, value in ((Word.STOP, 0), (Word.DEADLINE, deadline), (Word.CANCELS_SEEN, counted), (Word.BEGUN, 1)):
+            self._cells[word] = value
+
+    def end(self) -> None:
+        self._cells[int(Word.DEADLINE)] = self._cells[int(Word.BEGUN)] = 0
+
+    def raised(self) -> None:
+        """Raises what a signal's handler raised while the call ran."""
+        given = [int(w) or None for w in self.words[Word.RAISED : Word.RAISED + 3]]
+        self.words[Word.RAISED : Word.RAISED + 3] = 0
+        _RESTORE(*given)
 
     @property
     def held(self) -> int:

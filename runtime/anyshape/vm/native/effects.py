@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from anyshape.lower.llvm.emitter import Block
 from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, VOID, Type, Val, const
+from anyshape.lower.polling import STOPPED
 from anyshape.vm.native.call_effects import call, give, taken
 from anyshape.vm.native.frame import HEAD, Frame
 from anyshape.vm.native.layout import End, Word
@@ -29,6 +30,7 @@ def effect(frame: Frame, op: Op) -> bool:
     if op is Op.RETURN:
         frame.leave(End.DONE)
     elif op is Op.JUMP:
+        frame.look_up()
         frame.go_on(to=_target(frame, 0))
     else:
         assert op is Op.UNLESS
@@ -201,28 +203,35 @@ def _invoke(frame: Frame) -> None:
 
 
 def _share(frame: Frame) -> None:
-    """In one part by this thread alone, or over the pool. A number of parts that overflowed is one."""
+    """In one part by this thread alone, or over the pool, and in slices where it may take long. A number that overflowed is one."""
     f = frame.f
     frame.need(1, 2)
-    place = _arguments(frame, 4)
+    place = _arguments(frame, 5)
     kernel, scratch = f.load(frame.kernels, PTR, frame.operand(0)), _address(frame, 1)
-    parts = frame.register(3)
+    parts, slices = frame.register(3), frame.register(4)
     if frame.careful:
-        parts = f.select(frame.lost(3), const(I64, 1), parts)
-    with f.if_else(f.compare("le", parts, 1)) as branch:
-        with branch.then():
-            branch.give(f.call_pointer(kernel, I32, [frame.frame, place, scratch, const(I64, 0), const(I64, 1)]))
-        with branch.otherwise():
-            pool = f.load(frame.state, PTR, Word.POOL)
-            shared = [pool, kernel, frame.frame, place, scratch, frame.register(2), parts, frame.operand(4)]
-            branch.give(f.call("anyshape_share", I32, shared))
-    _end_of_kernel(frame, branch.results[0])
+        parts, slices = (f.select(frame.lost(k), const(I64, 1), n) for k, n in ((3, parts), (4, slices)))
+    pool = f.load(frame.state, PTR, Word.POOL)
+    shared = [pool, kernel, frame.frame, place, scratch, frame.register(2), parts, frame.operand(5)]
+    with f.if_else(f.compare("le", slices, 1)) as whole:
+        with whole.then():
+            with f.if_else(f.compare("le", parts, 1)) as branch:
+                with branch.then():
+                    in_one = [frame.frame, place, scratch, const(I64, 0), const(I64, 1)]
+                    branch.give(f.call_pointer(kernel, I32, in_one))
+                with branch.otherwise():
+                    branch.give(f.call("anyshape_share", I32, [*shared, const(I64, 0), const(I64, 1)]))
+            whole.give(branch.results[0])
+        with whole.otherwise():
+            whole.give(f.call("anyshape_sliced", I32, [*shared, slices]))
+    _end_of_kernel(frame, whole.results[0])
 
 
 def _arguments(frame: Frame, k: int) -> Val:
     """The two lists that begin with operand k: scalars at the frame's head, buffers right behind them, at the address that it gives."""
     f = frame.f
     frame.leave_if(f.compare("ne", f.load(frame.state, I64, Word.HOLD), 0), lambda: frame.leave(End.BLOCKING))
+    frame.look_up()
     scalars = frame.operand(k)
     first = f.gep(frame.at, HEAD + k + 1, I64)
     behind = f.gep(first, scalars, I64)
@@ -241,6 +250,7 @@ def _end_of_kernel(frame: Frame, status: Val) -> None:
     f = frame.f
 
     def failed() -> None:
+        frame.leave_if(f.compare("eq", status, STOPPED), lambda: frame.leave(End.STOPPED))
         f.store(f.convert("sext", status, I64), frame.state, Word.KERNEL_STATUS)
         frame.leave(End.KERNEL)
 

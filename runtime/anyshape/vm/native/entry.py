@@ -20,9 +20,11 @@ from anyshape.vm.native.layout import RESULT_WORDS, WANTED_WORDS, End, Word
 from anyshape.vm.native.lending import add_lending
 from anyshape.vm.native.objects import DATA, DENSE, DIMS, TYPE
 from anyshape.vm.native.pool_layout import PoolWord
+from anyshape.vm.native.ticker import NO_THREAD, ClockWord
 
 _DECLARED = {
     "anyshape_run": (I64, [PTR]),
+    "anyshape_wake": (VOID, [PTR]),
     "anyshape_new_array": (PTR, [PTR, PTR, I32, PTR, PTR, PTR, I32, PTR]),
     "anyshape_grow": (I64, [PTR]),
     "PyEval_SaveThread": (PTR, []),
@@ -145,6 +147,15 @@ def _call(f: Function) -> None:
         workers = f.atomic_load(f.load(state, PTR, Word.POOL), I64, PoolWord.WORKERS, order="monotonic")
         with f.if_(f.compare("lt", workers, f.sub(threads, 1))):
             give_up(const(I64, End.ARGUMENTS))  # threads are started at leisure
+    clock = f.load(state, PTR, Word.CLOCK)
+    asleep = f.atomic_load(clock, I64, ClockWord.ASLEEP)
+    with f.if_(f.compare("ne", asleep, 0)):
+        with f.if_(f.compare("eq", asleep, NO_THREAD)):
+            give_up(const(I64, End.ARGUMENTS))  # it is started at leisure
+        f.call("anyshape_wake", VOID, [clock])
+    with f.if_(f.compare("eq", f.load(state, I64, Word.BEGUN), 0)):
+        f.store(f.load(f.load(state, PTR, Word.CANCELS), I64), state, Word.CANCELS_SEEN)
+        f.store(const(I64, 0), state, Word.STOP)
     f.store(f.load(state, I64, Word.CODE), state, Word.AT)
     f.store(const(I64, 0), state, Word.CAREFUL)
     f.store(const(I64, 0), state, Word.INSIDE)

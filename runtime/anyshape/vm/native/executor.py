@@ -9,25 +9,29 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from numpy.typing import NDArray
 
 from anyshape.code_version import code_version
-from anyshape.errors import AnyshapeError, OverflowedError, UnsupportedError, VerifyError
+from anyshape.errors import AnyshapeError, Cancelled, DeadlineExceeded, OverflowedError, UnsupportedError, VerifyError
+from anyshape.lower import polling
 from anyshape.types import TensorType
 from anyshape.vm.arena import ContextPool
 from anyshape.vm.heap import no_memory_text
 from anyshape.vm.interpreter import failed_check, failed_kernel, overflow_text, too_deep_text, unfit_text
+from anyshape.vm.limits import cancelled_text, deadline, late_text
 from anyshape.vm.native.ahead import Ahead, typical_bytes
 from anyshape.vm.native.context import NativeContext, tables_of
 from anyshape.vm.native.growth import as_number, entry_imports, grow, instruction, known
 from anyshape.vm.native.heap import heap_imports
-from anyshape.vm.native.layout import End, Word
+from anyshape.vm.native.layout import End, Stop, Word
 from anyshape.vm.native.lender import new_lender, results_near, store_of
 from anyshape.vm.native.lending import ALLOCATED, TOUCH, TOUCHED
 from anyshape.vm.native.objects import Methods, functions
 from anyshape.vm.native.pool import Pool, keep_in_order
+from anyshape.vm.native.stop_code import PYTHON
+from anyshape.vm.native.ticker import Ticker
 from anyshape.vm.native.verify import verify_program
 from anyshape.vm.places import unfit_place
 from anyshape.vm.program import Op, Program
@@ -72,8 +76,11 @@ def _loop() -> tuple[Turn, Loaded]:
     """The loop of this machine, from the object cache after the first time; and what keeps it loaded."""
     from anyshape.vm.native.loop import loop_module
 
-    symbols = ("anyshape_run", "anyshape_forget", "anyshape_work", "anyshape_dismiss")
-    loaded = _load(loop_module, symbols, heap_imports())
+    symbols = (
+        "anyshape_run", "anyshape_forget", "anyshape_work", "anyshape_dismiss", "anyshape_look", "anyshape_tick", "anyshape_wake"
+    )  # fmt: skip
+    python = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in PYTHON}
+    loaded = _load(loop_module, symbols, {**heap_imports(), **python, polling.SYMBOL: polling.ADDRESS})
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(loaded.address("anyshape_run")), loaded
 
 
@@ -89,6 +96,14 @@ def _pool() -> Pool:
 
 
 @cache
+def _ticker() -> Ticker:
+    """The clock that makes calls look whether they are to stop."""
+    _, loaded = _loop()
+    life, wake = (ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.address(f"anyshape_{n}")) for n in ("tick", "wake"))
+    return Ticker(life, wake)
+
+
+@cache
 def _forget() -> Callable[[int], None]:
     return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_loop()[1].address("anyshape_forget"))
 
@@ -101,7 +116,8 @@ def _entry() -> Loaded | None:
     imports = functions()
     if imports is None:
         return None
-    ours = {"anyshape_run": _loop()[1].address("anyshape_run"), **entry_imports()}
+    loop = {name: _loop()[1].address(name) for name in ("anyshape_run", "anyshape_wake")}
+    ours = {**loop, **entry_imports()}
     return _load(entry_module, ("anyshape_call", TOUCH, TOUCHED, *ALLOCATED), {**imports, **ours})
 
 
@@ -141,6 +157,7 @@ class NativeExecutor:
             verify_program(function, len(program.functions))
         self._tables = tables_of(program, types)
         self._turn, self._loaded = _loop()
+        self._ticker = _ticker()
         shares = any(op is Op.SHARE for p in (program, *program.functions) for _, op, _ in p.instructions())
         self._pool = _pool() if shares and threads > 1 else None
         self._threads = threads
@@ -159,13 +176,17 @@ class NativeExecutor:
             results: list[Array] | None = context.call(*arguments)
             if places:
                 context.take_back(len(places))
-            give_back(context)
+            try:
+                if results is None and context.words[Word.ENDED] == End.STOPPED:
+                    self._stop(context)
+            finally:
+                give_back(context)
             return results
 
         return call
 
     def context(self) -> NativeContext:
-        context = known(NativeContext(self._tables, self._methods))
+        context = known(NativeContext(self._tables, self._methods, self._loaded.address("anyshape_look")))
         if self._methods is not None:
             results_near(self._methods.lender)
         if self._pool is not None:
@@ -176,13 +197,15 @@ class NativeExecutor:
         self, arguments: Sequence[Array], context: NativeContext, places: Sequence[Array | None] = ()
     ) -> list[Array] | None:
         """The results, or None where a guard declined. Raises what `interpreter.run` raises. Results are put in `places` that fit."""
-        if places:
-            context.give(places)
-            try:
-                return self._run(arguments, context, places)
-            finally:
+        context.begin(deadline())
+        try:
+            if places:
+                context.give(places)
+            return self._run(arguments, context, places)
+        finally:
+            context.end()
+            if places:
                 context.take_back(len(places))
-        return self._run(arguments, context, ())
 
     def _run(
         self, arguments: Sequence[Array], context: NativeContext, places: Sequence[Array | None]
@@ -197,11 +220,23 @@ class NativeExecutor:
                 return None
             if end not in (End.REGION, End.OUTPUT, End.ARGUMENTS, End.CALL):
                 context.look_anew()
+                if end == End.STOPPED:
+                    self._stop(context)
                 raise self.error(end, context.innermost)
         try:
             return self._in_turns(arguments, context, places)
         finally:
             self._forget(context)
+
+    def _stop(self, context: NativeContext) -> NoReturn:
+        """Raises why a call stopped."""
+        why = int(context.words[Word.STOP])
+        self._forget(context)
+        if why == Stop.RAISED:
+            context.raised()
+        if why == Stop.DEADLINE:
+            raise DeadlineExceeded(late_text(self.program.name))
+        raise Cancelled(cancelled_text(self.program.name))
 
     @staticmethod
     def _forget(context: NativeContext) -> None:
@@ -214,6 +249,7 @@ class NativeExecutor:
     ) -> list[Array] | None:
         """Without the direct entry, or where it cannot go on: memory must grow, or a result cannot be made."""
         context.bind(arguments)
+        self._ticker.ensure()
         if self._pool is not None:
             self._pool.ensure(self._threads)
             context.words[Word.THREADS] = min(self._threads, self._pool.workers + 1)
@@ -231,6 +267,8 @@ class NativeExecutor:
                 inner.add_callee(inner.register(as_number(instruction(inner)[1][0])))
             elif end == End.OUTPUT:
                 self._make_result(context, results, places)
+            elif end == End.STOPPED:
+                self._stop(context)
             else:
                 raise self.error(end, inner)
 

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.emitter import Block
-from anyshape.lower.llvm.types import I1, I64, PTR, Val, const
+from anyshape.lower.llvm.types import I1, I32, I64, PTR, Val, const
 from anyshape.vm.native.layout import End, Word
+from anyshape.vm.native.ticker import ClockWord
 
 HEAD = 2
 """Words of an instruction before its operands: opcode and length."""
@@ -75,6 +76,20 @@ class Frame:
     def leave(self, end: End) -> None:
         self.f.store(self.f.convert("ptrtoint", self.at, I64), self.state, Word.AT)
         self.f.ret(const(I64, end))
+
+    def look_up(self) -> None:
+        """After a tick of the clock: the turn ends if the call is to stop, or first gives the interpreter's lock back."""
+        f = self.f
+        now = f.atomic_load(f.load(self.state, PTR, Word.CLOCK), I64, ClockWord.TICKS, order="monotonic")
+        ticked, after = f.new_block(), f.new_block()
+        f.expect(f.compare("eq", now, f.load(self.state, I64, Word.SEEN)), after, ticked)
+        f.start(ticked)
+        self.leave_if(f.compare("ne", f.load(self.state, I64, Word.HOLD), 0), lambda: self.leave(End.BLOCKING))
+        f.store(now, self.state, Word.SEEN)
+        stop = f.call("anyshape_look", I32, [f.load(self.state, PTR, Word.ROOT)])
+        self.leave_if(f.compare("ne", stop, 0), lambda: self.leave(End.STOPPED))
+        f.jump(after)
+        f.start(after)
 
     def overflowed(self) -> None:
         """From the plain loop into the careful one, which begins with this instruction: nothing is lost yet."""

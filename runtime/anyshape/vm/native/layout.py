@@ -68,11 +68,42 @@ class Word(IntEnum):
     """Of a function's state: what it gives."""
     LENDER = 31
     """Address of what lends memory to results (`lending.py`), or 0."""
-    COUNT = 32
+    CLOCK = 32
+    """Address of the words of the clock (`ticker.py`)."""
+    ROOT = 33
+    """Address of the state of the call that this one is within, its own if it is within none: what the next words are read from."""
+    STOP = 34
+    """Why the call is to stop, a `Stop`."""
+    DEADLINE = 35
+    """When, by the system's monotonic clock in nanoseconds; 0: never."""
+    SEEN = 36
+    """The tick at which the loop looked last."""
+    LOOK = 37
+    """The function that kernels ask, and what they give it, the root; kernels have the address of this pair."""
+    ASKED = 38
+    RAISED = 39
+    """What a signal's handler raised: type, value and traceback, as Python fetches them."""
+    CANCELS = 42
+    """Address of a word that counts how often calls of the executable were cancelled."""
+    CANCELS_SEEN = 43
+    """What it was when this call began."""
+    BEGUN = 44
+    """1: the call began before the direct entry was called, which is to leave its marks as they are."""
+    COUNT = 45
 
 
 WANTED_WORDS, RESULT_WORDS = 3, 2
 """Words per entry of WANTED and of RESULT_TYPES."""
+
+
+class Stop(IntEnum):
+    """Why a call stops."""
+
+    NONE = 0
+    CANCELLED = 1
+    DEADLINE = 2
+    RAISED = 3
+    """A signal's handler raised something."""
 
 
 class End(IntEnum):
@@ -104,3 +135,5 @@ class End(IntEnum):
     """The function that AT calls has no state yet; goes on at AT."""
     DEPTH = 13
     """The call at AT would be nested too deeply."""
+    STOPPED = 14
+    """The call is to stop: STOP says why."""

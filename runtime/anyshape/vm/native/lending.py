@@ -116,19 +116,20 @@ def _is_free(f: Function, block: Val) -> Val:
 
 
 def _lend(f: Function) -> None:
-    """The address of `size` bytes, which are at least one, or null."""
+    """The address of `size` bytes, which are at least one, or null. Nearly 2**63 of them are with a head more than a signed word holds, and
+    more than any block has."""
     lender, size = f.args
     wanted = f.and_(f.add(size, 2 * HEAD - 1), -HEAD)
     with f.for_range(0, TRIES, carried=[f.load(lender, PTR, NEXT)], at_least_once=True) as each:
         (block,) = each.carried
         with f.if_(f.compare("eq", f.convert("ptrtoint", block, I64), f.convert("ptrtoint", lender, I64))):
             f.ret(null())
-        with f.if_(f.compare("ge", f.load(block, I64, SIZE), wanted)):
+        with f.if_(f.compare("ge", f.load(block, I64, SIZE), wanted, unsigned=True)):
             f.ret(f.call("cut", PTR, [lender, block, wanted]))
         each.next(f.load(block, PTR, NEXT))
     end = f.load(lender, PTR, END)
     block = _address(f, end, f.sub(0, f.load(end, I64, BEFORE)))
-    with f.if_(f.and_(_is_free(f, block), f.compare("ge", f.load(block, I64, SIZE), wanted))):
+    with f.if_(f.and_(_is_free(f, block), f.compare("ge", f.load(block, I64, SIZE), wanted, unsigned=True))):
         f.ret(f.call("cut", PTR, [lender, block, wanted]))
     f.ret(null())
 

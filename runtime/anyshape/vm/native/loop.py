@@ -15,6 +15,7 @@ from anyshape.vm.native.heap import add_heap
 from anyshape.vm.native.layout import End, Word
 from anyshape.vm.native.pool_code import add_pool
 from anyshape.vm.native.scalars import scalar
+from anyshape.vm.native.stop_code import add_stops
 from anyshape.vm.program import FORMATS, Op
 
 STATE = [("state", PTR)]
@@ -23,6 +24,7 @@ STATE = [("state", PTR)]
 def add_loop(module: Module, internal: bool = False) -> None:
     """Defines `anyshape_run` in the module, what it shares kernels with, and `anyshape_forget`."""
     add_pool(module, internal=True)
+    add_stops(module)
     add_heap(module)
     for name, careful in (("anyshape_careful", True), ("anyshape_plain", False)):
         with module.function(name, I64, STATE, internal=True, inline=False, noalias=False) as f:

@@ -1,7 +1,9 @@
 """Fork and join in generated code: a kernel's parts shared between the thread that calls it and those of a pool.
 
-In: an open module. Out: `anyshape_share(pool, kernel, scalars, buffers, scratch, stride, parts, count) -> status`, where `count` is of the
-scalars; `anyshape_work(pool)`, which is the life of a worker; and `anyshape_dismiss(pool)`, which ends it. A part belongs to whom the claim
+In: an open module. Out: `anyshape_share(pool, kernel, scalars, buffers, scratch, stride, parts, count, slice, slices) -> status`, where
+`count` is of the scalars; `anyshape_sliced`, which does so slice by slice and looks in between whether the call is to stop (parts of slices
+are parts of the whole: the shares of a loop nest); `anyshape_work(pool)`, which is the life of a worker; and `anyshape_dismiss(pool)`,
+which ends it. A part belongs to whom the claim
 word goes to, so a call never waits for a thread that has not begun: what no worker takes, it does itself. Both sides spin for a while
 before they sleep. A kernel's results do not depend on who runs which part, nor on how many there are; of several failures the lowest
 part's counts.
@@ -11,10 +13,12 @@ The claim word holds the job's epoch beside the part's number: a worker that rea
 
 from __future__ import annotations
 
+from anyshape.lower import polling
 from anyshape.lower.llvm.builder import Function, Module
 from anyshape.lower.llvm.emitter import Block
 from anyshape.lower.llvm.types import I8, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
+from anyshape.told import ASK
 from anyshape.vm.native.pool_layout import MOST_THREADS, PART_BITS, Line, PoolWord
 from anyshape.vm.native.pool_places import add_places, at_line
 from anyshape.vm.native.pool_stalls import add_stalls
@@ -22,7 +26,7 @@ from anyshape.vm.native.pool_trials import add_trials
 
 SHARE = [
     ("pool", PTR), ("kernel", PTR), ("scalars", PTR), ("buffers", PTR), ("scratch", PTR), ("stride", I64), ("parts", I64),
-    ("count", I64),
+    ("count", I64), ("slice", I64), ("slices", I64),
 ]  # fmt: skip
 _POOL = [("pool", PTR)]
 _WORK = [("pool", PTR), ("thread", I64)]
@@ -54,10 +58,14 @@ def add_pool(module: Module, internal: bool = False) -> None:
         _dismiss(f)
     with module.function("pool_take_parts", I64, _WORK, internal=True, noalias=False) as f:
         _take_parts(f)
-    with module.function("pool_fork_join", I32, SHARE[:-1], internal=True, noalias=False) as f:
+    without_count = [a for a in SHARE if a[0] != "count"]
+    with module.function("pool_fork_join", I32, without_count, internal=True, noalias=False) as f:
         _fork_join(f)
     with module.function("anyshape_share", I32, SHARE, internal=internal, noalias=False) as f:
         _share(f)
+    sliced = [a for a in SHARE if a[0] != "slice"]
+    with module.function("anyshape_sliced", I32, sliced, internal=True, inline=False, noalias=False) as f:
+        _sliced(f)
     with module.function("anyshape_work", VOID, _WORK, noalias=False) as f:
         _work(f)
 
@@ -138,8 +146,12 @@ def _take_parts(f: Function) -> None:
     claim = f.atomic_load(pool, I64, PoolWord.CLAIM)
     with f.if_(f.not_(_parts_left(f, claim))):
         f.jump(end)
-    fields = (PoolWord.KERNEL, PoolWord.SCALARS, PoolWord.BUFFERS, PoolWord.SCRATCH, PoolWord.STRIDE)
-    kernel, scalars, buffers, scratch, stride = (f.atomic_load(pool, I64, w, order="monotonic") for w in fields)
+    fields = (
+        PoolWord.KERNEL, PoolWord.SCALARS, PoolWord.BUFFERS, PoolWord.SCRATCH, PoolWord.STRIDE, PoolWord.FIRST, PoolWord.TOTAL
+    )  # fmt: skip
+    kernel, scalars, buffers, scratch, stride, first, total = (
+        f.atomic_load(pool, I64, w, order="monotonic") for w in fields
+    )
     taken = f.compare_exchange(pool, claim, f.add(claim, 1), I64, PoolWord.CLAIM)
     f.branch(taken, run, again)
     f.start(run)
@@ -148,7 +160,7 @@ def _take_parts(f: Function) -> None:
     kernel, scalars, buffers, scratch = (f.convert("inttoptr", v, PTR) for v in (kernel, scalars, buffers, scratch))
     own = f.gep(scratch, f.mul(stride, part), I8)
     f.atomic_store(const(I64, 1), pool, holds, order="release")
-    status = f.call_pointer(kernel, I32, [scalars, buffers, own, part, parts])
+    status = f.call_pointer(kernel, I32, [scalars, buffers, own, f.add(first, part), total])
     f.atomic_store(const(I64, 0), pool, holds, order="release")
     with f.if_(f.compare("ne", status, 0)):
         failure = f.or_(f.shl(part, 32), f.convert("zext", status, I64))
@@ -164,11 +176,11 @@ def _take_parts(f: Function) -> None:
 
 def _share(f: Function) -> None:
     """By the caller alone where there is nobody to share with, where somebody else has the pool, or where sharing does not pay."""
-    pool, kernel, scalars, buffers, scratch, stride, parts, count = f.args
+    pool, kernel, scalars, buffers, scratch, stride, parts, count, slice_, slices = f.args
     workers = f.atomic_load(pool, I64, PoolWord.WORKERS, order="monotonic")
     parts = f.smin(parts, f.add(workers, 1))
     alone, ours = f.new_block(), f.new_block()
-    in_one = [scalars, buffers, scratch, const(I64, 0), const(I64, 1)]
+    in_one = [scalars, buffers, scratch, slice_, slices]
     with f.if_(f.compare("le", parts, 1)):
         f.jump(alone)
     f.branch(f.compare_exchange(pool, 0, 1, I64, PoolWord.OWNER), ours, alone)
@@ -180,7 +192,8 @@ def _share(f: Function) -> None:
         with branch.then():
             branch.give(f.call_pointer(kernel, I32, in_one))
         with branch.otherwise():
-            branch.give(f.call("pool_fork_join", I32, [pool, kernel, scalars, buffers, scratch, stride, parts]))
+            shared = [pool, kernel, scalars, buffers, scratch, stride, parts, slice_, slices]
+            branch.give(f.call("pool_fork_join", I32, shared))
     with f.if_(f.compare("ne", start, 0)):
         f.call("pool_tell", VOID, [pool, start, kernel, scalars, count])
     f.atomic_store(const(I64, 0), pool, PoolWord.OWNER)
@@ -188,12 +201,14 @@ def _share(f: Function) -> None:
 
 
 def _fork_join(f: Function) -> None:
-    pool, kernel, scalars, buffers, scratch, stride, parts = f.args
+    pool, kernel, scalars, buffers, scratch, stride, parts, slice_, slices = f.args
     f.call("pool_keep_apart", VOID, [pool])
     fields = {PoolWord.KERNEL: kernel, PoolWord.SCALARS: scalars, PoolWord.BUFFERS: buffers, PoolWord.SCRATCH: scratch}
     for word, value in fields.items():
         f.atomic_store(f.convert("ptrtoint", value, I64), pool, word, order="monotonic")
-    f.atomic_store(stride, pool, PoolWord.STRIDE, order="monotonic")
+    numbers = {PoolWord.STRIDE: stride, PoolWord.FIRST: f.mul(slice_, parts), PoolWord.TOTAL: f.mul(slices, parts)}
+    for word, value in numbers.items():
+        f.atomic_store(value, pool, word, order="monotonic")
     f.atomic_store(const(I64, 0), pool, PoolWord.DONE)
     f.atomic_store(const(I64, _NONE_FAILED), pool, PoolWord.ERROR)
     epoch = f.add(f.atomic_load(pool, I64, PoolWord.EPOCH), 1)
@@ -202,15 +217,18 @@ def _fork_join(f: Function) -> None:
     with f.if_(f.compare("gt", f.atomic_load(pool, I64, PoolWord.SLEEPERS), 0)):
         f.call("pool_wake", VOID, [_word(f, pool, PoolWord.EPOCH), f.sub(parts, 1)])
     took = f.call("pool_take_parts", I64, [pool, const(I64, _OWNER)])
-    _join(f, pool, parts)
+    _join(f, pool, parts, scalars)
     f.store(took, pool, PoolWord.TOOK)
     error = f.atomic_load(pool, I64, PoolWord.ERROR)
     status = f.select(f.compare("eq", error, _NONE_FAILED), const(I64, 0), error)
     f.ret(f.convert("trunc", status, I32))
 
 
-def _join(f: Function, pool: Val, parts: Val) -> None:
-    """Until all parts have ended: a while awake, then asleep, with a look now and then at who has them."""
+def _join(f: Function, pool: Val, parts: Val, scalars: Val) -> None:
+    """Until all parts have ended: a while awake, then asleep, with a look now and then at who has them, and whether the call is to stop:
+    parts learn of that from what the look leaves in the state of the call."""
+    looked_at = f.alloca(I64, 1)
+    f.store(const(I64, 0), looked_at)
     joined, looked = f.new_block(), f.new_block()
 
     def done() -> Val:
@@ -234,6 +252,10 @@ def _join(f: Function, pool: Val, parts: Val) -> None:
         f.jump(awake)
     f.call("pool_look", VOID, [pool])
     f.call("pool_sleep", VOID, [_word(f, pool, PoolWord.DONE), seen, const(I64, _LOOK)])
+    now = f.atomic_load(f.module.declare_word(polling.SYMBOL), I64, order="monotonic")
+    with f.if_(f.compare("ne", now, f.load(looked_at, I64))):
+        f.store(now, looked_at)
+        _ask(f, scalars)
     f.jump(asleep)
     f.start(awake)
     f.atomic_store(const(I64, 0), pool, PoolWord.WAITING)
@@ -242,6 +264,39 @@ def _join(f: Function, pool: Val, parts: Val) -> None:
     f.call("pool_end_looking", VOID, [pool])
     f.jump(joined)
     f.start(joined)
+
+
+def _ask(f: Function, scalars: Val) -> Val:
+    """Whether the call is to stop, an i32; 0 where nobody can be asked."""
+    ask = f.load(scalars, PTR, ASK)
+    with f.if_else(f.compare("ne", f.convert("ptrtoint", ask, I64), 0)) as branch:
+        with branch.then():
+            branch.give(f.call_pointer(f.load(ask, PTR), I32, [f.load(ask, PTR, 1)]))
+        with branch.otherwise():
+            branch.give(const(I32, 0))
+    return branch.results[0]
+
+
+def _sliced(f: Function) -> None:
+    pool, kernel, scalars, buffers, scratch, stride, parts, count, slices = f.args
+    ticks = f.module.declare_word(polling.SYMBOL)
+    seen = f.alloca(I64, 1)
+    f.store(f.atomic_load(ticks, I64, order="monotonic"), seen)
+    with f.for_range(0, slices) as each:
+        with f.if_else(f.compare("le", parts, 1)) as branch:
+            with branch.then():
+                branch.give(f.call_pointer(kernel, I32, [scalars, buffers, scratch, each.index, slices]))
+            with branch.otherwise():
+                shared = [pool, kernel, scalars, buffers, scratch, stride, parts, count, each.index, slices]
+                branch.give(f.call("anyshape_share", I32, shared))
+        with f.if_(f.compare("ne", branch.results[0], 0)):
+            f.ret(branch.results[0])
+        now = f.atomic_load(ticks, I64, order="monotonic")
+        with f.if_(f.compare("ne", now, f.load(seen, I64))):
+            f.store(now, seen)
+            with f.if_(f.compare("ne", _ask(f, scalars), 0)):
+                f.ret(const(I32, polling.STOPPED))
+    f.ret(const(I32, 0))
 
 
 def _work(f: Function) -> None:

@@ -36,6 +36,9 @@ class PoolWord(IntEnum):
     SCRATCH = 51
     STRIDE = 52
     """Bytes of scratch from one part to the next."""
+    FIRST = 53
+    TOTAL = 54
+    """Which part of the kernel the job's first one is, and of how many."""
     WORKERS = 56
     """Threads that wait for jobs, beside the one that brings them."""
     BROUGHT = 57

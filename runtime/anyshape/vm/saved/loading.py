@@ -22,8 +22,10 @@ from anyshape.graph.function import Function
 from anyshape.graph.record import read_form, read_function, read_values
 from anyshape.graph.tuples import Form
 from anyshape.graph.value import Value
+from anyshape.public import edge
 from anyshape.vm.executable import Executable
 from anyshape.vm.executors import expect_results
+from anyshape.vm.folding import folding
 from anyshape.vm.kernels import target_called
 from anyshape.vm.options import Options, make_options
 from anyshape.vm.plans import Compiler, Plan, Straight
@@ -31,12 +33,14 @@ from anyshape.vm.program import Program
 from anyshape.vm.report import Report
 from anyshape.vm.saved.container import AGAIN, Container
 from anyshape.vm.saved.programs import ProgramReader, constants_of
+from anyshape.vm.saved.saving import KEPT_OPTIONS, is_package, read_report
 
 Record = dict[str, Any]
 NOT_A_RECORD = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 """What reading a record of another structure raises; checksums make that a matter of files that `save` did not write."""
 
 
+@edge
 def load(
     path: str | os.PathLike[str], *, verify: bool = False, rebuild: bool = True, threads: int | None = None
 ) -> Executable:
@@ -54,13 +58,12 @@ def load(
             kept = [] if unfit else _programs(container, options)
         except NOT_A_RECORD as e:
             raise container.refusal(f"its record is not as `save` writes it ({e!r})") from e
-    compiler = Compiler(options, report, threading.RLock())
+    compiler = Compiler(options, report, threading.RLock(), compute=folding(options))
     record = container.record
     if kept:
         executable = Executable(head, _chain(kept, compiler, head, record["guarded"]), report, options)
         executable.check_first(lambda: container.check(constants_of(record["programs"])))
-        for name, value in record["report"].items():
-            setattr(report, name, value)
+        read_report(report, record["report"])
     else:
         report.rebuilt = unfit
         executable = Executable(head, compiler.plan(head.whole()), report, options)
@@ -69,7 +72,8 @@ def load(
 
 
 def _read_head(container: Container, threads: int | None) -> tuple[Options, SavedHead, str]:
-    options = make_options({**container.record["options"], "threads": threads})
+    said = container.record["options"]
+    options = make_options({**{name: said[name] for name in KEPT_OPTIONS}, "threads": threads})
     return options, SavedHead.read(container), _unfit(container.record, options)
 
 
@@ -77,7 +81,7 @@ def _unfit(record: Record, options: Options) -> str:
     """Why the programs of a file are not for this process; empty if they are."""
     if record["target"] != asdict(target_called(options.target)):
         return f"its machine code is for another processor ({record['target']['cpu']})"
-    other = [package for package, version in record["code"].items() if code_version(package) != version]
+    other = [p for p, version in record["code"].items() if not is_package(p) or code_version(p) != version]
     if other:
         return f"it was made by other code of {', '.join(other)} (anyshape {record['anyshape']})"
     return ""

@@ -7,6 +7,7 @@ has needed it. The function itself is always there, so that what is not kept, or
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,9 @@ from anyshape import __version__
 from anyshape.code_version import code_version
 from anyshape.dims import SizeWriter
 from anyshape.errors import AnyshapeError
+from anyshape.graph import registry
 from anyshape.graph.function import Function
+from anyshape.graph.opdef import OpDef
 from anyshape.graph.record import value_records, write_function
 from anyshape.vm.kernels import NativeKernel, target_called
 from anyshape.vm.options import Options
@@ -38,7 +41,7 @@ def save(executable: Executable, path: str | os.PathLike[str]) -> None:
     options = executable.options
     record = {
         "anyshape": __version__,
-        "code": {package: code_version(package) for package in sorted({"anyshape", "anyshape_ops", *packages(f)})},
+        "code": {package: code_version(package) for package in sorted({*_OWN, *packages(f)})},
         "target": asdict(target_called(options.target)),
         "options": {name: getattr(options, name) for name in KEPT_OPTIONS},
         "head": _head(f),
@@ -54,7 +57,22 @@ def save(executable: Executable, path: str | os.PathLike[str]) -> None:
 
 def packages(f: Function) -> set[str]:
     """Where the ops of f come from."""
-    return {node.op.relation.__module__.partition(".")[0] for node in f.nodes}
+    return {_package(node.op) for node in f.nodes}
+
+
+_OWN = "anyshape", "anyshape_ops"
+
+
+def is_package(name: str) -> bool:
+    """Whether ops may come from there: our own packages, those of registered ops, and a module that is imported already. A name in a file
+    that is none of them is not looked for: finding a submodule would import its parent."""
+    return (
+        name in _OWN or name in map(_package, registry.all_ops().values()) or ("." not in name and name in sys.modules)
+    )
+
+
+def _package(op: OpDef) -> str:
+    return op.relation.__module__.partition(".")[0]
 
 
 def _head(f: Function) -> Record:
@@ -76,6 +94,13 @@ def report_record(report: Report) -> Record:
     own = {f.name: getattr(report, f.name) for f in fields(report) if f.name[0] != "_"}
     later = ("finished", "compiled_after_first_call")
     return {name: v for name, v in own.items() if isinstance(v, int | list) and name not in later}
+
+
+def read_report(report: Report, record: Record) -> None:
+    """What `report_record` gave, put back; nothing else of what a file says."""
+    for name in report_record(report).keys() & record.keys():
+        if isinstance(record[name], type(getattr(report, name))):
+            setattr(report, name, record[name])
 
 
 def _programs(plan: Plan, builder: Builder, options: Options) -> Record:

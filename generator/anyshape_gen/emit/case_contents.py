@@ -1,0 +1,103 @@
+"""What a random call says of the contents of its inputs: the ranges of indices, rows that do not fall, first and last elements.
+
+In: an op's analysis, the names that are drawn, and how an expression of them is written. Out: texts for `Case`. They are read off the
+asserts of values, and off the places at which the kernel reads; contents that break an assert all the same are drawn again when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anyshape_gen.analysis_model import OpAnalysis
+from anyshape_gen.emit.module import quoted
+from anyshape_gen.emit.seen_through import is_expression
+from anyshape_gen.emit.wants import all_of
+from anyshape_gen.model import Dim
+from anyshape_gen.nodes import (
+    BinOp,
+    Call,
+    Compare,
+    Comprehension,
+    Exact,
+    Expr,
+    Int,
+    Item,
+    Name,
+    Reduction,
+    TensorRead,
+    Unary,
+)
+from anyshape_gen.traverse import free_names, walk
+
+Said = Callable[[Expr], str]
+
+
+def contents_asked(a: OpAnalysis, drawn: set[str], said: Said) -> dict[str, list[str]]:
+    """Arguments of `Case`, each a list of entries; empty where nothing is asked."""
+    return {"ranges": _ranges(a, drawn, said), **_ordered(a, drawn, said)}
+
+
+def _ranges(a: OpAnalysis, drawn: set[str], said: Said) -> list[str]:
+    """Inputs that the kernel uses as wrapped indices, or that an assert bounds: `"index": (-n, n)`."""
+    found: dict[str, str] = {}
+    known = drawn | {p.name for p in a.spec.params}
+    for q in a.kernel.equations if a.kernel is not None else ():
+        for node in walk(q):
+            match node:
+                case Call("wrap", (TensorRead(tensor), n), _) if is_expression(n) and free_names(n) <= drawn:
+                    found[tensor] = f"{quoted(tensor)}: ({said(Unary('-', n))}, {said(n)})"
+                case Call("wrap", (Comprehension(TensorRead(tensor)), n), _) if (
+                    is_expression(n) and free_names(n) <= drawn
+                ):
+                    size = f"min({said(n)}, default=1)"
+                    found[tensor] = f"{quoted(tensor)}: (-{size}, {size})"
+    for check in a.reading:
+        for node in walk(check.cond):
+            match node:
+                case Compare(low, (("<=", TensorRead(tensor)), ("<" | "<=" as op, high))):
+                    if free_names(low) | free_names(high) <= known:
+                        more = " + 1" if op == "<=" else ""
+                        found[tensor] = f"{quoted(tensor)}: ({said(low)}, {said(high)}{more})"
+    return list(found.values())
+
+
+def _ordered(a: OpAnalysis, drawn: set[str], said: Said) -> dict[str, list[str]]:
+    """Inputs whose rows must not fall, and those whose first or last element is given."""
+    rising: dict[str, None] = {}
+    ends: dict[str, dict[int, str]] = {}
+    known = drawn | {p.name for p in a.spec.params}
+    for part in (p for check in a.reading for p in all_of(check.cond)):
+        match part:
+            case Reduction("all", Compare(TensorRead() as here, ((("<=" | "<"), TensorRead() as there),)), _, ()):
+                if _is_before(here, there):
+                    rising[here.tensor] = None
+            case Compare(TensorRead() as read, (("==", value),)) if free_names(value) <= known:
+                if (end := _end(a, read)) is not None:
+                    ends.setdefault(read.tensor, {})[end] = said(value)
+    pairs = [f"{quoted(name)}: ({e.get(0)}, {e.get(1)})" for name, e in ends.items()]
+    return {"rising": [quoted(name) for name in rising], "ends": pairs}
+
+
+def _end(a: OpAnalysis, read: TensorRead) -> int | None:
+    """0 for the first element of a vector, 1 for its last."""
+    o = a.spec.input(read.tensor)
+    match o.signature.pieces if o is not None else (), _items(read):
+        case (Dim(_, False),), (Int(0),):
+            return 0
+        case (Dim(n, False),), (BinOp("-", Name(m), Int(1)),) if n == m:
+            return 1
+    return None
+
+
+def _items(read: TensorRead) -> tuple[Item, ...]:
+    """The indices of a read, one for each dim."""
+    return tuple(i for p in read.parts if isinstance(p, Exact) for i in p.items)
+
+
+def _is_before(a: TensorRead, b: TensorRead) -> bool:
+    """Whether b is read one place behind a, in the same row."""
+    here, behind = _items(a), _items(b)
+    if a.tensor != b.tensor or not here or here[:-1] != behind[:-1]:
+        return False
+    last = here[-1]
+    return is_expression(last) and behind[-1] == BinOp("+", last, Int(1))

@@ -1,0 +1,47 @@
+"""`load`: an ONNX model as a Function, repaired first if that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from anyshape.frontends.onnx.edge import model_errors
+from anyshape.frontends.onnx.importer import Import
+from anyshape.frontends.onnx.inputs import DimBinding
+from anyshape.frontends.onnx.mappings import Table, all_mappings
+from anyshape.frontends.onnx.reader import Source, read_model
+from anyshape.frontends.onnx.repaired import repaired
+from anyshape.graph.function import Function
+
+
+def load(
+    source: Any,
+    dims: Mapping[str, DimBinding] | None = None,
+    table: Table | None = None,
+    repair: bool = False,
+    notes: list[str] | None = None,
+) -> Function:
+    """The model at a path, in bytes or in an onnx.ModelProto, as a Function.
+
+    `dims` binds or bounds named dims of the inputs: {"batch": 8, "seq": (1, 512)}. `table` replaces the mappings. `repair`: what the
+    standard refuses is taken for what it most likely means (`repaired`). `notes` gets what was repaired, and what was taken for granted
+    that the model does not say. Raises ModelError for a damaged or inconsistent model, and UnsupportedError, once, for all it needs that
+    we do not have; no error but an AnyshapeError, if the machine has the memory.
+    """
+    said = notes if notes is not None else []
+    read = read_source(source, dims, repair, said)
+    with model_errors(read.name):
+        made = Import(read, dims, all_mappings() if table is None else table)
+        function = made.function()
+    said += made.resolver.assumed.values()
+    return function
+
+
+def read_source(source: Any, dims: Mapping[str, DimBinding] | None, repair: bool, notes: list[str]) -> Source:
+    """The model, parsed; if it is repaired, `notes` gets how."""
+    if not repair:
+        with model_errors("model"):
+            return read_model(source)
+    read, changes = repaired(source, dims)
+    notes += [f"repaired: {change}" for change in changes]
+    return read

@@ -1,0 +1,214 @@
+"""Models made to say what their readers most likely take them for, where the standard refuses them and we do too.
+
+In: a model as `load` takes it. Out: a model of its own in which each fault that a rule knows is gone, and a line for each. Rules look at
+names, declarations and shapes, never at operators: what an import may not decide by itself is decided here, as onnxruntime decides it
+where it takes such a model at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from anyshape.errors import AnyshapeError
+from anyshape.frontends.onnx.captures import rename_captured
+from anyshape.frontends.onnx.control import subgraphs
+from anyshape.frontends.onnx.edge import model_errors
+from anyshape.frontends.onnx.importer import Import
+from anyshape.frontends.onnx.inputs import DimBinding
+from anyshape.frontends.onnx.mappings import all_mappings, find_schema, known_domains, normal_domain
+from anyshape.frontends.onnx.order import spell_node
+from anyshape.frontends.onnx.reader import Source, read_model
+from anyshape.frontends.onnx.resolve import ASSUMED
+from anyshape.frontends.onnx.sparse import INDICES
+from anyshape.frontends.onnx.tensors import tensor_array
+from anyshape.graph.unused_names import unused
+
+Rule = Callable[[Source], Iterator[str]]
+
+
+def repaired(source: Any, dims: Mapping[str, DimBinding] | None = None) -> tuple[Source, list[str]]:
+    """The model, and what was changed of it, in words; what was given is not changed. Raises ModelError for what is no model."""
+    with model_errors("model"):
+        read = _whole(read_model(source))
+    with model_errors(read.name):
+        changes = [change for rule in RULES for change in rule(read)]
+        return read, [*changes, *_fitted(read, dims)]
+
+
+def _whole(read: Source) -> Source:
+    """A copy with its weights in it, so that initializers may come and go."""
+    model = type(read.model)()
+    model.CopyFrom(read.model)
+    for k, data in read.weights.items():
+        model.graph.initializer[k].raw_data = bytes(data)
+    return Source(model, read.name, read.folder)
+
+
+def _graphs(graph: Any) -> Iterator[Any]:
+    """A graph and all within it, from the outside in."""
+    yield graph
+    for node in graph.node:
+        for inner in subgraphs(node):
+            yield from _graphs(inner)
+
+
+def _opsets(read: Source) -> Iterator[str]:
+    """Of a domain that is imported twice, the last; of one that is used and not imported, the newest of ONNX's own, 1 of others."""
+    imports = read.model.opset_import
+    last = {normal_domain(o.domain): o.version for o in imports}
+    yield from (f"of opsets of {d or 'ai.onnx'} the last, {v}" for d, v in last.items() if _count(imports, d) > 1)
+    used = {normal_domain(n.domain) for g in _graphs(read.model.graph) for n in g.node}
+    local = {normal_domain(f.domain) for f in read.model.functions}
+    for domain in sorted(used - set(last) - local):
+        if domain in known_domains(all_mappings()) or not domain:
+            last[domain] = ASSUMED if domain else _newest()
+            yield f"opset {last[domain]} of {domain or 'ai.onnx'}, of which none was imported"
+    del imports[:]
+    for domain, version in last.items():
+        imports.add(domain=domain, version=version)
+
+
+def _count(imports: Any, domain: str) -> int:
+    return len({o.version for o in imports if normal_domain(o.domain) == domain})
+
+
+def _newest() -> int:
+    import onnx
+
+    return int(onnx.defs.onnx_opset_version())
+
+
+def _initializers(read: Source) -> Iterator[str]:
+    """Of initializers of one name the last."""
+    for graph in _graphs(read.model.graph):
+        last = {t.name: t for t in graph.initializer}
+        if len(last) < len(graph.initializer):
+            names = [t.name for t in graph.initializer]
+            yield from (f"of initializers {n!r} the last" for n in last if names.count(n) > 1)
+            kept = list(last.values())
+            copies = [type(t).FromString(t.SerializeToString()) for t in kept]
+            del graph.initializer[:]
+            graph.initializer.extend(copies)
+
+
+def _results(read: Source) -> Iterator[str]:
+    """Of results of one name the first."""
+    for graph in _graphs(read.model.graph):
+        seen: set[str] = set()
+        for k, info in reversed(list(enumerate(graph.output))):
+            if info.name in {o.name for o in graph.output[:k]}:
+                seen.add(info.name)
+                del graph.output[k]
+        yield from (f"of results {name!r} the first" for name in sorted(seen))
+
+
+def _assignments(read: Source) -> Iterator[str]:
+    """Names that several nodes make, or that were there before, told apart: who reads one reads what was made last before."""
+    taken = {name for graph in _graphs(read.model.graph) for name in _made(graph)}
+    for graph in _graphs(read.model.graph):
+        made = [name for node in graph.node for name in node.output if name]
+        known = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+        doubled = {name for name, count in Counter(made).items() if count > 1 or name in known}
+        if not doubled:
+            continue
+        yield from (f"{name!r}, which is made more than once, told apart" for name in sorted(doubled))
+        now: dict[str, str] = {}
+        for node in graph.node:
+            for k, name in enumerate(node.input):
+                node.input[k] = now.get(name, name)
+            rename_captured(node, _through(now))
+            for k, name in enumerate(node.output):
+                if name in doubled:
+                    now[name] = unused(name, taken)
+                    node.output[k] = now[name]
+        for info in graph.output:
+            _rename_result(graph, info, now.get(info.name, info.name), taken)
+
+
+def _rename_result(graph: Any, info: Any, made: str, taken: set[str]) -> None:
+    """A result keeps its name: the value that was made last gets it, and what had it before another."""
+    if made == info.name:
+        return
+    other = unused(info.name, taken)
+    swapped = {made: info.name, info.name: other}
+    for node in graph.node:
+        for k, name in enumerate(node.input):
+            node.input[k] = swapped.get(name, name)
+        rename_captured(node, _through(swapped))
+        for k, name in enumerate(node.output):
+            node.output[k] = swapped.get(name, name)
+    for t in (*graph.initializer, *graph.input):
+        t.name = swapped.get(t.name, t.name)
+
+
+def _through(names: Mapping[str, str]) -> Callable[[str], str]:
+    """What a name is called now."""
+    return lambda name: names.get(name, name)
+
+
+def _made(graph: Any) -> Iterator[str]:
+    yield from (i.name for i in (*graph.input, *graph.output, *graph.initializer))
+    yield from (name for node in graph.node for name in node.output)
+
+
+def _surplus(read: Source) -> Iterator[str]:
+    """Inputs behind those that the operator's declaration has left out."""
+    opsets = {normal_domain(o.domain): o.version for o in read.model.opset_import}
+    own = {(normal_domain(f.domain), f.name) for f in read.model.functions}
+    for graph in _graphs(read.model.graph):
+        for node in graph.node:
+            domain = normal_domain(node.domain)
+            schema = None if (domain, node.op_type) in own else find_schema(domain, node.op_type, opsets.get(domain, 1))
+            if schema is not None and len(node.input) > schema.max_input:
+                left = [name for name in node.input[schema.max_input :] if name]
+                del node.input[schema.max_input :]
+                yield f"{spell_node(node)} without {', '.join(map(repr, left)) or 'what is empty'} behind its inputs"
+
+
+def _sparse(read: Source) -> Iterator[str]:
+    """Of values of a sparse tensor at one place the last."""
+    for graph in _graphs(read.model.graph):
+        held = [(f"initializer {s.values.name!r}", s) for s in graph.sparse_initializer]
+        attributes = [(node, a) for node in graph.node for a in node.attribute if a.HasField("sparse_tensor")]
+        held += [(spell_node(node), a.sparse_tensor) for node, a in attributes]
+        for where, s in held:
+            if s.indices.data_type in INDICES and _without_doubled(s, read, where):
+                yield f"of values at one place of {where} the last"
+
+
+def _without_doubled(s: Any, read: Source, where: str) -> bool:
+    from onnx import numpy_helper
+
+    values, places = (tensor_array(t, read.folder, where) for t in (s.values, s.indices))
+    if len(values) != len(places):
+        return False
+    last = {tuple(np.atleast_1d(p).tolist()): k for k, p in enumerate(places)}
+    if len(last) == len(places):
+        return False
+    kept = sorted(last.values())
+    for field, array in (("values", values[kept]), ("indices", places[kept].astype(np.int64))):
+        getattr(s, field).CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), getattr(s, field).name))
+    return True
+
+
+RULES: tuple[Rule, ...] = (_opsets, _initializers, _results, _assignments, _surplus, _sparse)
+
+
+def _fitted(read: Source, dims: Mapping[str, DimBinding] | None) -> Iterator[str]:
+    """Constants of one element, or of the elements that are wanted in another shape, in the shape that their node takes."""
+    from onnx import numpy_helper
+
+    trial = Import(read, dims, all_mappings(), fitting=True)
+    with suppress(AnyshapeError):  # told by who goes on with the model
+        trial.function()
+    taken = {name for graph in _graphs(read.model.graph) for name in _made(graph)}
+    for node, fit in {id(fit.node): (fit.node, fit) for fit in trial.fitted}.values():  # a body is built more than once
+        yield f"of {spell_node(node)} {', '.join(fit.changes)}"
+        for k, array in fit.arrays.items():
+            node.input[k] = unused(node.input[k], taken)
+            read.model.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array), node.input[k]))

@@ -1,0 +1,51 @@
+"""Kernels that take long look up now and then, whether their call is to stop: a clock of the process ticks, and who sees a tick looks.
+
+In: an open kernel. Out: polls in it. A poll compares a word that a thread counts up (`vm/native/ticker.py`) with what the kernel saw last:
+two loads and a branch. The kernel learns nothing else of its caller: in the first of the words ahead of its scalars (`anyshape.told`)
+is the
+address of two words, a function to ask and what to give it; 0 where nobody can be asked. A kernel that is told to stop returns `STOPPED`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.types import I32, I64, PTR, Val, const
+from anyshape.told import ASK
+
+SYMBOL = "anyshape_ticks"
+WORDS = (ctypes.c_int64 * 8)()
+"""The ticks, and what `vm/native/ticker.py` keeps beside them."""
+ADDRESS = ctypes.addressof(WORDS)
+STOPPED = -1
+"""What a kernel returns that was told to stop."""
+
+
+class Polls:
+    """Those of one kernel, to be made where it begins."""
+
+    def __init__(self, f: Function) -> None:
+        self.f = f
+        self._ticks = f.module.declare_word(SYMBOL)
+        self._seen = f.alloca(I64, 1, 8)
+        f.store(self._now(), self._seen)
+
+    def _now(self) -> Val:
+        return self.f.atomic_load(self._ticks, I64, order="monotonic")
+
+    def poll(self) -> None:
+        """Ends the kernel if its call is to stop."""
+        f = self.f
+        now = self._now()
+        ticked, after = f.new_block(), f.new_block()
+        f.expect(f.compare("eq", now, f.load(self._seen, I64)), after, ticked)
+        f.start(ticked)
+        f.store(now, self._seen)
+        ask = f.load(f.args[0], PTR, ASK)
+        with f.if_(f.compare("ne", f.convert("ptrtoint", ask, I64), 0)):
+            stop = f.call_pointer(f.load(ask, PTR), I32, [f.load(ask, PTR, 1)])
+            with f.if_(f.compare("ne", stop, 0)):
+                f.ret(const(I32, STOPPED))
+        f.jump(after)
+        f.start(after)

@@ -1,0 +1,117 @@
+"""Folding: a call on constants alone is made when the model is compiled.
+
+In: a node with constant operands. Out: its results as constants, or None where the run has to make them. Small calls are read by the
+interpreter of equations, for which nothing has to be compiled; it stops where that takes long, since a loop of a procedure takes it some
+thousand times as long as machine code. What is left then is made by kernels, if whoever optimises has any (`Compute`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from anyshape import dims
+from anyshape.dtypes import CHAR
+from anyshape.equations import Tensor
+from anyshape.equations.array_sizes import turns_of
+from anyshape.equations.expr import Apply, Reduce
+from anyshape.equations.interpret import interpret
+from anyshape.equations.numeric import apply_numeric, reduce_numeric
+from anyshape.errors import AnyshapeError
+from anyshape.graph.infer import equations_of, flat, tensors_of
+from anyshape.graph.value import Node, Value, constant
+from anyshape.passes.simplify import static_shape
+
+Array = NDArray[Any]
+
+Compute = Callable[[Node], Sequence[Array] | None]
+"""The results of a call on constants, by kernels; None where that cannot be, or where the call is refused."""
+
+FOLD_ELEMENTS = 1 << 24
+"""Constants are folded into others of at most this many elements; a larger one stays an op of the program."""
+FOLD_TURNS = 1 << 25
+"""What each equation may take turns for, sums included, where nothing but the interpreter makes it: arrays of so many elements."""
+QUICK_TURNS = 1 << 14
+QUICK_OPERATIONS = 300
+"""What the interpreter may do for a call that kernels can make: arrays of so many elements, so many operations on arrays. Some 5 ms."""
+
+
+class _TakesLong(Exception):
+    """The interpreter has done as much as it may."""
+
+
+class _Counted:
+    """The arithmetic of the interpreter, until so many operations were made."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def apply(self, e: Apply, args: list[Array]) -> Array:
+        self._count()
+        return apply_numeric(e, args)
+
+    def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
+        self._count()
+        return reduce_numeric(e, body, keep, axes)
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise _TakesLong
+
+
+class FoldConstants:
+    """The rule; `compute` makes what would take the interpreter long."""
+
+    def __init__(self, compute: Compute | None = None) -> None:
+        self._compute = compute
+
+    def __call__(self, node: Node) -> Sequence[Value] | None:
+        if (
+            node.checks
+            or node.bound is None
+            or node.op.is_random
+            or not all(v is None or v.is_constant for v in node.inputs)
+        ):
+            return None
+        sizes = [dims.bounds(v.type.count())[1] for v in node.outputs]
+        if sum(n if n is not None else FOLD_ELEMENTS + 1 for n in sizes) > FOLD_ELEMENTS:
+            return None
+        if node.op.view:
+            source = node.grouped_inputs()[next(iter(node.op.view.values()))]
+            assert isinstance(source, Value) and source.constant is not None
+            return [constant(source.constant.reshape(static_shape(node.outputs[0])), computed=True)]
+        made = None if node.op.kernel is None else self._made(node)
+        return None if made is None else [constant(a, computed=True) for a in made]
+
+    def _made(self, node: Node) -> Sequence[Array] | None:
+        ins, outs = tensors_of(node)
+        equations = equations_of(node, ins, outs).equations
+        if not {s for v in node.outputs for s in v.type.symbols()} <= {q.born for q in equations}:
+            return None
+        data = node.inputs[: len(node.inputs) - len(node.op.operands)]
+        arrays = {
+            t: v.constant for t, v in zip(flat(ins), data, strict=True) if v is not None and v.constant is not None
+        }
+        turns = max(map(turns_of, equations), default=0)
+        compute = None if any(t.dtype is CHAR for t in (*flat(ins), *flat(outs))) else self._compute
+        try:
+            if compute is None:
+                return _results(interpret(equations, arrays), outs) if turns <= FOLD_TURNS else None
+            if turns <= QUICK_TURNS:
+                return _results(interpret(equations, arrays, arithmetic=_Counted(QUICK_OPERATIONS)), outs)
+        except AnyshapeError:
+            return None  # an index out of range and the like: the error belongs to the run, where its source is named
+        except _TakesLong:
+            pass
+        assert compute is not None
+        return compute(node)
+
+
+def _results(made: Mapping[Tensor, Array], outs: Mapping[str, Any]) -> Sequence[Array]:
+    return [made[t] for t in flat(outs)]
+
+
+__all__ = ["Compute", "FoldConstants"]

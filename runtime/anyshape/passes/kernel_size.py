@@ -1,0 +1,138 @@
+"""How much code a kernel of some equations will be: what bounds a group of fused nodes.
+
+In: equations. Out: about how many instructions one element takes, once everything is computed where it is read. A map that is read at
+several places is computed at each of them, and so is what it reads there: a tensor that is the sum of two slices of one that is the sum of
+two slices is code for four places. Places are counted by what they are, so that a value which many read at one place counts once, as it is
+computed once. Counting ends where it is known that the size is beyond what was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from anyshape.dtypes import BF16, F16, DType
+from anyshape.equations import Tensor
+from anyshape.equations.builder import Equation, Run
+from anyshape.equations.expr import Apply, Const, Expr, Read, Scalar, Var
+from anyshape.equations.traversal import walk
+
+MOST_INSTRUCTIONS = 2_000
+"""Of one element, in the kernel of a group: beyond that, fusion leaves the next node to another kernel. Code generation takes some 0.1 ms
+for each, in a few copies, and more than in proportion for much larger ones."""
+
+INSTRUCTIONS = {
+    "philox": 168, "pow": 150, "sin": 52, "cos": 52, "erf": 40, "log": 38, "exp": 28, "tanh": 30,
+    "floordiv": 20, "mod": 15, "fmod": 8, "trunc_div": 8, "div": 6, "shift_left": 4, "shift_right": 5,
+    "min": 3, "max": 3, "and": 2, "or": 2, "not": 2, "wrap": 3, "sqrt": 2,
+}  # fmt: skip
+"""Of a vector, about; one for all others."""
+ROUNDING = {F16: 5, BF16: 17}
+"""What each operation takes beside it that computes wider."""
+READ, LOOKED_UP = 2, 20
+"""A read; one at an index that is data, which is checked and finds its elements one by one."""
+
+Place = tuple[Hashable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """What the element of one equation takes, what it reads, and where it is stored; whether it reads all of that at its own index."""
+
+    instructions: int
+    reads: tuple[Read, ...]
+    stored: Place
+    values: Mapping[Var, Hashable]
+    plain: bool
+
+
+class KernelSizes:
+    """Counts, and keeps what it found out about each equation."""
+
+    def __init__(self) -> None:
+        self._known: dict[Equation, _Code] = {}
+
+    def is_within(self, equations: Sequence[Equation], most: int = MOST_INSTRUCTIONS) -> bool:
+        """Whether a kernel of the equations has no more instructions for each element."""
+        return self.instructions(equations, most) <= most
+
+    def instructions(self, equations: Sequence[Equation], most: int | None = None) -> int:
+        """About so many, or some number above `most`. Equations come after those that they read."""
+        codes = {q: self._code(q) for q in equations}
+        if all(code.plain for code in codes.values()):
+            return sum(code.instructions for code in codes.values())
+        inner = _computed_where_read(equations)
+        places = {q: {code.stored: code.values} for q, code in codes.items()}
+        total = 0
+        for q in reversed(equations):
+            code = codes[q]
+            total += code.instructions * len(places[q])
+            if most is not None and total > most:
+                return total
+            for e in code.reads:
+                source = inner.get(e.tensor)
+                if source is None or source is q:
+                    continue
+                for at in list(places[q].values()):
+                    place = tuple(_term(i, at) for i in e.index)
+                    if place not in places[source]:
+                        places[source][place] = _values(source, place)
+        return total
+
+    def _code(self, q: Equation) -> _Code:
+        code = self._known.get(q)
+        if code is None:
+            found = {e: None for part in q.expressions for e in walk(part)}
+            reads = tuple(e for e in found if isinstance(e, Read))
+            values = _own_values(q)
+            stored = tuple(_term(i, values) for i in q.index)
+            plain = all(e.index == q.index for e in reads)
+            code = self._known[q] = _Code(sum(map(_instructions, found)), reads, stored, values, plain)
+        return code
+
+
+def _computed_where_read(equations: Iterable[Equation]) -> dict[Tensor, Equation]:
+    """Tensors that one equation defines, all of them for itself."""
+    found: dict[Tensor, Equation | None] = {}
+    for q in equations:
+        found[q.target] = None if q.target in found or q.form is not None else q
+    return {t: q for t, q in found.items() if q is not None}
+
+
+def _own_values(q: Equation) -> Mapping[Var, Hashable]:
+    """What stands for its variables: their extents, as variables of one extent are one loop."""
+    taken: dict[Hashable, int] = {}
+    values: dict[Var, Hashable] = {}
+    for v in q.variables if not isinstance(q.form, Run) else ():
+        k = taken[v.extent] = taken.get(v.extent, -1) + 1
+        values[v] = (v.extent, k)
+    return values
+
+
+def _values(q: Equation, place: Place) -> Mapping[Var, Hashable]:
+    """What the variables of an equation are at a place of its target."""
+    return {i: at for i, at in zip(q.index, place, strict=True) if isinstance(i, Var)}
+
+
+def _term(i: Expr, values: Mapping[Var, Hashable]) -> Hashable:
+    """An index, where the variables have these values."""
+    if isinstance(i, Var):
+        return values.get(i, i)
+    if isinstance(i, Const):
+        return i.value
+    return (i.serial, *(values.get(v, v) for v in sorted(i.free, key=lambda v: v.serial)))
+
+
+def _instructions(e: Expr) -> int:
+    if isinstance(e, Read):
+        return LOOKED_UP if any(isinstance(n, Read) for i in e.index for n in walk(i)) else READ
+    if isinstance(e, Apply):
+        return INSTRUCTIONS.get(e.op, 1) + (_rounding(e.dtype) if e.op != "select" else 0)
+    return 0 if isinstance(e, Const | Scalar | Var) else 1
+
+
+def _rounding(dtype: DType | None) -> int:
+    return 0 if dtype is None else ROUNDING.get(dtype, 0)
+
+
+__all__ = ["INSTRUCTIONS", "MOST_INSTRUCTIONS", "KernelSizes"]

@@ -1,0 +1,86 @@
+"""The thread that makes calls look up: one per process, started by the first call, forgotten in a forked child, ended before the
+interpreter.
+
+In: generated code (`stop_code.py`). Out: words that it shares with all calls, behind those that kernels compare (`lower/polling.py`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable
+from enum import IntEnum
+
+from anyshape.lower.polling import ADDRESS, WORDS
+
+PERIOD = 20_000_000
+"""Nanoseconds between ticks."""
+
+
+class ClockWord(IntEnum):
+    """Places in the clock."""
+
+    TICKS = 0
+    ASLEEP = 1
+    """0: it ticks, 1: the thread sleeps, or will after one more tick; 2: there is no thread."""
+    WANTED = 2
+    """1: a call has looked since the last tick."""
+    STOP = 3
+    """1: the thread ends."""
+    MAIN = 4
+    """What the system calls Python's main thread."""
+    NEXT = 5
+    """Of the system's clock, in nanoseconds: signals are not asked for before."""
+
+
+ASLEEP_NOW, NO_THREAD = 1, 2
+
+
+class Ticker:
+    """`tick` is the life of the thread."""
+
+    def __init__(self, tick: Callable[[int], object], wake: Callable[[int], object]) -> None:
+        self._tick, self._wake = tick, wake
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self.forget()
+        atexit.register(self.stop)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.forget)
+
+    @property
+    def address(self) -> int:
+        return ADDRESS
+
+    def ensure(self) -> None:
+        """There is a thread that ticks, if the system lets us have one."""
+        if WORDS[ClockWord.ASLEEP] == 0:
+            return
+        with self._lock:
+            if self._thread is not None:
+                self._wake(ADDRESS)
+                return
+            thread = threading.Thread(target=self._tick, args=(ADDRESS,), name="clock of anyshape", daemon=True)
+            WORDS[ClockWord.ASLEEP] = WORDS[ClockWord.STOP] = 0
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads are to be had: calls end by themselves alone
+                return
+            self._thread = thread
+
+    def stop(self) -> None:
+        """The thread ends; it may not be in generated code when that is unloaded."""
+        with self._lock:
+            if self._thread is not None:
+                WORDS[ClockWord.STOP], WORDS[ClockWord.ASLEEP] = 1, NO_THREAD
+                self._wake(ADDRESS)
+                self._thread.join(timeout=5)
+                self._thread = None
+
+    def forget(self) -> None:
+        """In a forked child, where the thread does not exist."""
+        self._lock = threading.Lock()
+        self._thread = None
+        WORDS[ClockWord.ASLEEP], WORDS[ClockWord.STOP], WORDS[ClockWord.NEXT] = NO_THREAD, 0, 0
+        WORDS[ClockWord.MAIN] = threading.main_thread().ident or 0

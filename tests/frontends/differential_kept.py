@@ -1,0 +1,267 @@
+"""What differs from onnxruntime, or from it and ONNX's reference, and why it stays so: docs/onnx.md has it as a table.
+
+python -m tests.frontends.differential_kept     # prints the table
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "onnx.md"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Trials of some operators (`Clip`, or `Clip-11` in one opset) and changes, both patterns as file names have them, that differ in one
+    way; `said` is a part of what is said then. `example` is one of them, which `make test` runs."""
+
+    kind: str
+    operators: str
+    change: str
+    example: str
+    reason: str
+    said: str = ""
+
+    def covers(self, kind: str, operator: str, opset: int, change: str, why: str) -> bool:
+        names = (operator, f"{operator}-{opset}")
+        return (
+            kind == self.kind
+            and self.said in why
+            and any(fnmatchcase(name, o) for o in self.operators.split() for name in names)
+            and any(fnmatchcase(change, c) for c in self.change.split(" | "))
+        )
+
+
+KEPT: tuple[Kept, ...] = (
+    Kept(
+        'other', 'MaxPool GlobalMaxPool', 'X with nan',
+        'MaxPool-1 maxpool_2d_precomputed_strides: X with nan',
+        "the largest of NaN and others is NaN, as Max and ReduceMax have it; onnxruntime's pools pass over it",
+    ),
+    Kept(
+        'other', 'Hardmax', 'input with nan',
+        'Hardmax-13 hardmax_axis_0: input with nan',
+        'NaN is the largest, as in ArgMax; onnxruntime gives zeros alone',
+    ),
+    Kept(
+        'other', 'GRU LSTM RNN', '* with nan | * with inf',
+        'GRU-14 gru_with_initial_bias: X with nan',
+        "sigmoid and tanh of NaN are NaN; onnxruntime's lose it",
+    ),
+    Kept(
+        'other', 'Clip', 'min with nan | max with nan',
+        'Clip-13 clip_example: max with nan',
+        'a bound that is NaN makes NaN, as in Min and Max; onnxruntime passes over it',
+    ),
+    Kept(
+        'other', 'DeformConv', '* with nan | * with inf',
+        'DeformConv-22 deform_conv_with_mask_bias: X with nan',
+        'what is sampled from NaN, or at places that are none, is NaN, and nothing else is',
+    ),
+    Kept(
+        'other', 'BatchNormalization InstanceNormalization', 'scale with inf',
+        'BatchNormalization-7 batchnorm_epsilon: scale with inf',
+        'onnxruntime makes one factor and one summand of all statistics, whose infinities meet',
+    ),
+    Kept(
+        'wrong', 'BatchNormalization', 'scale with inf',
+        'BatchNormalization-9 batchnorm_example: scale with inf',
+        "the same, and the opset's reference trains",
+    ),
+    Kept(
+        'other', 'DynamicQuantizeLinear', 'x without elements along *',
+        'DynamicQuantizeLinear-11 dynamicquantizelinear: x without elements along 0',
+        "the scale of nothing is 0, as ONNX's own body of the operator has it",
+    ),
+    Kept(
+        'wrong', 'DynamicQuantizeLinear', 'x with nan | x with inf',
+        'DynamicQuantizeLinear-11 dynamicquantizelinear: x with nan',
+        "ONNX's own body of the operator takes the largest and smallest element, which is NaN or infinite then",
+    ),
+    Kept(
+        'wrong', 'Celu', 'alpha=0.0 | alpha=inf',
+        'Celu-12 celu: alpha=0.0',
+        "below zero only, where alpha 0 has the limit 0; others make NaN of 0 times infinity above zero too",
+    ),
+    Kept(
+        'wrong', 'Attention', 'softcap=-1.0',
+        'Attention-23 attention_4d: softcap=-1.0',
+        "ONNX's own body of the operator caps scores wherever softcap is not 0",
+    ),
+    Kept(
+        'wrong', 'Cast CastLike', 'to=2 | T2 is *',
+        'CastLike-19 castlike_FLOAT_to_FLOAT16: T2 is uint8',
+        'ONNX leaves it open what a float becomes that an integer cannot be; here the nearest end, and 0 of NaN, on every machine',
+    ),
+    Kept(
+        'wrong', 'LpPool', 'auto_pad=*',
+        "LpPool-22 lppool_2d_dilations: auto_pad=b'SAME_LOWER'",
+        "SAME counts the length of a dilated window, as the standard's formula has it; both others leave dilations out",
+    ),
+    Kept(
+        'wrong', 'DFT', 'input with inf | input with nan',
+        'DFT-17 dft_opset19: input with inf',
+        'sums of products; others go by another way, on which infinity meets other elements',
+    ),
+    Kept(
+        'other', 'Resize', 'X with inf',
+        'Resize-19 resize_upsample_scales_linear_align_corners: X with inf',
+        '0 times infinity: a neighbour of weight 0 counts as all others do',
+    ),
+    Kept(
+        'other', 'RoiAlign', 'spatial_scale=inf',
+        'RoiAlign-16 roialign_aligned_false: spatial_scale=inf',
+        'boxes without end lie outside, and are 0',
+    ),
+    Kept(
+        'other', 'Gather', 'T is string',
+        'Gather-13 gather_0: T is string',
+        'onnxruntime takes the first string of each slice only',
+    ),
+    Kept(
+        'refused', 'Attention', 'T1 is * | T2 is *',
+        'Attention-23 attention_4d: T1 is double',
+        "values of another dtype than queries: ONNX's own body of the operator multiplies the two",
+        'they must be equal',
+    ),
+    Kept(
+        'refused', 'Cast', 'saturate absent',
+        'Cast-24 cast_e8m0_FLOAT_to_FLOAT8E8M0: saturate absent',
+        'casts to float8e8m0 that round up or down',
+        'rounding up or down',
+    ),
+    Kept(
+        'refused', 'Col2Im', 'T is bool',
+        'Col2Im-18 col2im: T is bool',
+        'sums of truths',
+        'must be one of',
+    ),
+    Kept(
+        'refused', 'QuantizeLinear DequantizeLinear', 'T2 is float8e8m0',
+        'DequantizeLinear-24 dequantizelinear: T2 is float8e8m0',
+        'scales that are powers of two of 8 bits',
+        'must be one of',
+    ),
+    Kept(
+        'refused', 'QLinearMatMul', 'T? is float8*',
+        'QLinearMatMul-21 qlinearmatmul_2D_uint8_float32: T2 is float8e5m2',
+        'products of floats of 8 bits',
+        'must be one of',
+    ),
+    Kept(
+        'refused', 'RNN GRU LSTM', 'clip=-1.0',
+        'RNN-14 simple_rnn_with_initial_bias: clip=-1.0',
+        'a range that ends before it begins',
+        'below 0',
+    ),
+    Kept(
+        'refused', 'Pad', 'axes[[]0]=-1',
+        'Pad-25 constant_pad_axes: axes[0]=-1',
+        'one axis named twice',
+        'repeated axis',
+    ),
+    Kept(
+        'refused', 'Constant', '*',
+        'Constant-12 constant: value_float=0.5',
+        'two values for one constant',
+        'wants one attribute',
+    ),
+    Kept(
+        "wrong", "Elu", "alpha=inf",
+        "Elu-1 elu_example: alpha=inf",
+        "alpha counts below zero only; 0 times infinity of the others",
+    ),
+    Kept(
+        "refused", "GridSample", "T1 is *int* | T1 is bool | T1 is string",
+        "GridSample-16 gridsample: T1 is uint16",
+        "what lies between integers is none; elements of any dtype are taken from the nearest place",
+        "must be one of",
+    ),
+    Kept(
+        "refused", "ReduceLogSumExp ReduceLogSum ReduceL2", "T is *int*",
+        "ReduceLogSumExp-18 reduce_log_sum_exp_do_not_keepdims_example: T is int32",
+        "roots and logarithms of integers",
+        "must be one of",
+    ),
+    Kept(
+        "wrong", "ai.onnx.ml:FeatureVectorizer", "inputdimensions=*",
+        "ai.onnx.ml:FeatureVectorizer-1 vectors_of_features: inputdimensions=[-9223372036854775808, 1]",
+        "inputs are as wide as they are, whatever the attribute says",
+    ),
+    Kept(
+        "refused", "ai.onnx.ml:Imputer", "T is int*",
+        "ai.onnx.ml:Imputer-1 imputed: T is int64",
+        "numbers to put in are given for another dtype",
+    ),
+    Kept(
+        "refused", "ai.onnx.ml:LabelEncoder", "T1 is *",
+        "ai.onnx.ml:LabelEncoder-4 ai_onnx_ml_label_encoder_string_int: T1 is int32",
+        "keys are given for another dtype",
+    ),
+    Kept(
+        "wrong", "AveragePool", "kernel_shape=* | pads=*",
+        "AveragePool-22 averagepool_2d_precomputed_pads: kernel_shape=[2, 5]",
+        "a window over pads alone, of which the reference divides 0 by 0, and which onnxruntime refuses",
+    ),
+    Kept(
+        "wrong", "AveragePool-1", "*",
+        "AveragePool-1 averagepool_2d_precomputed_pads: as it is",
+        "pads do not count, as in later opsets where nothing is said; onnxruntime refuses the opset, the reference counts them",
+    ),
+    Kept(
+        "wrong", "CenterCropPad", "axes=[[]]",
+        "CenterCropPad-18 center_crop_pad_crop: axes=[]",
+        "no axes, and a size for each of three",
+    ),
+    Kept(
+        "wrong", "AffineGrid", "T1 is *",
+        "AffineGrid-20 affine_grid_2d: T1 is bfloat16",
+        "the grid has the dtype of theta, as ONNX has it; the reference's has another",
+        "dtypes",
+    ),
+    Kept(
+        "wrong", "Cast", "input with inf | saturate=0",
+        "Cast-19 cast_e8m0_FLOAT_to_FLOAT8E8M0: input with inf",
+        "float8e8m0 has NaN, and no infinity: what is beyond is the nearest end, where it saturates",
+    ),
+    Kept(
+        'wrong', 'GRU LSTM RNN', 'clip=*',
+        'GRU-1 gru_defaults: clip=1.0',
+        'onnxruntime refuses the first opsets, and the reference knows no clip',
+    ),
+    Kept(
+        'wrong', 'DepthToSpace', "mode=b''",
+        "DepthToSpace-13 depthtospace_example: mode=b''",
+        'no text is no choice, and DCR is what is usual; others take any text but DCR for CRD',
+    ),
+    Kept(
+        'wrong', 'DequantizeLinear', 'T1 is float4e2m1',
+        'DequantizeLinear-24 dequantizelinear: T1 is float4e2m1',
+        'a zero point of 4 bits counts as any other does; the reference leaves it out',
+    ),
+)  # fmt: skip
+
+
+MARK = "and `test_differential.py` holds that each row still does:\n\n"
+
+
+def table() -> str:
+    kinds = {"wrong": "both", "other": "onnxruntime", "refused": "is refused", "died": "died"}
+    lines = ["| operators | what is changed | differs from | |", "|---|---|---|---|"]
+    for e in KEPT:
+        changes = ", ".join(f"`{c}`" for c in e.change.split(" | "))
+        lines.append(f"| {e.operators} | {changes} | {kinds[e.kind]} | {e.reason} |")
+    return "\n".join(lines)
+
+
+def page(text: str) -> str:
+    """docs/onnx.md with the table as it is now."""
+    before, mark, after = text.partition(MARK)
+    behind = after.partition("\n\n")[2]
+    return f"{before}{mark}{table()}\n\n{behind}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text()))

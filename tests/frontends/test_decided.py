@@ -1,0 +1,189 @@
+"""Small models of what docs/onnx.md decides, and of dtypes that operators took only in part."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import anyshape
+from anyshape.errors import AnyshapeError, UnsupportedError
+from anyshape.frontends.onnx.bookkeeping import BOOKKEEPING
+from anyshape.frontends.onnx.control import CONTROL
+from anyshape.frontends.onnx.mappings import find_schema
+from tests.frontends.differential import element_type
+from tests.frontends.hostile_attributes import mapped
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+ML = "ai.onnx.ml"
+
+
+def run(
+    op: str, *feeds: np.ndarray, opset: int = 18, domain: str = "", empty: dict[str, int] | None = None, **attributes
+):
+    """The first result of one node; `empty`: list attributes without items, with their types."""
+    names = [f"x{k}" for k in range(len(feeds))]
+    outputs = ["y", "places"] if op == "TopK" else ["y"]
+    node = helper.make_node(op, names, outputs, domain=domain, **attributes)
+    node.attribute.extend(onnx.AttributeProto(name=n, type=t) for n, t in (empty or {}).items())
+    inputs = [helper.make_tensor_value_info(n, element_type(a), [None] * a.ndim) for n, a in zip(names, feeds)]
+    graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name=y) for y in outputs])
+    imports = [helper.make_opsetid("", opset), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    found = anyshape.compile(helper.make_model(graph, opset_imports=imports, ir_version=9)).run(
+        dict(zip(names, feeds, strict=True))
+    )
+    return found[0]
+
+
+INTS, STRINGS = onnx.AttributeProto.INTS, onnx.AttributeProto.STRINGS
+
+
+@pytest.mark.parametrize("opset", [1, 11, 13, 17])
+def test_a_list_without_items_is_absent(opset):
+    assert run("ReduceMax", X, opset=opset, keepdims=0, empty={"axes": INTS}).tolist() == 5
+    assert run("Squeeze", X[:, None], opset=min(opset, 11), empty={"axes": INTS}).shape == (2, 3)
+    w = np.ones((1, 1, 2), np.float32)
+    assert run("Conv", X[:, None], w, empty={"dilations": INTS, "strides": INTS, "pads": INTS}).shape == (2, 1, 2)
+
+
+def test_a_list_without_items_is_one_where_it_is_wanted():
+    assert run("Unsqueeze", X, opset=11, empty={"axes": INTS}).shape == (2, 3)
+    node = helper.make_node("Constant", [], ["y"])
+    node.attribute.append(onnx.AttributeProto(name="value_ints", type=INTS))
+    graph = helper.make_graph([node], "g", [], [onnx.ValueInfoProto(name="y")])
+    assert anyshape.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=9)).run(
+        {}
+    )[0].shape == (0,)
+
+
+def test_no_text_is_no_choice():
+    x = X[None, None]
+    assert run("MaxPool", x, auto_pad="", kernel_shape=[2, 2]).shape == (1, 1, 1, 2)
+    with pytest.raises(AnyshapeError, match="SAME_UPPER"):
+        run("MaxPool", x, auto_pad="SAME", kernel_shape=[2, 2])
+
+
+def test_the_greatest_is_nan():
+    x, two = np.array([1, np.nan, 3, np.inf], np.float32), np.array([2])
+    np.testing.assert_array_equal(run("TopK", x, two), [np.nan, np.inf])
+    np.testing.assert_array_equal(run("TopK", x, two, largest=0), [1, 3])
+    long = np.arange(100, dtype=np.float32)  # sorted by another way
+    long[40] = np.nan
+    np.testing.assert_array_equal(run("TopK", long, two), [np.nan, 99])
+
+
+def test_features_of_one_row():
+    assert run("FeatureVectorizer", X[0], X[1, :2], domain=ML, inputdimensions=[3, 2]).tolist() == [[0, 1, 2, 3, 4]]
+    assert run("FeatureVectorizer", X, X[:, :1], domain=ML, inputdimensions=[3, 1]).shape == (2, 4)
+
+
+KINDS = [bool, np.int8, np.float16, ml_dtypes.bfloat16, np.uint64]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scattering_takes_any_dtype(kind):
+    x, at, put = np.zeros(4, kind), np.array([0, 2]), np.ones(2, kind)
+    for found in (run("ScatterND", x, at[:, None], put), run("ScatterElements", x, at, put)):
+        assert found.dtype == kind and found.astype(int).tolist() == [1, 0, 1, 0]
+
+
+def test_strings_are_moved_and_ordered():
+    words = np.array(["b", "a", "b", "ab"], object)
+    at, put = np.array([0, 2]), np.array(["p", "qq"], object)
+    assert run("ScatterND", words, at[:, None], put).tolist() == ["p", "a", "qq", "ab"]
+    assert run("ScatterElements", words, at, put).tolist() == ["p", "a", "qq", "ab"]
+    assert run("Unique", words).tolist() == ["a", "ab", "b"]
+    assert run("Unique", words, sorted=0).tolist() == ["b", "a", "ab"]
+    assert run("Unique", np.array([["b", "a"], ["b", "a"]], object), axis=0).tolist() == [["b", "a"]]
+    assert run("Trilu", words.reshape(2, 2)).tolist() == [["b", "a"], ["", "ab"]]
+    with pytest.raises(UnsupportedError, match="got char"):
+        run("ScatterND", words, at[:, None], put, reduction="max")
+
+
+def test_products_of_integers_with_vectors():
+    a, b = np.array([[1, 2], [3, 4]], np.uint8), np.array([[1, 0], [2, 5]], np.uint8)
+    assert run("MatMulInteger", a[0], b).tolist() == [5, 10]
+    assert run("MatMulInteger", a, b[:, 0]).tolist() == [5, 11]
+    assert run("MatMulInteger", a, b, np.array([[1], [3]], np.uint8)).tolist() == [[2, 5], [2, 5]]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float64])
+def test_mean_variance_normalisation_of_any_float(kind):
+    x = np.array([[1, 3], [5, 5]], kind)
+    found = run("MeanVarianceNormalization", x, opset=13, axes=[1])
+    assert found.dtype == kind and np.allclose(found, [[-1, 1], [0, 0]])
+
+
+def test_a_scale_of_as_many_axes_as_the_input():
+    x, s = np.arange(12, dtype=np.float32).reshape(2, 2, 3), np.arange(6, dtype=np.float32).reshape(2, 1, 3)
+    plain = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(run("LayerNormalization", x, s, s), plain * s + s, rtol=1e-5)
+
+
+def test_dtypes_that_onnx_has():
+    whole = np.array([[7, -2], [-8, 1]], np.int32)
+    assert run("ReduceMean", whole, opset=13, axes=[1], keepdims=0).tolist() == [2, -3]
+    assert run("Gemm", whole, whole, transB=1).tolist() == (whole @ whole.T).tolist()
+    with pytest.raises(UnsupportedError, match="an alpha or a beta"):
+        run("Gemm", whole, whole, alpha=0.5)
+    assert run("QuantizeLinear", whole, np.float32(2), np.array(10, np.uint8), opset=13).tolist() == [[14, 9], [6, 10]]
+
+
+def test_sizes_by_scales_have_no_aspect_ratio_to_keep():
+    found = run("Resize", np.ones((1, 1, 2, 2), np.float32), np.zeros(0, np.float32), np.array([1, 1, 2, 3], np.float32),
+                opset=19, keep_aspect_ratio_policy="not_smaller")  # fmt: skip
+    assert found.shape == (1, 1, 4, 6)
+
+
+def test_attributes_of_quantisation_that_came_later():
+    x, one, code = np.array([1, 1000], np.float32), np.float32(1), np.zeros((), ml_dtypes.float8_e4m3fn)
+    assert run("QuantizeLinear", x, one, code, opset=19).astype(float).tolist() == [1, 448]
+    np.testing.assert_array_equal(run("QuantizeLinear", x, one, code, opset=19, saturate=0).astype(float), [1, np.nan])
+    whole = np.array([1, 3], np.uint8)
+    assert run("DequantizeLinear", whole, np.float32(0.5), opset=23).dtype == np.float32
+    assert (
+        run("DequantizeLinear", whole, np.float32(0.5), opset=23, output_dtype=onnx.TensorProto.FLOAT16).dtype
+        == np.float16
+    )
+
+
+UNREAD = {
+    "broadcast": "operands broadcast where they can",
+    "chunk_size": "a way to compute, not what",
+    "consumed_inputs": "memory, in the first opset",
+    "hidden_size": "weights have it",
+    "inputdimensions": "inputs have them",
+    "is_test": "before opset 7 Dropout never trains here",
+    "kernel_shape": "weights have it",
+    "locale": "letters are those of Unicode",
+    "momentum": "of statistics that are not moved on",
+    "multi_class": "without effect on what is computed",
+    "nodes_hitrates": "a hint",
+    "nodes_hitrates_as_tensor": "a hint",
+    "num_outputs": "the node has them",
+    "output_sequence": "the node has the output, or not",
+    "precision": "the division is one of at least 32 bits",
+    "ratio": "of Dropout that does not train",
+    "sorted": "TopK is always in order",
+    "stash_type": "sums are of at least 32 bits",
+}
+"""Attributes that mappings do not read, and why they have no effect: any other that ONNX declares would be passed over without a word"""
+
+
+def unread() -> set[str]:
+    """Attributes that ONNX declares in the opset of a mapping, or in a later one while it holds, and that the mapping does not read."""
+    found = set()
+    for m in mapped():
+        domain, _, name = m.operator.rpartition(":")
+        later = min((o.since for o in mapped() if o.operator == m.operator and o.since > m.since), default=10**3)
+        for opset in (m.since, later - 1):
+            schema = find_schema(domain, name, opset)
+            if schema is not None and m.operator not in (*CONTROL, *BOOKKEEPING):
+                found |= set(schema.attributes) - {key for key, _ in m.asked}
+    return found
+
+
+def test_no_attribute_is_passed_over_without_a_reason():
+    assert unread() == set(UNREAD)

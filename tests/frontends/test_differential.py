@@ -1,0 +1,97 @@
+"""Every operator in every opset beside onnxruntime and ONNX's reference: a sample; `make test-long` runs all trials."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from tests.frontends.differential import Trial, trials
+from tests.frontends.differential_kept import KEPT, PAGE, Kept, page
+from tests.frontends.differential_run import (
+    Runtime,
+    Runtimes,
+    chosen,
+    difference,
+    differences,
+    is_kept,
+    runtimes,
+    unlike,
+)
+
+SAMPLE = 150
+"""One trial of so many"""
+TRIAL = Trial("Relu", 14, "a case", "as it is", {}, (np.ones(2, np.float32),), 1)
+NAMED = {t.name: t for t in trials()} if KEPT else {}
+
+
+@pytest.fixture(scope="module")
+def by() -> Iterator[Runtimes]:
+    found = runtimes()
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize("e", KEPT, ids=lambda e: e.example)
+def test_what_is_kept_differs(e: Kept, by: Runtimes):
+    t = NAMED[e.example]
+    d = difference(t, by)
+    assert d is not None, "it differs no more: take it off the list"
+    assert e.covers(d.kind, t.operator, t.opset, t.change, d.why), d
+
+
+def test_nothing_else_differs():
+    listed = chosen(part=(0, SAMPLE))
+    assert len(listed) > 100
+    new = [f"{d.kind} {t.name}: {d.why}" for t, d in differences(listed) if d is not None and not is_kept(d)]
+    assert not new, "\n".join(new)
+
+
+def test_the_page_has_the_table():
+    assert page(PAGE.read_text()) == PAGE.read_text()
+
+
+def said(us, other, reference, wide=None) -> str:
+    """What is found where the three runtimes say these numbers, or that they have none."""
+
+    def says(v):
+        return v if isinstance(v, str) else [np.array(v, np.float32)]
+
+    answers = iter([says(reference), says(wide if wide is not None else reference)])
+    found = difference(TRIAL, Runtimes(lambda *_: says(us), lambda *_: says(other), lambda *_: next(answers)))  # type: ignore[arg-type]
+    return found.kind if found is not None else ""
+
+
+def test_who_is_believed():
+    assert said([1], [1], [2]) == ""  # onnxruntime is enough
+    assert said([1], [2], [2]) == "wrong"
+    assert said([1], [2], [1]) == "other"
+    assert said([1], "none", [2]) == "wrong"
+    assert said([1], [2], "none") == "other"
+    assert said([1], "none", "none") == ""
+    assert said([1], [2], [3], wide=[1]) == ""  # floats of 64 bits decide
+    assert said([1], [2], [3], wide=[3]) == "wrong"
+    assert said("refused: no", [2], [2]) == "refused"
+    assert said("refused: no", [2], [3]) == ""
+    assert said("died: of something", "none", "none") == "died"
+
+
+def test_what_is_unlike():
+    nan, one = np.array([np.nan], np.float32), np.ones(1, np.float32)
+    assert not unlike([one, nan], [one, nan]) and not unlike([one * 1.0001], [one])
+    assert unlike([one], [nan]) and unlike([one * 1.1], [one]) and unlike([one], [one, one])
+    assert unlike([one], [one[:, None]]) and unlike([one], [one.astype(np.float64)])
+    assert unlike([np.array(["a"])], [np.array(["b"], object)]) and not unlike(
+        [np.array(["a"])], [np.array(["a"], object)]
+    )
+    assert unlike([np.array([np.inf], np.float32)], [np.array([-np.inf], np.float32)])
+
+
+def test_a_runtime_that_dies_costs_one_trial():
+    dies = Runtime(lambda model, feed: os._exit(7) if model == b"last" else [len(model)])
+    assert (
+        dies(b"one", {}) == [3] and dies(b"last", {}) == "died: the process ended with 7" and dies(b"more", {}) == [4]
+    )
+    dies.close()

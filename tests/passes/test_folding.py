@@ -1,0 +1,147 @@
+"""What is folded when a model is compiled: cheap calls by the interpreter, others by kernels, and what fails is left to the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import anyshape
+from anyshape import ops
+from anyshape.errors import AnyshapeError
+from anyshape.graph.value import Node
+from anyshape.passes import folding as limits
+from anyshape.passes import optimise
+from anyshape.vm.folding import Folding
+from anyshape.vm.options import make_options
+from tests.counting import calls
+
+RNG = np.random.default_rng(3)
+
+
+class Spy:
+    """Kernels, and which ops they were asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self._by_kernels = Folding(make_options({}))
+
+    def __call__(self, node: Node) -> Sequence[Any] | None:
+        self.asked.append(node.op.name)
+        return self._by_kernels(node)
+
+
+def folded(value: Any, spy: Spy) -> Any:
+    (result,) = optimise(anyshape.function([], value), spy).results
+    return result.constant
+
+
+def boxes(rois: int) -> Any:
+    images, places = RNG.normal(size=(1, 4, 16, 16)), RNG.uniform(0, 14, (rois, 4))
+    return ops.roi_align(images.astype("f"), places.astype("f"), np.zeros(rois, np.int64), size=[7, 7], ratio=2)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: boxes(12), lambda: ops.matmul(np.ones((60, 40), "f"), np.ones((40, 30), "f"))],
+    ids=["roi", "matmul"],
+)
+def test_what_takes_the_interpreter_long_is_made_by_kernels(make: Any) -> None:
+    spy, value = Spy(), make()
+    (want,) = optimise(anyshape.function([], value)).results
+    got = folded(value, spy)
+    assert spy.asked and want.constant is not None
+    np.testing.assert_allclose(got, want.constant, rtol=1e-4, atol=1e-5)
+
+
+def test_kernels_give_what_the_interpreter_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = ops.cumsum(RNG.integers(0, 9, (6, 5)).astype(np.float32), axis=1)
+    quick, slow = Spy(), Spy()
+    want = folded(value, quick)
+    monkeypatch.setattr(limits, "QUICK_TURNS", 0)
+    np.testing.assert_array_equal(folded(value, slow), want)
+    assert (quick.asked, slow.asked) == ([], ["cumsum"])
+
+
+def test_a_long_loop_over_few_elements_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = ops.cumsum(np.arange(200), axis=0)
+    spy = Spy()
+    np.testing.assert_array_equal(folded(value, spy), np.cumsum(np.arange(200)))
+    monkeypatch.setattr(limits, "QUICK_OPERATIONS", 1)
+    again = Spy()
+    np.testing.assert_array_equal(folded(ops.cumsum(np.arange(200), axis=0), again), np.cumsum(np.arange(200)))
+    assert again.asked == ["cumsum"]
+
+
+def test_calls_of_one_kind_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "QUICK_TURNS", 0)
+    spy = Spy()
+    total = ops.add(*(ops.max(ops.cumsum(RNG.normal(size=n).astype(np.float32), axis=0)) for n in (5, 9)))
+    assert folded(total, spy) is not None
+    assert len([k for k in spy._by_kernels._known if k[0].name == "cumsum"]) == 1
+
+
+def test_a_call_that_fails_is_left_to_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "QUICK_TURNS", 0)
+    x = anyshape.input("x", "f32[n]")
+    f = anyshape.function([x], ops.add(x, ops.gather(np.arange(3, dtype=np.float32), np.array([7]))))
+    with pytest.raises(AnyshapeError, match="index 7 is out of range"):
+        anyshape.compile(f)(np.zeros(1, np.float32))
+
+
+def test_interpreted_kernels_fold_without_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Folding, "__call__", lambda *_: pytest.fail("machine code"))
+    x = anyshape.input("x", "f32[]")
+    value = ops.cumsum(np.arange(40, dtype=np.float32), axis=0)
+    exe = anyshape.compile(anyshape.function([x], ops.add(value, x)), kernels="interpret")
+    assert exe(np.float32(1))[-1] == 781
+
+
+def forest(trees: int, depth: int) -> tuple[bytes, Any]:
+    """A TreeEnsembleRegressor of full trees, and what it is."""
+    leaves, inner = 2**depth, 2**depth - 1
+    count = leaves + inner
+    feature, split = RNG.integers(0, 4, (trees, count)), RNG.normal(size=(trees, count)).astype(np.float32)
+    weight = RNG.normal(size=(trees, leaves)).astype(np.float32)
+    number = np.tile(np.arange(count), trees)
+    tree = np.repeat(np.arange(trees), count)
+    leaf = number >= inner
+    attributes: dict[str, Any] = {
+        "nodes_treeids": tree, "nodes_nodeids": number, "nodes_featureids": np.where(leaf, 0, feature.ravel()),
+        "nodes_values": np.where(leaf, 0, split.ravel()), "nodes_truenodeids": np.where(leaf, 0, 2 * number + 1),
+        "nodes_falsenodeids": np.where(leaf, 0, 2 * number + 2), "target_treeids": tree[leaf], "target_nodeids": number[leaf],
+        "target_weights": weight.ravel(), "target_ids": np.zeros(leaf.sum(), int),
+    }  # fmt: skip
+    modes = ["LEAF" if end else "BRANCH_LEQ" for end in leaf]
+    node = helper.make_node(
+        "TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", n_targets=1, nodes_modes=modes,
+        **{k: v.tolist() for k, v in attributes.items()},
+    )  # fmt: skip
+    x, y = (helper.make_tensor_value_info(n, 1, s) for n, s in (("x", ["n", 4]), ("y", None)))
+    domains = [helper.make_opsetid("", 15), helper.make_opsetid("ai.onnx.ml", 1)]
+    model = helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=domains, ir_version=8)
+
+    def value(row: Any) -> float:
+        total = 0.0
+        for t in range(trees):
+            at = 0
+            while at < inner:
+                at = 2 * at + 1 if row[feature[t, at]] <= split[t, at] else 2 * at + 2
+            total += weight[t, at - inner]
+        return total
+
+    return model.SerializeToString(), value
+
+
+def test_a_forest_compiles_in_work_that_hardly_grows() -> None:
+    """Its trees were linked by the interpreter, an action at a time: ten trees took half a minute."""
+    small, large = forest(2, 4), forest(24, 6)
+    anyshape.compile(small[0])
+    few, many = (calls(lambda m=m: anyshape.compile(m)) for m, _ in (small, large))
+    assert many < 2 * few + 200_000
+    x = RNG.normal(size=(5, 4)).astype(np.float32)
+    want = np.array([[large[1](row)] for row in x])
+    np.testing.assert_allclose(anyshape.compile(large[0])(x), want, rtol=1e-4, atol=1e-4)

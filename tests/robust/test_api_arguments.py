@@ -1,0 +1,210 @@
+"""Values of wrong kinds as arguments of every public function: nothing but an AnyshapeError comes out of it, and never a hang.
+
+The functions are what `anyshape.__all__` leads to; the values come from a table, wherever a function has a parameter, the others being
+right.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import control, lists, ops
+from anyshape.errors import AnyshapeError, ArgumentError
+from anyshape.frontends.onnxruntime_api import InferenceSession
+from anyshape.vm.options import Options
+from anyshape.vm.places import overlaps_itself
+
+VALUES: list[Any] = [
+    None, 0, -1, 2**70, 1.5, float("nan"), True, "", "x", "a\0b", b"", b"\xff", (), [], [None], [1, [2]], {}, {1: 2}, {"x": None}, {"x": 1},
+    set(), object(), lambda *_: None, int, np.zeros(0), np.array(None, object), np.array("x"), slice(3), Path("/nowhere"), ...,
+]  # fmt: skip
+X = anyshape.input("x", "f32[n]")
+FUNCTION = anyshape.function([X], ops.exp(X))
+EXE = anyshape.compile(FUNCTION)
+FEED = {"x": np.zeros(3, np.float32)}
+CALLEE = control.function("f", {"a": "f32[n]"}, ["f32[n]"])
+LIST = lists.of([X, X])
+RIGHT: dict[str, Any] = {
+    "model": FUNCTION, "inputs": FEED, "results": ops.exp(X), "name": "x", "type": "f32[n]", "array": np.zeros(3, np.float32), "text":
+    str(FUNCTION),
+    "equation": "i,i->", "operands": X, "n": 1, "path": "/nowhere/at/all", "list": LIST, "optional": LIST, "value": X, "values": [X],
+    "x": X,
+    "element": "f32[?]", "f": CALLEE, "arguments": [X], "cond": np.array(True), "then": lambda *_: X, "otherwise": lambda *_: X, "trip": 3,
+    "body": lambda *a: [*a[-1:]], "carried": [X], "params": {"a": "f32[n]"}, "states": [X], "scanned": [X], "collects": 0, "at": 0,
+    "sizes": None, "args": np.zeros(3, np.float32), "input_feed": FEED, "output_names": None, "check": lambda: None, "dtype":
+    anyshape.constant(1.0).type.dtype, "shape": (3,), "path_or_bytes": FUNCTION, "device": "CPU", "node": None,
+}  # fmt: skip
+
+
+def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """What people call: functions, classes that they make, methods of what they get."""
+    for name in anyshape.__all__:
+        found = getattr(anyshape, name)
+        if isinstance(found, types.ModuleType):
+            if name not in ("errors", "ops", "passes"):
+                yield from ((f"{name}.{n}", f) for n, f in vars(found).items() if _is_public(n, f, found))
+        elif inspect.isclass(found):
+            if name != "Executable":
+                yield name, found
+        else:
+            yield name, found
+    session = InferenceSession(FUNCTION)
+    for what, instance in (("Executable", EXE), ("InferenceSession", session)):
+        yield from (
+            (f"{what}.{n}", f) for n, f in inspect.getmembers(instance, inspect.ismethod) if not n.startswith("_")
+        )
+    yield "Executable.__call__", EXE.__call__
+    yield "InferenceSession", InferenceSession
+
+
+def _is_public(name: str, f: Any, module: types.ModuleType) -> bool:
+    return not name.startswith("_") and inspect.isroutine(f) and getattr(f, "__module__", "") == module.__name__
+
+
+PUBLIC = dict(functions())
+FOREVER = {"Executable.wait", "Executable.check_first"}
+CALLED = {"body", "then", "otherwise"}
+"""What callers give to be called: what that raises comes out as it is."""
+OFTEN = {"TensorType", "Value", "Function", "Executable.run"}
+"""Made or called so often that nothing stands before them: Python says itself, as a TypeError, that there are too many arguments."""
+
+
+def test_the_walk_finds_what_there_is() -> None:
+    assert {
+        "compile",
+        "load",
+        "simplify",
+        "profile",
+        "seed",
+        "einsum",
+        "lists.split",
+        "control.loop",
+        "Executable.run",
+    } <= set(PUBLIC)
+    assert {
+        "onnx_backend.prepare",
+        "onnx_backend.run_node",
+        "InferenceSession.run",
+        "TensorType",
+        "Function",
+        "Value",
+    } <= set(PUBLIC)
+    assert len(PUBLIC) >= 50
+
+
+def outcome(call: Callable[[], object]) -> None:
+    try:
+        call()
+    except AnyshapeError as e:
+        assert str(e) or isinstance(e, AnyshapeError)
+
+
+def given(f: Callable[..., Any]) -> tuple[inspect.Signature, dict[str, Any]]:
+    """The arguments that a function must have, right ones."""
+    signature = inspect.signature(f)
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    required = [n for n, p in signature.parameters.items() if p.default is p.empty and p.kind not in variadic]
+    return signature, {n: RIGHT.get(n) for n in required}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_values_of_wrong_kinds(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if name in FOREVER:
+        return
+    monkeypatch.chdir(tmp_path)  # a name of one letter is a file that can be written
+    f = PUBLIC[name]
+    signature, right = given(f)
+    for parameter, p in signature.parameters.items():
+        for value in VALUES:
+            if callable(value) and parameter in CALLED:
+                continue
+            if p.kind is inspect.Parameter.VAR_POSITIONAL:
+                outcome(lambda: f(*right.values(), value))  # noqa: B023
+            elif p.kind is inspect.Parameter.VAR_KEYWORD:
+                outcome(lambda: f(**right, strange=value))  # noqa: B023
+            else:
+                outcome(lambda: f(**{**right, parameter: value}))  # noqa: B023
+    if name in OFTEN:
+        return
+    outcome(lambda: f(*[None] * 30))
+    outcome(lambda: f(nobody_has_this=1))
+
+
+@pytest.mark.parametrize("option", [f for f in Options.__dataclass_fields__ if f != "dims"])
+def test_options_of_wrong_kinds(option: str) -> None:
+    for value in VALUES:
+        outcome(lambda: anyshape.compile(FUNCTION, **{option: value}))  # noqa: B023
+        outcome(lambda: EXE.by(**{option: value}))  # noqa: B023
+
+
+@pytest.mark.parametrize("call", [
+    lambda: EXE.run(None), lambda: anyshape.load(None), lambda: anyshape.compile(FUNCTION, dims=5), lambda: anyshape.compile(FUNCTION,
+    {1: 2}), lambda: anyshape.compile(FUNCTION, dump="llvm"), lambda: anyshape.compile(FUNCTION, threads="2"), lambda: EXE.run(FEED, 5),
+    lambda: anyshape.compile(), lambda: anyshape.seed("x"), lambda: lists.of(5), lambda: control.loop(3, 4), lambda: EXE.save(None),
+])  # fmt: skip
+def test_what_they_are_told(call: Callable[[], object]) -> None:
+    with pytest.raises(ArgumentError):
+        call()
+
+
+def test_right_arguments_pass() -> None:
+    assert anyshape.compile(FUNCTION, {"n": 3}, dump=[], threads=np.int64(1), fuse=False)(FEED["x"]).shape == (3,)
+    assert EXE.run(FEED, None)[0].shape == EXE.run(FEED, {}, deadline=100)[0].shape == (3,)
+
+
+# --- ops: every one, with a wrong value in each place
+
+
+@pytest.mark.parametrize("name", sorted(n for n in ops.__all__ if callable(getattr(ops, n))))
+def test_ops(name: str) -> None:
+    f = getattr(ops, name)
+    signature, _ = given(f)
+    names = [n for n, p in signature.parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    for parameter in names:
+        for value in VALUES[:: 1 if len(names) < 3 else 3]:
+            outcome(lambda: f(**dict.fromkeys(names[:1], X) | {parameter: value}))  # noqa: B023
+    outcome(lambda: f(*VALUES[:5]))
+
+
+# --- places for results
+
+
+def two() -> anyshape.Executable:
+    return anyshape.compile(anyshape.function([X], {"a": ops.exp(X), "b": ops.neg(X)}))
+
+
+def test_places_that_overlap_are_refused() -> None:
+    exe, memory, feed = two(), np.zeros(8, np.float32), {"x": np.ones(4, np.float32)}
+    for a, b in (
+        (memory[:4], memory[:4]),
+        (memory[:4], memory[3:7]),
+        (memory[::2], memory[2:6]),
+        (memory[4:], memory[:5][::-1][:4]),
+    ):
+        with pytest.raises(ArgumentError, match="shares memory with that of output"):
+            exe.run(feed, {"a": a, "b": b})
+    itself = np.lib.stride_tricks.as_strided(memory, (4,), (0,))
+    with pytest.raises(ArgumentError, match="lie on one another"):
+        exe.run(feed, {"a": itself})
+    exe.run(feed, {"a": memory[::2], "b": memory[1::2]})
+    np.testing.assert_allclose(memory, np.stack([np.exp(feed["x"]), -feed["x"]], 1).reshape(-1), rtol=1e-6)
+    exe.run(feed, {"a": memory[:4], "b": memory[4:]})
+    np.testing.assert_array_equal(memory[4:], -feed["x"])
+
+
+@pytest.mark.parametrize(("shape", "strides", "is_itself"), [
+    ((4,), (4,), False), ((4,), (8,), False), ((4,), (0,), True), ((4,), (2,), True), ((1, 4), (0, 4), False), ((3, 4), (16, 4), False),
+    ((3, 4), (12, 4), True), ((4, 3), (4, 16), False), ((2, 3), (12, 8), False), ((0, 5), (0, 0), False), ((3, 4), (-16, 4), False),
+])  # fmt: skip
+def test_arrays_that_overlap_themselves(shape: tuple[int, ...], strides: tuple[int, ...], is_itself: bool) -> None:
+    memory = np.zeros(100, np.float32)[50:]
+    a = np.lib.stride_tricks.as_strided(memory, shape, strides)
+    assert overlaps_itself(a) is is_itself
