@@ -26,7 +26,7 @@ WRONG = SPEC.replace("x[*i] + 1", "x[*i] + 2")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    scratch(tmp_path, [ROOT / "specs/bits.yaml"])
+    scratch(tmp_path, [ROOT / "specs/trigonometry.yaml"])
     (tmp_path / "specs/mine.yaml").write_text(SPEC)
     return tmp_path
 
@@ -99,7 +99,7 @@ def test_it_survives_what_is_wrong_and_says_it(folder: Path) -> None:
         w.until("mine.yaml is gone")
         w.until("there is no op tried in")
         w.until("waiting for a change")
-        (folder / "specs/bits.yaml").unlink()
+        (folder / "specs/trigonometry.yaml").unlink()
         w.until("there are no *.yaml specs")
         w.until("waiting for a change")
         spec.write_bytes(b"ops: \xff")

@@ -7,9 +7,10 @@ import pytest
 
 from anyshape.dtypes import F32
 from anyshape.equations import Equations, Tensor
-from anyshape.equations.functions import reduce_, sqrt
+from anyshape.equations.functions import log, reduce_, sqrt
 from anyshape.equations.interpret import Arithmetic, interpret
 from anyshape.testing.enlarging import enlarged, is_steep, overflowing, recurs
+from anyshape.testing.tolerance import Allowance, assert_close
 
 STEPS, WIDE = 40, 6
 
@@ -82,3 +83,26 @@ def test_what_is_computed_of_a_sum_that_may_overflow_is_undetermined() -> None:
     eqs.define(z[i], x[i, 0])
     read = lambda a: [interpret(eqs.equations, {x: np.float32(rows)}, arithmetic=a)[t] for t in (y, z)]  # noqa: E731
     assert [u.tolist() for u in overflowing(read)] == [[True, False, False, False], [False] * 4]
+
+
+def test_whether_a_logarithm_is_a_number_may_be_undetermined() -> None:
+    """Of a sum of large terms that cancel: by their order it is 0, more or less. Of one that cannot be 0, and of one that no rounding makes
+    positive, there is one answer."""
+    rows = np.float32([[1e8, -1e8, 0.0], [1.0, 2.0, 3.0], [-1.0, -2.0, -3.0], [np.nan, 1.0, 1.0]])
+    x, y = Tensor("x", F32, (4, 3)), Tensor("y", F32, (4,))
+    eqs = Equations("op", {"x": x}, {"y": y})
+    i = eqs.index("i", 4)
+    eqs.define(y[i], log(reduce_("sum", [3], lambda k: x[i, k])))
+    off = enlarged(lambda a: [interpret(eqs.equations, {x: rows}, arithmetic=a)[y]], False, reductions=True)[0]
+    assert np.isinf(off[0]) and (off[1:] < 1e-4).all()
+    want = np.float32([-np.inf, np.log(6), np.nan, np.nan])
+    allowed = Allowance(64, 0.0, spread=off)
+    for first in (np.nan, np.inf, -3.0):
+        assert_close(np.float32([first, *want[1:]]), want, allowed, "log")
+    for wrong in (
+        [-np.inf, np.nan, np.nan, np.nan],
+        [-np.inf, np.log(6), -np.inf, np.nan],
+        [-np.inf, 1.7, np.nan, np.nan],
+    ):
+        with pytest.raises(AssertionError):
+            assert_close(np.float32(wrong), want, allowed, "log")

@@ -29,7 +29,7 @@ WRONG = {
     "a condition left out": (
         "reshape",
         "reshape(reshape(x, _, allowzero=_), s, allowzero=z) >> reshape(x, s, allowzero=z)",
-        "in place of|copies a dim|cannot view",
+        "in place of|copies a dim|cannot view|not a multiple of",
     ),
     "no condition that ever holds": ("relu", "relu(relu(x)) >> x if len(shape(x)) < 0", "never fired"),
 }

@@ -138,7 +138,7 @@ def _case(p: Property, choices: Any) -> Case:
         except ShapeError as e:  # an axis of nothing
             said = str(e)
             continue
-        if any(n < 0 for s in _shapes(case) for n in s):
+        if any(n < 0 for s in input_shapes(case) for n in s):
             said = "a negative size"
         elif any(isinstance(v, (tuple, Vec)) and len(v) > MOST_ITEMS for v in case.params.values()):
             said = f"a parameter of more than {MOST_ITEMS} items"
@@ -236,10 +236,10 @@ def input_dtype(i: InputDef, dtypes: Mapping[str, DType]) -> DType:
 
 
 def _elements(case: Case) -> int:
-    return sum(map(math.prod, _shapes(case)))
+    return sum(map(math.prod, input_shapes(case)))
 
 
-def _shapes(case: Case) -> Iterator[Sequence[int]]:
+def input_shapes(case: Case) -> Iterator[Sequence[int]]:
     """Of all inputs that are there."""
     return (s for v in case.shapes.values() if v is not None for s in (v if isinstance(v, list) else [v]))
 

@@ -133,13 +133,14 @@ def _beside(spread: Array) -> Array:
 
 
 def _apart(moved: Array, plain: Array) -> Array:
-    """By how much; anything, where a number becomes none as sums are moved, and 0 where it was none."""
+    """By how much; anything, where one of them is a number and the other is none, or another infinity."""
     if not is_float(moved) or moved.shape != plain.shape:
         return np.zeros(plain.shape)
+    m, p = moved.astype(np.float64), plain.astype(np.float64)
+    same = (m == p) | (np.isnan(m) & np.isnan(p))
     with np.errstate(all="ignore"):
-        apart = np.abs(moved.astype(np.float64) - plain.astype(np.float64))
-    lost = np.isfinite(plain.astype(np.float64)) & ~np.isfinite(apart)
-    return np.where(lost, np.inf, np.where(np.isfinite(apart), apart, 0.0))
+        apart = np.where(same, 0.0, np.abs(m - p))
+    return np.where(np.isnan(apart), np.inf, apart)
 
 
 __all__ = ["JoltedSums", "enlarged", "is_steep", "overflowing", "recurs"]

@@ -43,7 +43,7 @@ class Allowance:
     """A product that overflows or underflows in one order of its factors and not in another: what is not finite, or not normal, tells
     nothing."""
     spread: Any = 0.0
-    """Besides: by how much elements may be off, as numbers."""
+    """Besides: by how much elements may be off; infinity where rounding says whether there is a number at all, and which."""
     undetermined: Any = False
     """At which elements nothing can be said."""
     inputs: Sequence[Array] = ()
@@ -153,8 +153,8 @@ def assert_close(got: Array, want: Array, allowed: Allowance, what: str) -> bool
         telling = ~np.isfinite(w) | (margin <= np.abs(w) / TELLING)
     if not good.all():  # where terms leave the range of the dtype, their order says whether two infinities meet
         leaves = _total(allowed.inputs) > float(finfo(got.dtype).max)
-        good |= ~np.isfinite(g) & ~np.isfinite(w) & (leaves | np.isposinf(allowed.scale) | np.isposinf(allowed.spread))
-    undetermined = allowed.undetermined
+        good |= ~np.isfinite(g) & ~np.isfinite(w) & (leaves | np.isposinf(allowed.scale))
+    undetermined = allowed.undetermined | np.isposinf(allowed.spread)
     if allowed.leaves_range:
         undetermined = undetermined | ~_is_normal(got) | ~_is_normal(want)
     good, telling = good | undetermined, telling & ~np.asarray(undetermined)
