@@ -24,9 +24,7 @@ COUNT = 20
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_programs(part: int, record_property: Any, request: Any) -> None:
-    if request.config.getoption("--op"):
-        pytest.skip("one op only")
+def test_programs(part: int, record_property: Any) -> None:
     kinds = {"a branch", "a loop", "a size found in data", "a parameter as an operand", "a parameter computed from dims",
              "a parameter that is an input"}  # fmt: skip
     tally, seed = Tally(), part * 1_000_000

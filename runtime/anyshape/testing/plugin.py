@@ -1,6 +1,6 @@
 """A plugin of pytest for the laws, taken over by a `conftest.py`.
 
-`--op NAME` restricts the laws to one op; the summary says how many random calls each law was tested with.
+`--op NAME` runs the laws of one op, and no other test; the summary says how many random calls each law was tested with.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def record_property(request: Any) -> Callable[[str, Any], None]:
 
 def pytest_addoption(parser: Any) -> None:
     """In `conftest.py` of a package's own tests."""
-    parser.addoption("--op", default=None, help="restrict the laws to these ops, separated by commas")
+    parser.addoption("--op", default=None, help="run the laws of these ops alone, separated by commas")
 
 
 def pytest_generate_tests(metafunc: Any) -> None:
@@ -56,8 +56,12 @@ def pytest_generate_tests(metafunc: Any) -> None:
         metafunc.parametrize("example", [e for _, e in found], ids=[label for label, _ in found])
 
 
-def pytest_collection_modifyitems(items: list[Any]) -> None:
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     """All laws of an op one after the other, at the places that laws have: they share its calls and what was compiled for them."""
+    if config.getoption("--op") is not None:
+        others = [item for item in items if getattr(getattr(item, "module", None), "PACKAGE", None) is None]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
     places = [k for k, item in enumerate(items) if _op_of(item) is not None]
     laws = [items[k] for k in places]
     number = {op: k for k, op in enumerate(dict.fromkeys(map(_op_of, laws)))}
