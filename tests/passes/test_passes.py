@@ -178,3 +178,28 @@ def test_what_is_refused_is_refused_where_an_empty_tensor_is_looked_at(size: str
     f = anyshape.compile(Function([x, at, u], [y, ops.neg(y)]))
     with pytest.raises(ShapeError, match="out of range for axis 0 of y with size 0"):
         f(np.zeros(0, np.int64), np.zeros(1, np.int64), np.int64(7))
+
+
+def test_a_rewrite_drops_no_check_that_only_the_run_makes():
+    """Of the outer call and of those within it; what a check of the new call implies is one less."""
+    x, sizes = anyshape.input("x", "f32[n]"), anyshape.input("sizes", "i64[2]")
+    two_at_once = anyshape.function([x, sizes], ops.reshape(ops.reshape(x, sizes), [-1]))
+    exe = anyshape.compile(two_at_once)
+    np.testing.assert_array_equal(exe(np.ones(4, np.float32), np.array([2, 2])), np.ones(4))
+    with pytest.raises(ShapeError, match=r"cannot view 3 elements as \[2, 2\]"):
+        exe(np.ones(3, np.float32), np.array([2, 2]))
+
+
+def test_a_rewrite_is_made_where_the_entry_checks_or_the_new_call_does():
+    entry = """function main(%x: f32[n]) {
+      %0: f32[2, 3] = static.reshape(%x, newshape=[2, 3])
+      %1: f32[6] = static.reshape(%0, newshape=[6])
+      return y=%1
+    }"""
+    assert sum("reshape" in line for line in run_pass("optimise", entry)) == 1
+    same = """function main(%x: f32[2, n], %s: i64[1]) {
+      %0: f32[2*n] = static.reshape(%x, newshape=[-1])
+      %1: f32[select(s[0] == -1, 2*n, s[0])] = dyn.reshape(%0, %s, allowzero=true)
+      return y=%1
+    }"""
+    assert sum("reshape" in line for line in run_pass("optimise", same)) == 1

@@ -24,5 +24,5 @@ def bitwise_not_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 BITWISE_NOT = (
-    RewriteDef("bitwise_not(bitwise_not(x)) >> x", bitwise_not_rewrite_1, "specs/bits.yaml:76"),
+    RewriteDef("bitwise_not(bitwise_not(x)) >> x", bitwise_not_rewrite_1, "specs/bits.yaml:76", depth=2),
 )

@@ -26,5 +26,5 @@ def logical_not_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 LOGICAL_NOT = (
-    RewriteDef("logical_not(logical_not(x)) >> x", logical_not_rewrite_1, "specs/comparison.yaml:157"),
+    RewriteDef("logical_not(logical_not(x)) >> x", logical_not_rewrite_1, "specs/comparison.yaml:157", depth=2),
 )

@@ -53,6 +53,7 @@ RESHAPE = (
         "reshape(reshape(x, _, allowzero=_), s, allowzero=z) >> reshape(x, s, allowzero=z) if z or all(n != 0 for n in s)",
         reshape_rewrite_1,
         "specs/movement.yaml:20",
+        depth=2,
     ),
     RewriteDef(
         "reshape(x, _, allowzero=_) as y >> x if shape(y) == shape(x)", reshape_rewrite_2, "specs/movement.yaml:21"
@@ -86,6 +87,8 @@ def transpose_rewrite_2(node: Node) -> Sequence[Value] | None:
 
 
 TRANSPOSE = (
-    RewriteDef("transpose(transpose(x, p), q) >> transpose(x, p[q])", transpose_rewrite_1, "specs/movement.yaml:44"),
+    RewriteDef(
+        "transpose(transpose(x, p), q) >> transpose(x, p[q])", transpose_rewrite_1, "specs/movement.yaml:44", depth=2
+    ),
     RewriteDef("transpose(x, p) >> x if p == range(len(p))", transpose_rewrite_2, "specs/movement.yaml:45"),
 )

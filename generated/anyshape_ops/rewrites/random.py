@@ -38,5 +38,6 @@ DROPOUT = (
         "dropout(x, dropout_mask(_, _, ratio), ratio) >> x if ratio[()] == 0",
         dropout_rewrite_1,
         "specs/random.yaml:136",
+        depth=2,
     ),
 )

@@ -40,10 +40,18 @@ def rewrites(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> str:
     code.add(f"{constant_name(a.spec.name)} = (")
     code.indent()
     for k, r in enumerate(a.spec.rewrites, 1):
-        code.add(f"RewriteDef({quoted(r.text)}, {a.spec.name}_rewrite_{k}, {quoted(source_of(r))}),")
+        deep = f", depth={depth}" if (depth := _depth(r.pattern)) > 1 else ""
+        code.add(f"RewriteDef({quoted(r.text)}, {a.spec.name}_rewrite_{k}, {quoted(source_of(r))}{deep}),")
     code.dedent()
     code.add(")")
     return "\n\n\n".join([*parts, code.text()])
+
+
+def _depth(pattern: Node) -> int:
+    """Of calls within calls."""
+    if not isinstance(pattern, Call):
+        return 0
+    return 1 + max((_depth(part) for part in (*pattern.args, *dict(pattern.keywords).values())), default=0)
 
 
 @dataclass

@@ -83,6 +83,8 @@ class RewriteDef:
     text: str
     apply: Callable[..., Any]
     source: str = ""
+    depth: int = 1
+    """of calls within calls that its pattern has"""
 
 
 class Control(Protocol):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from anyshape.dims import Facts
 from anyshape.equations.expr import Read, Var
 from anyshape.graph.alike import alike
 from anyshape.graph.infer import build, equations_of, tensors_of
@@ -102,12 +103,36 @@ def _attribute(p: ParamDef, v: Value) -> Any:
 
 
 def spec_rewrites(node: Node) -> Sequence[Value] | None:
-    """The rewrites that the op's spec states."""
+    """The rewrites that the op's spec states, but those that would run a call which a check of what they replace refuses: a condition may
+    hold by that check alone."""
     for rule in node.op.rewrites:
         replaced = rule.apply(node)
-        if replaced is not None:
+        if replaced is not None and _still_checks(node, replaced, rule.depth):
             return list(replaced)
     return None
+
+
+def _still_checks(node: Node, replaced: Sequence[Value], depth: int) -> bool:
+    """Whether what the node checks, and what the calls check that its pattern has within it, is checked by what the new values are made
+    of. Checks about entry dims are none of theirs any more: they are made at the entry."""
+    matched = [node]
+    level = [node]
+    for _ in range(depth - 1):
+        level = [v.node for n in level for v in n.inputs if v is not None and v.node is not None]
+        matched += level
+    if not any(n.checks for n in matched):
+        return True
+    kept, needed = Facts(), set[Node]()
+    pending = [v.node for v in replaced]
+    while pending:
+        n = pending.pop()
+        if n is None or n in needed or (n.serial <= node.serial and n not in matched):
+            continue
+        needed.add(n)
+        for check in n.checks:
+            kept.learn(check.cond)
+        pending += [v.node for v in n.inputs if v is not None]
+    return all(kept.decide(check.cond) is True for n in matched if n not in needed for check in n.checks)
 
 
 class CommonSubexpressions:

@@ -237,12 +237,17 @@ def call_key(c: Call) -> Hashable:
     return (c.property.op, tuple(kinds))
 
 
+def code_points(a: Array) -> Array:
+    """Of characters; anything else as it is."""
+    return a.view(CHAR.computed) if a.dtype == CHAR.numpy else a
+
+
 def input_arrays(c: Call) -> dict[str, Array]:
     """Arrays by the names that `Call.values` gives their operands; of characters, their code points."""
     found: dict[str, Array] = {}
 
     def take(a: Array, name: str) -> Array:
-        found[name] = a.view(CHAR.computed) if a.dtype == CHAR.numpy else a
+        found[name] = code_points(a)
         return a
 
     c.values(take)
