@@ -14,10 +14,10 @@ from tests.generator.watching import ROOT, WAYS, Watched, by_rename, scratch, wa
 SPEC = """ops:
   tried:
     summary: One more than x.
-    inputs: {x: "F[*d]"}
-    outputs: {y: "F[*d]"}
+    inputs: {x: "i64[*d]"}
+    outputs: {y: "i64[*d]"}
     kernel: "y[*i] = x[*i] + 1"
-    reference: x + x.dtype.type(1)
+    reference: x + 1
     examples:
       - {x: [2, 3], y: [2, 3]}
 """
