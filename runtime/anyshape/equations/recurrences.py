@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from anyshape.dtypes import highest, lowest
+from anyshape.dtypes import accum, highest, lowest
 from anyshape.equations.builder import Equation, Step
 from anyshape.equations.expr import (
     Apply,
@@ -76,19 +76,20 @@ def _running(q: Equation, r: Reduce) -> tuple[Var, bool, bool] | None:
 def _steps(q: Equation, r: Reduce, k: Var, exclusive: bool, backward: bool, cycle: int) -> list[Equation]:
     variables = q.variables
     assert r.dtype is not None
-    running = Tensor(f"running{cycle}", r.dtype, tuple(v.extent for v in variables))
+    wide = accum(r.dtype)
+    running = Tensor(f"running{cycle}", wide, tuple(v.extent for v in variables))
 
     def at(position: Expr) -> Expr:
         return read(running, [position if v is k else v for v in variables])
 
     previous = k + 1 if backward else k - 1
     before = apply("lt", k, as_expr(k.extent) - 1) if backward else apply("gt", k, 0)
-    neutral = const(_neutral(r), r.dtype)
-    new = cast(substitute(r.body, {r.vars[0]: previous if exclusive else k}), r.dtype)
+    neutral = const(_neutral(r), wide)
+    new = cast(substitute(r.body, {r.vars[0]: previous if exclusive else k}), wide)
     both = apply(_COMBINE[r.kind], at(previous), new)
     value = apply("select", before, both, neutral if exclusive else new)
     form = Step(k, backward, cycle)
-    whole = replace_node(q.value, {r: at(k)})
+    whole = replace_node(q.value, {r: cast(at(k), r.dtype)})
     return [
         Equation(running, variables, value, q.source, form),
         replace(q, value=whole, form=form),
