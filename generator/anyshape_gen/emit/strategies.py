@@ -121,9 +121,10 @@ def _property(a: OpAnalysis) -> str:
 
 
 def _refuses(a: OpAnalysis) -> bool:
-    """Whether its relation has an operation that refuses what it is given."""
-    text = RelationEmitter(a, {}, set(), frozenset()).emit(())
-    return re.search(rf"\brule\.({'|'.join(REFUSING)})\(", text) is not None
+    """Whether its relation has an operation that refuses what it is given. A list of no tensors is refused before: it has no dtype."""
+    lines = RelationEmitter(a, {}, set(), frozenset()).emit(()).splitlines()
+    refusing = re.compile(rf"\brule\.({'|'.join(REFUSING)})\(")
+    return any(refusing.search(line) for line in lines if "needs at least one tensor" not in line)
 
 
 def _pattern(s: Assert) -> str:
