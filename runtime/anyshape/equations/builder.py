@@ -93,7 +93,9 @@ class Equation:
     def __post_init__(self) -> None:
         """Compilers trust that what is put into a tensor has its dtype: a narrow float is rounded by a cast, and nowhere else."""
         if self.form is None or isinstance(self.form, (Step, Update)):
-            assert self.value.dtype in (None, self.target.dtype), f"{self.target.name} of {self.target.dtype} = {self.value}"
+            assert self.value.dtype in (None, self.target.dtype), (
+                f"{self.target.name} of {self.target.dtype} = {self.value}"
+            )
 
     @property
     def variables(self) -> tuple[Var, ...]:
