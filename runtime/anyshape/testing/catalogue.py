@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.dtypes import F64
-from anyshape.equations.builder import Equation, Run, Sorting, Step
+from anyshape.equations.builder import Equation, Run, Sorting, Step, Update
 from anyshape.equations.dependencies import reads
 from anyshape.equations.expr import Reduce
 from anyshape.equations.traversal import walk
@@ -102,11 +102,11 @@ def _is_not_whole(p: Property) -> str | None:
 
 
 def _is_several(qs: Sequence[Equation]) -> bool:
-    """Whether something reads what steps, sorts or recurrences make, which is whole before anybody reads it."""
-    ordered = [q for q in qs if isinstance(q.form, (Run, Sorting, Step))]
+    """Whether something reads what steps, sorts, updates or recurrences make, which is whole before anybody reads it."""
+    ordered = [q for q in qs if isinstance(q.form, (Run, Sorting, Step, Update))]
     steps = any(isinstance(q.form, Run) for q in qs) and not all(isinstance(q.form, Run) for q in qs)
     made = {q.target for q in ordered}
-    return steps or any(made & reads(q) for q in qs if not isinstance(q.form, (Step, Run)))
+    return steps or any(made & reads(q) for q in qs if not isinstance(q.form, (Step, Run, Update)))
 
 
 def _is_not_smooth(p: Property) -> str | None:

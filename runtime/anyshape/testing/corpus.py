@@ -16,7 +16,7 @@ from typing import Any
 
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
-from hypothesis.errors import UnsatisfiedAssumption
+from hypothesis.errors import Unsatisfiable, UnsatisfiedAssumption
 
 from anyshape.equations.builder import Demand
 from anyshape.errors import DtypeError, ShapeError
@@ -27,6 +27,7 @@ from anyshape.testing.draws import Choosing
 from anyshape.testing.execution import run_equations
 from anyshape.testing.profile import CHUNK
 from anyshape.testing.values import RISING
+from anyshape.testing.wrong_calls import wrong_call
 
 Make = Callable[[Property, Any], Call]
 FEW = 5
@@ -34,6 +35,8 @@ FEW = 5
 LEAST_ELEMENTS = 2
 """Of a call that is there for its dtypes."""
 AGAIN = "the same call as before"
+BETWEEN = 3
+"""Calls between two that were drawn to be wrong, for laws that speak of refused ones"""
 KEPT = 2
 """Ops of which calls are remembered: laws are run op by op."""
 
@@ -77,10 +80,22 @@ class Corpus:
         return sum(n for _, n in self.accepted)
 
     def among(self, refused: bool, share: int) -> Iterator[tuple[Call, int]]:
-        """Every call, or every valid one; of a share, those that are so far apart first."""
-        found = self.drawn if refused else self.accepted
+        """Every valid call, or every call and beside them wrong ones; of a share, those that are so far apart first."""
+        found = self._with_wrong if refused else self.accepted
         for start in range(share):
             yield from found[start::share]
+
+    @cached_property
+    def _with_wrong(self) -> tuple[tuple[Call, int], ...]:
+        """Between every few calls one that was drawn to be wrong: most others meet the rule by construction."""
+        found = list(self.drawn)
+        if self.property.refuses:
+            wrong: list[Call] = []
+            with suppress(Unsatisfiable):
+                search(self.property, wrong_call, max(LEAST, len(found) // BETWEEN), wrong.append)
+            for k, c in enumerate(wrong):
+                found.insert(k * (BETWEEN + 1), (c, 1))
+        return tuple(found)
 
     @cached_property
     def others(self) -> tuple[Call, ...]:

@@ -38,7 +38,7 @@ Record = Callable[[str, Any], None]
 NATIVE, PYTHON, WALKED, AGAIN = "native loop", "Python", "walked table", "compiled again"
 ANEW = 3
 """Calls of an op that are compiled again: a compile that depends on what was compiled before shows there."""
-TELLING = 4
+TELLING = 12
 """Elements that come out of such a call at least: of none, or of one, little can differ."""
 MOST_KERNELS = 24
 """Of a call of one op, also of one that is composed of many (`python -m benchmarks.kernel_counts`): what is more was not fused."""

@@ -9,64 +9,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import reject
 
 from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError, UnsupportedError
-from anyshape.testing import Case, Property, Refusal, turn
+from anyshape.testing import Refusal, turn
 from anyshape.testing.accounting import Record, Tally, settle
 from anyshape.testing.aiming import aims
-from anyshape.testing.calls import Call, dyn_node, made, random_call, static_node, typed, variants
-from anyshape.testing.draws import HypothesisDraw, choosing
+from anyshape.testing.calls import Call, dyn_node, static_node, typed, variants
 from anyshape.testing.execution import arguments, compiled, input_arrays
 from anyshape.testing.executors import NATIVE, WALKED, WAYS, Array, ways
 from anyshape.testing.running import PACKAGES, PROPERTIES, on_random_calls, register
 from anyshape.testing.wording import broken, is_of, is_one, is_one_early
+from anyshape.testing.wrong_calls import wrong_call
 
 LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
 AIMED = 20 if LONG else 2
 """Calls per assert."""
-
-
-class Wrong(HypothesisDraw):
-    """Random choices that are as often wrong as they may be."""
-
-    def _mostly(self) -> bool:
-        return bool(self._among(True, False))
-
-    def axis(self, position: int, rank: int) -> int:
-        return int(self._among(position, position - rank, rank, -rank - 1))
-
-
-def wrong_call(p: Property, draw: Any) -> Call:
-    """A random call, one dim of which is another in half of all cases."""
-    choose = choosing(draw)
-
-    def case(d: Any) -> Case:
-        found = p.case(d)
-        names = [n for n, s in found.shapes.items() if s is not None and (not isinstance(s, list) or s)]
-        if not names or choose.among((False, True)):
-            return found
-        name = choose.among(names)
-        given = found.shapes[name]
-        which = choose.among(range(len(given))) if isinstance(given, list) else None
-        shape = list(given if which is None else given[which])
-        at = choose.among(range(len(shape) + 1))
-        what = choose.among(("more", "other", "less"))
-        if what == "more" or at == len(shape):
-            shape.insert(at, choose.among((1, 2)))
-        elif what == "less":
-            del shape[at]
-        else:
-            shape[at] += choose.among((-1, 1, 2)) if shape[at] else 1
-        changed = tuple(shape) if which is None else [*given[:which], tuple(shape), *given[which + 1 :]]
-        return replace(found, shapes={**found.shapes, name: changed})
-
-    c = random_call(replace(p, case=case), choose, choices=Wrong(choose))
-    assert c.recipe is not None
-    return made(p, c.recipe)
 
 
 def test_refusals(refusing_op: str, record_property: Record) -> None:

@@ -69,13 +69,13 @@ def cells() -> Iterator[Cell]:
     """All, form by form."""
     for form in forms().values():
         for dtypes in (*form.classes, ANY):
-            laws = [law for law in _laws_of(form, ANY if dtypes == ANY else DOUBLE) if edits(form, dtypes, law)]
+            laws = [law for law in _laws_of(form, dtypes) if edits(form, dtypes, law)]
             yield from (Cell(form.name, dtypes, law.name) for law in laws if law.name != GRADIENTS or dtypes == DOUBLE)
 
 
 @cache
 def _laws_of(form: Form, dtypes: str) -> list[Law]:
-    """Those that speak of the form. In what its ops have, dyn variants, asserts or lists, classes of dtypes do not differ."""
+    """Those that speak of the form's op in this class of dtypes: narrow floats are summed in a tensor of their own, by another kernel."""
     with under_test(right(form, dtypes)):
         wanted = [
             law for law in LAWS.values() if (law.name == MOVING) == (dtypes == ANY) and law.name not in form.silent
