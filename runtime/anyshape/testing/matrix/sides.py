@@ -21,7 +21,7 @@ from anyshape.graph.infer import build
 from anyshape.graph.value import Node, Value
 from anyshape.lower.llvm.jit import compile_object
 from anyshape.lower.target import Target
-from anyshape.testing import executors, gradients, laws, moving, parts, processors, refusals, sequences
+from anyshape.testing import executors, gradients, laws, long_axes, moving, parts, processors, refusals, sequences
 from anyshape.testing.calls import Call
 from anyshape.testing.matrix.making import Made
 from anyshape.testing.parts import Parts
@@ -108,6 +108,7 @@ Sides = tuple[Side | None, ...]
 ITSELF: Sides = (None,)
 """The wrong spec is under test, and there is no other."""
 NATIVE: Sides = (function(laws, "run_native"),)
+LONG: Sides = (function(long_axes, "run_native"),)
 SYMBOLIC: Sides = (function(laws, "call_node"),)
 DYN: Sides = (function(laws, "dyn_node"),)
 OTHERS = (executors.PYTHON, executors.WALKED, "loaded")

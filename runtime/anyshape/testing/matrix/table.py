@@ -9,7 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from anyshape.errors import AnyshapeError
-from anyshape.testing import examples, executors, gradients, laws, moving, processors, refusals, sequences
+from anyshape.testing import (
+    examples,
+    executors,
+    extremes,
+    gradients,
+    laws,
+    long_axes,
+    moving,
+    processors,
+    refusals,
+    sequences,
+)
 from anyshape.testing.accounting import Record
 from anyshape.testing.catalogue import LAWS as KNOWN
 from anyshape.testing.matrix import sides
@@ -116,6 +127,14 @@ LAWS: Mapping[str, Law] = {
         Law(
             "12", "a list is its elements", sequences.test_a_list_is_its_elements,
             each("values", sides.LISTED),
+        ),
+        Law(
+            "13", "sums along long axes of narrow floats are rounded once", long_axes.test_long_axes,
+            each("values", sides.LONG), least=1,
+        ),
+        Law(
+            "14", "integers near the ends of i64 are computed with or refused", extremes.test_extremes,
+            each("ends", ITSELF), least=1,
         ),
         Law(
             "examples", "examples are what they say", all_examples,
