@@ -35,7 +35,7 @@ FEW = 5
 LEAST_ELEMENTS = 2
 """Of a call that is there for its dtypes."""
 AGAIN = "the same call as before"
-BETWEEN = 3
+BETWEEN = 2
 """Calls between two that were drawn to be wrong, for laws that speak of refused ones"""
 KEPT = 2
 """Ops of which calls are remembered: laws are run op by op."""

@@ -37,7 +37,7 @@ def wrong_call(p: Property, draw: Any) -> Call:
         which = choose.among(range(len(given))) if isinstance(given, list) else None
         shape = list(given if which is None else given[which])
         at = choose.among(range(len(shape) + 1))
-        what = choose.among(("more", "other", "less", "none"))
+        what = choose.among(("more", "other", "other", "less", "none"))
         if what == "more" or at == len(shape):
             shape.insert(at, choose.among((1, 2)))
         elif what == "less":
