@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import random
+import re
 import resource
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -173,3 +176,17 @@ def test_what_cannot_be_is_refused_by_the_name_of_the_result(shape: tuple[int, .
 def test_a_store_begins_with_one_head(new_lenders: int) -> None:
     store = Lender(store_of(new_lenders))
     assert store.is_whole() and store.waiting() == HEAD and store.out() == 0
+
+
+@native
+@pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux says of a process")
+def test_addresses_without_memory_keep_no_process_from_forking(store: Lender) -> None:
+    """Linux refuses a fork that would reserve more than there is; flags "ac" are of memory that is reserved, "nr" of what is not."""
+    flags: list[str] = []
+    inside = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if found := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(found[1], 16) <= store.start < int(found[2], 16)
+        elif inside and line.startswith("VmFlags:"):
+            flags = line.split()[1:]
+    assert "nr" in flags and "ac" not in flags

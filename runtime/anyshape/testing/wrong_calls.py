@@ -1,6 +1,6 @@
 """Random calls of which the rule refuses many: what laws of refusals are tried on.
 
-In: a property. Out: calls, drawn like others, with more choices that are wrong and, in half of all cases, one dim that is another.
+In: a property. Out: calls, drawn like others, with more choices that are wrong and, in half of all cases, one shape that is another.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Wrong(HypothesisDraw):
 
 
 def wrong_call(p: Property, draw: Any) -> Call:
-    """A random call, one dim of which is another in half of all cases."""
+    """A random call, of which in half of all cases one shape has another dim, a dim more, or only its first dims."""
     choose = choosing(draw)
 
     def case(d: Any) -> Case:
@@ -41,7 +41,7 @@ def wrong_call(p: Property, draw: Any) -> Call:
         if what == "more" or at == len(shape):
             shape.insert(at, choose.among((1, 2)))
         elif what == "less":
-            del shape[at]
+            del shape[at:]
         elif what == "none":
             shape[at] = 0
         else:

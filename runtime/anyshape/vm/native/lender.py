@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import resource
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -40,6 +41,8 @@ ALLOWED = 8
 KEPT = 1 << 28
 """At most so many bytes of the store wait to be lent again."""
 _PAGE = 1 << 12
+_NOT_RESERVED = 0x4000 if sys.platform == "linux" else 0
+"""MAP_NORESERVE, which `mmap` does not name: addresses that nobody uses count as no memory, or a fork may be refused for want of it."""
 _CAPSULE = b"mem_handler"
 """What NumPy asks for by name."""
 
@@ -89,7 +92,7 @@ def _addresses() -> mmap.mmap | None:
     if limit != resource.RLIM_INFINITY and limit < ALLOWED * STORE:
         return None
     with suppress(OSError, ValueError):
-        return mmap.mmap(-1, STORE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return mmap.mmap(-1, STORE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NOT_RESERVED)
     return None
 
 
