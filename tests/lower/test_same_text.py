@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from anyshape.testing.running import register
+from tests.kernel_texts import differences, lines_of, texts_of
 
 LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
 ALWAYS = ("tree_ensemble", "lstm", "topk", "unique")
@@ -19,27 +20,10 @@ PARTS = 8
 SOME = 40
 """Every so manieth of the others is for `make test`."""
 SCRIPT = """
-import hashlib, sys
-import anyshape
-from anyshape.graph.call import call
-from anyshape.graph.function import Function
-from anyshape.testing.calls import ByName, flat_values, typed
-from anyshape.testing.examples import call_of
-from anyshape.testing.running import register
-from anyshape.vm import kernels
-
-def load(self, kernel, load=kernels.NativeKernels._load):
-    print(op, hashlib.sha256(kernel.text.encode()).hexdigest())
-    return load(self, kernel)
-
-kernels.NativeKernels._load = load
-known = register("anyshape_ops")
+import sys
+from tests.kernel_texts import lines_of, texts_of
 for op in sys.argv[1:]:
-    for example in known[op].examples:
-        if example.error is None:
-            c = call_of(op, example)
-            inputs = flat_values(c.values(typed))
-            anyshape.compile(Function(inputs, call(c.op, c.values(ByName(inputs)), c.params)))
+    print("\\n".join(lines_of(op, texts_of(op))))
 """
 
 
@@ -59,3 +43,10 @@ def test_kernels_have_one_text_in_every_process(ops: list[str]) -> None:
     first = texts(ops, 1)
     assert first, "no kernel was made"
     assert texts(ops, 2) == first
+
+
+def test_a_kernel_that_is_another_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    before = lines_of("relu", texts_of("relu"))
+    assert before and differences(before, before) == 0
+    assert differences(before, [*before[1:], "relu other"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "relu: 1 kernels are gone, 1 are new"
