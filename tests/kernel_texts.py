@@ -31,6 +31,8 @@ from anyshape.vm.kernels import NativeKernels
 from benchmarks.models import MODELS, load
 
 ROOT = Path(__file__).parents[1]
+BUILT = "models/"
+"""Before the names of models: an op may have the same."""
 
 
 @contextmanager
@@ -56,10 +58,10 @@ def compile_examples(op: str) -> None:
 
 
 def compile_model(name: str) -> None:
-    """Compiles a model of `benchmarks/models`, or a file below the root of the repository."""
-    if name in MODELS:
+    """Compiles `models/NAME`, which `benchmarks/models` builds, or a file below the root of the repository."""
+    if name.startswith(BUILT):
         with tempfile.TemporaryDirectory() as folder:
-            anyshape.compile(load(name).build(Path(folder) / "model.onnx"))
+            anyshape.compile(load(name.removeprefix(BUILT)).build(Path(folder) / "model.onnx"))
     else:
         anyshape.compile(ROOT / name)
 
@@ -67,7 +69,7 @@ def compile_model(name: str) -> None:
 def names() -> list[str]:
     """All ops, then all models."""
     files = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "examples").rglob("*.onnx"))
-    return [*register("anyshape_ops"), *MODELS, *files]
+    return [*register("anyshape_ops"), *(BUILT + name for name in MODELS), *files]
 
 
 def texts_of(name: str) -> list[str]:
