@@ -13,9 +13,9 @@ from anyshape import dims
 from anyshape.dims import Dim
 from anyshape.equations import Tensor
 from anyshape.equations.interpret import interpret
+from anyshape.failure_report import AREA, FailureReport, refusal
 from anyshape.lower import Group, Kernel, Packed, host_target, lower_group
 from anyshape.lower.llvm.jit import Loaded, load_object, object_for
-from anyshape.told import AREA, Told, refusal
 
 Array = NDArray[Any]
 CANARY = 0x5A
@@ -78,7 +78,7 @@ class Native:
                 scalars[AREA:].ctypes.data, table.ctypes.data, pool.ctypes.data + start, part, parts
             )
         if status:
-            assert scalars[Told.ERROR + AREA] == status
+            assert scalars[FailureReport.ERROR + AREA] == status
             self.refusal = refusal(self.template(status), scalars[AREA:].tolist(), scalars[:AREA].tolist())
         assert (pool[start + bytes_ :] == 0xFF).all(), "the kernel wrote past its scratch"
         for block, size, shape, t in blocks:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from anyshape.lower import gemm
-from anyshape.lower.gemm.later import Pages
+from anyshape.lower.gemm.background_packing import Pages
 from anyshape.lower.llvm.types import F32
 from anyshape.lower.target import host_target
 

@@ -12,7 +12,7 @@ from anyshape.equations import Equations, Tensor
 from anyshape.equations.functions import and_, checked, eq, gt, lt, ne, reduce_
 from anyshape.equations.interpret import interpret
 from anyshape.lower import Group, describe
-from anyshape.lower.forms import FormWriter
+from anyshape.lower.structural_key import StructuralKeyWriter
 from tests.lower.native import Native
 
 N, M = dims.symbol("n"), dims.symbol("m")
@@ -139,7 +139,7 @@ def test_the_form_tells_steps_apart() -> None:
         with p.loop("i", N) as i, p.when(lt(i, limit)):
             p.set(y_[i], i, op)
         p.end()
-        return FormWriter().group(Group("same", tuple(eqs.equations), (), (y,)))
+        return StructuralKeyWriter().group(Group("same", tuple(eqs.equations), (), (y,)))
 
     assert made(3, "add") == made(3, "add")
     assert len({made(3, "add"), made(4, "add"), made(3, "sub")}) == 3

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from anyshape.failure_report import AREA
 from anyshape.lower import polling
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
 from anyshape.lower.llvm.types import I64, PTR, VOID
 from anyshape.lower.target import host_target
-from anyshape.told import AREA
 from anyshape.vm.native.pool import Pool
 from anyshape.vm.native.pool_code import SHARE, add_pool
 from anyshape.vm.native.pool_layout import PoolWord

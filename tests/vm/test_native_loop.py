@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from anyshape.dims import INT64_MAX, INT64_MIN
 from anyshape.dtypes import parse_dtype
 from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, VerifyError
-from anyshape.told import template
+from anyshape.failure_report import template
 from anyshape.vm import interpreter
 from anyshape.vm.arena import Context
 from anyshape.vm.native.executor import NativeExecutor

@@ -26,7 +26,7 @@ from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Te
 from anyshape.equations.refusing import Refused, given, out_of_range, reads_below
 from anyshape.equations.symbolic import NOTHING, Unknown, apply_symbolic, decided, fold_symbolic, select_symbolic
 from anyshape.errors import OverflowedError
-from anyshape.told import element_text
+from anyshape.failure_report import element_text
 
 Array = NDArray[Any]
 

@@ -2,7 +2,7 @@
 the elements that led there.
 
 In: words, and elements with their values. Out: `Refused`. Kernels are told apart from it by nothing but where they are: they tell the same
-by other means (`anyshape.told`).
+by other means (`anyshape.failure_report`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from anyshape.equations.expr import Apply, Expr, Read, Tensor
 from anyshape.equations.text import spell
 from anyshape.equations.traversal import walk
 from anyshape.errors import ShapeError
-from anyshape.told import MOST_ELEMENTS, whole
+from anyshape.failure_report import MOST_ELEMENTS, whole
 
 Names = Mapping[Tensor, str]
 """What an op calls tensors that have been named by others."""

@@ -22,9 +22,9 @@ from anyshape.equations.interpret import interpret
 from anyshape.equations.symbolic import NOTHING, Unknown
 from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError, UnsupportedError
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
+from anyshape.graph.inference_cache import Memory, question_of
 from anyshape.graph.opdef import OpDef
 from anyshape.graph.relating import ranks_anyway, related, shapes_of
-from anyshape.graph.remembered import Memory, question_of
 from anyshape.graph.sequences import spread, walk_of
 from anyshape.graph.value import SIZES, SMALL, Contents, Node, Value, element_symbol
 from anyshape.rules import Bound, Check, Elements, Rule, Undetermined

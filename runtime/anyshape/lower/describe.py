@@ -138,9 +138,9 @@ class _Text:
     def scope(self, scope: Scope, depth: int) -> None:
         inside = depth
         if scope.variables:
-            turned = f", turned {scope.turned}" if scope.turned is not None else ""
+            transposed = f", transposed {scope.transposed}" if scope.transposed is not None else ""
             staged = f", {_staged(scope.windows)}" if scope.windows is not None else ""
-            self.line(depth, f"for {_variables(scope.variables, scope.vector)}{turned}{staged}:")
+            self.line(depth, f"for {_variables(scope.variables, scope.vector)}{transposed}{staged}:")
             inside += 1
         for step in scope.steps:
             if isinstance(step, Loop):

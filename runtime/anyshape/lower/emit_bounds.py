@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node
-from anyshape.lower.emit_told import first_lane, loads_below, refuse_index
+from anyshape.lower.emit_failure_report import first_lane, loads_below, refuse_index
 from anyshape.lower.llvm.types import I1, I32, I64, Val, const, const_vector
 
 if TYPE_CHECKING:

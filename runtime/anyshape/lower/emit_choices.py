@@ -155,10 +155,10 @@ def _short_rows(rows: Rows, store: Store, variables: Sequence[LoopVar], along: L
     differ = [f.compare("ne", a, b) for a, b in (places, *steps)]
     moves = functools.reduce(f.or_, differ)
     if len(variables) == 2:
-        turned = _walks_the_operand(rows, store, variables, along)
-        extents = [f.select(turned, other, own) for own, other in zip(extents, extents[::-1], strict=True)]
+        transposed = _walks_the_operand(rows, store, variables, along)
+        extents = [f.select(transposed, other, own) for own, other in zip(extents, extents[::-1], strict=True)]
         both = zip(steps, steps[::-1], strict=True)
-        steps = [[f.select(turned, b, a) for a, b in zip(own, other, strict=True)] for own, other in both]
+        steps = [[f.select(transposed, b, a) for a, b in zip(own, other, strict=True)] for own, other in both]
     ranges = [(const(I64, 0), n) for n in extents]
     ranges[0] = rows.part_of(extents[0], 1) if split else ranges[0]
     vectors, element = f.ceil_div(count, lanes), elementwise.memory_type(store.value.dtype)

@@ -6,9 +6,9 @@ In: an `Ordered` whose form is a demand. Out: instructions.
 from __future__ import annotations
 
 from anyshape.lower.dag import Asked, Ordered
+from anyshape.lower.emit_failure_report import loads_below, refuse, told_of, word_of
 from anyshape.lower.emit_nest import Sums
 from anyshape.lower.emit_rows import Rows
-from anyshape.lower.emit_told import loads_below, refuse, told_of, word_of
 
 
 def emit_demand(rows: Rows, o: Ordered) -> None:

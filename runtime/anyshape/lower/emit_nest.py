@@ -18,7 +18,7 @@ from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.types import I32, I64, Val, const
 
 if TYPE_CHECKING:
-    from anyshape.lower.emit_idle import Spans
+    from anyshape.lower.emit_empty_loops import Spans
 
 Sums = list[list[Val]]
 """Per reduction, one accumulator per copy."""

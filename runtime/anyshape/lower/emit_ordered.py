@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from anyshape.equations import Compaction, Demand, Sorting, Update
 from anyshape.lower.dag import Ordered
 from anyshape.lower.emit_demand import emit_demand
-from anyshape.lower.emit_idle import Spans
+from anyshape.lower.emit_empty_loops import Spans
 from anyshape.lower.emit_nest import Sums
 from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_sort import emit_sort

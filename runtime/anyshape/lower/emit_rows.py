@@ -16,7 +16,7 @@ from anyshape.lower import elementwise
 from anyshape.lower.classify import cost
 from anyshape.lower.dag import LoopVar, Node, Store, affine, walk
 from anyshape.lower.emit_choices import chosen_store, emit_choices
-from anyshape.lower.emit_idle import spans_of
+from anyshape.lower.emit_empty_loops import spans_of
 from anyshape.lower.emit_nest import Nests, Sums
 from anyshape.lower.emit_row_blocks import Fetch, emit_in_blocks, runs_in_blocks
 from anyshape.lower.emit_value import Buffer

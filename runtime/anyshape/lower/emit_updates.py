@@ -15,7 +15,7 @@ from anyshape import dims
 from anyshape.lower import elementwise
 from anyshape.lower.dag import Access, LoopVar, Ordered, walk
 from anyshape.lower.emit_bounds import check_block
-from anyshape.lower.emit_idle import Spans
+from anyshape.lower.emit_empty_loops import Spans
 from anyshape.lower.emit_nest import Range
 from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_value import Vector

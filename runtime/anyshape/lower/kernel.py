@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from anyshape import told
+from anyshape import failure_report
 from anyshape.dims import Cond, Size
 from anyshape.equations import Equation, Tensor
 from anyshape.equations.refusing import Names
@@ -76,20 +76,20 @@ class KernelError:
         return (*named, *(n for t in self.read for n in t.shape[1:]))
 
     def template(self, scalars: Sequence[Size | Cond]) -> str:
-        """The message with marks for what only a run knows (`anyshape.told`). A size that the caller does not pass stays as written."""
+        """The message with marks for what only a run knows (`anyshape.failure_report`). A size that is not passed stays as written."""
         words = "".join(self._word(p, scalars) for p in self.parts)
         read = [_element(k, t, self._name(t), scalars) for k, t in enumerate(self.read)]
-        return told.template(located(self.origin.op, self.origin.source, words), self.equation, read)
+        return failure_report.template(located(self.origin.op, self.origin.source, words), self.equation, read)
 
     def _word(self, p: str | Size | Tensor | Index, scalars: Sequence[Size | Cond]) -> str:
         match p:
             case str():
                 return p
             case Index():
-                return told.INDEX
+                return failure_report.INDEX
             case Tensor():
                 return self._name(p)
-        return told.scalar(scalars.index(p)) if p in scalars else str(p)
+        return failure_report.scalar(scalars.index(p)) if p in scalars else str(p)
 
     def _name(self, t: Tensor) -> str:
         return self.origin.names.get(t, t.name)
@@ -97,7 +97,7 @@ class KernelError:
 
 def _element(k: int, t: Tensor, name: str, scalars: Sequence[Size | Cond]) -> str:
     inner = [n if isinstance(n, int) else f"#{scalars.index(n)}" for n in t.shape[1:]]
-    return told.element(k, name, t.dtype, inner if t.shape else None)
+    return failure_report.element(k, name, t.dtype, inner if t.shape else None)
 
 
 @dataclass(frozen=True, slots=True)

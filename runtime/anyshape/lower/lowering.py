@@ -21,13 +21,13 @@ from anyshape.lower.contraction import Product, split_phases
 from anyshape.lower.dag import Dag, Ordered, Store, walk
 from anyshape.lower.depth import room_for
 from anyshape.lower.emit_blocked import emit_blocked
-from anyshape.lower.emit_idle import end_if_empty, unless_empty
+from anyshape.lower.emit_empty_loops import end_if_empty, unless_empty
 from anyshape.lower.emit_ordered import emit_ordered, form_name, serial_after
 from anyshape.lower.emit_procedure import emit_procedure
 from anyshape.lower.emit_product import OfBlock, emit_product, prepack
 from anyshape.lower.emit_recurrence import emit_recurrence
 from anyshape.lower.emit_rows import Rows
-from anyshape.lower.emit_turned import can_turn, emit_turned
+from anyshape.lower.emit_transposed import can_transpose, emit_transposed
 from anyshape.lower.emit_windows import emit_windows
 from anyshape.lower.inline import inline_group
 from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
@@ -279,7 +279,7 @@ def _pieces(schedule: Schedule) -> Size | None:
 def _form(step: Scope | Product) -> str:
     if isinstance(step, Product):
         return "product"
-    return "windows" if step.windows is not None else "turned" if can_turn(step) else "rows"
+    return "windows" if step.windows is not None else "turned" if can_transpose(step) else "rows"
 
 
 def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None:
@@ -293,8 +293,8 @@ def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None
         with unless_empty(rows, step):
             if step.windows is not None:
                 emit_windows(rows, step)
-            elif can_turn(step):
-                emit_turned(rows, step)
+            elif can_transpose(step):
+                emit_transposed(rows, step)
             else:
                 rows.top(step)
 

@@ -1,18 +1,18 @@
 """Kernels that take long look up now and then, whether their call is to stop: a clock of the process ticks, and who sees a tick looks.
 
 In: an open kernel. Out: polls in it. A poll compares a word that a thread counts up (`vm/native/ticker.py`) with what the kernel saw last:
-two loads and a branch. The kernel learns nothing else of its caller: in the first of the words ahead of its scalars (`anyshape.told`)
-is the
-address of two words, a function to ask and what to give it; 0 where nobody can be asked. A kernel that is told to stop returns `STOPPED`.
+two loads and a branch. The kernel learns nothing else of its caller: in the first of the words ahead of its scalars
+(`anyshape.failure_report`) is the address of two words, a function to ask and what to give it; 0 where nobody can be asked. A kernel
+that is told to stop returns `STOPPED`.
 """
 
 from __future__ import annotations
 
 import ctypes
 
+from anyshape.failure_report import ASK
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.types import I32, I64, PTR, Val, const
-from anyshape.told import ASK
 
 SYMBOL = "anyshape_ticks"
 WORDS = (ctypes.c_int64 * 8)()

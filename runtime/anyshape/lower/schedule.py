@@ -16,7 +16,7 @@ from itertools import count
 from anyshape.dims import Size
 from anyshape.lower.classify import accesses, along_stores, contiguous, cost, vote
 from anyshape.lower.dag import LoopVar, Node, Store, walk
-from anyshape.lower.idle import is_cut
+from anyshape.lower.empty_iterations import is_cut
 from anyshape.lower.windows import Windows
 
 MOST_STORES = 64
@@ -50,7 +50,7 @@ class Scratch:
 class Scope:
     """Shared loops over `variables`; `vector`, one of them, or None. `fills` is scratch that its steps write.
 
-    `turned` is a variable that operands are contiguous in while `vector` strides through them: square blocks of the two
+    `transposed` is a variable that operands are contiguous in while `vector` strides through them: square blocks of the two
     are turned in registers.
     """
 
@@ -58,7 +58,7 @@ class Scope:
     vector: LoopVar | None
     steps: list[Scope | Loop] = field(default_factory=list)
     fills: tuple[Scratch, ...] = ()
-    turned: LoopVar | None = None
+    transposed: LoopVar | None = None
     windows: Windows | None = None
     """The one reduction by taps, where it runs over a window."""
 
@@ -75,7 +75,7 @@ def plan(stores: list[Store], around: frozenset[LoopVar] = frozenset()) -> Scope
     """The tree of one component; loops over `around` are open already."""
     scope = _Planner(set()).scope(list(stores), around, False)
     keep_shared_values(scope)
-    scope.turned = _turned_variable(scope)
+    scope.transposed = _turned_variable(scope)
     return scope
 
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from anyshape.dims import Cond, Dim, Size, substitute
 from anyshape.equations import Tensor
-from anyshape.lower.forms import Form, FormWriter
 from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
 from anyshape.lower.lowering import lower_group
+from anyshape.lower.structural_key import Form, StructuralKeyWriter
 from anyshape.lower.target import Target
 
 KEPT_BYTES = 16 << 20
@@ -73,7 +73,7 @@ class Lowering:
         self.target, self._forms = target, forms
 
     def lower(self, group: Group) -> Kernel:
-        writer = FormWriter()
+        writer = StructuralKeyWriter()
         form = (self.target, *writer.group(group))
         known = self._forms.find(form)
         if known is not None and (not known.kernel.errors or known.told == writer.told(group)):
@@ -90,7 +90,7 @@ def _without_arrays(kernel: Kernel) -> Kernel:
     return replace(kernel, inputs=tuple(inputs))
 
 
-def _of_group(known: _Known, writer: FormWriter, group: Group) -> Kernel:
+def _of_group(known: _Known, writer: StructuralKeyWriter, group: Group) -> Kernel:
     kernel, tensors = known.kernel, dict(zip(known.tensors, writer.tensors, strict=True))
     renamed = {a: b for a, b in zip(known.symbols, writer.dims, strict=True) if a is not b}
 

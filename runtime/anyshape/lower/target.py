@@ -181,20 +181,20 @@ def host_target() -> Target:
 
 @cache
 def _multiply_adds(host: Target) -> int:
-    from .unlisted import multiply_adds  # which makes code, for a target
+    from .target_probe import multiply_adds  # which makes code, for a target
 
     return multiply_adds(host)
 
 
 @cache
 def _reloads_factors(host: Target) -> bool:
-    from .unlisted import reloads_factors
+    from .target_probe import reloads_factors
 
     return reloads_factors(host)
 
 
 @cache
 def _gathers_well(target: Target) -> bool:
-    from .unlisted import gathers_well
+    from .target_probe import gathers_well
 
     return gathers_well(target)

@@ -16,12 +16,12 @@ from anyshape import dims
 from anyshape.dims import Cond, Dim
 from anyshape.equations import entropy
 from anyshape.errors import UnsupportedError
+from anyshape.failure_report import AREA
 from anyshape.graph.value import Node
 from anyshape.lower import Group, Kernel, Lowering, Packed
 from anyshape.lower.gemm.library import resolve
 from anyshape.lower.llvm.jit import Loaded, load_object, object_for
 from anyshape.testing.calls import Symbols, equations
-from anyshape.told import AREA
 from anyshape.vm.kernels import target_called
 from anyshape.vm.options import from_environment
 

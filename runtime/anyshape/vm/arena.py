@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.errors import AnyshapeError
-from anyshape.told import AREA, take
+from anyshape.failure_report import AREA, take
 from anyshape.vm.available import LOOKED_AT, available_memory
 from anyshape.vm.limits import Bounds
 

@@ -48,7 +48,7 @@ def _call(g: Emission, at: int, node: Node) -> None:
 
 def _take(g: Emission, at: int, results: Sequence[Value], starts: Sequence[int]) -> None:
     """Results into memory of the caller; a list that nobody wants is released."""
-    code, wanted = g.code, set(g.need.outputs[at])
+    code, wanted = g.code, set(g.liveness.outputs[at])
     for v, start in zip(results, starts):
         if is_list(v):
             handle = code.new(Op.TAKEN, start)

@@ -30,8 +30,8 @@ from anyshape.vm.entry_code import Entry
 from anyshape.vm.lifetimes import ENTRY, lifetimes
 from anyshape.vm.list_arguments import Writer
 from anyshape.vm.list_code import LIST_EMITTERS, Holds
+from anyshape.vm.liveness import Liveness, analyse
 from anyshape.vm.memory_text import MemoryPlan, memory_plan
-from anyshape.vm.need import Need, analyse
 from anyshape.vm.profile import Invocation
 from anyshape.vm.program import Op, Program, ResultType
 
@@ -72,7 +72,7 @@ class Codegen(Entry, ABC):
     def begin(self) -> None:
         self.f = self.schedule.function
         self.names = Names(self.f)
-        self.need: Need = analyse(self.schedule, self.maker)
+        self.liveness: Liveness = analyse(self.schedule, self.maker)
 
     def program(self, results: tuple[ResultType, ...]) -> Program:
         """What was emitted."""
@@ -97,7 +97,7 @@ class Codegen(Entry, ABC):
 
     def body(self, direct: Container[int] | None, first: int) -> None:
         """Memory, from region `first` on, and the steps. `direct`: the results with places of their own, None for all."""
-        self.memory = lifetimes(self.schedule, self.need, value_bytes, aligned, direct)
+        self.memory = lifetimes(self.schedule, self.liveness, value_bytes, aligned, direct)
         self.storages = self.memory.storages
         self.arena = ArenaCode(
             self.code, self.memory.groups, self.check_tenants, first, Op.REGION if direct is None else Op.EXTEND
@@ -127,7 +127,7 @@ class Codegen(Entry, ABC):
     # --- steps ---
 
     def step(self, at: int) -> None:
-        if at not in self.need.steps:
+        if at not in self.liveness.steps:
             return
         step = self.schedule.steps[at]
         if isinstance(step, RegionStep):
@@ -140,9 +140,9 @@ class Codegen(Entry, ABC):
             else:
                 EMITTERS[step.node.op](self, at, step.node)
             self.flush()
-            made = self.need.outputs[at]
+            made = self.liveness.outputs[at]
         else:
-            made = self.need.outputs[at] if isinstance(step, KernelStep) else (step.output,)
+            made = self.liveness.outputs[at] if isinstance(step, KernelStep) else (step.output,)
             for v in made:
                 self.check_sizes(v)
             if isinstance(step, KernelStep):
@@ -160,18 +160,18 @@ class Codegen(Entry, ABC):
 
     def compute(self, at: int, step: KernelStep) -> None:
         """What registers hold is stored; for anything else a kernel is called."""
-        made = self.need.outputs[at]
+        made = self.liveness.outputs[at]
         for v in made:
             self.allocate(v)
-        if at in self.need.stored:
+        if at in self.liveness.stored:
             for v in made:
                 self.store(v)
         else:
             self.invoke(at, step)
 
     def invoke(self, at: int, step: KernelStep) -> None:
-        lowered = self.need.lowered[at]
-        values = {step.tensors[v]: v for v in (*step.inputs, *self.need.outputs[at])}
+        lowered = self.liveness.lowered[at]
+        values = {step.tensors[v]: v for v in (*step.inputs, *self.liveness.outputs[at])}
         buffers = [self.constant(i) if isinstance(i, np.ndarray) else self.address(values[i]) for i in lowered.inputs]
         buffers += [self.address(values[t]) for t in lowered.outputs]
         scalars = tuple(self.code.register(s) for s in lowered.scalars)
@@ -180,12 +180,12 @@ class Codegen(Entry, ABC):
             self.kernels.append(lowered.kernel)
         kernel = self.kernels.index(lowered.kernel)
         if lowered.parts == 1 and lowered.slices == 1:
-            self.note(step, self.need.outputs[at])
+            self.note(step, self.liveness.outputs[at])
             self.code.emit(Op.INVOKE, kernel, scratch, scalars, tuple(buffers))
             return
         each, parts = self.code.register(aligned(lowered.scratch)), self.code.register(lowered.parts)
         slices = self.code.register(lowered.slices)
-        self.note(step, self.need.outputs[at])
+        self.note(step, self.liveness.outputs[at])
         self.code.emit(Op.SHARE, kernel, scratch, each, parts, slices, scalars, tuple(buffers))
 
     def note(self, step: KernelStep, outputs: tuple[Value, ...]) -> None:
@@ -199,7 +199,7 @@ class Codegen(Entry, ABC):
     def results(self) -> None:
         """Results that share memory with something else get a copy of it."""
         for k, v in enumerate(self.f.results):
-            storage = self.storages.get(self.need.origin(v))
+            storage = self.storages.get(self.liveness.origin(v))
             if isinstance(v.type, ListType):
                 Writer(self.code, v.type, self.address(v)).write(self.numbering[k])
             elif storage is None or storage.result != k:

@@ -31,13 +31,13 @@ from anyshape.graph.joining import joined_list, without_dims
 from anyshape.graph.lists import LIST
 from anyshape.graph.retype import rebuild
 from anyshape.graph.value import Node, Value, constant
-from anyshape.passes.ways import in_branches
+from anyshape.passes.branch_specialisation import in_branches
 from anyshape.types import ListType, TensorType, list_of
 from anyshape.vm.causes import named, open_inside
 from anyshape.vm.limits import Bounds
+from anyshape.vm.open_lengths import refuse_open_lengths
 from anyshape.vm.options import Options
 from anyshape.vm.program import Program
-from anyshape.vm.turns import refuse_open_lengths
 
 if TYPE_CHECKING:
     from anyshape.vm.plans import Compiler, Plan

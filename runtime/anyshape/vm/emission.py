@@ -26,7 +26,7 @@ from anyshape.vm.arena import ALIGNMENT
 from anyshape.vm.arena_code import ArenaCode
 from anyshape.vm.kernels import KernelMaker
 from anyshape.vm.lifetimes import Storage
-from anyshape.vm.need import Need
+from anyshape.vm.liveness import Liveness
 from anyshape.vm.profile import Invocation
 from anyshape.vm.program import ELEMENT_CODE, CallableKernel, CheckRecord, Op
 from anyshape.vm.shape_code import ShapeCode
@@ -72,7 +72,7 @@ class Emission:
     """How many are in use; those of control flow come behind the arena's."""
     notes: dict[int, Invocation] | None = None
     f: Function = field(init=False)
-    need: Need = field(init=False)
+    liveness: Liveness = field(init=False)
     arena: ArenaCode = field(init=False)
     holds: Holds = field(init=False)
     inside: list[Inside] = field(default_factory=list, init=False)
@@ -133,7 +133,7 @@ class Emission:
 
     def load_symbols(self, v: Value) -> None:
         """Elements of a value that just came to be, where a symbol that something needs stands for them."""
-        loads = self.need.loads.get(v, ())
+        loads = self.liveness.loads.get(v, ())
         for k, s in loads:
             self.code.define(s, self.code.new(Op.LOAD, self.address(v), k, ELEMENT_CODE[v.type.dtype]))
         if loads:
@@ -148,7 +148,7 @@ class Emission:
 
     def address(self, v: Value) -> int:
         """The register of a value's address; parameters and constants are where they are."""
-        v = self.need.origin(v)
+        v = self.liveness.origin(v)
         if v in self.lists:
             return self.lists[v]
         if v in self.storages:

@@ -31,7 +31,7 @@ class Entry(Emission):
                     bound.append((n, p, axis))
                 else:
                     owed.append((p, axis, r))
-        if THREADS in self.need.symbols:
+        if THREADS in self.liveness.symbols:
             self.code.define(THREADS, self.code.new(Op.THREADS))
         for s, p, axis in bound:
             self.entry_bounds(s, p, axis)  # first: all later conditions are simplified by what these assume
@@ -48,7 +48,7 @@ class Entry(Emission):
 
     def list_argument(self, k: int, p: Value) -> int | None:
         """The handle of a parameter that is a list, if it is needed."""
-        if p not in self.need.values or not isinstance(p.type, ListType):
+        if p not in self.liveness.values or not isinstance(p.type, ListType):
             return None
         return Reader(self, p.name, self.code.pure(Op.ARGUMENT, k)).read(p.type)
 

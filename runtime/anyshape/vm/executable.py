@@ -24,13 +24,13 @@ from anyshape.public import edge, fits, public, short
 from anyshape.types import ListType, TensorType
 from anyshape.vm.arguments import Signature
 from anyshape.vm.blocks import shown
+from anyshape.vm.destinations import Destinations
 from anyshape.vm.disassemble import disassemble
 from anyshape.vm.folding import folding
 from anyshape.vm.limits import checked_deadline, until
 from anyshape.vm.modules import load_modules
 from anyshape.vm.native import ahead
 from anyshape.vm.options import Options, make_options
-from anyshape.vm.places import Places
 from anyshape.vm.plans import Compiler, Plan, expect, packed_beside
 from anyshape.vm.program import ResultType
 from anyshape.vm.report import Report
@@ -116,7 +116,9 @@ class Executable:
         self._bind, self._run = self.signature.bind, plan.run
         self._direct = None if self._strings else plan.direct
         self._names = self.signature.names
-        self._places = Places([ResultType(n, v.type.dtype) for n, v in zip(function.result_names, function.results)])
+        self._places = Destinations(
+            [ResultType(n, v.type.dtype) for n, v in zip(function.result_names, function.results)]
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """One array, or a tuple of them. Raises ArgumentError, DtypeError or ShapeError for arguments that do not fit."""

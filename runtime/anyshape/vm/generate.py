@@ -76,7 +76,7 @@ class FunctionCode(Structured):
         """Where a result is, in a region of this function."""
         if is_list(v):
             return self.holds.take(v, len(self.schedule.steps))
-        storage = self.storages.get(self.need.origin(v))
+        storage = self.storages.get(self.liveness.origin(v))
         if storage is not None and storage.result == k:
             return self.address(v)
         to = self.output(k, v)

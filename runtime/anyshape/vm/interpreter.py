@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from anyshape.dims import INT64_MAX, INT64_MIN
 from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, UnsupportedError, VerifyError
+from anyshape.failure_report import AREA, refusal, take
 from anyshape.rules.checks import located
-from anyshape.told import AREA, refusal, take
 from anyshape.vm.address import address_of
 from anyshape.vm.arena import Context
 from anyshape.vm.heap import Heap
@@ -135,7 +135,7 @@ class _Run:
             if op in _LOOKING and self.bounds is not None:
                 self.bounds.look()
             if self.lost and op not in _SCALAR:
-                self.need(op, operands)
+                self.liveness(op, operands)
             if op is Op.RETURN:
                 return DONE
             if op is Op.CALL:
@@ -170,7 +170,7 @@ class _Run:
             return None
         return self.plain(op, *map(_n, o))
 
-    def need(self, op: Op, operands: tuple[Operand, ...]) -> None:
+    def liveness(self, op: Op, operands: tuple[Operand, ...]) -> None:
         """An effect reads its registers: none of them may be lost. What it writes is there again."""
         for k, (letter, operand) in enumerate(zip(FORMATS[op], operands)):
             if op is Op.SHARE and k in (3, 4):

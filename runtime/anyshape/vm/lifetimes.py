@@ -15,8 +15,8 @@ from anyshape.dims import Size, free_symbols
 from anyshape.graph.value import Value
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, TableStep
 from anyshape.types import ListType
+from anyshape.vm.liveness import Liveness
 from anyshape.vm.memory import Tenant
-from anyshape.vm.need import Need
 
 ENTRY = -1
 
@@ -85,18 +85,18 @@ class Lifetimes:
 
 def lifetimes(
     schedule: Schedule,
-    need: Need,
+    liveness: Liveness,
     bytes_of: Callable[[Value], Size],
     aligned: Callable[[Size], Size],
     direct: Container[int] | None = None,
 ) -> Lifetimes:
     """`bytes_of` a value are those of its elements; `aligned` rounds up. `direct`: the results with places of their own, None for all."""
-    storages = _storages(schedule, need, range(len(schedule.function.results)) if direct is None else direct)
-    _take_over(schedule, need, storages, bytes_of)
+    storages = _storages(schedule, liveness, range(len(schedule.function.results)) if direct is None else direct)
+    _take_over(schedule, liveness, storages, bytes_of)
     groups: dict[int, Group] = {}
 
     def add(tenant: Tenant, values: tuple[Value, ...]) -> Place:
-        ready = max((need.defined_at.get(s, ENTRY) for s in free_symbols(tenant.bytes)), default=ENTRY)
+        ready = max((liveness.defined_at.get(s, ENTRY) for s in free_symbols(tenant.bytes)), default=ENTRY)
         return groups.setdefault(ready, Group(ready)).add(tenant, values)
 
     chains: dict[Storage, list[Storage]] = {}
@@ -109,31 +109,31 @@ def lifetimes(
         for s in chain:
             s.place = place
     scratch = {
-        at: add(Tenant(aligned(need.lowered[at].scratch) * need.lowered[at].parts, at, at), ())
-        for at in sorted(need.lowered)
-        if need.lowered[at].scratch != 0
+        at: add(Tenant(aligned(liveness.lowered[at].scratch) * liveness.lowered[at].parts, at, at), ())
+        for at in sorted(liveness.lowered)
+        if liveness.lowered[at].scratch != 0
     }
     return Lifetimes(storages, groups, scratch)
 
 
-def _storages(schedule: Schedule, need: Need, direct: Container[int]) -> dict[Value, Storage]:
+def _storages(schedule: Schedule, liveness: Liveness, direct: Container[int]) -> dict[Value, Storage]:
     """A storage for every value that a step makes; a result that can be computed in its place is."""
     storages: dict[Value, Storage] = {}
     end = len(schedule.steps)
     for at, step in enumerate(schedule.steps):
-        for v in need.reads.get(at, ()):
+        for v in liveness.reads.get(at, ()):
             if v in storages:
                 storages[v].end = at
         if isinstance(step, KernelStep):
-            for v in need.outputs.get(at, ()):
+            for v in liveness.outputs.get(at, ()):
                 storages[v] = Storage(v, at, at)
         elif isinstance(step, RegionStep):
-            for v in need.outputs.get(at, ()):
+            for v in liveness.outputs.get(at, ()):
                 storages[v] = Storage(v, at, at, elsewhere=True)
         elif isinstance(step, TableStep):
-            for v in need.outputs.get(at, ()):
+            for v in liveness.outputs.get(at, ()):
                 storages[v] = Storage(v, at, at, elsewhere=isinstance(v.type, ListType))
-        elif at in need.steps and step.input in storages:
+        elif at in liveness.steps and step.input in storages:
             storages[step.output] = storages[step.input]
     for k, v in enumerate(schedule.function.results):
         storage = storages.get(v)
@@ -143,39 +143,39 @@ def _storages(schedule: Schedule, need: Need, direct: Container[int]) -> dict[Va
                 storage.result is None
                 and k in direct
                 and not storage.elsewhere
-                and _is_sized_by(v, storage.start, need)
+                and _is_sized_by(v, storage.start, liveness)
             ):
                 storage.result = k
-    _keep_for_regions(schedule, need, storages)
+    _keep_for_regions(schedule, liveness, storages)
     return storages
 
 
-def _keep_for_regions(schedule: Schedule, need: Need, storages: dict[Value, Storage]) -> None:
+def _keep_for_regions(schedule: Schedule, liveness: Liveness, storages: dict[Value, Storage]) -> None:
     """What control flow gives may be what it was given: that lives as long."""
     for at, step in reversed(list(enumerate(schedule.steps))):
         if isinstance(step, RegionStep):
-            end = max((storages[v].end for v in need.outputs.get(at, ())), default=at)
-            for v in need.reads.get(at, ()):
+            end = max((storages[v].end for v in liveness.outputs.get(at, ())), default=at)
+            for v in liveness.reads.get(at, ()):
                 if v in storages:
                     storages[v].end = max(storages[v].end, end)
 
 
-def _is_sized_by(v: Value, step: int, need: Need) -> bool:
+def _is_sized_by(v: Value, step: int, liveness: Liveness) -> bool:
     """Whether the dims of v have values before the step runs."""
-    return all(need.defined_at.get(s, ENTRY) < step for s in v.type.symbols())
+    return all(liveness.defined_at.get(s, ENTRY) < step for s in v.type.symbols())
 
 
 def _take_over(
-    schedule: Schedule, need: Need, storages: dict[Value, Storage], bytes_of: Callable[[Value], Size]
+    schedule: Schedule, liveness: Liveness, storages: dict[Value, Storage], bytes_of: Callable[[Value], Size]
 ) -> None:
     """In place: an output gets the storage of an operand that nobody reads later, or twice in the step."""
     for at, step in enumerate(schedule.steps):
-        if not isinstance(step, KernelStep) or at not in need.lowered:
+        if not isinstance(step, KernelStep) or at not in liveness.lowered:
             continue
-        readers = [storages.get(v) for v in need.reads[at]]
-        value_of = {step.tensors[v]: v for v in (*step.inputs, *need.outputs[at])}
+        readers = [storages.get(v) for v in liveness.reads[at]]
+        value_of = {step.tensors[v]: v for v in (*step.inputs, *liveness.outputs[at])}
         taken: set[Storage] = set()
-        for to, source in need.lowered[at].reusable:
+        for to, source in liveness.lowered[at].reusable:
             new, old = storages.get(value_of[to]), storages.get(value_of[source])
             if new is None or old is None or new.root is not new or new.result is not None or old.result is not None:
                 continue

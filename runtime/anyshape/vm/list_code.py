@@ -35,7 +35,7 @@ class Holds:
         self.g, self.owned = g, set(owned)
         self.uses: dict[Value, dict[int, int]] = {}
         for at, step in enumerate(g.schedule.steps):
-            if at in g.need.steps and isinstance(step, TableStep | RegionStep):
+            if at in g.liveness.steps and isinstance(step, TableStep | RegionStep):
                 self._count(at, step.node.inputs)
         self._count(len(g.schedule.steps), g.f.results)
 
@@ -113,7 +113,7 @@ def _define(g: Emission, v: Value, handle: int) -> None:
 
 
 def _is_wanted(g: Emission, at: int) -> bool:
-    return bool(g.need.outputs.get(at))
+    return bool(g.liveness.outputs.get(at))
 
 
 def _make(g: Emission, at: int, node: Node) -> None:

@@ -36,7 +36,7 @@ from anyshape.vm.schedule_text import spell_schedule
 from anyshape.vm.unfused import one_step_per_node
 
 if TYPE_CHECKING:
-    from anyshape.lower.gemm.later import Later
+    from anyshape.lower.gemm.background_packing import BackgroundPacking
     from anyshape.passes.folding import Compute
 
 Array = NDArray[Any]
@@ -83,7 +83,7 @@ class Compiler:
     options: Options
     report: Report
     lock: threading.RLock
-    packing: Later | None = None
+    packing: BackgroundPacking | None = None
     """Where large constants are laid out until it is over; then each plan has one of its own."""
     compute: Compute | None = None
     """What makes calls on constants that would take the interpreter long."""
@@ -119,7 +119,7 @@ class Compiler:
             return Straight(program, general, self.options, types, self.lock, packing.wait)
 
     @contextmanager
-    def _packing(self) -> Iterator[Later]:
+    def _packing(self) -> Iterator[BackgroundPacking]:
         if self.packing is not None and not self.packing.is_over:
             yield self.packing
             return
@@ -129,7 +129,7 @@ class Compiler:
     def _optimise(self, f: Function) -> Function:
         """Functions that it calls do one thing each: what they decide anew in each call becomes branches."""
         from anyshape.passes import optimise
-        from anyshape.passes.ways import in_branches
+        from anyshape.passes.branch_specialisation import in_branches
 
         optimised = optimise(f, self.compute)
         if any(undetermined(c.defined()) for c in callees_of([optimised])):
@@ -177,7 +177,7 @@ class Compiler:
 
 
 @contextmanager
-def packed_beside(report: Report) -> Iterator[Later]:
+def packed_beside(report: Report) -> Iterator[BackgroundPacking]:
     """Large constants are laid out for the kernels made inside once `wait` returns; where no processor is left for it, at once."""
     from anyshape.lower.gemm import collected
     from anyshape.vm.native.pool import usable_threads
@@ -188,7 +188,7 @@ def packed_beside(report: Report) -> Iterator[Later]:
             later.close()
 
 
-def expect(packing: Later, size: int, options: Options) -> None:
+def expect(packing: BackgroundPacking, size: int, options: Options) -> None:
     """So many bytes of constants will be laid out, it seems."""
     from anyshape.lower.gemm import toucher
 

@@ -18,8 +18,8 @@ from anyshape.passes.steps import RegionStep, TableStep
 from anyshape.vm.codegen import Codegen
 from anyshape.vm.emission import Emission, aligned, byte_count
 from anyshape.vm.list_code import is_list
+from anyshape.vm.liveness import Liveness
 from anyshape.vm.memory_text import Held, Inside
-from anyshape.vm.need import Need
 from anyshape.vm.program import ELEMENT_CODE, CheckRecord, Op
 from anyshape.vm.stack_code import Stack, named, reserve, sizes_of_no_turns
 from anyshape.vm.walk_code import emit_walk
@@ -49,8 +49,8 @@ class Body(Structured):
     owned: Collection[Value] = ()
     """Its parameters that are lists of its own."""
 
-    def emit(self, need: Need) -> None:
-        self.f, self.need = self.schedule.function, need
+    def emit(self, liveness: Liveness) -> None:
+        self.f, self.liveness = self.schedule.function, liveness
         self.collect_checks()
         self.flush()
         for p in self.f.params:
@@ -67,7 +67,7 @@ class Body(Structured):
         return self.code.new(Op.EXTEND, self.spare[k], self.code.register(aligned(byte_count(v.type))))
 
     def address(self, v: Value) -> int:
-        found = self.places.get(self.need.origin(v))
+        found = self.places.get(self.liveness.origin(v))
         return found if found is not None else super().address(v)
 
     def result(self, v: Value) -> int:
@@ -80,7 +80,7 @@ class Body(Structured):
 
     def is_direct(self, k: int) -> bool:
         """Whether result k was computed where it belongs."""
-        storage = self.storages.get(self.need.origin(self.f.results[k]))
+        storage = self.storages.get(self.liveness.origin(self.f.results[k]))
         return storage is not None and storage.result == k
 
 
@@ -93,11 +93,11 @@ def truth(g: Emission, v: Value) -> int:
     return g.code.new(Op.LOAD, g.address(v), 0, ELEMENT_CODE["bool"])
 
 
-def _places(g: Emission, node: Node, params: Sequence[Value], need: Need) -> dict[Value, int]:
+def _places(g: Emission, node: Node, params: Sequence[Value], liveness: Liveness) -> dict[Value, int]:
     """Addresses of what is captured, as far as it is read; of lists always."""
     captured = node.op.control.captured(node) if node.op.control is not None else ()
     inner = params[len(params) - len(captured) :]
-    return {p: g.address(v) for p, v in zip(inner, captured, strict=True) if p in need.values or is_list(p)}
+    return {p: g.address(v) for p, v in zip(inner, captured, strict=True) if p in liveness.values or is_list(p)}
 
 
 def _body(
@@ -134,10 +134,10 @@ def _branch(g: Emission, at: int, step: RegionStep) -> None:
             if region.failure:
                 _fail(g, region.failure)
             else:
-                need = g.need.bodies[at][k]
+                liveness = g.liveness.bodies[at][k]
                 inner = dict(zip(captured, region.params[len(region.params) - len(captured) :], strict=True))
-                body = _body(g, step, k, _places(g, node, region.params, need), {}, [inner[v] for v in given])
-                body.emit(need)
+                body = _body(g, step, k, _places(g, node, region.params, liveness), {}, [inner[v] for v in given])
+                body.emit(liveness)
                 title = f"{_told(node)}, where its condition {'holds' if k == 0 else 'does not hold'}"
                 g.inside.append(Inside(title, body.plan()))
                 highest = max(highest, body.regions)
@@ -179,7 +179,7 @@ class _Loop:
     def __init__(self, g: Emission, at: int, step: RegionStep) -> None:
         self.g, self.at, self.step, self.code, self.node = g, at, step, g.code, step.node
         self.region = step.node.regions[0]
-        self.need = g.need.bodies[at][0]
+        self.liveness = g.liveness.bodies[at][0]
         assert step.node.op.control is not None
         self.count = step.node.op.control.captures_from(step.node)
         self.carried = self.region.params[1 : 1 + self.count]
@@ -234,8 +234,8 @@ class _Loop:
         number = self.region.params[0]
         if self.again is None and self.trip is not None:
             reserve(self.stacks, self.trip)
-        self.places = _places(g, node, self.region.params, self.need)
-        if number in self.need.values:
+        self.places = _places(g, node, self.region.params, self.liveness)
+        if number in self.liveness.values:
             self.places[number] = code.new(Op.REGION, self.new_region(), code.register(8))
 
     def goes_on(self) -> int:
@@ -258,7 +258,7 @@ class _Loop:
         places = {**self.places, **dict(zip(self.carried, self.addresses, strict=True))}
         spare = {1 + k: spare for k, (_, spare) in enumerate(self.pairs)}
         body = _body(self.g, self.step, 0, places, spare, [p for p in self.carried if is_list(p)])
-        body.emit(self.need)
+        body.emit(self.liveness)
         self.g.inside.append(Inside(f"each turn of {_told(self.node)}", body.plan(), tuple(self.held(body))))
         self.g.regions = body.regions
         for stack, v in zip(self.stacks, region.results[1 + self.count :], strict=True):
@@ -269,7 +269,7 @@ class _Loop:
         """What lies beside the body's own memory, for people."""
         results = self.region.results[1:]
         for p, v, pair in zip(self.carried, results, self.pairs):
-            if not is_list(p) and body.need.origin(v) is not p:
+            if not is_list(p) and body.liveness.origin(v) is not p:
                 yield Held(p.name, pair, self.g.spelled(aligned(byte_count(v.type))))
         for stack, v in zip(self.stacks, results[self.count :], strict=True):
             yield Held(stack.called, (stack.region,), self.g.spelled(byte_count(v.type)), collected=True)
@@ -283,7 +283,7 @@ class _Loop:
                 handle = body.result(v)
                 if v is not p:
                     moves.append((self.addresses[k], handle))
-            elif body.need.origin(v) is not p:
+            elif body.liveness.origin(v) is not p:
                 moves.append((self.addresses[k], self.carried_over(body, k, v)))
                 swaps.append(self.pairs[k])
             for n, after in zip(p.type.shape or (), v.type.shape or ()):

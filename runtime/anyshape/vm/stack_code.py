@@ -12,7 +12,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.rules.checks import located
 from anyshape.types import TensorType
 from anyshape.vm.emission import Emission, byte_count
-from anyshape.vm.need import first_sizes
+from anyshape.vm.liveness import first_sizes
 from anyshape.vm.program import CheckRecord, Op
 
 MOST_TURNS = 1 << 47

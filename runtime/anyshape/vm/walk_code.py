@@ -42,7 +42,7 @@ class _Walking:
         self.define(first, self.walk.first)
         self.sizes()
         g.flush()
-        made = g.need.outputs[self.at]
+        made = g.liveness.outputs[self.at]
         if not made:
             return
         for v in made:
@@ -62,7 +62,7 @@ class _Walking:
     def before(self, v: Value, result: Value) -> tuple[int, int, int] | None:
         """Where the kernel reads what a result was before the element: that is the result itself, or a copy, which is to be made."""
         g, code = self.g, self.code
-        offset = g.need.apart[self.at].get(v)
+        offset = g.liveness.apart[self.at].get(v)
         mine = g.storages[v] = Storage(v, self.at, self.at, g.address(result), elsewhere=True)
         if offset is None:
             return None
@@ -71,7 +71,7 @@ class _Walking:
 
     def sizes(self) -> None:
         """What is asked of every element, and what all of them come to."""
-        code, sums, room = self.code, self.walk.elements.sums, self.g.need.rooms.get(self.at)
+        code, sums, room = self.code, self.walk.elements.sums, self.g.liveness.rooms.get(self.at)
         if not (self.walk.checks or sums or room):
             return
         totals = [self.code.zeroed() for _ in sums]

@@ -3,8 +3,8 @@
 `emit_contraction` writes the loops of one product into a kernel; the micro-kernels and packers it calls are shared.
 """
 
+from .background_packing import collected
 from .driver import emit_contraction
-from .later import collected
 from .library import ELEMENTS, packer_of, resolve, toucher
 from .packing import prepack_b, prepacked_elements
 from .panels import emit_panels, emit_prepack

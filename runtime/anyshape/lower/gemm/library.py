@@ -24,7 +24,7 @@ from .microkernels import emit_keeping, emit_kernels, keeping_name, table_name
 from .packing import emit_pack, emit_pack_all, emit_touch, pack_all_name, pack_name, touch_name
 from .thin import emit_thin, join_name, part_name
 from .tiles import Tiles, tiles_for
-from .turning import emit_turn, turn_name
+from .transposition import emit_transpose, transpose_name
 
 ELEMENTS = (F32, F64, I32, I64)
 """Element types that have kernels. Narrower ones are computed in one of these."""
@@ -48,7 +48,7 @@ def library_module(target: Target, element: Type) -> Module:
     emit_pack(module, tiles)
     emit_pack_all(module, element)
     emit_touch(module, element)
-    emit_turn(module, tiles)
+    emit_transpose(module, tiles)
     emit_thin(module, tiles)
     return module
 
@@ -73,7 +73,7 @@ def symbols_of(element: Type) -> tuple[str, ...]:
     if element in STORED:
         tables = table_name(F32, element), keeping_name(F32, element)
         return (*tables, pack_name(element, F32), pack_name(element), pack_all_name(element))
-    names = (table_name, pack_name, pack_all_name, touch_name, turn_name, join_name, part_name)
+    names = (table_name, pack_name, pack_all_name, touch_name, transpose_name, join_name, part_name)
     return tuple(name(element) for name in names)
 
 

@@ -23,8 +23,8 @@ from ..llvm import half
 from ..llvm.builder import Function, Module
 from ..llvm.transpose import transpose
 from ..llvm.types import I8, I64, PTR, VOID, Operand, Type, Val, const
+from .background_packing import collecting, zeros
 from .kernel_arguments import widened
-from .later import collecting, zeros
 from .tiles import Tiles
 
 PACK_ARGUMENTS = [
@@ -102,13 +102,13 @@ def _emit_along_k(f: Function, move: _Move) -> None:
     starts = [f.gep(source, f.mul(f.smin(last, i), row_step), move.source) for i in range(lanes)]
     whole = f.sub(k, f.binary("and", k, const(I64, lanes - 1)))
     with f.for_range(0, whole, lanes) as loop:
-        turned = transpose(f, [move.read(f, start, loop.index, lanes=lanes) for start in starts])
-        _store_steps(f, move, turned, f.gep(to, f.mul(loop.index, width), move.to), width)
+        transposed = transpose(f, [move.read(f, start, loop.index, lanes=lanes) for start in starts])
+        _store_steps(f, move, transposed, f.gep(to, f.mul(loop.index, width), move.to), width)
     rest = f.sub(k, whole)
     with f.if_(f.compare("gt", rest, 0)):
         mask = f.tail_mask(rest, lanes)
-        turned = transpose(f, [move.read(f, start, whole, mask, lanes) for start in starts])
-        _store_steps(f, move, turned, f.gep(to, f.mul(whole, width), move.to), width)
+        transposed = transpose(f, [move.read(f, start, whole, mask, lanes) for start in starts])
+        _store_steps(f, move, transposed, f.gep(to, f.mul(whole, width), move.to), width)
 
 
 def _store_steps(f: Function, move: _Move, steps: list[Val], to: Val, width: Val) -> None:

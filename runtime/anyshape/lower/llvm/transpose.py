@@ -18,11 +18,11 @@ def transpose(f: Function, rows: Sequence[Val]) -> list[Val]:
     if len(rows) != lanes:
         raise TypeError(f"a square block wanted, got {len(rows)} rows of {lanes} lanes")
     inner = min(lanes, max(1, 16 // rows[0].type.bytes))
-    turned = [_within_pieces(f, list(rows[g : g + inner]), inner) for g in range(0, lanes, inner)]
+    transposed = [_within_pieces(f, list(rows[g : g + inner]), inner) for g in range(0, lanes, inner)]
     pieces = lanes // inner
     result: list[Val | None] = [None] * lanes
     for c in range(inner):
-        for q, column in enumerate(_across_pieces(f, [group[c] for group in turned], inner)):
+        for q, column in enumerate(_across_pieces(f, [group[c] for group in transposed], inner)):
             result[q * inner + c] = column
     assert pieces * inner == lanes
     return [value for value in result if value is not None]

@@ -16,7 +16,7 @@ from anyshape.testing.matrix.making import make
 
 
 @dataclass(frozen=True)
-class Told:
+class FailureReport:
     """The cells of one op, and what was found."""
 
     cells: Sequence[Cell]
@@ -31,13 +31,13 @@ def by_op(cells: Sequence[Cell]) -> list[list[Cell]]:
     return list(found.values())
 
 
-def _all_tried(cells: Sequence[Cell]) -> Told:
+def _all_tried(cells: Sequence[Cell]) -> FailureReport:
     found = [f for cell in cells for f in tried(cell)]
     make.cache_clear()  # with all programs
-    return Told(cells, found)
+    return FailureReport(cells, found)
 
 
-def run_all(cells: Sequence[Cell], jobs: int) -> Iterator[Told]:
+def run_all(cells: Sequence[Cell], jobs: int) -> Iterator[FailureReport]:
     """In the order in which they are done. Raises BrokenProcessPool where a cell ends its process."""
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
         yield from (done.result() for done in as_completed([pool.submit(_all_tried, c) for c in by_op(cells)]))

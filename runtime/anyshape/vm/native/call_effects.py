@@ -18,7 +18,7 @@ def call(frame: Frame) -> None:
     frame.look_up()
     count = frame.operand(1)
     names = f.gep(frame.at, HEAD + 2, I64)
-    frame.need(0)
+    frame.liveness(0)
     frame.need_list(names, count)
     callee = f.load(f.load(state, PTR, Word.CALLEES), PTR, frame.register(0))
     frame.leave_if(is_null(f, callee), lambda: frame.leave(End.CALL))

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anyshape.failure_report import AREA, take
 from anyshape.lower import polling
-from anyshape.told import AREA, take
 from anyshape.types import TensorType
 from anyshape.vm.address import address_of
 from anyshape.vm.arena import Region

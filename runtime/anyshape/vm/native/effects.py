@@ -34,7 +34,7 @@ def effect(frame: Frame, op: Op) -> bool:
         frame.go_on(to=_target(frame, 0))
     else:
         assert op is Op.UNLESS
-        frame.need(0)
+        frame.liveness(0)
         following = frame.f.gep(frame.at, HEAD + 2, I64)
         holds = frame.f.compare("ne", frame.register(0), 0)
         frame.go_on(to=frame.f.select(holds, following, _target(frame, 1)))
@@ -64,18 +64,18 @@ def _constant(frame: Frame) -> None:
 
 
 def _check(frame: Frame) -> None:
-    frame.need(0)
+    frame.liveness(0)
     frame.leave_if(frame.f.compare("eq", frame.register(0), 0), lambda: frame.leave(End.CHECK))
 
 
 def _guard(frame: Frame) -> None:
-    frame.need(0)
+    frame.liveness(0)
     frame.leave_if(frame.f.compare("eq", frame.register(0), 0), lambda: frame.leave(End.DECLINED))
 
 
 def _region(frame: Frame) -> None:
     f = frame.f
-    frame.need(2)
+    frame.liveness(2)
     pair = f.gep(frame.regions, f.shl(frame.operand(1), 1), I64)
     address, capacity = f.load(pair, I64), f.load(pair, I64, 1)
     short = f.or_(f.compare("gt", frame.register(2), capacity), f.compare("eq", address, 0))
@@ -104,7 +104,7 @@ def _output(frame: Frame) -> None:
 
 
 def _view(frame: Frame) -> None:
-    frame.need(1, 2)
+    frame.liveness(1, 2)
     frame.write(frame.f.add(frame.register(1), frame.register(2)))
 
 
@@ -113,7 +113,7 @@ def _address(frame: Frame, k: int) -> Val:
 
 
 def _copy(frame: Frame) -> None:
-    frame.need(0, 1, 2)
+    frame.liveness(0, 1, 2)
     arguments = [_address(frame, 0), _address(frame, 1), frame.register(2), const(I1, 0)]
     frame.f.call_intrinsic("llvm.memmove", VOID, arguments, "p0.p0.i64")
 
@@ -127,7 +127,7 @@ def _element_type(code: int) -> tuple[Type, bool]:
 def _load(frame: Frame) -> None:
     """By the type's number. An unsigned 64-bit element beyond the signed ones is lost."""
     f = frame.f
-    frame.need(1)
+    frame.liveness(1)
     base, index, code = _address(frame, 1), frame.operand(2), frame.operand(3)
     after, other = f.new_block(), f.new_block()
     blocks = {number: f.new_block() for number in ELEMENTS}
@@ -166,7 +166,7 @@ def _write_u64(frame: Frame, value: Val) -> None:
 def _store(frame: Frame) -> None:
     """By the type's number, if the value fits."""
     f = frame.f
-    frame.need(0, 2)
+    frame.liveness(0, 2)
     base, index, value, code = _address(frame, 0), frame.operand(1), frame.register(2), frame.operand(3)
     after, other = f.new_block(), f.new_block()
     blocks = {number: f.new_block() for number in ELEMENTS}
@@ -195,7 +195,7 @@ def _threads(frame: Frame) -> None:
 
 
 def _invoke(frame: Frame) -> None:
-    frame.need(1)
+    frame.liveness(1)
     place = _arguments(frame, 2)
     kernel = frame.f.load(frame.kernels, PTR, frame.operand(0))
     arguments = [frame.frame, place, _address(frame, 1), const(I64, 0), const(I64, 1)]
@@ -205,7 +205,7 @@ def _invoke(frame: Frame) -> None:
 def _share(frame: Frame) -> None:
     """In one part by this thread alone, or over the pool, and in slices where it may take long. A number that overflowed is one."""
     f = frame.f
-    frame.need(1, 2)
+    frame.liveness(1, 2)
     place = _arguments(frame, 5)
     kernel, scratch = f.load(frame.kernels, PTR, frame.operand(0)), _address(frame, 1)
     parts, slices = frame.register(3), frame.register(4)

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from anyshape.lower.llvm.builder import Function, Module
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
+from anyshape.vm.native.destination_check import END, GIVEN, can_be_given, end_of
 from anyshape.vm.native.fields import field, has, rank_of
 from anyshape.vm.native.frame import HEAD
-from anyshape.vm.native.given import END, GIVEN, can_be_given, end_of
 from anyshape.vm.native.layout import RESULT_WORDS, WANTED_WORDS, End, Word
 from anyshape.vm.native.lending import add_lending
 from anyshape.vm.native.objects import DATA, DENSE, DIMS, TYPE

@@ -18,6 +18,7 @@ from anyshape.errors import AnyshapeError, Cancelled, DeadlineExceeded, Overflow
 from anyshape.lower import polling
 from anyshape.types import TensorType
 from anyshape.vm.arena import ContextPool
+from anyshape.vm.destinations import unfit_destination
 from anyshape.vm.heap import no_memory_text
 from anyshape.vm.interpreter import failed_check, failed_kernel, overflow_text, too_deep_text, unfit_text
 from anyshape.vm.limits import cancelled_text, deadline, late_text
@@ -33,7 +34,6 @@ from anyshape.vm.native.pool import Pool, keep_in_order
 from anyshape.vm.native.stop_code import PYTHON
 from anyshape.vm.native.ticker import Ticker
 from anyshape.vm.native.verify import verify_program
-from anyshape.vm.places import unfit_place
 from anyshape.vm.program import Op, Program
 from anyshape.vm.results import new_result
 
@@ -280,7 +280,7 @@ class NativeExecutor:
         if made is None:
             made = new_result(dims, self.program.results[number].dtype.numpy, self.program.results[number].name)
         elif made.shape != dims:
-            raise unfit_place(self.program.results[number], dims, made)
+            raise unfit_destination(self.program.results[number], dims, made)
         results[number] = made
         context.put_result(number, made)
 

@@ -55,7 +55,7 @@ class Frame:
             word = self.f.convert("zext", lost, I64) if lost is not None else const(I64, 0)
             self.f.store(word, self.lost_words, d)
 
-    def need(self, *operands: int) -> None:
+    def liveness(self, *operands: int) -> None:
         """An effect needs these registers: the turn ends if one of them was lost."""
         if self.careful:
             for k in operands:

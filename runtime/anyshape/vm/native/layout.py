@@ -26,7 +26,7 @@ class Word(IntEnum):
     RESULTS = 7
     """Addresses of results that were made and not yet taken; 0: not made."""
     FRAME = 8
-    """Where scalars and buffers are put for a kernel, behind what it tells where it fails (`anyshape.told`)."""
+    """Where scalars and buffers are put for a kernel, behind what it tells where it fails (`anyshape.failure_report`)."""
     LOST = 9
     """One word per register: 1 if it overflowed. Read by the careful loop alone."""
     REGISTER_COUNT = 10

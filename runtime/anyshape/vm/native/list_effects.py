@@ -26,7 +26,7 @@ def _list(frame: Frame) -> None:
 
 
 def _block(frame: Frame) -> None:
-    frame.need(1)
+    frame.liveness(1)
     _made(frame, frame.f.call("heap_new", PTR, [frame.state, frame.register(1), const(I64, Kind.BLOCK)]))
 
 
@@ -63,7 +63,7 @@ def _element(frame: Frame) -> None:
 
 def _rows(frame: Frame) -> None:
     f = frame.f
-    frame.need(0, 1, 2, 3, 4, 5)
+    frame.liveness(0, 1, 2, 3, 4, 5)
     to, to_step, source, step, size = (frame.register(k) for k in range(5))
     with f.for_range(0, frame.register(5)) as each:
         there = f.convert("inttoptr", f.add(to, f.mul(each.index, to_step)), PTR)

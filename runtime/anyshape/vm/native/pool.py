@@ -66,7 +66,7 @@ class Pool:
                 self._words[PoolWord.WORKERS] = len(self._threads)
 
     def _let_go_anywhere(self) -> None:
-        """Workers that keep off a processor (`pool_places.py`) no longer do: more of them may not have enough others."""
+        """Workers that keep off a processor (`pool_affinity.py`) no longer do: more of them may not have enough others."""
         if self._words[PoolWord.AVOIDED]:
             for thread in self._threads:
                 os.sched_setaffinity(thread.native_id or 0, os.sched_getaffinity(0))

@@ -13,14 +13,14 @@ The claim word holds the job's epoch beside the part's number: a worker that rea
 
 from __future__ import annotations
 
+from anyshape.failure_report import ASK
 from anyshape.lower import polling
 from anyshape.lower.llvm.builder import Function, Module
 from anyshape.lower.llvm.emitter import Block
 from anyshape.lower.llvm.types import I8, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
-from anyshape.told import ASK
+from anyshape.vm.native.pool_affinity import add_affinity, at_line
 from anyshape.vm.native.pool_layout import MOST_THREADS, PART_BITS, Line, PoolWord
-from anyshape.vm.native.pool_places import add_places, at_line
 from anyshape.vm.native.pool_stalls import add_stalls
 from anyshape.vm.native.pool_trials import add_trials
 
@@ -51,7 +51,7 @@ def add_pool(module: Module, internal: bool = False) -> None:
         _sleep(f)
     with module.function("pool_wake", VOID, [("word", PTR), ("count", I64)], internal=True, noalias=False) as f:
         _wake(f)
-    add_places(module)
+    add_affinity(module)
     add_stalls(module)
     add_trials(module)
     with module.function("anyshape_dismiss", VOID, _POOL, noalias=False) as f:

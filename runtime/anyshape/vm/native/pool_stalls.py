@@ -3,7 +3,7 @@
 Beside a process that computes all the time a worker has its processor for a time slice, and then has not: who waits for its part would
 wait for milliseconds. So who waits looks at the workers' clocks, and a worker that holds a part and has not run since the last look is
 moved to the caller's processor. It sleeps there as soon as it has nothing to do, so that its caller has its processor back, and keeps off
-it from then on as before (`pool_places.py`).
+it from then on as before (`pool_affinity.py`).
 
 In: an open module. Out: `pool_look(pool)` and `pool_end_looking(pool)`, for the owner of the pool while it waits, and after.
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from anyshape.lower.llvm.builder import Function, Module
 from anyshape.lower.llvm.types import I32, I64, PTR, VOID, Val, const
+from anyshape.vm.native.pool_affinity import at_line
 from anyshape.vm.native.pool_layout import Line, PoolWord
-from anyshape.vm.native.pool_places import at_line
 
 _OF_THREAD = 6
 """Linux: what a clock's number ends with that counts a thread's time on processors; above these three bits is the thread, inverted."""

@@ -39,7 +39,7 @@ Words = NDArray[np.int64]
 TOUCH = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 PACK_ALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 
-_collecting: ContextVar[Later | None] = ContextVar("collecting", default=None)
+_collecting: ContextVar[BackgroundPacking | None] = ContextVar("collecting", default=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ def mapped(size: int) -> mmap.mmap:
     return made
 
 
-class Later:
+class BackgroundPacking:
     """What was put off, and who does it: `threads - 1` helpers from the first piece of work on, and the first caller of `wait`."""
 
     def __init__(self, threads: int) -> None:
@@ -249,7 +249,7 @@ def _joined(several: list[Strips]) -> Iterator[Strips]:
         yield Strips(packer, np.concatenate([s.table for s in own]), np.zeros(1, np.int64), tuple(s.kept for s in own))
 
 
-_open: WeakSet[Later] = WeakSet()
+_open: WeakSet[BackgroundPacking] = WeakSet()
 
 
 def _before_fork() -> None:
@@ -263,9 +263,9 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def collected(threads: int) -> Iterator[Later]:
+def collected(threads: int) -> Iterator[BackgroundPacking]:
     """What is put off inside. Nobody may read the arrays before `wait` has returned."""
-    later = Later(threads)
+    later = BackgroundPacking(threads)
     token = _collecting.set(later)
     try:
         yield later
@@ -291,9 +291,9 @@ def zeros(shape: tuple[int, ...], dtype: npt.DTypeLike) -> NDArray[Any]:
     return np.ndarray(shape, dtype, memory, -memory.ctypes.data % ALIGN)
 
 
-def collecting(size: int) -> Later | None:
+def collecting(size: int) -> BackgroundPacking | None:
     """Who fills an array of so many bytes later, if anybody does."""
     return _collecting.get() if size >= LARGE else None
 
 
-__all__ = ["Later", "collected", "collecting", "zeros"]
+__all__ = ["BackgroundPacking", "collected", "collecting", "zeros"]

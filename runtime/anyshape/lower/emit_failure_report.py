@@ -1,8 +1,8 @@
 """What a kernel tells of the data that it refuses, on the way out: the index, and the elements that it was computed from.
 
-In: a check that does not hold, in a block that is laid out of the way. Out: the code that fills the words of `anyshape.told` and ends the
-kernel. It takes values that exist where the check is, and computes nothing but places from them, so that nothing is done, or kept, for it
-where all checks hold; an element whose value is gone is not told. Of a vector it is the first lane that fails.
+In: a check that does not hold, in a block that is laid out of the way. Out: the code that fills the words of `anyshape.failure_report` and
+ends the kernel. It takes values that exist where the check is, and computes nothing but places from them, so that nothing is done, or
+kept, for it where all checks hold; an element whose value is gone is not told. Of a vector it is the first lane that fails.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from anyshape.dims import Size, free_symbols
 from anyshape.dtypes import F64, DType
 from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
+from anyshape.failure_report import MOST_ELEMENTS, FailureReport
 from anyshape.lower import elementwise
 from anyshape.lower.dag import Affine, LoopVar, Node, walk
 from anyshape.lower.llvm.types import I32, I64, PTR, Val, const, const_vector
-from anyshape.told import MOST_ELEMENTS, Told
 
 if TYPE_CHECKING:
     from anyshape.lower.emit_value import Values
@@ -71,20 +71,25 @@ def _teller(module: Module, name: str, elements: int) -> None:
     arguments = [("scalars", PTR), *((n, I64) for n in ("part", "error", "told", "index")), *of_each]
     with module.function(name, I32, arguments, internal=True, inline=False, noalias=False, cold=True) as f:
         table, part, error, told, index, *rest = f.args
-        words = {Told.PART: f.add(part, 1), Told.ERROR: error, Told.ELEMENTS: told, Told.INDEX: index}
+        words = {
+            FailureReport.PART: f.add(part, 1),
+            FailureReport.ERROR: error,
+            FailureReport.ELEMENTS: told,
+            FailureReport.INDEX: index,
+        }
         again, mine = f.new_block(), f.new_block()
         f.jump(again)
         f.start(again)
-        f.branch(f.compare_exchange(table, 0, 1, I64, Told.LOCK), mine, again)
+        f.branch(f.compare_exchange(table, 0, 1, I64, FailureReport.LOCK), mine, again)
         f.start(mine)
-        before = f.load(table, I64, Told.PART)
-        with f.if_(f.or_(f.compare("eq", before, 0), f.compare("lt", words[Told.PART], before))):
+        before = f.load(table, I64, FailureReport.PART)
+        with f.if_(f.or_(f.compare("eq", before, 0), f.compare("lt", words[FailureReport.PART], before))):
             for at, word in words.items():
                 f.store(word, table, at)
             for k in range(elements):
-                f.store(rest[2 * k], table, Told.element(k))
-                f.store(rest[2 * k + 1], table, Told.element(k) - 1)
-        f.atomic_store(const(I64, 0), table, Told.LOCK)
+                f.store(rest[2 * k], table, FailureReport.element(k))
+                f.store(rest[2 * k + 1], table, FailureReport.element(k) - 1)
+        f.atomic_store(const(I64, 0), table, FailureReport.LOCK)
         f.ret(f.convert("trunc", error, I32))
 
 

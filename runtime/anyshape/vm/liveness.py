@@ -22,7 +22,7 @@ from anyshape.vm.program import ELEMENT_CODE
 
 
 @dataclass(eq=False)
-class Need:
+class Liveness:
     """By number of a step: `outputs` it has to make, values it `reads`, its `lowered` kernel, or that it is `stored` from registers.
     `loads`: (element, symbol) pairs to load once a value is there. `defined_at`: the step that defines a symbol, -1 for the entry."""
 
@@ -39,7 +39,7 @@ class Need:
     """Values that have to be in memory."""
     outside: set[Dim] = field(default_factory=set)
     """Of a region: symbols that its surroundings define."""
-    bodies: dict[int, tuple[Need, ...]] = field(default_factory=dict)
+    bodies: dict[int, tuple[Liveness, ...]] = field(default_factory=dict)
     """By number of a step with regions."""
     apart: dict[int, dict[Value, Size]] = field(default_factory=dict)
     """By number of a step through a list: what its kernel has to read a copy of, and where in the scratch that is."""
@@ -53,7 +53,7 @@ class Need:
         return v
 
 
-def analyse(schedule: Schedule, maker: KernelMaker) -> Need:
+def analyse(schedule: Schedule, maker: KernelMaker) -> Liveness:
     """Raises UnsupportedError for a symbol that no entry dim and no element of a value defines."""
     return _Analysis(schedule, maker).run()
 
@@ -65,8 +65,8 @@ class _Analysis:
     def __init__(
         self, schedule: Schedule, maker: KernelMaker, own: Sequence[Value] | None = None, tested: bool = False
     ) -> None:
-        self.schedule, self.maker, self.need, self.own, self.tested = schedule, maker, Need(), own, tested
-        self.values = self.need.values
+        self.schedule, self.maker, self.liveness, self.own, self.tested = schedule, maker, Liveness(), own, tested
+        self.values = self.liveness.values
         self.element_of: dict[Dim, tuple[Value, int]] = {}
         self.born: dict[Dim, Value] = {}
         """results of control flow that first have a dim"""
@@ -74,9 +74,9 @@ class _Analysis:
         """steps on lists of which a dim is needed"""
         for step in schedule.steps:
             if isinstance(step, ViewStep):
-                self.need.viewed[step.output] = step.input
+                self.liveness.viewed[step.output] = step.input
 
-    def run(self) -> Need:
+    def run(self) -> Liveness:
         f = self.schedule.function
         self.find_definitions()
         for check in (*f.checks, *(c for node in f.nodes for c in node.checks)):
@@ -86,10 +86,10 @@ class _Analysis:
                 self.want(v)
         for at in range(len(self.schedule.steps) - 1, -1, -1):
             self.step(at)
-        return self.need
+        return self.liveness
 
     def find_definitions(self) -> None:
-        f, defined = self.schedule.function, self.need.defined_at
+        f, defined = self.schedule.function, self.liveness.defined_at
         for p in f.params if self.own is None else ():
             for n in p.type.shape or ():
                 if isinstance(n, Dim) and n.is_symbol:
@@ -108,8 +108,13 @@ class _Analysis:
 
     def elements(self, v: Value, at: int) -> None:
         for k, e in enumerate(v.contents or ()):
-            if isinstance(e, Dim) and e.is_symbol and e not in self.need.defined_at and v.type.dtype in ELEMENT_CODE:
-                self.need.defined_at[e] = at
+            if (
+                isinstance(e, Dim)
+                and e.is_symbol
+                and e not in self.liveness.defined_at
+                and v.type.dtype in ELEMENT_CODE
+            ):
+                self.liveness.defined_at[e] = at
                 self.element_of[e] = (v, k)
 
     def want(self, v: Value) -> None:
@@ -120,14 +125,14 @@ class _Analysis:
     def want_symbols(self, expressions: Iterable[Element]) -> None:
         for e in expressions:
             for s in free_symbols(e):
-                if s not in self.need.symbols:
-                    self.need.symbols.add(s)
+                if s not in self.liveness.symbols:
+                    self.liveness.symbols.add(s)
                     self.define(s)
 
     def define(self, s: Dim) -> None:
         if s in self.element_of:
             v, k = self.element_of[s]
-            self.need.loads.setdefault(v, []).append((k, s))
+            self.liveness.loads.setdefault(v, []).append((k, s))
             self.want(v)
         elif s in self.born:
             made = self.born[s]
@@ -135,10 +140,10 @@ class _Analysis:
             if made.node.regions:
                 self.want(made)
             else:
-                self.sized.add(self.need.defined_at[s])
-        elif s not in self.need.defined_at and self.own is not None:
-            self.need.outside.add(s)
-        elif s not in self.need.defined_at:
+                self.sized.add(self.liveness.defined_at[s])
+        elif s not in self.liveness.defined_at and self.own is not None:
+            self.liveness.outside.add(s)
+        elif s not in self.liveness.defined_at:
             where = ", ".join(f"{p.name}: {p.type}" for p in self.schedule.function.params if s in p.type.symbols())
             mentioned = f" ({where} only mentions it; give it a dim of its own in some input)" if where else ""
             raise UnsupportedError(
@@ -146,11 +151,11 @@ class _Analysis:
             )
 
     def step(self, at: int) -> None:
-        step, need = self.schedule.steps[at], self.need
+        step, liveness = self.schedule.steps[at], self.liveness
         if isinstance(step, ViewStep):
             if step.output in self.values:
-                need.steps.add(at)
-                need.reads[at] = (step.input,)
+                liveness.steps.add(at)
+                liveness.reads[at] = (step.input,)
                 self.want(step.input)
             return
         if _demands(step) and any(v in self.values for node in step.nodes for v in node.outputs):
@@ -166,25 +171,25 @@ class _Analysis:
         if isinstance(step, RegionStep):
             self.region_step(at, step)
             return
-        need.steps.add(at)
-        need.outputs[at] = outputs
+        liveness.steps.add(at)
+        liveness.outputs[at] = outputs
         if all(self.is_known(v, at) for v in outputs):
-            need.stored.add(at)
-            need.reads[at] = ()
+            liveness.stored.add(at)
+            liveness.reads[at] = ()
             for v in outputs:
                 self.want_symbols(v.contents or ())
             return
         needed = narrowed(step, outputs)
-        lowered = need.lowered[at] = self.maker.lower(needed)
+        lowered = liveness.lowered[at] = self.maker.lower(needed)
         self.want_symbols((*lowered.scalars, lowered.scratch, lowered.parts, lowered.slices))
         passed = [v for v in step.inputs if any(i is step.tensors[v] for i in lowered.inputs)]
-        need.reads[at] = tuple(passed)
+        liveness.reads[at] = tuple(passed)
         for v in passed:
             self.want(v)
 
     def region_step(self, at: int, step: RegionStep) -> None:
         """What the regions need of the surroundings; everything that they give is made."""
-        node, need = step.node, self.need
+        node, liveness = step.node, self.liveness
         control = node.op.control
         assert control is not None
         captured, first = control.captured(node), control.captures_from(node)
@@ -201,30 +206,30 @@ class _Analysis:
         for v in node.operand_inputs().values():
             if v is not None and not self.want_elements(v):
                 read[v] = None
-        need.steps.add(at)
-        need.outputs[at], need.reads[at], need.bodies[at] = node.outputs, tuple(read), tuple(bodies)
+        liveness.steps.add(at)
+        liveness.outputs[at], liveness.reads[at], liveness.bodies[at] = node.outputs, tuple(read), tuple(bodies)
         for v in read:
             self.want(v)
 
     def list_step(self, at: int, step: TableStep, outputs: tuple[Value, ...]) -> None:
         """Lists, what is put into them, arguments; a position or a function if it is not known. `outputs`: what is wanted in memory."""
-        node, need = step.node, self.need
+        node, liveness = step.node, self.liveness
         if step.kernel is not None:
             self.walk_step(at, step, step.kernel, outputs)
             return
         data = node.inputs[: len(node.inputs) - len(node.op.operands) - calls_in_sight(node)]
         read = [v for v in data if v is not None]
         read += [v for v in node.operand_inputs().values() if v is not None and not self.want_elements(v)]
-        need.steps.add(at)
-        need.outputs[at], need.reads[at] = outputs, tuple(dict.fromkeys(read))
-        for v in need.reads[at]:
+        liveness.steps.add(at)
+        liveness.outputs[at], liveness.reads[at] = outputs, tuple(dict.fromkeys(read))
+        for v in liveness.reads[at]:
             self.want(v)
         for v in node.outputs:
             self.want_symbols(n for n in v.type.shape or () if isinstance(n, Dim))
 
     def walk_step(self, at: int, step: TableStep, kernel: KernelStep, outputs: tuple[Value, ...]) -> None:
         """The list, and what else the kernel reads, if results are wanted and not only their sizes."""
-        node, need, walk = step.node, self.need, step.node.bound.walk
+        node, liveness, walk = step.node, self.liveness, step.node.bound.walk
         wanted: list[Element] = [*(c.cond for c in walk.checks), *(e.item for e in walk.elements.sums)]
         read = [v for v in (node.sequence,) if v is not None]
         if outputs:
@@ -232,16 +237,16 @@ class _Analysis:
             wanted += [*lowered.scalars, lowered.scratch]
             if free_symbols(lowered.scratch) & walk.inside:
                 room = fresh("room", 0)
-                need.rooms[at], need.defined_at[room] = (room, lowered.scratch), at
+                liveness.rooms[at], liveness.defined_at[room] = (room, lowered.scratch), at
                 lowered = replace(lowered, scratch=room)
             passed = [v for v in kernel.inputs if any(i is kernel.tensors[v] for i in lowered.inputs)]
-            need.apart[at], scratch = copied(step, kernel, passed, lowered)
-            need.lowered[at] = replace(lowered, scratch=scratch)
+            liveness.apart[at], scratch = copied(step, kernel, passed, lowered)
+            liveness.lowered[at] = replace(lowered, scratch=scratch)
             read += passed
-        need.steps.add(at)
-        need.outputs[at] = outputs
-        need.reads[at] = tuple(v for v in dict.fromkeys(read) if v is not walk.value and v not in step.carried)
-        for v in need.reads[at]:
+        liveness.steps.add(at)
+        liveness.outputs[at] = outputs
+        liveness.reads[at] = tuple(v for v in dict.fromkeys(read) if v is not walk.value and v not in step.carried)
+        for v in liveness.reads[at]:
             self.want(v)
         self.want_symbols({s for e in wanted for s in free_symbols(e)} - walk.inside)
         for v in node.outputs:
@@ -258,7 +263,7 @@ class _Analysis:
         if v.contents is None or v.type.dtype not in ELEMENT_CODE:
             return False
         symbols = {s for e in v.contents for s in free_symbols(e)}
-        return all(self.need.defined_at.get(s, at) < at and bounds(s)[0] is not None for s in symbols)
+        return all(self.liveness.defined_at.get(s, at) < at and bounds(s)[0] is not None for s in symbols)
 
 
 def copied(

@@ -12,7 +12,7 @@ import pytest
 
 from anyshape.disk_cache import DiskCache
 from anyshape.lower import target as target_module
-from anyshape.lower import unlisted
+from anyshape.lower import target_probe
 from anyshape.lower.gemm.microkernels import FULL, emit_kernel
 from anyshape.lower.gemm.tiles import tiles_for
 from anyshape.lower.llvm.builder import Module
@@ -27,7 +27,7 @@ AVX512 = "+avx2,+fma,+f16c,+avx512f,+avx512vl,+avx512bw,+avx512dq"
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No answer is known."""
-    monkeypatch.setattr(unlisted, "disk_cache", lambda: DiskCache(tmp_path))
+    monkeypatch.setattr(target_probe, "disk_cache", lambda: DiskCache(tmp_path))
 
 
 def x86(cpu: str, features: str) -> Target:
@@ -54,8 +54,8 @@ def test_it_is_the_tuning_that_counts_not_the_name() -> None:
 def test_vectors_that_take_twice_the_time_of_their_halves_are_one_a_cycle() -> None:
     """Of twice the width that there is LLVM makes two; 16 bytes nobody halves."""
     host = host_target()
-    assert unlisted.multiply_adds(replace(host, vector_bytes=2 * host.vector_bytes)) == 1
-    assert unlisted.multiply_adds(replace(host, vector_bytes=16)) == 2
+    assert target_probe.multiply_adds(replace(host, vector_bytes=2 * host.vector_bytes)) == 1
+    assert target_probe.multiply_adds(replace(host, vector_bytes=16)) == 2
 
 
 @pytest.mark.usefixtures("empty")
@@ -63,8 +63,8 @@ def test_vectors_that_take_twice_the_time_of_their_halves_are_one_a_cycle() -> N
 def test_factors_are_loaded_again_where_that_is_faster(
     seconds: list[float], reloads: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unlisted, "least", lambda calls, rounds: [call() and s for call, s in zip(calls, seconds)])
-    assert unlisted.reloads_factors(host_target()) == reloads
+    monkeypatch.setattr(target_probe, "least", lambda calls, rounds: [call() and s for call, s in zip(calls, seconds)])
+    assert target_probe.reloads_factors(host_target()) == reloads
 
 
 @pytest.mark.parametrize("stored", [F16, BF16])
@@ -84,10 +84,10 @@ def test_multiply_adds_that_load_their_factors_need_no_registers_for_them(
 @pytest.mark.usefixtures("empty")
 def test_an_answer_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([True])
-    monkeypatch.setattr(unlisted, "_takes_twice", lambda target: next(answers))
-    assert [unlisted.multiply_adds(host_target()) for _ in range(3)] == [1, 1, 1]
+    monkeypatch.setattr(target_probe, "_takes_twice", lambda target: next(answers))
+    assert [target_probe.multiply_adds(host_target()) for _ in range(3)] == [1, 1, 1]
     with pytest.raises(StopIteration):
-        unlisted.multiply_adds(NEON)
+        target_probe.multiply_adds(NEON)
 
 
 def test_nothing_is_measured_for_another_processor(monkeypatch: pytest.MonkeyPatch) -> None:

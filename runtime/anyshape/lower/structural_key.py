@@ -27,7 +27,7 @@ def _constant(a: NDArray[Any]) -> Form:
     return a.shape, a.dtype.name, a.tobytes() if a.nbytes <= LITERAL_BYTES else None
 
 
-class FormWriter:
+class StructuralKeyWriter:
     """Writes every expression once, after what it is made of, as a word of `words`; it is called by the place of its word."""
 
     def __init__(self) -> None:

@@ -19,8 +19,8 @@ from anyshape.frontends.onnx import loading
 from anyshape.graph import infer
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
+from anyshape.graph.inference_cache import Memory, Question, question_of
 from anyshape.graph.registry import find_op
-from anyshape.graph.remembered import Memory, Question, question_of
 from anyshape.graph.value import Node
 from anyshape.testing.calls import ByName, flat_values, typed
 from anyshape.testing.examples import call_of

@@ -1,6 +1,6 @@
 """Maps that read some operand across its rows: blocks of it are turned into scratch first, and read from there.
 
-In: a scope of stores without reductions whose `turned` variable runs contiguously through operands that the vector
+In: a scope of stores without reductions whose `transposed` variable runs contiguously through operands that the vector
 variable strides through. Out: loops over blocks small enough for the first cache; each calls the packer of the
 matrix-product library, which turns squares in registers, and then runs along the rows of the results.
 """
@@ -16,7 +16,7 @@ from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_value import Buffer
 from anyshape.lower.gemm.packing import PACK_ARGUMENTS, pack_name
 from anyshape.lower.gemm.thin import THIN_ARGUMENTS, join_name, part_name
-from anyshape.lower.gemm.turning import TURN_ARGUMENTS, turn_name
+from anyshape.lower.gemm.transposition import TURN_ARGUMENTS, transpose_name
 from anyshape.lower.llvm.types import F32, I1, I64, VOID, Type, Val, const
 from anyshape.lower.schedule import Loop, Scope, turned_loads
 from anyshape.lower.target import Target
@@ -31,10 +31,10 @@ def side_of_block(target: Target) -> int:
     return 1 << (fitting.bit_length() - 1) // 2
 
 
-def emit_turned(rows: Rows, scope: Scope) -> None:
+def emit_transposed(rows: Rows, scope: Scope) -> None:
     """Where either side is shorter than a vector, the other one runs over the lanes: they gather or scatter, but in copies of which
     the library has the form."""
-    along, across, loop = scope.vector, scope.turned, scope.steps[0]
+    along, across, loop = scope.vector, scope.transposed, scope.steps[0]
     assert along is not None
     assert across is not None
     assert isinstance(loop, Loop)
@@ -55,13 +55,13 @@ def emit_turned(rows: Rows, scope: Scope) -> None:
         rows.scope(Scope((*outer, across, along), along, scope.steps), split=True)
 
 
-def can_turn(scope: Scope) -> bool:
+def can_transpose(scope: Scope) -> bool:
     """The library has packers for the operands' element types."""
     loop = scope.steps[0]
-    if scope.vector is None or scope.turned is None or not isinstance(loop, Loop):
+    if scope.vector is None or scope.transposed is None or not isinstance(loop, Loop):
         return False
-    turned = turned_loads(loop.stores, scope.vector, scope.turned)
-    return all(elementwise.memory_type(n.dtype) in gemm.ELEMENTS for n in turned)
+    transposed = turned_loads(loop.stores, scope.vector, scope.transposed)
+    return all(elementwise.memory_type(n.dtype) in gemm.ELEMENTS for n in transposed)
 
 
 class _Blocks:
@@ -71,8 +71,8 @@ class _Blocks:
         self.rows, self.along, self.across, self.loop = rows, along, across, loop
         self.side = side_of_block(rows.f.target)
         self.tiles: dict[Node, Buffer] = {}
-        self.turned = turned_loads(loop.stores, along, across)
-        for n in () if self.is_copy else self.turned:
+        self.transposed = turned_loads(loop.stores, along, across)
+        for n in () if self.is_copy else self.transposed:
             slack = gemm.tiles_for(rows.f.target, elementwise.memory_type(n.dtype)).slack
             tensor = rows.reserve(n.dtype, self.side * self.side + slack)
             self.tiles[n] = Buffer(tensor, affine([(across, self.side), (along, 1)], 0), 1)
@@ -112,7 +112,7 @@ class _Blocks:
     def is_copy(self) -> bool:
         """Whether nothing but the turned operand is stored, side by side."""
         stores = self.loop.stores
-        if len(stores) != 1 or stores[0].value not in self.turned:
+        if len(stores) != 1 or stores[0].value not in self.transposed:
             return False
         access = stores[0].access
         return access.address.coefficient(self.along) == 1 and not access.bounds and not access.address.lets
@@ -121,7 +121,7 @@ class _Blocks:
         """By the library, from the operand to the result; the longer side is shared out."""
         rows, f, store = self.rows, self.rows.f, self.loop.stores[0]
         load, element = store.value.data, elementwise.memory_type(store.value.dtype)
-        f.module.declare(turn_name(element), VOID, [type_ for _, type_ in TURN_ARGUMENTS])
+        f.module.declare(transpose_name(element), VOID, [type_ for _, type_ in TURN_ARGUMENTS])
         down, right = (const(I64, 0), n), (const(I64, 0), m)
         if split:
             long = f.compare("gt", m, n)
@@ -134,7 +134,7 @@ class _Blocks:
         moved = rows.size(2 * element.bytes * points(store.variables))
         with rows.when(f.compare("lt", right[0], right[1])):
             count = f.sub(right[1], right[0])
-            f.call(turn_name(element), VOID, [source, row_step, count, down[0], down[1], n, to, to_step, moved])
+            f.call(transpose_name(element), VOID, [source, row_step, count, down[0], down[1], n, to, to_step, moved])
 
     def _chosen(self, condition: Val, yes: Range, no: Range) -> Range:
         return self.rows.f.select(condition, yes[0], no[0]), self.rows.f.select(condition, yes[1], no[1])

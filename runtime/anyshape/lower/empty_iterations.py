@@ -24,7 +24,7 @@ Forms = frozenset[Affine]
 _NONE: Forms = frozenset()
 
 
-def idle_forms(r: Node) -> Forms:
+def empty_loop_guards(r: Node) -> Forms:
     """Forms of which one below zero says that the reduction's body is its neutral element."""
     found = _Outside().of(r.args[0])
     return found[1] if found is not None and found[0] == neutral(r.data[0], r.args[0].dtype) else _NONE
@@ -41,7 +41,7 @@ def is_long(variables: Iterable[LoopVar]) -> bool:
 def is_cut(reductions: Iterable[Node], variables: Sequence[LoopVar]) -> bool:
     """Whether loops over a long window are cut: nothing is kept for its places then."""
     fixed = all(isinstance(v.extent, int) for v in variables)
-    return fixed and is_long(variables) and any(idle_forms(r) for r in reductions)
+    return fixed and is_long(variables) and any(empty_loop_guards(r) for r in reductions)
 
 
 class _Outside:

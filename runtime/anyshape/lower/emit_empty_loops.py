@@ -16,7 +16,7 @@ from anyshape import dims
 from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.lower.dag import Affine, LoopVar, Node
-from anyshape.lower.idle import Forms, idle_forms, is_long
+from anyshape.lower.empty_iterations import Forms, empty_loop_guards, is_long
 from anyshape.lower.llvm.types import I32, I64, Val, const
 from anyshape.lower.llvm.vecmath import floor_div
 from anyshape.lower.schedule import Loop, Scope, stores_of
@@ -31,7 +31,7 @@ class Spans:
 
     def __init__(self, rows: Rows, variables: Sequence[LoopVar], reductions: Iterable[Node] = ()) -> None:
         self.rows, self.variables = rows, variables
-        self.forms = [idle_forms(r) for r in reductions] if is_long(variables) else []
+        self.forms = [empty_loop_guards(r) for r in reductions] if is_long(variables) else []
 
     def of(self, v: LoopVar) -> Range:
         """The whole extent where nothing is known of one of the reductions."""

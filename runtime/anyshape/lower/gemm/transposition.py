@@ -34,14 +34,14 @@ STRIP = 4
 """Vectors of columns that are turned together in a wide strip: several lines of each row at once."""
 
 
-def turn_name(element: Type) -> str:
+def transpose_name(element: Type) -> str:
     return f"anyshape_gemm_{element.suffix}_turn"
 
 
-def emit_turn(module: Module, tiles: Tiles) -> None:
+def emit_transpose(module: Module, tiles: Tiles) -> None:
     """The exported function."""
     element, lanes = tiles.element, tiles.lanes
-    with module.function(turn_name(element), VOID, TURN_ARGUMENTS) as f:
+    with module.function(transpose_name(element), VOID, TURN_ARGUMENTS) as f:
         copy = _Copy(f, element, lanes, *f.args)
         past = f.compare("gt", copy.moved, f.target.last_cache_holds)
         whole, at_lines = f.and_(copy.rows, -copy.per_line), copy.at_lines()
@@ -123,12 +123,12 @@ class _Copy:
         for k in range(0, self.per_line, self.lanes):
             starts = self.row_starts(f.add(i, k))
             with f.for_range(begin, end, self.lanes) as right:
-                column, turned = self.turned(starts, right.index)
+                column, transposed = self.transposed(starts, right.index)
                 place = f.gep(origin, f.add(f.mul(column, 2 * self.per_line), at + k), self.element)
-                for number, row in enumerate(turned):
+                for number, row in enumerate(transposed):
                     f.store(row, place, 2 * self.per_line * number)
                 if not at:
-                    self.store_rows(turned, column, f.add(i, k), f.store)
+                    self.store_rows(transposed, column, f.add(i, k), f.store)
 
     def line_between(self, column: Val, i: Val, origin: Val) -> None:
         """Stores the line that begins in the first half of what is held of a column, and moves the second half there."""
@@ -170,17 +170,17 @@ class _Copy:
 
     def square(self, starts: Sequence[Val], i: Val, right: Val, store: Callable[[Val, Val], None]) -> None:
         """Of rows from `i` and columns from `right` on, or the last ones."""
-        column, turned = self.turned(starts, right)
-        self.store_rows(turned, column, i, store)
+        column, transposed = self.transposed(starts, right)
+        self.store_rows(transposed, column, i, store)
 
-    def turned(self, starts: Sequence[Val], right: Val) -> tuple[Val, list[Val]]:
+    def transposed(self, starts: Sequence[Val], right: Val) -> tuple[Val, list[Val]]:
         f = self.f
         column = f.smin(right, f.sub(self.columns, self.lanes))
         return column, transpose(f, [f.load(start, self.element.vector(self.lanes), column) for start in starts])
 
-    def store_rows(self, turned: Sequence[Val], column: Val, i: Val, store: Callable[[Val, Val], None]) -> None:
+    def store_rows(self, transposed: Sequence[Val], column: Val, i: Val, store: Callable[[Val, Val], None]) -> None:
         place = self.place(column, i)
-        for row in turned:
+        for row in transposed:
             store(row, place)
             place = self.f.gep(place, self.to_step, self.element)
 

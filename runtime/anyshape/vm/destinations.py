@@ -22,7 +22,7 @@ Array = NDArray[Any]
 _ndarray = np.ndarray
 
 
-class Places:
+class Destinations:
     """What can be given for the results of an executable."""
 
     __slots__ = ("_numbers", "_results")
@@ -66,7 +66,7 @@ class Places:
             raise ArgumentError(f"output {name} must be a writable array of dtype {dtype}, got {_described(place)}")
 
     def unfit(self, number: int, dims: tuple[int, ...], place: Array) -> ArgumentError:
-        return unfit_place(self._results[number], dims, place)
+        return unfit_destination(self._results[number], dims, place)
 
 
 def _demand_apart(name: str, place: Any, given: Mapping[str, Any]) -> None:
@@ -113,7 +113,7 @@ def overlaps_itself(a: Array) -> bool:
     return bool((np.diff(np.sort(at)) < a.itemsize).any())
 
 
-def unfit_place(result: ResultType, dims: tuple[int, ...], place: Array) -> ArgumentError:
+def unfit_destination(result: ResultType, dims: tuple[int, ...], place: Array) -> ArgumentError:
     wanted = f"an array of shape {dims} and dtype {result.dtype.numpy}"
     return ArgumentError(f"output {result.name} must be {wanted}, got {_described(place)}")
 

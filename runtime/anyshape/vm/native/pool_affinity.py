@@ -24,7 +24,7 @@ _NOWHERE = 0
 """Processors are counted from 1 in the pool's words."""
 
 
-def add_places(module: Module) -> None:
+def add_affinity(module: Module) -> None:
     """Defines it; it does nothing where Linux is not."""
     numbers = affinity_of(module.target)
     with module.function("pool_keep_off", VOID, [("pool", PTR), ("cpu", I64)], internal=True, noalias=False) as f:

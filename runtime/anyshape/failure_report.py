@@ -25,7 +25,7 @@ ASK = -AREA
 """The first of them belongs to the caller: whom to ask whether the call is to stop (`lower/polling.py`)."""
 
 
-class Told(IntEnum):
+class FailureReport(IntEnum):
     """Places of words, counted from the first scalar."""
 
     LOCK = -1
@@ -73,10 +73,12 @@ def template(words: str, equation: str, elements: Sequence[str]) -> str:
 def refusal(template: str, scalars: Sequence[int], told: Sequence[int]) -> str:
     """The text. `told` are the words ahead of the scalars, the last one right before them."""
     words, equation, *elements = template.split("\1")
-    values = {"index": told[Told.INDEX], **{str(k): n for k, n in enumerate(scalars)}}
+    values = {"index": told[FailureReport.INDEX], **{str(k): n for k, n in enumerate(scalars)}}
     said = "".join(str(values[piece]) if k % 2 else piece for k, piece in enumerate(words.split("\0")))
     return whole(
-        said, equation, [_element(e, scalars, told) for k, e in enumerate(elements) if told[Told.ELEMENTS] >> k & 1]
+        said,
+        equation,
+        [_element(e, scalars, told) for k, e in enumerate(elements) if told[FailureReport.ELEMENTS] >> k & 1],
     )
 
 
@@ -88,7 +90,7 @@ def whole(words: str, equation: str, elements: Sequence[str]) -> str:
 
 def _element(text: str, scalars: Sequence[int], told: Sequence[int]) -> str:
     number, dtype, inner, name = text.split(" ", 3)
-    place = Told.element(int(number))
+    place = FailureReport.element(int(number))
     return f"{name}{_subscript(told[place], inner, scalars)} = {value_text(told[place - 1], dtype)}"
 
 
