@@ -242,7 +242,7 @@ def test_narrower_vectors(level: str) -> None:
     check(b.group(), SIZES, target=host_target().limited(level))
 
 
-def test_a_transposed_operand_is_turned_in_blocks() -> None:
+def test_an_operand_is_transposed_in_blocks() -> None:
     b = Builder("addt")
     x, t, y = b.input([N, M]), b.input([M, N]), b.tensor([N, M])
     i, j = b.eqs.indices("i", [N, M])
@@ -250,7 +250,7 @@ def test_a_transposed_operand_is_turned_in_blocks() -> None:
     b.output(y)
     assert (
         describe(b.group())
-        == "for i0 in n, i1 in m along, turned i0:\n  t0[i0*m + i1] = (x0[i0*m + i1] + x1[i0 + i1*n])\n"
+        == "for i0 in n, i1 in m along, transposed i0:\n  t0[i0*m + i1] = (x0[i0*m + i1] + x1[i0 + i1*n])\n"
     )
     sizes = [{N: n, M: m} for n, m in ((64, 64), (65, 63), (1, 200), (130, 129), (0, 5), (5, 0))]
     native = check(b.group(), sizes)

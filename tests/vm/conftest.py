@@ -15,8 +15,8 @@ from anyshape.graph import registry
 from anyshape.passes import simplify
 from anyshape.vm.native import executor
 from anyshape.vm.native.ahead import Ahead
-from anyshape.vm.native.lender import new_lender, store_of
-from anyshape.vm.native.lending import TOUCH, TOUCHED
+from anyshape.vm.native.allocator import new_allocator, store_of
+from anyshape.vm.native.allocator_code import TOUCH, TOUCHED
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -32,12 +32,12 @@ def handmade_ops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def new_lenders(monkeypatch: pytest.MonkeyPatch) -> int:
-    """The first of two lenders of which other tests of the process have nothing."""
+def new_allocators(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The first of two allocators of which other tests of the process have nothing."""
     entry, methods = executor._entry(), copy.copy(executor._methods())
     assert entry is not None and methods is not None
-    methods.lender = new_lender(entry.address)
-    ahead = Ahead(store_of(methods.lender), entry.address(TOUCH), entry.address(TOUCHED))
+    methods.allocator = new_allocator(entry.address)
+    ahead = Ahead(store_of(methods.allocator), entry.address(TOUCH), entry.address(TOUCHED))
     monkeypatch.setattr(executor, "_methods", lambda: methods)
     monkeypatch.setattr(executor, "_ahead", lambda: ahead)
-    return methods.lender
+    return methods.allocator

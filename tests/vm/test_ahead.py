@@ -15,20 +15,20 @@ from anyshape.types import parse_type
 from anyshape.vm import compile
 from anyshape.vm.native import ahead, executor
 from anyshape.vm.native.ahead import MOST, typical_bytes
-from anyshape.vm.native.lender import store_of
-from anyshape.vm.native.lending import LARGE, PIECE
-from tests.vm.lenders import Lender, doubling, ones
+from anyshape.vm.native.allocator import store_of
+from anyshape.vm.native.allocator_code import LARGE, PIECE
+from tests.vm.allocators import ResultAllocator, doubling, ones
 
 pytestmark = pytest.mark.parametrize("handmade_ops", ["native"], indirect=True)
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="madvise of Linux")
 
 
 @pytest.fixture
-def store(new_lenders: int) -> Lender:
-    return Lender(store_of(new_lenders))
+def store(new_allocators: int) -> ResultAllocator:
+    return ResultAllocator(store_of(new_allocators))
 
 
-def touched(store: Lender) -> int:
+def touched(store: ResultAllocator) -> int:
     return store.waiting() + store.out()
 
 
@@ -48,7 +48,7 @@ def resident() -> int:
 
 
 @LINUX
-def test_memory_is_there_once_and_stays(store: Lender) -> None:
+def test_memory_is_there_once_and_stays(store: ResultAllocator) -> None:
     before = resident()
     assert expect(8 * PIECE)
     if touched(store) < PIECE:
@@ -61,7 +61,7 @@ def test_memory_is_there_once_and_stays(store: Lender) -> None:
 
 
 @LINUX
-def test_who_waits_for_a_compile_waits_for_memory(store: Lender, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_for_a_compile_waits_for_memory(store: ResultAllocator, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
     monkeypatch.setattr(ahead, "available_memory", lambda: gate.wait(10) and sys.maxsize)
     x = anyshape.input("x", "f32[n, 10000]")
@@ -74,7 +74,7 @@ def test_who_waits_for_a_compile_waits_for_memory(store: Lender, monkeypatch: py
 
 
 @LINUX
-def test_what_a_result_holds_stays_as_it_is(store: Lender) -> None:
+def test_what_a_result_holds_stays_as_it_is(store: ResultAllocator) -> None:
     exe = doubling()
     held = [exe(ones(LARGE // 4) * k) for k in range(3)]
     expect(8 * PIECE)
@@ -83,7 +83,7 @@ def test_what_a_result_holds_stays_as_it_is(store: Lender) -> None:
     assert store.is_whole()
 
 
-def test_little_memory_is_left_alone(store: Lender, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_memory_is_left_alone(store: ResultAllocator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "available_memory", lambda: 20 * PIECE)
     expect(8 * PIECE)
     assert touched(store) < PIECE
@@ -114,7 +114,7 @@ def test_of_no_results_and_of_several() -> None:
 
 
 @LINUX
-def test_a_model_that_is_compiled_is_told_of(store: Lender, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_is_compiled_is_told_of(store: ResultAllocator, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     found = executor._ahead()
     assert found is not None

@@ -55,7 +55,7 @@ class Folding:
             return None
         try:
             made = exe.run({name: v.constant for name, v in zip(exe.input_names, data, strict=True)})
-            return [a.copy() for a in made]  # what a run lends is to be given back
+            return [a.copy() for a in made]  # what a run allocates is to be given back
         except AnyshapeError:
             return None  # the error belongs to the run
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from anyshape.types import ListType, TensorType
 from anyshape.vm.available import available_memory
 from anyshape.vm.memory import Tenant, at_typical_points
-from anyshape.vm.native.lending import LARGE, PIECE, START
+from anyshape.vm.native.allocator_code import LARGE, PIECE, START
 
 MOST = 1 << 25
 """Bytes; far less than a process has that runs a model with such results."""
@@ -44,7 +44,7 @@ class Ahead:
     """The low end of one store, as far as it was touched."""
 
     def __init__(self, store: int, touch: int, touched: int) -> None:
-        """`store`: a lender, or 0; the addresses of TOUCH and TOUCHED."""
+        """`store`: an allocator, or 0; the addresses of TOUCH and TOUCHED."""
         self._store, self._end, self._lock = store, 0, threading.Lock()
         self._start = ctypes.c_int64.from_address(store + 8 * START).value if store else 0
         self._touch = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(touch)

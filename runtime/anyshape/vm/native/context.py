@@ -176,7 +176,7 @@ class NativeContext:
         self._point_to_tables()
         self.call: Any = None
         if methods is not None:
-            self.words[Word.LENDER] = methods.lender
+            self.words[Word.ALLOCATOR] = methods.allocator
             self.call = methods.function(self.words)
 
     def _point_to_tables(self) -> None:

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from anyshape.lower.llvm.builder import Function, Module
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
+from anyshape.vm.native.allocator_code import add_allocator
 from anyshape.vm.native.destination_check import END, GIVEN, can_be_given, end_of
 from anyshape.vm.native.fields import field, has, rank_of
 from anyshape.vm.native.frame import HEAD
 from anyshape.vm.native.layout import RESULT_WORDS, WANTED_WORDS, End, Word
-from anyshape.vm.native.lending import add_lending
 from anyshape.vm.native.objects import DATA, DENSE, DIMS, TYPE
 from anyshape.vm.native.pool_layout import PoolWord
 from anyshape.vm.native.ticker import NO_THREAD, ClockWord
@@ -51,7 +51,7 @@ def entry_module(target: Target) -> Module:
         end_of(f)
     with module.function("can_be_given", I1, GIVEN, internal=True, noalias=False) as f:
         can_be_given(f)
-    add_lending(module)
+    add_allocator(module)
     with module.function("make_result", I1, MAKE, internal=True, noalias=False) as f:
         _make_result(f)
     with module.function("run_unlocked", I64, [("state", PTR)], internal=True, noalias=False) as f:

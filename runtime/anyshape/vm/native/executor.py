@@ -23,12 +23,12 @@ from anyshape.vm.heap import no_memory_text
 from anyshape.vm.interpreter import failed_check, failed_kernel, overflow_text, too_deep_text, unfit_text
 from anyshape.vm.limits import cancelled_text, deadline, late_text
 from anyshape.vm.native.ahead import Ahead, typical_bytes
+from anyshape.vm.native.allocator import new_allocator, results_near, store_of
+from anyshape.vm.native.allocator_code import ALLOCATED, TOUCH, TOUCHED
 from anyshape.vm.native.context import NativeContext, tables_of
 from anyshape.vm.native.growth import as_number, entry_imports, grow, instruction, known
 from anyshape.vm.native.heap import heap_imports
 from anyshape.vm.native.layout import End, Stop, Word
-from anyshape.vm.native.lender import new_lender, results_near, store_of
-from anyshape.vm.native.lending import ALLOCATED, TOUCH, TOUCHED
 from anyshape.vm.native.objects import Methods, functions
 from anyshape.vm.native.pool import Pool, keep_in_order
 from anyshape.vm.native.stop_code import PYTHON
@@ -123,11 +123,11 @@ def _entry() -> Loaded | None:
 
 @cache
 def _methods() -> Methods | None:
-    """The direct entry of this machine, if there is one, and what lends memory to its results."""
+    """The direct entry of this machine, if there is one, and what allocates memory to its results."""
     loaded = _entry()
     if loaded is None:
         return None
-    return Methods(loaded.address("anyshape_call"), new_lender(loaded.address), (loaded, _loop()))
+    return Methods(loaded.address("anyshape_call"), new_allocator(loaded.address), (loaded, _loop()))
 
 
 @cache
@@ -136,7 +136,7 @@ def _ahead() -> Ahead | None:
     loaded, methods = _entry(), _methods()
     if loaded is None or methods is None:
         return None
-    return Ahead(store_of(methods.lender), loaded.address(TOUCH), loaded.address(TOUCHED))
+    return Ahead(store_of(methods.allocator), loaded.address(TOUCH), loaded.address(TOUCHED))
 
 
 def expect_results(types: Sequence[TensorType]) -> None:
@@ -188,7 +188,7 @@ class NativeExecutor:
     def context(self) -> NativeContext:
         context = known(NativeContext(self._tables, self._methods, self._loaded.address("anyshape_look")))
         if self._methods is not None:
-            results_near(self._methods.lender)
+            results_near(self._methods.allocator)
         if self._pool is not None:
             context.words[Word.POOL], context.words[Word.THREADS] = self._pool.address, self._threads
         return context

@@ -66,8 +66,8 @@ class Word(IntEnum):
     """Of a function's state: per word of its arguments, the place in the state where it goes."""
     RETURNS = 30
     """Of a function's state: what it gives."""
-    LENDER = 31
-    """Address of what lends memory to results (`lending.py`), or 0."""
+    ALLOCATOR = 31
+    """Address of what allocates memory to results (`allocator_code.py`), or 0."""
     CLOCK = 32
     """Address of the words of the clock (`ticker.py`)."""
     ROOT = 33

@@ -136,9 +136,9 @@ def functions() -> dict[str, int] | None:
 class Methods:
     """Makes functions of an address. `function(state)` calls it with the array `state` as its self."""
 
-    def __init__(self, address: int, lender: int, keep: object) -> None:
-        """`lender`: of memory for results, or 0."""
-        self.lender, self._keep = lender, keep
+    def __init__(self, address: int, allocator: int, keep: object) -> None:
+        """`allocator`: of memory for results, or 0."""
+        self.allocator, self._keep = allocator, keep
         self._method = Method(b"anyshape_call", address, FASTCALL, None)
         make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
         self._make = make(("PyCFunction_NewEx", ctypes.pythonapi))

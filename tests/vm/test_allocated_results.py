@@ -1,4 +1,4 @@
-"""Large results lie in a store: memory that is lent again, whatever the sizes, when nobody has an array over it, and never before."""
+"""Large results lie in a store: memory that is allocated again, whatever the sizes, when nobody has an array over it, and never before."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ import numpy as np
 import pytest
 
 from anyshape.errors import AnyshapeError
-from anyshape.vm.native import executor, lender
-from anyshape.vm.native.lender import new_lender, store_of
-from anyshape.vm.native.lending import GRAIN, HEAD, KEEP, LARGE
+from anyshape.vm.native import allocator, executor
+from anyshape.vm.native.allocator import new_allocator, store_of
+from anyshape.vm.native.allocator_code import GRAIN, HEAD, KEEP, LARGE
 from anyshape.vm.results import new_result
 from tests.in_threads import in_threads
-from tests.vm.lenders import Lender, doubling, ones
+from tests.vm.allocators import ResultAllocator, doubling, ones
 
 native = pytest.mark.parametrize("handmade_ops", ["native"], indirect=True)
 N = LARGE // 4
 
 
 @pytest.fixture
-def store(new_lenders: int) -> Lender:
-    return Lender(store_of(new_lenders))
+def store(new_allocators: int) -> ResultAllocator:
+    return ResultAllocator(store_of(new_allocators))
 
 
-def keep(store: Lender, size: int) -> None:
-    """At most so many bytes wait to be lent again."""
+def keep(store: ResultAllocator, size: int) -> None:
+    """At most so many bytes wait to be allocated again."""
     ctypes.c_int64.from_address(store.address + 8 * KEEP).value = size
 
 
@@ -40,7 +40,7 @@ def first_of(address: int) -> float:
 
 
 @native
-def test_memory_is_lent_again_when_the_last_array_over_it_is_gone(store: Lender) -> None:
+def test_memory_is_lent_again_when_the_last_array_over_it_is_gone(store: ResultAllocator) -> None:
     exe = doubling()
     first = exe(ones(N + 3))
     place, part = first.ctypes.data, first[5:7]
@@ -55,7 +55,7 @@ def test_memory_is_lent_again_when_the_last_array_over_it_is_gone(store: Lender)
 
 
 @native
-def test_results_are_ordinary_arrays(store: Lender) -> None:
+def test_results_are_ordinary_arrays(store: ResultAllocator) -> None:
     found = doubling()(ones(N))
     assert type(found) is np.ndarray and found.base is None and found.flags.owndata
     assert found.flags.carray
@@ -68,7 +68,7 @@ def test_results_are_ordinary_arrays(store: Lender) -> None:
 
 
 @native
-def test_smaller_results_lie_where_a_larger_one_was(store: Lender) -> None:
+def test_smaller_results_lie_where_a_larger_one_was(store: ResultAllocator) -> None:
     exe = doubling()
     large = exe(ones(4 * N))
     low = large.ctypes.data
@@ -80,7 +80,7 @@ def test_smaller_results_lie_where_a_larger_one_was(store: Lender) -> None:
 
 
 @native
-def test_what_waits_beyond_the_limit_is_given_back_from_the_end(store: Lender) -> None:
+def test_what_waits_beyond_the_limit_is_given_back_from_the_end(store: ResultAllocator) -> None:
     exe = doubling()
     keep(store, 2 * LARGE)
     found = exe(ones(8 * N))
@@ -94,7 +94,7 @@ def test_what_waits_beyond_the_limit_is_given_back_from_the_end(store: Lender) -
 
 
 @native
-def test_in_the_midst_what_comes_back_is_given_back(store: Lender) -> None:
+def test_in_the_midst_what_comes_back_is_given_back(store: ResultAllocator) -> None:
     exe = doubling()
     keep(store, LARGE)
     below, between, behind = exe(ones(2 * N)), exe(ones(4 * N)), exe(ones(2 * N))
@@ -111,7 +111,7 @@ def test_in_the_midst_what_comes_back_is_given_back(store: Lender) -> None:
 
 @native
 @pytest.mark.parametrize("kept", [0, LARGE, 1 << 28])
-def test_results_that_are_kept_and_dropped_in_any_order(store: Lender, kept: int) -> None:
+def test_results_that_are_kept_and_dropped_in_any_order(store: ResultAllocator, kept: int) -> None:
     exe, rng = doubling(), random.Random(kept)
     keep(store, kept)
     held: list[tuple[int, np.ndarray[Any, Any]]] = []
@@ -123,7 +123,7 @@ def test_results_that_are_kept_and_dropped_in_any_order(store: Lender, kept: int
         if turn % 20 == 0:
             store.blocks()
             assert all((a == 2 * turn).all() for turn, a in held)
-    assert store.out() == sum(size for size, is_lent in store.blocks() if is_lent)
+    assert store.out() == sum(size for size, is_taken in store.blocks() if is_taken)
     held.clear()
     assert store.is_whole() and store.out() == 0
     assert store.waiting() <= kept + GRAIN
@@ -133,20 +133,20 @@ def test_results_that_are_kept_and_dropped_in_any_order(store: Lender, kept: int
 @pytest.mark.parametrize("few", ["system", "limit"])
 def test_without_so_many_addresses_numpy_allocates(few: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if few == "system":
-        monkeypatch.setattr(lender, "STORE", 1 << 60)
+        monkeypatch.setattr(allocator, "STORE", 1 << 60)
     else:
         monkeypatch.setattr(resource, "getrlimit", lambda what: (4 << 30, 4 << 30))
     entry, methods = executor._entry(), executor._methods()
     assert entry is not None and methods is not None
-    monkeypatch.setattr(methods, "lender", new_lender(entry.address))
-    store = Lender(store_of(methods.lender))
+    monkeypatch.setattr(methods, "allocator", new_allocator(entry.address))
+    store = ResultAllocator(store_of(methods.allocator))
     assert store.start == store.end == 0
     found = doubling()(ones(N))
-    assert (found == 2).all() and not Lender(methods.lender).has(found)
+    assert (found == 2).all() and not ResultAllocator(methods.allocator).has(found)
 
 
 @native
-def test_threads_never_get_the_same_memory(store: Lender) -> None:
+def test_threads_never_get_the_same_memory(store: ResultAllocator) -> None:
     exe, wrong = doubling(), []
 
     def work(number: int) -> None:
@@ -173,14 +173,14 @@ def test_what_cannot_be_is_refused_by_the_name_of_the_result(shape: tuple[int, .
         new_result(shape, np.dtype(np.float32), "y")
 
 
-def test_a_store_begins_with_one_head(new_lenders: int) -> None:
-    store = Lender(store_of(new_lenders))
+def test_a_store_begins_with_one_head(new_allocators: int) -> None:
+    store = ResultAllocator(store_of(new_allocators))
     assert store.is_whole() and store.waiting() == HEAD and store.out() == 0
 
 
 @native
 @pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux says of a process")
-def test_addresses_without_memory_keep_no_process_from_forking(store: Lender) -> None:
+def test_addresses_without_memory_keep_no_process_from_forking(store: ResultAllocator) -> None:
     """Linux refuses a fork that would reserve more than there is; flags "ac" are of memory that is reserved, "nr" of what is not."""
     flags: list[str] = []
     inside = False

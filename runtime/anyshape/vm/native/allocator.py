@@ -1,8 +1,8 @@
-"""What lends memory to results: two pieces for the process, their words, and what NumPy finds the functions of `lending.py` by.
+"""The result allocator of a process: two pieces of memory, their words, and what NumPy finds the functions of `allocator_code.py` by.
 
-In: the addresses of those functions. Out: the address of a lender, or 0 where there is no memory for one; its store is the other. All of it
-stays as long as the process lives, since arrays may be freed after everything else. So does the code of the functions: none is unloaded
-once the interpreter ends.
+In: the addresses of those functions. Out: the address of an allocator, or 0 where there is no memory for one; its store is the other. All
+of it stays as long as the process lives, since arrays may be freed after everything else; so does the code of the functions: none is
+unloaded once the interpreter ends.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from anyshape.vm.arena import NEAR, bring_near
-from anyshape.vm.native.lending import (
+from anyshape.vm.native.allocator_code import (
     ALLOCATED,
+    ALLOCATOR_WORDS,
     BEFORE,
     CAPSULE,
     END,
     HEAD,
+    IN_USE,
     KEEP,
     LAST,
-    LENDER_WORDS,
-    LENT,
     NEXT,
     OUT,
     SIZE,
@@ -35,11 +35,11 @@ from anyshape.vm.native.lending import (
 BYTES = 1 << 21
 """One huge page, where the system has them."""
 STORE = 1 << 30
-"""Addresses of the store; there is memory where something was lent. What finds no room there is NumPy's to allocate."""
+"""Addresses of the store; there is memory where something was allocated. What finds no room there is NumPy's to allocate."""
 ALLOWED = 8
 """Times as many addresses a process must be allowed that has a store."""
 KEPT = 1 << 28
-"""At most so many bytes of the store wait to be lent again."""
+"""At most so many bytes of the store wait to be allocated again."""
 _PAGE = 1 << 12
 _NOT_RESERVED = 0x4000 if sys.platform == "linux" else 0
 """MAP_NORESERVE, which `mmap` does not name: addresses that nobody uses count as no memory, or a fork may be refused for want of it."""
@@ -58,7 +58,7 @@ class Handler(ctypes.Structure):
     )
 
 
-def new_lender(address: Callable[[str], int]) -> int:
+def new_allocator(address: Callable[[str], int]) -> int:
     """`address`: of a function by name. The first piece is touched here, so that no call waits for its pages."""
     try:
         memory = mmap.mmap(-1, 2 * BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -71,23 +71,23 @@ def new_lender(address: Callable[[str], int]) -> int:
     start = mapped + -mapped % BYTES
     for at in range(start - mapped, start - mapped + BYTES, _PAGE):
         memory[at] = 0
-    words = (ctypes.c_int64 * (2 * LENDER_WORDS))()
-    lender = ctypes.addressof(words)
-    store = lender + 8 * LENDER_WORDS
+    words = (ctypes.c_int64 * (2 * ALLOCATOR_WORDS))()
+    allocator = ctypes.addressof(words)
+    store = allocator + 8 * ALLOCATOR_WORDS
     functions = [address(name) for name in ALLOCATED]
-    _begin(lender, start, start + BYTES - HEAD, -1)
-    kept = [memory, words, _handled(lender, functions)]
+    _begin(allocator, start, start + BYTES - HEAD, -1)
+    kept = [memory, words, _handled(allocator, functions)]
     _put(store, {NEXT: store, LAST: store})
     if (addresses := _addresses()) is not None:
         start = ctypes.addressof(ctypes.c_char.from_buffer(addresses))
         _begin(store, start, start + STORE - HEAD, KEPT)
         kept += [addresses, _handled(store, functions)]
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
-    return lender
+    return allocator
 
 
 def _addresses() -> mmap.mmap | None:
-    """Those of the store; None where a process has few, or none to spare: then nothing is lent there."""
+    """Those of the store; None where a process has few, or none to spare: then nothing is allocated there."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < ALLOWED * STORE:
         return None
@@ -96,32 +96,32 @@ def _addresses() -> mmap.mmap | None:
     return None
 
 
-def results_near(lender: int) -> None:
-    """What is lent first is read (`arena.NEAR`)."""
-    if lender:
-        bring_near(ctypes.c_int64.from_address(lender + 8 * START).value, NEAR)
+def results_near(allocator: int) -> None:
+    """What is allocated first is read (`arena.NEAR`)."""
+    if allocator:
+        bring_near(ctypes.c_int64.from_address(allocator + 8 * START).value, NEAR)
 
 
-def store_of(lender: int) -> int:
-    """The address of the other lender; 0 if there is none."""
-    return lender and lender + 8 * LENDER_WORDS
+def store_of(allocator: int) -> int:
+    """The address of the other allocator; 0 if there is none."""
+    return allocator and allocator + 8 * ALLOCATOR_WORDS
 
 
-def _handled(lender: int, functions: Sequence[int]) -> object:
-    """What NumPy finds the functions by, with this lender for their context; what must stay."""
-    handler = Handler(b"anyshape", 1, lender, *functions)
+def _handled(allocator: int, functions: Sequence[int]) -> object:
+    """What NumPy finds the functions by, with this allocator for their context; what must stay."""
+    handler = Handler(b"anyshape", 1, allocator, *functions)
     capsule = _new_capsule(ctypes.addressof(handler), _CAPSULE, None)
-    _put(lender, {CAPSULE: id(capsule)})
+    _put(allocator, {CAPSULE: id(capsule)})
     return handler, capsule
 
 
-def _begin(lender: int, start: int, end: int, keep: int) -> None:
-    """One free block between two that are lent for good: none of them has a neighbour beyond to be joined with."""
+def _begin(allocator: int, start: int, end: int, keep: int) -> None:
+    """One free block between two that are allocated for good: none of them has a neighbour beyond to be joined with."""
     first = start + HEAD
-    _put(start, {SIZE: HEAD | LENT})
-    _put(first, {SIZE: end - first, BEFORE: HEAD, NEXT: lender, LAST: lender})
-    _put(end, {SIZE: HEAD | LENT, BEFORE: end - first})
-    _put(lender, {START: start, END: end, NEXT: first, LAST: first, TOP: first, OUT: 0, KEEP: keep})
+    _put(start, {SIZE: HEAD | IN_USE})
+    _put(first, {SIZE: end - first, BEFORE: HEAD, NEXT: allocator, LAST: allocator})
+    _put(end, {SIZE: HEAD | IN_USE, BEFORE: end - first})
+    _put(allocator, {START: start, END: end, NEXT: first, LAST: first, TOP: first, OUT: 0, KEEP: keep})
 
 
 def _put(at: int, words: dict[int, int]) -> None:

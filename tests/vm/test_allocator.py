@@ -1,4 +1,4 @@
-"""Small results lie in memory of one lender, which lends nothing that anybody still has, and loses none."""
+"""Small results lie in memory of one allocator, which allocates nothing that anybody still has, and loses none."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ import pytest
 import anyshape
 from anyshape import ops
 from anyshape.vm import compile
-from anyshape.vm.native.lender import store_of
-from anyshape.vm.native.lending import HEAD, LARGE, STORED
+from anyshape.vm.native.allocator import store_of
+from anyshape.vm.native.allocator_code import HEAD, LARGE, STORED
 from anyshape.vm.program import Op
 from tests.in_threads import in_threads
 from tests.resident import HANGS
-from tests.vm.lenders import Lender, doubling, ones
+from tests.vm.allocators import ResultAllocator, doubling, ones
 
 pytestmark = pytest.mark.parametrize("handmade_ops", ["native"], indirect=True)
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
 @pytest.fixture
-def lender(new_lenders: int) -> Lender:
+def allocator(new_allocators: int) -> ResultAllocator:
     """The one of small results, of which other tests of the process have nothing."""
-    return Lender(new_lenders)
+    return ResultAllocator(new_allocators)
 
 
 @pytest.fixture
-def store(new_lenders: int) -> Lender:
-    return Lender(store_of(new_lenders))
+def store(new_allocators: int) -> ResultAllocator:
+    return ResultAllocator(store_of(new_allocators))
 
 
 def test_results_are_made_before_the_first_kernel_unless_data_size_them() -> None:
@@ -51,17 +51,17 @@ def test_results_are_made_before_the_first_kernel_unless_data_size_them() -> Non
     assert listed.count(Op.OUTPUT) == 3
 
 
-def test_one_place_serves_all_sizes_in_turn(lender: Lender) -> None:
+def test_one_place_serves_all_sizes_in_turn(allocator: ResultAllocator) -> None:
     exe = doubling()
     places = {exe(ones(n)).ctypes.data for n in (1, 2, 16, 17, 1000, LARGE // 4 - 1, 3)}
-    assert places == {lender.start + 2 * HEAD}
+    assert places == {allocator.start + 2 * HEAD}
     assert places.pop() % 64 == 0
-    assert lender.is_whole()
+    assert allocator.is_whole()
 
 
-def test_results_are_arrays_that_own_their_memory(lender: Lender) -> None:
+def test_results_are_arrays_that_own_their_memory(allocator: ResultAllocator) -> None:
     found = doubling()(ones(5))
-    assert lender.has(found)
+    assert allocator.has(found)
     assert type(found) is np.ndarray and found.base is None
     assert found.flags.owndata and found.flags.carray and found.flags.f_contiguous
     found += 1
@@ -69,47 +69,47 @@ def test_results_are_arrays_that_own_their_memory(lender: Lender) -> None:
 
 
 @pytest.mark.parametrize("n", [0, LARGE // 4])
-def test_nothing_and_much_lie_elsewhere(lender: Lender, n: int) -> None:
+def test_nothing_and_much_lie_elsewhere(allocator: ResultAllocator, n: int) -> None:
     found = doubling()(ones(n))
-    assert found.shape == (n,) and not lender.has(found)
+    assert found.shape == (n,) and not allocator.has(found)
 
 
-def test_a_view_keeps_the_memory(lender: Lender) -> None:
+def test_a_view_keeps_the_memory(allocator: ResultAllocator) -> None:
     exe = doubling()
     part = exe(ones(100))[10:20:3].reshape(2, 2)
     others = [exe(ones(100) * 5) for _ in range(3)]
     assert not any(np.shares_memory(part, o) for o in others)
     assert part.tolist() == [[2, 2], [2, 2]]
     del part, others
-    assert lender.is_whole()
+    assert allocator.is_whole()
 
 
-def test_what_finds_no_room_is_stored_or_allocated(lender: Lender, store: Lender) -> None:
+def test_what_finds_no_room_is_stored_or_allocated(allocator: ResultAllocator, store: ResultAllocator) -> None:
     exe, n = doubling(), LARGE // 4 - 100
     held = [exe(ones(n) * k) for k in range(4)]
-    assert [lender.has(a) for a in held] == [True, True, False, False]
+    assert [allocator.has(a) for a in held] == [True, True, False, False]
     assert [store.has(a) for a in held] == [False, False, True, True]
     small = exe(ones(3))
-    assert lender.has(small)
+    assert allocator.has(small)
     few = STORED // 4 - HEAD
     filled = [exe(ones(few)) for _ in range(40)]
-    assert not any(lender.has(a) or store.has(a) for a in filled[30:])
+    assert not any(allocator.has(a) or store.has(a) for a in filled[30:])
     assert all((a == 2 * k).all() for k, a in enumerate(held))
     del held, small, filled
-    assert lender.is_whole() and store.is_whole()
+    assert allocator.is_whole() and store.is_whole()
 
 
 @pytest.mark.parametrize("n", [1, 40, 60, 3000])
-def test_resized_in_place_a_result_leaves(lender: Lender, n: int) -> None:
+def test_resized_in_place_a_result_leaves(allocator: ResultAllocator, n: int) -> None:
     found = doubling()(ones(50))
     found.resize(n, refcheck=False)
-    assert not lender.has(found) and lender.is_whole()
+    assert not allocator.has(found) and allocator.is_whole()
     assert found.tolist() == [2] * min(n, 50) + [0] * (n - 50)
     found.resize(2 * n, refcheck=False)
     assert found[:n].tolist() == [2] * min(n, 50) + [0] * (n - 50)
 
 
-def test_results_that_are_kept_and_dropped_in_any_order(lender: Lender) -> None:
+def test_results_that_are_kept_and_dropped_in_any_order(allocator: ResultAllocator) -> None:
     exe, rng = doubling(), random.Random(1)
     kept: list[tuple[int, np.ndarray[Any, Any]]] = []
     for turn in range(600):
@@ -119,23 +119,23 @@ def test_results_that_are_kept_and_dropped_in_any_order(lender: Lender) -> None:
             n = rng.choice([1, 3, 16, 17, 100, 5000, 60000])
             kept.append((turn, exe(np.full(n, turn, np.float32))))
         if turn % 50 == 0:
-            lender.blocks()
+            allocator.blocks()
     assert all((a == 2 * turn).all() for turn, a in kept)
-    lent = sum(lender.has(a) for _, a in kept)
-    assert 0 < lent < len(kept)
-    assert sum(is_lent for _, is_lent in lender.blocks()) == lent
+    allocated = sum(allocator.has(a) for _, a in kept)
+    assert 0 < allocated < len(kept)
+    assert sum(is_taken for _, is_taken in allocator.blocks()) == allocated
     kept.clear()
-    assert lender.is_whole()
+    assert allocator.is_whole()
 
 
-def test_many_small_pieces_do_not_hide_the_room_behind_them(lender: Lender) -> None:
+def test_many_small_pieces_do_not_hide_the_room_behind_them(allocator: ResultAllocator) -> None:
     exe = doubling()
     held = [exe(ones(1)) for _ in range(40)]
     del held[::2]  # twenty holes of one line each
-    assert lender.has(exe(ones(1000)))
+    assert allocator.has(exe(ones(1000)))
 
 
-def test_threads_have_no_memory_in_common(lender: Lender) -> None:
+def test_threads_have_no_memory_in_common(allocator: ResultAllocator) -> None:
     exe, wrong = doubling(), []
 
     def work(number: int) -> None:
@@ -147,16 +147,16 @@ def test_threads_have_no_memory_in_common(lender: Lender) -> None:
                 wrong.append(number)
 
     in_threads(work, range(1, 5))
-    assert not wrong and lender.is_whole()
+    assert not wrong and allocator.is_whole()
 
 
-def test_what_is_lent_is_traced(lender: Lender) -> None:
+def test_what_is_lent_is_traced(allocator: ResultAllocator) -> None:
     exe, x = doubling(), ones(10000)
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
         found = exe(x)
-        assert lender.has(found) and tracemalloc.get_traced_memory()[0] - before >= 40000
+        assert allocator.has(found) and tracemalloc.get_traced_memory()[0] - before >= 40000
         del found
         assert tracemalloc.get_traced_memory()[0] - before < 10000
     finally:

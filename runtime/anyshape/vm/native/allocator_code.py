@@ -1,17 +1,17 @@
-"""Memory of results, from pieces that the process keeps: functions of the direct entry.
+"""Code of the result allocator: functions of the direct entry that allocate memory of results and take it back.
 
-In: the words of a lender (`lender.py`), and a size; who calls holds the interpreter's lock. Out: the address of so many bytes that
-nobody has, or null; taken back when NumPy frees the array over them, or moves it to be larger. An allocator has a block of a size that
-nobody had before from wherever there is room: not in the caches, perhaps not even a page yet, after a search that it did not have to do for
-the call before. Here the same bytes are lent again first, whatever their size.
+In: an allocator's words (`allocator.py`) and a size in bytes; the caller holds the interpreter's lock. Out: the address of so many bytes, or
+null. NumPy frees and grows arrays over them by the same functions. A general allocator takes a size that it has not seen from wherever
+there is room: not in the caches, perhaps not even in a page yet, after a search. This one gives the bytes freed last first, whatever the
+size that is asked for.
 
-Blocks lie side by side, each with a head; free ones are in a ring through the lender, the one freed last in front, and are joined with free
-neighbours (Knuth, The Art of Computer Programming, volume 1, section 2.5: boundary tags). A block is cut from the low end, so that results
-that are dropped at once lie in the same place, one after the other.
+Blocks lie side by side, each with a header; free ones are in a ring through the allocator, the one freed last in front, and are joined with
+free neighbours (Knuth, The Art of Computer Programming, volume 1, section 2.5: boundary tags). A block is cut from the low end, so that
+results that are dropped at once lie in the same place, one after the other.
 
-There are two lenders: of a piece that was touched when the process began, for results below `LARGE`, and of one that is little more than
-addresses, the *store*, for larger ones and for what finds no room in the first. Of what was lent there once, `KEPT` bytes wait to be lent
-again, and what comes back beyond them is given to the system.
+There are two allocators: of a piece that was touched when the process began, for results below `LARGE`, and of the *store*, a range of
+addresses without memory, for larger ones and for what finds no room in the first. Of what was allocated in the store, at most `KEPT` bytes wait
+to be used again; what is freed beyond that goes back to the system.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from anyshape.vm.native.layout import Word
 from anyshape.vm.native.objects import FLAGS, HANDLER, OWNS, WRITABLE
 
 SIZE, BEFORE, NEXT, LAST = 0, 1, 2, 3
-"""Words of a head: bytes of the block with its head, and LENT; bytes of the block in front of it; if it is free, its neighbours in the
-ring, which are heads or the lender."""
+"""Words of a head: bytes of the block with its head, and IN_USE; bytes of the block in front of it; if it is free, its neighbours in the
+ring, which are heads or the allocator."""
 START, END, CAPSULE, TOP, OUT, KEEP = 0, 1, 4, 5, 6, 7
-"""Words of a lender, beside NEXT and LAST: where blocks begin and end, what NumPy finds the functions below by, the end of what was lent
-since memory was given back, the bytes that are lent, and those that may wait at most. The last three are the store's alone."""
-LENDER_WORDS = 8
+"""Words of an allocator, beside NEXT and LAST: where blocks begin and end, what NumPy finds the functions below by, the end of what was
+allocated since memory was given back, the bytes in use, and those that may wait at most. The last three are the store's alone."""
+ALLOCATOR_WORDS = 8
 """Those of the store follow."""
-LENT = 1
+IN_USE = 1
 HEAD = 64
 TRIES = 8
 """Free blocks that are looked at before the last one of the memory, which is the largest as a rule."""
@@ -48,20 +48,20 @@ POPULATE_WRITE = 23
 DOMAIN = 389047
 """NumPy's number for its own memory among what is traced."""
 ALLOCATED = {
-    "anyshape_allocate": (PTR, [("lender", PTR), ("size", I64)]),
-    "anyshape_allocate_zero": (PTR, [("lender", PTR), ("count", I64), ("size", I64)]),
-    "anyshape_reallocate": (PTR, [("lender", PTR), ("memory", PTR), ("size", I64)]),
-    "anyshape_free": (VOID, [("lender", PTR), ("memory", PTR), ("size", I64)]),
+    "anyshape_allocate": (PTR, [("allocator", PTR), ("size", I64)]),
+    "anyshape_allocate_zero": (PTR, [("allocator", PTR), ("count", I64), ("size", I64)]),
+    "anyshape_reallocate": (PTR, [("allocator", PTR), ("memory", PTR), ("size", I64)]),
+    "anyshape_free": (VOID, [("allocator", PTR), ("memory", PTR), ("size", I64)]),
 }
 """What NumPy calls for an array that is over such memory: `PyDataMem_Handler`, in its order."""
 TOUCH, TOUCHED = "anyshape_touch", "anyshape_touched"
-"""Of memory that is had before it is lent: what has it, without the interpreter's lock, and what notes it, with it."""
+"""Of memory that is had before it is allocated: what has it, without the interpreter's lock, and what notes it, with it."""
 PIECE = 1 << 21
 """Of it, after which others who map memory have their turn."""
 NEW = [("state", PTR), ("dtype", PTR), ("rank", I64), ("dims", PTR), ("size", I64)]
 
 
-def add_lending(module: Module) -> None:
+def add_allocator(module: Module) -> None:
     """Defines `new_array`, TOUCH, TOUCHED, and for NumPy the functions of `ALLOCATED`."""
     module.declare("PyMem_RawMalloc", PTR, [I64])
     module.declare("PyMem_RawCalloc", PTR, [I64, I64])
@@ -69,9 +69,9 @@ def add_lending(module: Module) -> None:
     module.declare("PyMem_RawFree", VOID, [PTR])
     module.declare("PyTraceMalloc_Track", I32, [I32, PTR, I64])
     module.declare("madvise", I32, [PTR, I64, I32])
-    block = [("lender", PTR), ("block", PTR)]
-    with module.function("lend", PTR, [("lender", PTR), ("size", I64)], internal=True, noalias=False) as f:
-        _lend(f)
+    block = [("allocator", PTR), ("block", PTR)]
+    with module.function("take_block", PTR, [("allocator", PTR), ("size", I64)], internal=True, noalias=False) as f:
+        _take(f)
     with module.function("cut", PTR, [*block, ("wanted", I64)], internal=True, noalias=False) as f:
         _cut(f)
     with module.function("give_back", PTR, block, internal=True, noalias=False) as f:
@@ -85,7 +85,7 @@ def add_lending(module: Module) -> None:
             write(f)
     with module.function(TOUCH, I64, [("begin", I64), ("pieces", I64)], noalias=False) as f:
         _touch(f)
-    with module.function(TOUCHED, VOID, [("lender", PTR), ("end", I64)], noalias=False) as f:
+    with module.function(TOUCHED, VOID, [("allocator", PTR), ("end", I64)], noalias=False) as f:
         _touched(f)
     with module.function("stored_array", PTR, NEW, internal=True, noalias=False) as f:
         _stored_array(f)
@@ -108,29 +108,29 @@ def _join(f: Function, one: Val, next_: Val) -> None:
 
 
 def _bytes(f: Function, block: Val) -> Val:
-    return f.and_(f.load(block, I64, SIZE), ~LENT)
+    return f.and_(f.load(block, I64, SIZE), ~IN_USE)
 
 
 def _is_free(f: Function, block: Val) -> Val:
-    return f.compare("eq", f.and_(f.load(block, I64, SIZE), LENT), 0)
+    return f.compare("eq", f.and_(f.load(block, I64, SIZE), IN_USE), 0)
 
 
-def _lend(f: Function) -> None:
+def _take(f: Function) -> None:
     """The address of `size` bytes, which are at least one, or null. Nearly 2**63 of them are with a head more than a signed word holds, and
     more than any block has."""
-    lender, size = f.args
+    allocator, size = f.args
     wanted = f.and_(f.add(size, 2 * HEAD - 1), -HEAD)
-    with f.for_range(0, TRIES, carried=[f.load(lender, PTR, NEXT)], at_least_once=True) as each:
+    with f.for_range(0, TRIES, carried=[f.load(allocator, PTR, NEXT)], at_least_once=True) as each:
         (block,) = each.carried
-        with f.if_(f.compare("eq", f.convert("ptrtoint", block, I64), f.convert("ptrtoint", lender, I64))):
+        with f.if_(f.compare("eq", f.convert("ptrtoint", block, I64), f.convert("ptrtoint", allocator, I64))):
             f.ret(null())
         with f.if_(f.compare("ge", f.load(block, I64, SIZE), wanted, unsigned=True)):
-            f.ret(f.call("cut", PTR, [lender, block, wanted]))
+            f.ret(f.call("cut", PTR, [allocator, block, wanted]))
         each.next(f.load(block, PTR, NEXT))
-    end = f.load(lender, PTR, END)
+    end = f.load(allocator, PTR, END)
     block = _address(f, end, f.sub(0, f.load(end, I64, BEFORE)))
     with f.if_(f.and_(_is_free(f, block), f.compare("ge", f.load(block, I64, SIZE), wanted, unsigned=True))):
-        f.ret(f.call("cut", PTR, [lender, block, wanted]))
+        f.ret(f.call("cut", PTR, [allocator, block, wanted]))
     f.ret(null())
 
 
@@ -151,13 +151,13 @@ def _cut(f: Function) -> None:
         with branch.otherwise():
             _join(f, last, next_)
             branch.give(size)
-    f.store(f.or_(branch.results[0], LENT), block, SIZE)
+    f.store(f.or_(branch.results[0], IN_USE), block, SIZE)
     f.ret(f.gep(block, HEAD, I8))
 
 
 def _give_back(f: Function) -> None:
     """The free block that it is part of then."""
-    lender, block = f.args
+    allocator, block = f.args
     size = _bytes(f, block)
     behind = _address(f, block, size)
     with f.if_else(_is_free(f, behind)) as branch:
@@ -177,8 +177,8 @@ def _give_back(f: Function) -> None:
     block, size = branch.results
     f.store(size, block, SIZE)
     f.store(size, _address(f, block, size), BEFORE)
-    first = f.load(lender, PTR, NEXT)
-    _join(f, lender, block)
+    first = f.load(allocator, PTR, NEXT)
+    _join(f, allocator, block)
     _join(f, block, first)
     f.ret(block)
 
@@ -186,23 +186,23 @@ def _give_back(f: Function) -> None:
 def _store_back(f: Function) -> None:
     """The same in the store, where too much may wait then. The last block of all gives what lies furthest behind; in another one nothing
     is known to have memory but what came back."""
-    lender, came = f.args
+    allocator, came = f.args
     size = _bytes(f, came)
-    block = f.call("give_back", PTR, [lender, came])
-    out, top = f.sub(f.load(lender, I64, OUT), size), f.load(lender, I64, TOP)
-    f.store(out, lender, OUT)
-    waiting = f.sub(f.sub(top, f.load(lender, I64, START)), out)
-    surplus = f.sub(waiting, f.load(lender, I64, KEEP))
+    block = f.call("give_back", PTR, [allocator, came])
+    out, top = f.sub(f.load(allocator, I64, OUT), size), f.load(allocator, I64, TOP)
+    f.store(out, allocator, OUT)
+    waiting = f.sub(f.sub(top, f.load(allocator, I64, START)), out)
+    surplus = f.sub(waiting, f.load(allocator, I64, KEEP))
     with f.if_(f.compare("le", surplus, 0)):
         f.ret()
     begin, behind = (f.convert("ptrtoint", _address(f, b, const(I64, HEAD)), I64) for b in (came, block))
-    is_last = f.compare("eq", _end(f, block), f.load(lender, I64, END))
+    is_last = f.compare("eq", _end(f, block), f.load(allocator, I64, END))
     low = f.select(is_last, f.umax(behind, f.sub(top, surplus)), begin)
     high = f.select(is_last, top, f.add(begin, f.sub(size, HEAD)))
     low, high = f.and_(f.add(low, GRAIN - 1), -GRAIN), f.and_(high, -GRAIN)
     with f.if_(f.compare("lt", low, high)):
         with f.if_(is_last):
-            f.store(low, lender, TOP)
+            f.store(low, allocator, TOP)
         f.call("madvise", I32, [f.convert("inttoptr", low, PTR), f.sub(high, low), const(I32, DONT_NEED)])
     f.ret()
 
@@ -211,9 +211,9 @@ def _end(f: Function, block: Val) -> Val:
     return f.convert("ptrtoint", _address(f, block, _bytes(f, block)), I64)
 
 
-def _reaches(f: Function, lender: Val, end: Val) -> None:
+def _reaches(f: Function, allocator: Val, end: Val) -> None:
     """There is memory up to this address."""
-    f.store(f.umax(f.load(lender, I64, TOP), end), lender, TOP)
+    f.store(f.umax(f.load(allocator, I64, TOP), end), allocator, TOP)
 
 
 def _touch(f: Function) -> None:
@@ -230,8 +230,8 @@ def _touch(f: Function) -> None:
 
 
 def _touched(f: Function) -> None:
-    lender, end = f.args
-    _reaches(f, lender, end)
+    allocator, end = f.args
+    _reaches(f, allocator, end)
     f.ret()
 
 
@@ -239,9 +239,9 @@ def _head(f: Function, memory: Val) -> Val:
     return f.gep(memory, -HEAD, I8)
 
 
-def _is_ours(f: Function, lender: Val, memory: Val) -> Val:
+def _is_ours(f: Function, allocator: Val, memory: Val) -> Val:
     at = f.convert("ptrtoint", memory, I64)
-    start, end = f.load(lender, I64, START), f.load(lender, I64, END)
+    start, end = f.load(allocator, I64, START), f.load(allocator, I64, END)
     return f.and_(f.compare("ge", at, start), f.compare("lt", at, end))
 
 
@@ -255,60 +255,60 @@ def _allocate_zero(f: Function) -> None:
 
 def _reallocate(f: Function) -> None:
     """For `ndarray.resize`: the array goes to memory of its own."""
-    lender, memory, size = f.args
-    with f.if_(f.not_(_is_ours(f, lender, memory))):
+    allocator, memory, size = f.args
+    with f.if_(f.not_(_is_ours(f, allocator, memory))):
         f.ret(f.call("PyMem_RawRealloc", PTR, [memory, size]))
     made = f.call("PyMem_RawMalloc", PTR, [size])
     with f.if_(_is_null(f, made)):
         f.ret(made)
     f.memmove(made, memory, f.umin(size, f.sub(_bytes(f, _head(f, memory)), HEAD)))
-    _take_back(f, lender, memory)
+    _take_back(f, allocator, memory)
     f.ret(made)
 
 
 def _free(f: Function) -> None:
-    lender, memory, _ = f.args
-    with f.if_(_is_ours(f, lender, memory)):
-        _take_back(f, lender, memory)
+    allocator, memory, _ = f.args
+    with f.if_(_is_ours(f, allocator, memory)):
+        _take_back(f, allocator, memory)
         f.ret()
     f.call("PyMem_RawFree", VOID, [memory])
     f.ret()
 
 
-def _take_back(f: Function, lender: Val, memory: Val) -> None:
-    with f.if_else(f.compare("ge", f.load(lender, I64, KEEP), 0)) as branch:
+def _take_back(f: Function, allocator: Val, memory: Val) -> None:
+    with f.if_else(f.compare("ge", f.load(allocator, I64, KEEP), 0)) as branch:
         with branch.then():
-            f.call("store_back", VOID, [lender, _head(f, memory)])
+            f.call("store_back", VOID, [allocator, _head(f, memory)])
         with branch.otherwise():
-            f.call("give_back", PTR, [lender, _head(f, memory)])
+            f.call("give_back", PTR, [allocator, _head(f, memory)])
 
 
 def _new_array(f: Function) -> None:
-    """A new array of `size` bytes: over lent memory, or over NumPy's own; or null, with Python's error set."""
+    """A new array of `size` bytes: over allocated memory, or over NumPy's own; or null, with Python's error set."""
     state, *_, size = f.args
-    lender = f.load(state, PTR, Word.LENDER)
-    with f.if_(f.or_(_is_null(f, lender), f.compare("le", size, 0))):
+    allocator = f.load(state, PTR, Word.ALLOCATOR)
+    with f.if_(f.or_(_is_null(f, allocator), f.compare("le", size, 0))):
         f.ret(_array_over(f, null(), 0))
     with f.if_(f.compare("ge", size, LARGE)):
         f.ret(f.call("stored_array", PTR, f.args))
-    memory = f.call("lend", PTR, [lender, size])
+    memory = f.call("take_block", PTR, [allocator, size])
     with f.if_(_is_null(f, memory)):
         f.ret(f.call("stored_array", PTR, f.args))
     made = _array_over(f, memory, WRITABLE)
     with f.if_(_is_null(f, made)):
-        f.call("give_back", PTR, [lender, _head(f, memory)])
+        f.call("give_back", PTR, [allocator, _head(f, memory)])
         f.ret(made)
-    _hand_over(f, lender, made, memory)
+    _hand_over(f, allocator, made, memory)
     f.ret(made)
 
 
 def _stored_array(f: Function) -> None:
     """The same of the store."""
     state, *_, size = f.args
-    store = f.gep(f.load(state, PTR, Word.LENDER), LENDER_WORDS, I64)
+    store = f.gep(f.load(state, PTR, Word.ALLOCATOR), ALLOCATOR_WORDS, I64)
     with f.if_(f.compare("lt", size, STORED)):
         f.ret(_array_over(f, null(), 0))
-    memory = f.call("lend", PTR, [store, size])
+    memory = f.call("take_block", PTR, [store, size])
     with f.if_(_is_null(f, memory)):
         f.ret(_array_over(f, null(), 0))
     block = _head(f, memory)
@@ -322,9 +322,9 @@ def _stored_array(f: Function) -> None:
     f.ret(made)
 
 
-def _hand_over(f: Function, lender: Val, array: Val, memory: Val) -> None:
+def _hand_over(f: Function, allocator: Val, array: Val, memory: Val) -> None:
     """The array gives the memory back once it is gone."""
-    flags, capsule = field(f, array, FLAGS), f.load(lender, PTR, CAPSULE)
+    flags, capsule = field(f, array, FLAGS), f.load(allocator, PTR, CAPSULE)
     f.store(f.or_(f.load(flags, I32), OWNS), flags)
     f.call("Py_IncRef", VOID, [capsule])
     f.store(capsule, field(f, array, HANDLER))

@@ -1,4 +1,4 @@
-"""What lends memory to results, as tests read it, and a model whose results are of any size."""
+"""What allocates memory to results, as tests read it, and a model whose results are of any size."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 import anyshape
 from anyshape import ops
 from anyshape.vm import Executable, compile
-from anyshape.vm.native.lending import BEFORE, END, HEAD, LENT, NEXT, OUT, SIZE, START, TOP
+from anyshape.vm.native.allocator_code import BEFORE, END, HEAD, IN_USE, NEXT, OUT, SIZE, START, TOP
 
 
-class Lender:
-    """The words of a lender, read."""
+class ResultAllocator:
+    """The words of an allocator, read."""
 
     def __init__(self, address: int) -> None:
         self.address = address
@@ -25,16 +25,16 @@ class Lender:
         return bool(self.start <= array.ctypes.data < self.end)
 
     def blocks(self) -> list[tuple[int, bool]]:
-        """Bytes and whether they are lent, from the low end on; the heads and the ring say the same."""
+        """Bytes and whether they are allocated, from the low end on; the heads and the ring say the same."""
         found, at, before = [], self.start, 0
         free = set()
         while at <= self.end:
             size = word(at, SIZE)
             assert word(at, BEFORE) == before
-            found.append((size & ~LENT, bool(size & LENT)))
-            if not size & LENT:
+            found.append((size & ~IN_USE, bool(size & IN_USE)))
+            if not size & IN_USE:
                 free.add(at)
-            before = size & ~LENT
+            before = size & ~IN_USE
             at += before
         assert at == self.end + HEAD
         at, ring = word(self.address, NEXT), set()
@@ -46,11 +46,11 @@ class Lender:
         return found[1:-1]
 
     def out(self) -> int:
-        """Bytes that are lent, as its words say."""
+        """Bytes that are allocated, as its words say."""
         return word(self.address, OUT)
 
     def waiting(self) -> int:
-        """Bytes below the end of what was lent or touched that are not lent, the first head among them."""
+        """Bytes below the end of what was allocated or touched that are not allocated, the first head among them."""
         return word(self.address, TOP) - self.start - self.out()
 
     def is_whole(self) -> bool:
