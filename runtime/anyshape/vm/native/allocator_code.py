@@ -1,7 +1,7 @@
 """Code of the result allocator: functions of the direct entry that allocate memory of results and take it back.
 
-In: an allocator's words (`allocator.py`) and a size in bytes; the caller holds the interpreter's lock. Out: the address of so many bytes, or
-null. NumPy frees and grows arrays over them by the same functions. A general allocator takes a size that it has not seen from wherever
+In: an allocator's words (`allocator.py`) and a size in bytes; the caller holds the interpreter's lock. Out: the address of so many bytes,
+or null. NumPy frees and grows arrays over them by the same functions. A general allocator takes a size that it has not seen from wherever
 there is room: not in the caches, perhaps not even in a page yet, after a search. This one gives the bytes freed last first, whatever the
 size that is asked for.
 
@@ -10,8 +10,8 @@ free neighbours (Knuth, The Art of Computer Programming, volume 1, section 2.5: 
 results that are dropped at once lie in the same place, one after the other.
 
 There are two allocators: of a piece that was touched when the process began, for results below `LARGE`, and of the *store*, a range of
-addresses without memory, for larger ones and for what finds no room in the first. Of what was allocated in the store, at most `KEPT` bytes wait
-to be used again; what is freed beyond that goes back to the system.
+addresses without memory, for larger ones and for what finds no room in the first. Of what was allocated in the store, at most `KEPT` bytes
+wait to be used again; what is freed beyond that goes back to the system.
 """
 
 from __future__ import annotations
