@@ -20,7 +20,7 @@ from anyshape.dims import Dim
 from anyshape.dtypes import F32, I32, I64, DType
 from anyshape.equations import Tensor
 from anyshape.equations.functions import cast, checked, wrap
-from anyshape.lower.inline_values import Values
+from anyshape.lower.inline_values import InlinedValues
 from benchmarks.gemm_measure import Array, timed
 from tests.lower.groups import Builder, K, M, N
 from tests.lower.native import Native
@@ -32,12 +32,12 @@ Made = tuple[Builder, dict[Tensor, Array], dict[Dim, int]]
 @contextmanager
 def unchecked() -> Iterator[None]:
     """Kernels lowered here test no index."""
-    whole = Values.checks
-    Values.checks = lambda *_: ()
+    whole = InlinedValues.checks
+    InlinedValues.checks = lambda *_: ()
     try:
         yield
     finally:
-        Values.checks = whole
+        InlinedValues.checks = whole
 
 
 def bare_calls(natives: list[Native], arrays: dict[str, Array], sizes: dict[Dim, int]) -> list[Callable[[], object]]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from anyshape.lower.gemm.library import resolve
 from anyshape.lower.gemm.transposition import TURN_ARGUMENTS, transpose_name
-from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.jit import compile_module
 from anyshape.lower.llvm.types import F32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import host_target
@@ -61,13 +61,13 @@ def compiled(work: str, past: bool) -> Run:
     return run
 
 
-def blocks(f: Function, x: Val, i: Val) -> Iterator[tuple[int, Val]]:
+def blocks(f: FunctionBuilder, x: Val, i: Val) -> Iterator[tuple[int, Val]]:
     lanes = f.target.lanes(F32.bytes)
     for at in range(0, BLOCK * lanes, lanes):
         yield at, f.load(f.gep(x, f.add(i, at), F32), F32.vector(lanes))
 
 
-def emit_map(f: Function, x: Val, y: Val, count: Val, past: bool) -> None:
+def emit_map(f: FunctionBuilder, x: Val, y: Val, count: Val, past: bool) -> None:
     lanes = f.target.lanes(F32.bytes)
     zero = const(F32.vector(lanes), 0.0)
     store = f.store_past_caches if past else f.store
@@ -79,7 +79,7 @@ def emit_map(f: Function, x: Val, y: Val, count: Val, past: bool) -> None:
         f.end_past_caches()
 
 
-def emit_transpose(f: Function, x: Val, y: Val, count: Val, past: bool) -> None:
+def emit_transpose(f: FunctionBuilder, x: Val, y: Val, count: Val, past: bool) -> None:
     columns = const(I64, COLUMNS)
     rows = f.and_(f.binary("udiv", count, columns), -f.target.line_bytes // F32.bytes)
     f.module.declare(transpose_name(F32), VOID, [type_ for _, type_ in TURN_ARGUMENTS])
@@ -87,7 +87,7 @@ def emit_transpose(f: Function, x: Val, y: Val, count: Val, past: bool) -> None:
     f.call(transpose_name(F32), VOID, [x, columns, rows, const(I64, 0), columns, columns, y, rows, moved])
 
 
-def emit_sum(f: Function, y: Val, to: Val, count: Val) -> None:
+def emit_sum(f: FunctionBuilder, y: Val, to: Val, count: Val) -> None:
     lanes = f.target.lanes(F32.bytes)
     start = [const(F32.vector(lanes), 0.0)] * BLOCK
     with f.for_range(0, count, BLOCK * lanes, start) as turn:

@@ -135,7 +135,7 @@ class _Taken(NamedTuple):
             raise ArgumentError(f"loop: it carries {spelled(self.forms)}, and a turn makes {spelled(after)} of it")
 
 
-class _Turn(NamedTuple):
+class _Iteration(NamedTuple):
     """A body built on its parameters: all that it gives, flattened, the condition first; what is collected; the serial it began with."""
 
     params: tuple[Value, ...]
@@ -146,7 +146,7 @@ class _Turn(NamedTuple):
 
 def _settled(
     body: Callable[..., Sequence[Any]], taken: _Taken, initial: Sequence[Value], names: Sequence[str], source: str
-) -> _Turn:
+) -> _Iteration:
     """The body on carried values of types that a turn does not change. Raises ShapeError where there are none."""
     states = [Carried(v) for v in initial]
     number = Value(TensorType(parse_dtype("i64"), ()), "turn", contents=(fresh("turn"),))
@@ -160,7 +160,7 @@ def _settled(
         after = again[1 : 1 + len(initial)]
         changed = [s.widen(r, f"loop: carried value {n}", turn >= PATIENCE) for s, r, n in zip(states, after, names)]
         if not any(changed):
-            return _Turn((number, *params), again, results[len(results) - taken.collects :], since)
+            return _Iteration((number, *params), again, results[len(results) - taken.collects :], since)
     raise no_form(source)
 
 

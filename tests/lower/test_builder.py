@@ -12,7 +12,7 @@ import pytest
 from anyshape.disk_cache import DiskCache
 from anyshape.lower.gemm.library import library_module
 from anyshape.lower.llvm import vecmath
-from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.jit import CodegenError, Loaded, compile_module, compile_object, load_object
 from anyshape.lower.llvm.types import BF16, F16, F32, F64, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target, host_target
@@ -123,7 +123,7 @@ def test_bad_text_is_reported() -> None:
 
 
 def test_builder_refuses_mixed_types_and_unreachable_text() -> None:
-    f = Function(Module(host_target()), "f", VOID, [("a", I64)], False, None, True)
+    f = FunctionBuilder(Module(host_target()), "f", VOID, [("a", I64)], False, None, True)
     with pytest.raises(TypeError, match="one type"):
         f.add(f.args[0], Val("%x", F32))
     f.ret()

@@ -15,7 +15,7 @@ import pytest
 from anyshape import dims
 from anyshape.lower import gemm
 from anyshape.lower.gemm.library import library_module
-from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
 from anyshape.lower.llvm.types import F32, F64, I32, I64, PTR, Type, Val, const
 from anyshape.lower.target import Target, host_target
@@ -31,8 +31,8 @@ TOGETHER = {"fused": 1, "fused by pairs": 2}
 def bias_relu(bias: Val, to: Val, row_stride: Val, batch_stride: Val) -> gemm.Epilogue:
     """max(sums + bias[column], 0), stored with unit column stride."""
 
-    def columns(f: Function, tile: gemm.Tile, column: Val, masks: gemm.Masks) -> gemm.RowBody:
-        def body(g: Function, row: Val, vectors: Sequence[Val]) -> None:
+    def columns(f: FunctionBuilder, tile: gemm.Tile, column: Val, masks: gemm.Masks) -> gemm.RowBody:
+        def body(g: FunctionBuilder, row: Val, vectors: Sequence[Val]) -> None:
             first = g.add(g.mul(row, row_stride), g.mul(tile.batch[0], batch_stride))
             for k, (sums, mask) in enumerate(zip(vectors, masks, strict=True)):
                 at = g.add(column, k * sums.type.lanes)
@@ -290,7 +290,7 @@ def test_operands_computed_while_packing() -> None:
     module = Module(host_target())
 
     def packer(sign: int) -> gemm.Packed:
-        def emit(f: Function, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
+        def emit(f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
             with f.for_range(0, 50) as steps_, f.for_range(0, count) as rows:
                 other = f.add(first, rows.index)
                 value = f.add(steps_.index, f.mul(other, sign))
@@ -315,7 +315,7 @@ def test_operands_computed_while_packing() -> None:
     np.testing.assert_allclose(got, (rows + along) @ (along[:, None] - columns), rtol=1e-5)
 
 
-def run_plain(build: Callable[[Function], None], *arrays: np.ndarray[Any, Any], nparts: int = 1) -> None:
+def run_plain(build: Callable[[FunctionBuilder], None], *arrays: np.ndarray[Any, Any], nparts: int = 1) -> None:
     """Emit a kernel with `build`, call every part of it with the arrays as buffers."""
     module = Module(host_target())
     with module.kernel("contract") as f:
@@ -334,10 +334,10 @@ def run_plain(build: Callable[[Function], None], *arrays: np.ndarray[Any, Any], 
 def test_rows_done_sees_every_row_complete(m: int, n: int, k: int, nparts: int) -> None:
     """Each finished row is replaced by its running sum, which is wrong if any column is still missing."""
 
-    def build(f: Function) -> None:
+    def build(f: FunctionBuilder) -> None:
         a, b, c, turns = (f.load(f.arg("buffers"), PTR, at) for at in range(4))
 
-        def accumulate(g: Function, tile: gemm.Tile, row: Val, count: Val) -> None:
+        def accumulate(g: FunctionBuilder, tile: gemm.Tile, row: Val, count: Val) -> None:
             with g.for_range(row, g.add(row, count)) as rows:
                 g.store(g.add(g.load(turns, I64, rows.index), 1), turns, rows.index)
                 with g.for_range(0, n, carried=[const(F32, 0)]) as loop:
@@ -362,7 +362,7 @@ def test_rows_done_sees_every_row_complete(m: int, n: int, k: int, nparts: int) 
 def test_b_packed_once_for_several_products(n: int) -> None:
     m, k = 20, 33
 
-    def build(f: Function) -> None:
+    def build(f: FunctionBuilder) -> None:
         a, b, c, room = (f.load(f.arg("buffers"), PTR, at) for at in range(4))
         gemm.emit_prepack(f, F32, gemm.Strided(b, 1, k), k, n, room)
         with f.for_range(0, m, 4) as loop:

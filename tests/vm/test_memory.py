@@ -14,7 +14,7 @@ import anyshape_ops.api as ops
 from anyshape.dims import Size, evaluate, maximum, minimum, symbol
 from anyshape.vm.arena import MAPPED, Context
 from anyshape.vm.arena_code import ArenaCode
-from anyshape.vm.lifetimes import ENTRY, Group
+from anyshape.vm.lifetimes import ENTRY, StorageGroup
 from anyshape.vm.memory import Layout, Tenant, at_typical_points, lay_out, most_alive
 from anyshape.vm.program import Op, decode
 from anyshape.vm.shape_code import ShapeCode
@@ -64,7 +64,7 @@ def test_instructions_compute_the_layout(listed: list[Tenant], n: int, m: int) -
     code = ShapeCode()
     for s, value in ((N, n), (M, m)):
         code.define(s, code.new(Op.CONST, value))
-    arena = ArenaCode(code, {ENTRY: Group(ENTRY, listed, [()] * len(listed))}, lambda values: None)
+    arena = ArenaCode(code, {ENTRY: StorageGroup(ENTRY, listed, [()] * len(listed))}, lambda values: None)
     arena.prepare(ENTRY)
     _, offsets, total = numbers(listed, arena.layouts[ENTRY], n, m)
     base = 1 << 20

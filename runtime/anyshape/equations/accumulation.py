@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from anyshape.dtypes import accum
 from anyshape.equations.expr import Read, Tensor
-from anyshape.equations.program import Program, Put, every, rounded_once, with_tensors
+from anyshape.equations.program import Put, StepProgram, every, rounded_once, with_tensors
 from anyshape.equations.traversal import reading, walk
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def accumulate(eqs: Equations) -> None:
     if not narrow:
         return
     wide = {t: eqs.scratch(f"{t.name}_wide", t.dtype, t.shape) for t in narrow}
-    programs: dict[Program, Program] = {}
+    programs: dict[StepProgram, StepProgram] = {}
     eqs.equations = [_held(q, wide, programs) for q in eqs.equations]
     results = {t for o in eqs.outputs.values() for t in ([o] if isinstance(o, Tensor) else o)}
     for t in narrow:
@@ -52,7 +52,7 @@ def _used(q: Equation) -> Iterable[Tensor]:
         yield from (a.target for a in every(q.form.program.actions) if isinstance(a, Put) and a.op in ARITHMETIC)
 
 
-def _held(q: Equation, wide: Mapping[Tensor, Tensor], programs: dict[Program, Program]) -> Equation:
+def _held(q: Equation, wide: Mapping[Tensor, Tensor], programs: dict[StepProgram, StepProgram]) -> Equation:
     from anyshape.equations.builder import Compaction, Run
 
     form, target = q.form, wide.get(q.target, q.target)

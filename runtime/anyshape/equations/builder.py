@@ -11,7 +11,7 @@ from anyshape.dtypes import BOOL, I64, DType, accum
 from anyshape.equations.expr import Apply, Expr, ExprLike, Read, Tensor, Var, adapt, as_expr, cast
 from anyshape.equations.functions import fold, where
 from anyshape.equations.procedure import Procedure
-from anyshape.equations.program import Program
+from anyshape.equations.program import StepProgram
 from anyshape.equations.traversal import walk
 from anyshape.errors import SpecError
 from anyshape.rules import Elements
@@ -68,7 +68,7 @@ class Demand:
 class Run:
     """The target is one of the tensors that a program makes; its value and index say nothing."""
 
-    program: Program
+    program: StepProgram
 
 
 Form = Compaction | Sorting | Update | Step | Demand | Run

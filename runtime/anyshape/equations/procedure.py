@@ -1,6 +1,6 @@
 """Steps that run one after the other, where no equation says what an op computes.
 
-In: calls of `Procedure` by a generated kernel, in the order of the steps. Out: one `Program`, and an equation with the form `Run` for
+In: calls of `Procedure` by a generated kernel, in the order of the steps. Out: one `StepProgram`, and an equation with the form `Run` for
 everything it makes. Variables are arrays of rank 0. What a loop's number of turns is decided by data is a symbol while the kernel is
 built (`Let`), as the position of a recurrence is.
 """
@@ -39,8 +39,8 @@ from anyshape.equations.program import (
     Leave,
     Let,
     Order,
-    Program,
     Put,
+    StepProgram,
     When,
     every,
     without_results,
@@ -271,7 +271,7 @@ class Procedure:
 
         sizes = {t: s for s, t in (found or {}).items() if isinstance(s, Dim)}
         arrays = tuple(t for t in self.arrays if t not in sizes)
-        whole = Program(tuple(self.blocks[0]), (*self.makes, *sizes), arrays)
+        whole = StepProgram(tuple(self.blocks[0]), (*self.makes, *sizes), arrays)
         programs = (without_results(whole, sizes), without_sizes(whole, sizes)) if self.counted else (whole,)
         for program in programs:
             for t in program.makes:

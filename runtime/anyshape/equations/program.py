@@ -71,7 +71,7 @@ Action = Let | Put | Order | Each | When | Leave
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Program:
+class StepProgram:
     """`makes` is what other equations read, all zero at first; `arrays` are its own."""
 
     actions: tuple[Action, ...]
@@ -101,10 +101,10 @@ class Program:
         return tuple(e for a in every(self.actions) for e in expressions_of(a))
 
 
-def with_tensors(program: Program, tensors: Mapping[Tensor, Tensor]) -> Program:
+def with_tensors(program: StepProgram, tensors: Mapping[Tensor, Tensor]) -> StepProgram:
     """The program that makes, sets and reads other tensors in place of some, each value in the dtype of where it goes."""
     made, arrays = (tuple(tensors.get(t, t) for t in own) for own in (program.makes, program.arrays))
-    return Program(tuple(_with_tensors(a, tensors) for a in program.actions), made, arrays)
+    return StepProgram(tuple(_with_tensors(a, tensors) for a in program.actions), made, arrays)
 
 
 def _with_tensors(a: Action, tensors: Mapping[Tensor, Tensor]) -> Action:
@@ -126,23 +126,23 @@ def _with_tensors(a: Action, tensors: Mapping[Tensor, Tensor]) -> Action:
             return a
 
 
-def without_results(program: Program, sizes: Collection[Tensor]) -> Program:
+def without_results(program: StepProgram, sizes: Collection[Tensor]) -> StepProgram:
     """The program that finds the sizes, and makes no other result: what the steps read again is memory of its own."""
     read = {e.tensor for x in program.expressions for e in walk(x) if isinstance(e, Read)}
     results = [t for t in program.makes if t not in sizes]
     unread = {t for t in results if t not in read}
     own = {t: _renewed(t) for t in (*program.arrays, *results) if t not in unread}
-    kept = Program(
+    kept = StepProgram(
         _without(program.actions, unread), tuple(sizes), (*program.arrays, *(t for t in results if t in read))
     )
     return with_tensors(kept, own)
 
 
-def without_sizes(program: Program, sizes: Collection[Tensor]) -> Program:
+def without_sizes(program: StepProgram, sizes: Collection[Tensor]) -> StepProgram:
     """The program that makes the other results, for which the sizes are variables."""
     own = {t: _renewed(t) for t in sizes}
     makes = tuple(t for t in program.makes if t not in sizes)
-    return with_tensors(Program(program.actions, makes, (*program.arrays, *sizes)), own)
+    return with_tensors(StepProgram(program.actions, makes, (*program.arrays, *sizes)), own)
 
 
 def _renewed(t: Tensor) -> Tensor:

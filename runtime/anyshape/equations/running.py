@@ -16,7 +16,7 @@ from anyshape.equations.array_sizes import depth_of
 from anyshape.equations.expr import Expr, Tensor, Var
 from anyshape.equations.interpret import Arithmetic, Evaluation
 from anyshape.equations.ordered import stable_order, update
-from anyshape.equations.program import Action, Each, Leave, Let, Order, Program, Put, When
+from anyshape.equations.program import Action, Each, Leave, Let, Order, Put, StepProgram, When
 
 Array = NDArray[Any]
 
@@ -29,7 +29,7 @@ class _Left(Exception):
 
 
 def run_program(
-    program: Program, known: dict[Tensor, Array], sizes: dict[Dim, int], arithmetic: Arithmetic | None = None
+    program: StepProgram, known: dict[Tensor, Array], sizes: dict[Dim, int], arithmetic: Arithmetic | None = None
 ) -> None:
     """Puts what the program makes into `known`. Raises ShapeError for an index out of bounds."""
     arrays = dict(known)

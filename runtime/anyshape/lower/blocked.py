@@ -17,7 +17,7 @@ from anyshape.dtypes import I64
 from anyshape.equations import Tensor
 from anyshape.lower.collapse import Rebuild
 from anyshape.lower.contraction import Phase, Product
-from anyshape.lower.dag import Access, Affine, Dag, LoopVar, Node, Store, affine, walk
+from anyshape.lower.dag import Access, Affine, Dag, DagNode, LoopVar, Store, affine, walk
 from anyshape.lower.gemm.tiles import ALIGN
 from anyshape.lower.reuse import LoadsOf
 from anyshape.lower.schedule import Scope, plan
@@ -126,7 +126,7 @@ def _apart(phases: Sequence[Phase], rows: LoopVar, temporaries: frozenset[Tensor
     return True
 
 
-def _evaluated(p: Phase | Step, stores: Sequence[Store] = ()) -> list[Node]:
+def _evaluated(p: Phase | Step, stores: Sequence[Store] = ()) -> list[DagNode]:
     """What a phase computes; the sum of a product stands for its factors, which are in memory."""
     if isinstance(p, Product):
         return walk([r for s in p.stores for r in s.roots], stop=p.sum)
@@ -214,7 +214,7 @@ class _Blocking(Rebuild):
             self.held[t] = stride
         return Access(t, affine(terms, 0))
 
-    def _node(self, n: Node) -> Node:
+    def _node(self, n: DagNode) -> DagNode:
         if n.kind == "var" and n.data in self.symbols:
             return self.dag.dim(self.symbols[n.data], n.dtype)
         if n.kind == "var" and n.data is self.rows:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from anyshape import dims
-from anyshape.lower.dag import Access, LoopVar, Node, Store
+from anyshape.lower.dag import Access, DagNode, LoopVar, Store
 from anyshape.lower.padded import padded_load
 
 _COST = {
@@ -17,12 +17,12 @@ _COST = {
 }  # fmt: skip
 
 
-def cost(root: Node, inner: frozenset[LoopVar], known: frozenset[Node] = frozenset()) -> int:
+def cost(root: DagNode, inner: frozenset[LoopVar], known: frozenset[DagNode] = frozenset()) -> int:
     """Rough cycles per vector of what a loop over `inner` evaluates for the node; each common part counts once.
 
     A load of the whole space counts 4, and so does a value that is known already: it is loaded from where it is kept.
     """
-    seen: set[Node] = set()
+    seen: set[DagNode] = set()
     total = 0
     stack = [root]
     while stack:
@@ -46,11 +46,11 @@ def cost(root: Node, inner: frozenset[LoopVar], known: frozenset[Node] = frozens
     return total
 
 
-def accesses(stores: Iterable[Store], reds: Iterable[Node], done: set[Node]) -> list[tuple[Access, bool]]:
+def accesses(stores: Iterable[Store], reds: Iterable[DagNode], done: set[DagNode]) -> list[tuple[Access, bool]]:
     """The accesses of a computation, down to finished reductions; True for stores."""
-    seen: set[Node] = set()
+    seen: set[DagNode] = set()
     found: list[tuple[Access, bool]] = []
-    stack: list[Node] = []
+    stack: list[DagNode] = []
     for s in stores:
         found.append((s.access, True))
         stack.extend(s.roots)
@@ -67,7 +67,7 @@ def accesses(stores: Iterable[Store], reds: Iterable[Node], done: set[Node]) -> 
     return found
 
 
-def vote(stores: Iterable[Store], reds: Iterable[Node], done: set[Node]) -> list[LoopVar]:
+def vote(stores: Iterable[Store], reds: Iterable[DagNode], done: set[DagNode]) -> list[LoopVar]:
     """Variables by how much contiguous traffic they carry: 16 to the number of variables, half as much again for stores."""
     weight: dict[LoopVar, float] = {}
     for access, is_store in accesses(stores, reds, done):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from anyshape import dims
 from anyshape.dims import Size
-from anyshape.lower.dag import Access, Affine, Bound, Dag, LoopVar, Node, Store, affine, walk
+from anyshape.lower.dag import Access, Affine, Bound, Dag, DagNode, LoopVar, Store, affine, walk
 
 Stages = list[list[Store]]
 
@@ -86,9 +86,9 @@ def _merge(dag: Dag, stages: Stages, a: LoopVar, b: LoopVar) -> Stages:
 class Rebuild:
     """Copies of nodes and stores with some nodes replaced."""
 
-    def __init__(self, dag: Dag, replaced: dict[Node, Node] | None = None) -> None:
+    def __init__(self, dag: Dag, replaced: dict[DagNode, DagNode] | None = None) -> None:
         self.dag = dag
-        self.memo: dict[Node, Node] = dict(replaced or {})
+        self.memo: dict[DagNode, DagNode] = dict(replaced or {})
 
     def store(self, s: Store) -> Store:
         return Store(self.access(s.access), self.node(s.value), self.variables(s.variables))
@@ -106,13 +106,13 @@ class Rebuild:
         bounds, checks = (tuple(self.bound(b) for b in bs) for bs in (x.bounds, x.checks))
         return Access(x.tensor, self.affine(x.address), bounds, checks)
 
-    def node(self, n: Node) -> Node:
+    def node(self, n: DagNode) -> DagNode:
         made = self.memo.get(n)
         if made is None:
             made = self.memo[n] = self._node(n)
         return made
 
-    def _node(self, n: Node) -> Node:
+    def _node(self, n: DagNode) -> DagNode:
         if n.kind == "load":
             return self.dag.load(self.access(n.data))
         if n.kind == "op":

@@ -17,7 +17,7 @@ from anyshape.dims import Size
 from anyshape.dtypes import BF16, F16, F32
 from anyshape.equations import Tensor
 from anyshape.lower.collapse import Rebuild
-from anyshape.lower.dag import Access, Dag, LoopVar, Node, Store, affine, walk
+from anyshape.lower.dag import Access, Dag, DagNode, LoopVar, Store, affine, walk
 from anyshape.lower.schedule import components
 from anyshape.lower.vector_product import with_row
 from anyshape.lower.windows import Windows, product_windows
@@ -29,7 +29,7 @@ _ELEMENTS = ("f32", "f64", "i32", "i64")
 class Product:
     """sum over k of a[m, k] * b[k, n] for every batch variable, then the stores, whose domain is that of the sum."""
 
-    sum: Node
+    sum: DagNode
     a: Access
     b: Access
     m: LoopVar
@@ -39,7 +39,7 @@ class Product:
     stores: tuple[Store, ...]
     packed: Tensor | None = None
     """The constant that stands behind `b`, to be prepacked."""
-    computed: Node | None = None
+    computed: DagNode | None = None
     """What `b` is where it is no plain operand: computed while it is packed, for values of `over`. `b` is then `a`, and not looked at."""
     over: tuple[LoopVar, ...] = ()
     """The summed variables of which k counts the values, row-major."""
@@ -99,7 +99,7 @@ class _Splitter:
                 return
             stores = self.through_scratch(found, factors, stores)
 
-    def without(self, found: Node, factors: tuple[Access, ...], stores: list[Store]) -> tuple[list[Store], Node]:
+    def without(self, found: DagNode, factors: tuple[Access, ...], stores: list[Store]) -> tuple[list[Store], DagNode]:
         """The stores with factors that went through scratch read from there, wherever else they are used, and the sum of them."""
         pairs = zip(found.args[0].args, factors)
         spilled = {x: self.dag.load(a) for x, a in pairs if as_stored(x).kind != "load" or as_stored(x).data != a}
@@ -108,7 +108,7 @@ class _Splitter:
         rebuild = Rebuild(self.dag, {**spilled})
         return [rebuild.store(s) for s in stores], rebuild.node(found)
 
-    def window(self, stores: list[Store], reds: list[Node]) -> Product | None:
+    def window(self, stores: list[Store], reds: list[DagNode]) -> Product | None:
         """A sum over several variables of a plain operand, in which they are contiguous, times anything: a convolution, say."""
         if len(reds) != 1 or any(s.domain != reds[0].domain for s in stores) or not is_window(reds[0]):
             return None
@@ -143,7 +143,7 @@ class _Splitter:
         kept = [(v, c) for v, c in x.address.terms if v not in over]
         return k, Access(x.tensor, affine([*kept, (k, step)], x.address.offset))
 
-    def in_memory(self, factor: Node, found: Node, stores: list[Store]) -> Access:
+    def in_memory(self, factor: DagNode, found: DagNode, stores: list[Store]) -> Access:
         """A factor that is more than a plain load is computed into scratch first."""
         stored = as_stored(factor)
         if stored.kind == "load" and not (stored.data.bounds or stored.data.checks or stored.data.address.lets):
@@ -153,7 +153,7 @@ class _Splitter:
         self.component([store])
         return store.access
 
-    def spill(self, n: Node, stores: list[Store], summed: tuple[LoopVar, ...] = ()) -> Store:
+    def spill(self, n: DagNode, stores: list[Store], summed: tuple[LoopVar, ...] = ()) -> Store:
         """A scratch tensor with one element for each point of a node's domain: in the order of the results, what is summed over inside,
         and innermost what the results are contiguous in."""
         main = stores[0]
@@ -176,13 +176,13 @@ class _Splitter:
             stride = stride * v.extent
         return Store(Access(tensor, affine(terms, 0)), n, variables)
 
-    def through_scratch(self, found: Node, factors: tuple[Access, ...], stores: list[Store]) -> list[Store]:
+    def through_scratch(self, found: DagNode, factors: tuple[Access, ...], stores: list[Store]) -> list[Store]:
         store = self.spill(found, stores)
         self.out.items.append(self.product(found, factors, (store,)))
         rebuild = Rebuild(self.dag, {found: self.dag.load(store.access)})
         return [rebuild.store(s) for s in stores]
 
-    def product(self, found: Node, factors: tuple[Access, ...], stores: tuple[Store, ...]) -> Product:
+    def product(self, found: DagNode, factors: tuple[Access, ...], stores: tuple[Store, ...]) -> Product:
         a, b = factors
         (k,) = found.data[1]
         main = stores[0].access.address
@@ -198,14 +198,14 @@ class _Splitter:
         return Product(found, a, b, m, n, k, batch, stores, packed)
 
 
-def as_stored(factor: Node) -> Node:
+def as_stored(factor: DagNode) -> DagNode:
     """What is in memory of a factor that products widen as they read it: of f32, a float of 16 bits."""
     if factor.kind == "op" and factor.data == "cast" and factor.dtype == F32 and factor.args[0].dtype in (F16, BF16):
         return factor.args[0]
     return factor
 
 
-def is_contraction(r: Node) -> bool:
+def is_contraction(r: DagNode) -> bool:
     if r.data[0] != "sum" or len(r.data[1]) != 1 or r.dtype not in _ELEMENTS:
         return False
     body = r.args[0]
@@ -217,7 +217,7 @@ def is_contraction(r: Node) -> bool:
     return bool(owned) and k in a.domain and k in b.domain and a.domain | b.domain - {k} >= r.domain
 
 
-def is_window(r: Node) -> bool:
+def is_window(r: DagNode) -> bool:
     """A sum of products over several variables; what is in the products is looked at by `_Splitter.window`."""
     if r.data[0] != "sum" or len(r.data[1]) < 2 or r.dtype not in _ELEMENTS:
         return False
@@ -225,7 +225,7 @@ def is_window(r: Node) -> bool:
     return body.kind == "op" and body.data == "mul" and all(set(r.data[1]) <= a.domain for a in body.args)
 
 
-def _joined(a: Node, over: tuple[LoopVar, ...]) -> Size | None:
+def _joined(a: DagNode, over: tuple[LoopVar, ...]) -> Size | None:
     """The step of one variable that counts the values of several in a plain load; None where they are not side by side."""
     if a.kind != "load" or a.data.bounds or a.data.checks or a.data.address.lets:
         return None
@@ -236,7 +236,7 @@ def _joined(a: Node, over: tuple[LoopVar, ...]) -> Size | None:
     return coefficients[-1]
 
 
-def _is_free(b: Node) -> bool:
+def _is_free(b: DagNode) -> bool:
     """Whether a value can be computed anywhere: no sums in it, and no index that has to be checked."""
     return all(n.kind != "red" and not (n.kind == "load" and n.data.checks) for n in walk([b]))
 

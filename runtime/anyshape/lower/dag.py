@@ -33,7 +33,7 @@ class Affine:
 
     terms: tuple[tuple[LoopVar, Size], ...] = ()
     offset: Size = 0
-    lets: tuple[tuple[Node, Size], ...] = ()
+    lets: tuple[tuple[DagNode, Size], ...] = ()
 
     def coefficient(self, v: LoopVar) -> Size:
         return next((c for w, c in self.terms if w is v), 0)
@@ -55,12 +55,12 @@ class Affine:
         )
 
 
-def affine(terms: Iterable[tuple[LoopVar, Size]], offset: Size, lets: Iterable[tuple[Node, Size]] = ()) -> Affine:
+def affine(terms: Iterable[tuple[LoopVar, Size]], offset: Size, lets: Iterable[tuple[DagNode, Size]] = ()) -> Affine:
     """Collects equal variables, drops zero coefficients, sorts."""
     byvar: dict[LoopVar, Size] = {}
     for v, c in terms:
         byvar[v] = byvar.get(v, 0) + c
-    bynode: dict[Node, Size] = {}
+    bynode: dict[DagNode, Size] = {}
     for n, c in lets:
         bynode[n] = bynode.get(n, 0) + c
     return Affine(
@@ -77,7 +77,7 @@ class Bound:
     index: Affine
     extent: Size
     error: int = 0
-    guard: Node | None = None
+    guard: DagNode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Access:
                 d |= b.guard.domain
         return d
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> Iterator[DagNode]:
         """The computed integers of the address, the bounds and the checks."""
         yield from (n for n, _ in self.address.lets)
         for b in (*self.bounds, *self.checks):
@@ -108,7 +108,7 @@ class Access:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Node:
+class DagNode:
     """A value. By kind, `data` is: const, the number; dim, the size; var, the variable; load, the access; op, the name;
     red, (kind, variables).
 
@@ -118,12 +118,12 @@ class Node:
     kind: str
     dtype: DType
     data: Any
-    args: tuple[Node, ...]
+    args: tuple[DagNode, ...]
     domain: frozenset[LoopVar]
     serial: int
 
     @property
-    def inputs(self) -> tuple[Node, ...]:
+    def inputs(self) -> tuple[DagNode, ...]:
         """Arguments, and the computed indices of a load."""
         return (*self.args, *self.data.nodes()) if self.kind == "load" else self.args
 
@@ -133,11 +133,11 @@ class Store:
     """tensor[access] = value for all values of `variables`, which are in the order of the tensor's dims."""
 
     access: Access
-    value: Node
+    value: DagNode
     variables: tuple[LoopVar, ...]
 
     @property
-    def roots(self) -> tuple[Node, ...]:
+    def roots(self) -> tuple[DagNode, ...]:
         return (self.value, *self.access.nodes())
 
     @property
@@ -149,9 +149,9 @@ class Store:
 class Asked:
     """A condition, which is that `each` holds for all values of `variables`."""
 
-    whole: Node
+    whole: DagNode
     variables: tuple[LoopVar, ...]
-    each: Node
+    each: DagNode
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -173,11 +173,11 @@ class Ordered:
     store: Store
     over: tuple[LoopVar, ...]
     position: LoopVar | None
-    where: Node | None
+    where: DagNode | None
     demanded: Demanded | None = None
 
     @property
-    def roots(self) -> tuple[Node, ...]:
+    def roots(self) -> tuple[DagNode, ...]:
         more = () if self.demanded is None else tuple(p.whole for p in self.demanded.parts)
         return (*self.store.roots, *more) if self.where is None else (*self.store.roots, *more, self.where)
 
@@ -186,7 +186,7 @@ class Dag:
     """Makes nodes; remembers them by structure."""
 
     def __init__(self) -> None:
-        self._nodes: dict[tuple[Any, ...], Node] = {}
+        self._nodes: dict[tuple[Any, ...], DagNode] = {}
         self.variables: list[LoopVar] = []
 
     def __len__(self) -> int:
@@ -207,38 +207,38 @@ class Dag:
         return self.variable(extent)
 
     def _node(
-        self, kind: str, dtype: DType, data: Any, args: tuple[Node, ...], domain: frozenset[LoopVar], key: Any
-    ) -> Node:
+        self, kind: str, dtype: DType, data: Any, args: tuple[DagNode, ...], domain: frozenset[LoopVar], key: Any
+    ) -> DagNode:
         full = (kind, dtype, key, args)
         node = self._nodes.get(full)
         if node is None:
-            node = self._nodes[full] = Node(kind, dtype, data, args, domain, len(self._nodes))
+            node = self._nodes[full] = DagNode(kind, dtype, data, args, domain, len(self._nodes))
         return node
 
-    def const(self, value: int | float | bool, dtype: DType) -> Node:
+    def const(self, value: int | float | bool, dtype: DType) -> DagNode:
         return self._node("const", dtype, value, (), frozenset(), (type(value), repr(value)))
 
-    def dim(self, size: Any, dtype: DType) -> Node:
+    def dim(self, size: Any, dtype: DType) -> DagNode:
         if isinstance(size, (bool, int)):
             return self.const(size, dtype)
         return self._node("dim", dtype, size, (), frozenset(), size)
 
-    def var(self, v: LoopVar, dtype: DType) -> Node:
+    def var(self, v: LoopVar, dtype: DType) -> DagNode:
         return self._node("var", dtype, v, (), frozenset((v,)), v)
 
-    def load(self, access: Access) -> Node:
+    def load(self, access: Access) -> DagNode:
         return self._node("load", access.tensor.dtype, access, (), access.domain, access)
 
-    def op(self, name: str, dtype: DType, *args: Node) -> Node:
+    def op(self, name: str, dtype: DType, *args: DagNode) -> DagNode:
         domain = frozenset().union(*(a.domain for a in args)) if args else frozenset()
         return self._node("op", dtype, name, args, domain, name)
 
-    def red(self, kind: str, variables: tuple[LoopVar, ...], body: Node, dtype: DType) -> Node:
+    def red(self, kind: str, variables: tuple[LoopVar, ...], body: DagNode, dtype: DType) -> DagNode:
         data = (kind, variables)
         return self._node("red", dtype, data, (body,), body.domain - frozenset(variables), data)
 
 
-def is_nonpositive(n: Node) -> bool:
+def is_nonpositive(n: DagNode) -> bool:
     """A value less the largest of its kind: at most 0, or NaN."""
     if n.kind != "op" or n.data != "sub":
         return False
@@ -246,10 +246,10 @@ def is_nonpositive(n: Node) -> bool:
     return other.kind == "red" and bool(other.data[0] == "max") and other.args[0] is value
 
 
-def walk(roots: Iterable[Node], stop: Node | None = None) -> list[Node]:
+def walk(roots: Iterable[DagNode], stop: DagNode | None = None) -> list[DagNode]:
     """Every node below the roots, each once, inputs before users; nothing below `stop`."""
-    seen: set[Node] = set()
-    order: list[Node] = []
+    seen: set[DagNode] = set()
+    order: list[DagNode] = []
     for root in roots:
         stack = [(root, iter(()) if root is stop else iter(root.inputs))] if root not in seen else []
         seen.add(root)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from anyshape.equations.text import operation_text
 from anyshape.lower.blocked import Blocked
 from anyshape.lower.contraction import Product
-from anyshape.lower.dag import Access, Affine, LoopVar, Node, Ordered, Store
+from anyshape.lower.dag import Access, Affine, DagNode, LoopVar, Ordered, Store
 from anyshape.lower.depth import room_for
 from anyshape.lower.kernel import Group
 from anyshape.lower.procedure import Assign, Choose, Lowered, Repeat, SizeIs, Sort, Stop
@@ -41,7 +41,7 @@ class _Text:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.depth = 0
-        self.names: dict[Node, str] = {}
+        self.names: dict[DagNode, str] = {}
 
     def line(self, depth: int, text: str) -> None:
         self.lines.append("  " * (self.depth + depth) + text)
@@ -180,7 +180,7 @@ class _Text:
             parts.append(str(x.offset))
         return " + ".join(parts)
 
-    def spell(self, n: Node) -> str:
+    def spell(self, n: DagNode) -> str:
         if n in self.names:
             return self.names[n]
         if n.kind == "load":

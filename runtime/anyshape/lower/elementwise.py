@@ -16,7 +16,7 @@ from anyshape.dtypes import NARROW, NARROW_FLOATS, U8, DType
 from anyshape.equations import entropy
 from anyshape.lower.llvm import half, narrow
 from anyshape.lower.llvm import vecmath as vm
-from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.philox import philox
 from anyshape.lower.llvm.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64, Type, Val, const
 
@@ -70,7 +70,7 @@ def memory_type(dtype: DType) -> Type:
     return I8 if dtype.kind == "bool" else _REGISTER[dtype]
 
 
-def apply(f: Function, op: str, dtype: DType, args: Sequence[Val], kinds: Sequence[DType]) -> Val:
+def apply(f: FunctionBuilder, op: str, dtype: DType, args: Sequence[Val], kinds: Sequence[DType]) -> Val:
     """`op` on values of dtypes `kinds`, giving a value of `dtype`."""
     if op == "philox":
         return philox(f, args[0], args[1], dtype, register_type(dtype))
@@ -106,31 +106,31 @@ def apply(f: Function, op: str, dtype: DType, args: Sequence[Val], kinds: Sequen
     return convert(f, _FLOAT[op](f, *wide), DOUBLE, dtype)
 
 
-def _level(f: Function, args: Sequence[Val]) -> list[Val]:
+def _level(f: FunctionBuilder, args: Sequence[Val]) -> list[Val]:
     """Scalars spread over the lanes of the others."""
     lanes = max(a.type.lanes for a in args)
     return [f.splat(a, lanes) if lanes and not a.type.lanes else a for a in args]
 
 
-def _float(f: Function, op: str, kind: DType, args: list[Val]) -> Val:
+def _float(f: FunctionBuilder, op: str, kind: DType, args: list[Val]) -> Val:
     if kind.bits == 16:
         wide = [half.widen(f, a) for a in args]
         return half.shorten(f, _FLOAT[op](f, *wide), register_type(kind))
     return _FLOAT[op](f, *args)
 
 
-def _truth(f: Function, a: Val, kind: DType) -> Val:
+def _truth(f: FunctionBuilder, a: Val, kind: DType) -> Val:
     if kind.kind == "bool":
         return a
     return f.fcmp("une", comparable(f, a), 0.0) if kind.is_float else f.compare("ne", a, 0)
 
 
-def comparable(f: Function, a: Val) -> Val:
+def comparable(f: FunctionBuilder, a: Val) -> Val:
     """A value of which there are comparisons: a float of 16 bits as f32."""
     return half.widen(f, a) if a.type.is_half else a
 
 
-def _to_odd(f: Function, a: Val) -> Val:
+def _to_odd(f: FunctionBuilder, a: Val) -> Val:
     """f64 to f32, inexact results to the odd neighbour, so that rounding once more gives what one rounding would have given.
     (No processor here narrows f64 to 16 bits, and LLVM would call a function that nobody links.)"""
     near = f.convert("fptrunc", a, F32)
@@ -142,7 +142,7 @@ def _to_odd(f: Function, a: Val) -> Val:
     return f.bitcast(bits, near.type)
 
 
-def convert(f: Function, a: Val, source: DType, to: DType) -> Val:
+def convert(f: FunctionBuilder, a: Val, source: DType, to: DType) -> Val:
     """A cast: float to int truncates and saturates (NaN gives 0), to bool is `!= 0`, integers wrap."""
     if source == to:
         return a
@@ -172,7 +172,7 @@ def convert(f: Function, a: Val, source: DType, to: DType) -> Val:
     return f.convert("trunc" if goal.bits < a.type.bits else widen, a, goal)
 
 
-def _bits_as(f: Function, a: Val, source: DType, to: DType) -> Val:
+def _bits_as(f: FunctionBuilder, a: Val, source: DType, to: DType) -> Val:
     """The same bits in another register; of elements that have fewer than their byte, those that count."""
     if source.kind == "bool":
         a = f.convert("zext", a, I8)
@@ -183,7 +183,7 @@ def _bits_as(f: Function, a: Val, source: DType, to: DType) -> Val:
     return f.bitcast(a, register_type(to).vector(a.type.lanes))
 
 
-def _widened(f: Function, a: Val, source: DType) -> tuple[Val, DType]:
+def _widened(f: FunctionBuilder, a: Val, source: DType) -> tuple[Val, DType]:
     """A narrow value as f32, or as an integer of 8 bits."""
     if source.is_float:
         return narrow.decode(f, a, NARROW_FLOATS[source]), SINGLE
@@ -193,7 +193,7 @@ def _widened(f: Function, a: Val, source: DType) -> tuple[Val, DType]:
     ), BYTE if source.kind == "int" else U8
 
 
-def _narrowed(f: Function, a: Val, source: DType, to: DType) -> Val:
+def _narrowed(f: FunctionBuilder, a: Val, source: DType, to: DType) -> Val:
     """A value of a dtype that computes as the byte of a narrow one."""
     if to.is_float:
         a = _to_odd(f, a) if source.bits == 64 and source.is_float else a
@@ -203,7 +203,7 @@ def _narrowed(f: Function, a: Val, source: DType, to: DType) -> Val:
     return f.convert("trunc", bits, I8) if source.is_float else bits
 
 
-def _shift(f: Function, how: str, a: Val, b: Val) -> Val:
+def _shift(f: FunctionBuilder, how: str, a: Val, b: Val) -> Val:
     """Where b is no number of places within a (LLVM leaves those open), zero, or the sign of what goes down."""
     bits = a.type.bits
     inside = f.compare("lt", b, bits, unsigned=True)
@@ -211,18 +211,18 @@ def _shift(f: Function, how: str, a: Val, b: Val) -> Val:
     return f.select(inside, f.binary(how, a, f.and_(b, bits - 1)), left)
 
 
-def _int_pow(f: Function, a: Val, b: Val) -> Val:
+def _int_pow(f: FunctionBuilder, a: Val, b: Val) -> Val:
     """By squaring, wrapping around like the products it stands for; a negative exponent gives 0, 1 or -1."""
     zero, one = const(a.type, 0), const(a.type, 1)
     result = _squared(f, a, f.select(f.compare("lt", b, 0), zero, b), one, a.type.bits - 1)
     return f.select(f.compare("lt", b, 0), _power_of_unit(f, a, b, zero), result)
 
 
-def _uint_pow(f: Function, a: Val, b: Val) -> Val:
+def _uint_pow(f: FunctionBuilder, a: Val, b: Val) -> Val:
     return _squared(f, a, b, const(a.type, 1), a.type.bits)
 
 
-def _squared(f: Function, base: Val, left: Val, result: Val, bits: int) -> Val:
+def _squared(f: FunctionBuilder, base: Val, left: Val, result: Val, bits: int) -> Val:
     """result * base ** left, for an exponent of so many bits."""
     for _ in range(bits):
         result = f.select(f.compare("ne", f.and_(left, 1), 0), f.mul(result, base), result)
@@ -231,7 +231,7 @@ def _squared(f: Function, base: Val, left: Val, result: Val, bits: int) -> Val:
     return result
 
 
-def _power_of_unit(f: Function, a: Val, b: Val, otherwise: Val) -> Val:
+def _power_of_unit(f: FunctionBuilder, a: Val, b: Val, otherwise: Val) -> Val:
     """1 and -1 to any power; `otherwise` for all other bases (their high powers of two wrap to 0 or are fractions)."""
     even = f.compare("eq", f.and_(b, 1), 0)
     one, minus = const(a.type, 1), const(a.type, -1)
@@ -239,12 +239,12 @@ def _power_of_unit(f: Function, a: Val, b: Val, otherwise: Val) -> Val:
     return f.select(f.compare("eq", a, 1), one, f.select(f.compare("eq", a, -1), signed, otherwise))
 
 
-def load_value(f: Function, dtype: DType, raw: Val) -> Val:
+def load_value(f: FunctionBuilder, dtype: DType, raw: Val) -> Val:
     """From memory to register form."""
     return f.compare("ne", raw, 0) if dtype.kind == "bool" else raw
 
 
-def store_value(f: Function, dtype: DType, value: Val) -> Val:
+def store_value(f: FunctionBuilder, dtype: DType, value: Val) -> Val:
     return f.convert("zext", value, I8) if dtype.kind == "bool" else value
 
 

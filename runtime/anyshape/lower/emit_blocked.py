@@ -17,7 +17,7 @@ from anyshape.lower.contraction import Product
 from anyshape.lower.elementwise import register_type
 from anyshape.lower.emit_product import OfBlock, emit_panels
 from anyshape.lower.emit_rows import Rows
-from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I64, Val, const
 
 Emit = Callable[[Step, OfBlock | None], None]
@@ -47,10 +47,10 @@ class _Emission:
         rows.part, rows.nparts = const(I64, 0), const(I64, 1)
         start = f.binary("udiv", first, f.smax(blocks, 1))
         stop = f.select(f.compare("lt", first, last), _ceil(f, last, f.smax(blocks, 1)), start)
-        with rows.loop(start, stop, 1) as turn, ExitStack() as symbols:
-            begin = f.mul(turn.index, blocks)
+        with rows.loop(start, stop, 1) as iteration, ExitStack() as symbols:
+            begin = f.mul(iteration.index, blocks)
             low, high = f.smax(f.sub(first, begin), 0), f.smin(f.sub(last, begin), blocks)
-            self.bind(symbols, turn.index)
+            self.bind(symbols, iteration.index)
             panels = self.ahead()
             with rows.loop(low, high, 1) as block:
                 self.block(block.index, blocks, panels)
@@ -108,7 +108,7 @@ class _Emission:
                     self.emit(step, OfBlock(b.rows, self.most, packed))
 
 
-def _ceil(f: Function, a: Val, b: Val) -> Val:
+def _ceil(f: FunctionBuilder, a: Val, b: Val) -> Val:
     """a / b rounded up; neither is negative, b is not 0."""
     return f.binary("udiv", f.sub(f.add(a, b), 1), b)
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from anyshape import dims
 from anyshape.dims import Size
-from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node
+from anyshape.lower.dag import Access, Affine, Bound, DagNode, LoopVar
 from anyshape.lower.emit_failure_report import first_lane, loads_below, refuse_index
 from anyshape.lower.llvm.types import I1, I32, I64, Val, const, const_vector
 
 if TYPE_CHECKING:
     from anyshape.lower.emit_value import Values
-    from anyshape.lower.llvm.builder import Function
+    from anyshape.lower.llvm.builder import FunctionBuilder
 
 
 def lanes_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | None:
@@ -218,7 +218,7 @@ def _in_fewer_lanes(values: Values, b: Bound, ok: Val, copy: int) -> Val:
     return _below(f, [values.index_value(b.index, copy)], values.size(b.extent))
 
 
-def _below(f: Function, numbers: Sequence[Val], n: Val) -> Val:
+def _below(f: FunctionBuilder, numbers: Sequence[Val], n: Val) -> Val:
     """A truth of as many lanes as a register has: whether what lies there in any register is below n, without sign."""
     registers = [r for a in numbers for r in _registers(f, a)]
     if f.target.extremes_u64:
@@ -226,7 +226,7 @@ def _below(f: Function, numbers: Sequence[Val], n: Val) -> Val:
     return reduce(f.and_, (f.compare("lt", r, n, unsigned=True) for r in registers))
 
 
-def _registers(f: Function, a: Val) -> list[Val]:
+def _registers(f: FunctionBuilder, a: Val) -> list[Val]:
     lanes = f.target.lanes(a.type.scalar.bytes)
     if a.type.lanes <= lanes:
         return [a]
@@ -248,11 +248,11 @@ def _is(value: Val) -> Callable[[], Val]:
     return lambda: value
 
 
-def _whole(f: Function, ok: Val) -> Val:
+def _whole(f: FunctionBuilder, ok: Val) -> Val:
     return f.reduce("and", ok) if ok.type.lanes else ok
 
 
-def _all_hold(f: Function, truths: Iterable[Val]) -> Val:
+def _all_hold(f: FunctionBuilder, truths: Iterable[Val]) -> Val:
     """One look at those that have as many lanes, at all of them."""
     by_lanes: dict[int, Val] = {}
     for ok in truths:
@@ -290,7 +290,7 @@ def _refuse(values: Values, asked: Sequence[_Asked], extents: Sequence[Val], ane
         f.start(following)
 
 
-def _wrapped(b: Bound) -> Node | None:
+def _wrapped(b: Bound) -> DagNode | None:
     """The i of an index that is `wrap(i, n)`, n being the extent."""
     if b.guard is not None or len(b.index.lets) != 1:
         return None

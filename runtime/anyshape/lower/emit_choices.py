@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.lower import elementwise
-from anyshape.lower.dag import LoopVar, Node, Store
-from anyshape.lower.llvm.builder import Function
+from anyshape.lower.dag import DagNode, LoopVar, Store
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import F32, I1, I32, I64, Type, Val, const
 from anyshape.lower.padded import padded_load
 from anyshape.lower.schedule import Loop, Scope
@@ -171,9 +171,9 @@ def _short_rows(rows: Rows, store: Store, variables: Sequence[LoopVar], along: L
             return
         first, last = ranges[depth]
         starts = [f.gep(p, f.mul(first, step), element) for p, step in zip(starts, steps[depth], strict=True)]
-        with rows.loop(first, last, 1, starts) as turn:
-            emit(k, depth + 1, turn.carried)
-            turn.next([f.gep(p, step, element) for p, step in zip(turn.carried, steps[depth], strict=True)])
+        with rows.loop(first, last, 1, starts) as iteration:
+            emit(k, depth + 1, iteration.carried)
+            iteration.next([f.gep(p, step, element) for p, step in zip(iteration.carried, steps[depth], strict=True)])
 
     for k in range(1, SHORT + 1):
         with rows.when(f.and_(moves, f.compare("eq", vectors, k))):
@@ -192,7 +192,7 @@ def _walks_the_operand(rows: Rows, store: Store, variables: Sequence[LoopVar], a
     return f.and_(f.and_(large, fewer), f.compare("lt", near, far))
 
 
-def _copy_row(f: Function, vector: Type, places: Sequence[Val], count: Val, k: int, mask: Val | None) -> None:
+def _copy_row(f: FunctionBuilder, vector: Type, places: Sequence[Val], count: Val, k: int, mask: Val | None) -> None:
     """Of k vectors; the last one ends where the row does, over the end of the one before."""
     source, to = places
     if k == 1 and mask is not None:
@@ -204,20 +204,20 @@ def _copy_row(f: Function, vector: Type, places: Sequence[Val], count: Val, k: i
         f.store(each, f.gep(to, start, vector))
 
 
-def _condition(n: Node, along: LoopVar) -> Node | None:
+def _condition(n: DagNode, along: LoopVar) -> DagNode | None:
     """Of a choice that rows make as a whole, between values of which some vary along them."""
     if n.kind != "op" or n.data != "select" or along in n.args[0].domain:
         return None
     return n.args[0] if any(along in a.domain for a in n.args[1:]) else None
 
 
-def _alternatives(n: Node, along: LoopVar) -> int:
+def _alternatives(n: DagNode, along: LoopVar) -> int:
     if _condition(n, along) is None:
         return 1
     return sum(_alternatives(a, along) for a in n.args[1:])
 
 
-def _choose(rows: Rows, n: Node, store: Store, along: LoopVar, tiers: Sequence[int], split: bool) -> None:
+def _choose(rows: Rows, n: DagNode, store: Store, along: LoopVar, tiers: Sequence[int], split: bool) -> None:
     condition, f = _condition(n, along), rows.f
     if condition is None:
         _row(rows, n, store, along, tiers, split)
@@ -235,7 +235,7 @@ def _choose(rows: Rows, n: Node, store: Store, along: LoopVar, tiers: Sequence[i
         _choose(rows, n.args[2], store, along, tiers, split)
 
 
-def _row(rows: Rows, n: Node, store: Store, along: LoopVar, tiers: Sequence[int], split: bool) -> None:
+def _row(rows: Rows, n: DagNode, store: Store, along: LoopVar, tiers: Sequence[int], split: bool) -> None:
     step = Loop((), None, (), (Store(store.access, n, store.variables),))
 
     def body(sums: Sums) -> Sums:
@@ -264,9 +264,9 @@ def _row(rows: Rows, n: Node, store: Store, along: LoopVar, tiers: Sequence[int]
 def _copy_long(rows: Rows, store: Store, places: Sequence[Val], first: Val, last: Val) -> None:
     """Elements first .. last - 1 behind `places`, source and target, by the C library."""
     f, piece, element = rows.f, _piece(rows, store), elementwise.memory_type(store.access.tensor.dtype)
-    with rows.loop(first, last, piece) as turn:
-        source, to = (f.gep(p, turn.index, element) for p in places)
-        f.memmove(to, source, f.mul(f.smin(f.sub(last, turn.index), piece), element.bytes))
+    with rows.loop(first, last, piece) as iteration:
+        source, to = (f.gep(p, iteration.index, element) for p in places)
+        f.memmove(to, source, f.mul(f.smin(f.sub(last, iteration.index), piece), element.bytes))
 
 
 def _piece(rows: Rows, store: Store) -> int:
@@ -274,7 +274,7 @@ def _piece(rows: Rows, store: Store) -> int:
     return rows.f.target.piece_bytes // elementwise.memory_type(store.access.tensor.dtype).bytes
 
 
-def _is_copy(rows: Rows, n: Node, store: Store, along: LoopVar) -> bool:
+def _is_copy(rows: Rows, n: DagNode, store: Store, along: LoopVar) -> bool:
     if n.kind != "load" or n.data.address.lets or n.data.checks or store.access.bounds or store.access.checks:
         return False
     same = n.dtype == store.access.tensor.dtype and n.dtype.kind != "bool"

@@ -16,25 +16,25 @@ from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
 from anyshape.failure_report import MOST_ELEMENTS, FailureReport
 from anyshape.lower import elementwise
-from anyshape.lower.dag import Affine, LoopVar, Node, walk
+from anyshape.lower.dag import Affine, DagNode, LoopVar, walk
 from anyshape.lower.llvm.types import I32, I64, PTR, Val, const, const_vector
 
 if TYPE_CHECKING:
     from anyshape.lower.emit_value import Values
-    from anyshape.lower.llvm.builder import Function, Module
+    from anyshape.lower.llvm.builder import FunctionBuilder, Module
 
 Element = tuple[Val, Val] | None
 """The number of an element in its tensor and the word for its value; None where they are not to be had."""
 
 
-def loads_below(roots: Sequence[Node]) -> list[Node]:
+def loads_below(roots: Sequence[DagNode]) -> list[DagNode]:
     """The loads that values are computed from, those nearest to them first."""
     return [n for n in reversed(walk(roots)) if n.kind == "load"]
 
 
-def told_of(values: Values, error: int, loads: Sequence[Node]) -> list[Node]:
+def told_of(values: Values, error: int, loads: Sequence[DagNode]) -> list[DagNode]:
     """Which of the loads are told of an error, one for each tensor that people know. Wherever it is told, they are of the same tensors."""
-    found: dict[Tensor, Node] = {}
+    found: dict[Tensor, DagNode] = {}
     for n in loads:
         if _is_known(values, n.data.tensor):
             found.setdefault(n.data.tensor, n)
@@ -47,7 +47,7 @@ def _is_known(values: Values, t: Tensor) -> bool:
 
 
 def refuse_index(
-    values: Values, error: int, index: Node | Affine | Val, loads: Sequence[Node], copy: int, ok: Val
+    values: Values, error: int, index: DagNode | Affine | Val, loads: Sequence[DagNode], copy: int, ok: Val
 ) -> None:
     """Ends the kernel at an index; `ok` says of which lanes it is in range."""
     place = _Place(values, copy, ok)
@@ -93,7 +93,7 @@ def _teller(module: Module, name: str, elements: int) -> None:
         f.ret(f.convert("trunc", error, I32))
 
 
-def first_lane(f: Function, ok: Val) -> Val:
+def first_lane(f: FunctionBuilder, ok: Val) -> Val:
     """The number of the first lane that is false."""
     lanes = ok.type.lanes
     return f.reduce("umin", f.select(ok, const(I32.vector(lanes), lanes), const_vector(I32, list(range(lanes)))))
@@ -115,14 +115,14 @@ class _Place:
         if ok.type.lanes:
             self.lane = first_lane(values.f, ok)
 
-    def element(self, load: Node) -> Element:
+    def element(self, load: DagNode) -> Element:
         value, place = self.node(load), self.affine(load.data.address)
         return None if value is None or place is None else (place, word_of(self.values, value, load.dtype))
 
-    def index(self, i: Node | Affine | Val) -> Val | None:
-        return i if isinstance(i, Val) else self.node(i) if isinstance(i, Node) else self.affine(i)
+    def index(self, i: DagNode | Affine | Val) -> Val | None:
+        return i if isinstance(i, Val) else self.node(i) if isinstance(i, DagNode) else self.affine(i)
 
-    def node(self, n: Node) -> Val | None:
+    def node(self, n: DagNode) -> Val | None:
         """The value, if there is one."""
         value = self.values.find((n, self.copy if self.values.varies(n) else -1))
         if value is None or not value.type.lanes:

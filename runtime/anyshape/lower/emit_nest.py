@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from anyshape.equations import Tensor
 from anyshape.lower.dag import LoopVar
-from anyshape.lower.emit_scope import Turn
+from anyshape.lower.emit_scope import Iteration
 from anyshape.lower.emit_value import Values, Vector
-from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I32, I64, Val, const
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ Range = tuple[Val, Val]
 class Nests(Values):
     """`part` of `nparts` is written for; `element_bytes` says how many lanes a vector has."""
 
-    def __init__(self, f: Function, tensors: dict[Tensor, int]) -> None:
+    def __init__(self, f: FunctionBuilder, tensors: dict[Tensor, int]) -> None:
         super().__init__(f, tensors)
         self.element_bytes = 4
         self.part, self.nparts = f.args[3], f.args[4]
@@ -66,11 +66,11 @@ class Nests(Values):
                     sums = body(sums)
             return sums
         first, last = self.part_of(whole[1], 1) if split else whole
-        with self.loop(first, last, 1, _flat(sums)) as turn:
-            self.turn_of(v, turn.index)
-            inner = self.nest(variables[1:], vector, tiers, _shaped(turn.carried, sums), body, spans=spans)
-            turn.next(_flat(inner))
-        return _shaped(turn.results, sums)
+        with self.loop(first, last, 1, _flat(sums)) as iteration:
+            self.turn_of(v, iteration.index)
+            inner = self.nest(variables[1:], vector, tiers, _shaped(iteration.carried, sums), body, spans=spans)
+            iteration.next(_flat(inner))
+        return _shaped(iteration.results, sums)
 
     def _written_out(self, range_: Range) -> int:
         """A few last turns around vectors, or 0: what they have in common, a byte of several codes, say, is then read once."""
@@ -123,22 +123,22 @@ class Nests(Values):
             stops = [f.add(start, f.and_(count, -copies * lanes)) for copies in tiers]
         for copies, stop in zip(tiers, stops, strict=True):
             part = [s[:copies] for s in sums]
-            with self.loop(first, stop, copies * lanes, _flat(part)) as turn:
-                out = self._block(v, turn.index, (None,) * copies, _shaped(turn.carried, part), body, lanes)
-                turn.next(_flat(out))
-            sums = _replaced(sums, _shaped(turn.results, part))
+            with self.loop(first, stop, copies * lanes, _flat(part)) as iteration:
+                out = self._block(v, iteration.index, (None,) * copies, _shaped(iteration.carried, part), body, lanes)
+                iteration.next(_flat(out))
+            sums = _replaced(sums, _shaped(iteration.results, part))
             first = stop
         if at_once > 1:
             first = self._rest_at_once(v, (first, last), at_once, body)
         part = [s[:1] for s in sums]
         once = bool(tiers) and tiers[-1] == 1
-        with self._rest(first, last, lanes, _flat(part), once) as (turn, index):
+        with self._rest(first, last, lanes, _flat(part), once) as (iteration, index):
             with self.at(depth if once else len(self.levels) - 1):
                 left = f.smin(f.sub(last, index), lanes)
                 mask = f.tail_mask(f.convert("trunc", left, I32), lanes)
-            out = self._block(v, index, (mask,), _shaped(turn.carried, part), body, lanes)
-            turn.next(_flat(out))
-        return _replaced(sums, _shaped(turn.results, part))
+            out = self._block(v, index, (mask,), _shaped(iteration.carried, part), body, lanes)
+            iteration.next(_flat(out))
+        return _replaced(sums, _shaped(iteration.results, part))
 
     def _rest_at_once(self, v: LoopVar, range_: Range, copies: int, body: Body) -> Val:
         """More than one vector and less than a block; where the loop over single ones begins."""
@@ -161,13 +161,13 @@ class Nests(Values):
     @contextmanager
     def _rest(
         self, first: Val, last: Val, lanes: int, carried: Sequence[Val], once: bool
-    ) -> Iterator[tuple[Turn, Val]]:
+    ) -> Iterator[tuple[Iteration, Val]]:
         if once:
-            with self.when(self.f.compare("lt", first, last), carried) as turn:
-                yield turn, first
+            with self.when(self.f.compare("lt", first, last), carried) as iteration:
+                yield iteration, first
         else:
-            with self.loop(first, last, lanes, carried) as turn:
-                yield turn, turn.index
+            with self.loop(first, last, lanes, carried) as iteration:
+                yield iteration, iteration.index
 
     def _block(self, v: LoopVar, index: Val, masks: tuple[Val | None, ...], sums: Sums, body: Body, lanes: int) -> Sums:
         self.turn_of(v, index)

@@ -58,12 +58,12 @@ def _compaction(rows: Rows, o: Ordered) -> None:
         keep = f.compare("lt", at, rows.size(position.extent))
         if o.where is not None:
             keep = f.and_(keep, rows.value(o.where))
-        with rows.when(keep, [at]) as turn:
+        with rows.when(keep, [at]) as iteration:
             rows.bind(position)
             rows.indices[position] = at
             rows.nest(inner, None, (), [], store)
-            turn.next([f.add(at, 1)])
-        return [list(turn.results)]
+            iteration.next([f.add(at, 1)])
+        return [list(iteration.results)]
 
     def store(sums: Sums) -> Sums:
         rows.store(o.store.access, rows.value(o.store.value), 0)

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 from anyshape.equations import Tensor
 from anyshape.lower import elementwise
-from anyshape.lower.dag import LoopVar, Node, Store, walk
+from anyshape.lower.dag import DagNode, LoopVar, Store, walk
 from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_sort import sort_row
 from anyshape.lower.llvm.emitter import Block
@@ -71,7 +71,7 @@ class _Emitter:
                 f.jump(self.exits[loop])
                 f.start(f.new_block())  # what follows is never reached
 
-    def value(self, n: Node) -> Val:
+    def value(self, n: DagNode) -> Val:
         with self.rows.phase(everything):
             return self.rows.value(n)
 
@@ -93,10 +93,10 @@ class _Emitter:
 
     def repeat(self, v: LoopVar, body: Sequence[Lowered]) -> None:
         rows = self.rows
-        with rows.loop(const(WORD, 0), rows.size(v.extent), 1) as turn:
+        with rows.loop(const(WORD, 0), rows.size(v.extent), 1) as iteration:
             rows.bind(v)
-            rows.indices[v] = turn.index
-            self.exits[v] = turn.exit
+            rows.indices[v] = iteration.index
+            self.exits[v] = iteration.exit
             self.around.append(v)
             self.block(body)
             self.around.pop()

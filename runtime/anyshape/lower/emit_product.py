@@ -18,14 +18,14 @@ from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.lower import elementwise, gemm
 from anyshape.lower.contraction import Product
-from anyshape.lower.dag import Affine, LoopVar, Node, walk
+from anyshape.lower.dag import Affine, DagNode, LoopVar, walk
 from anyshape.lower.emit_nest import Sums
 from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_scope import Level
 from anyshape.lower.emit_value import Vector
 from anyshape.lower.emit_windows import fill, prepare
 from anyshape.lower.kernel import Packed
-from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I8, I64, Val, const
 from anyshape.lower.schedule import Scope, plan
 from anyshape.lower.target import Target
@@ -193,7 +193,7 @@ class _Emission:
             step *= _number(w.extent)
         return step
 
-    def stage(self, f: Function, tile: gemm.Tile) -> None:
+    def stage(self, f: FunctionBuilder, tile: gemm.Tile) -> None:
         """Once a batch."""
         assert self.p.windows is not None
         self.enter(tile)
@@ -207,7 +207,7 @@ class _Emission:
             self.rows.bind(v)
         return level
 
-    def pack_windows(self, f: Function, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
+    def pack_windows(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
         """One panel: for every channel and tap two vectors of the copy, past the last column too."""
         rows, p, lanes = self.rows, self.p, self.tiles.lanes
         windows = p.windows
@@ -233,7 +233,7 @@ class _Emission:
         rows.leave()
 
     def segments(
-        self, f: Function, tile: gemm.Tile, column: Val, mask: Val | None, emit: Callable[[Val | None], None]
+        self, f: FunctionBuilder, tile: gemm.Tile, column: Val, mask: Val | None, emit: Callable[[Val | None], None]
     ) -> None:
         """The rows of results that a vector of places touches."""
         rows, p, lanes = self.rows, self.p, self.tiles.lanes
@@ -250,7 +250,7 @@ class _Emission:
             self.segment = loop.index, begin
             emit(inside if mask is None else f.and_(inside, mask))
 
-    def pack(self, f: Function, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
+    def pack(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
         """One panel of a computed operand: for every value of the summed variables, two vectors of columns."""
         rows, p, lanes = self.rows, self.p, self.tiles.lanes
         assert p.computed is not None
@@ -276,7 +276,7 @@ class _Emission:
 
     # the epilogue
 
-    def columns(self, f: Function, tile: gemm.Tile, column: Val, masks: gemm.Masks) -> gemm.RowBody:
+    def columns(self, f: FunctionBuilder, tile: gemm.Tile, column: Val, masks: gemm.Masks) -> gemm.RowBody:
         rows, p = self.rows, self.p
         level = self.enter(tile)
         along = p.n
@@ -294,7 +294,7 @@ class _Emission:
     def ahead(self, copies: int) -> None:
         """Values and addresses that do not depend on the row."""
         rows, p = self.rows, self.p
-        late: set[Node] = set()
+        late: set[DagNode] = set()
         for n in walk([r for s in p.stores for r in s.roots], stop=p.sum):
             if n is p.sum or p.m in n.domain or any(a in late for a in n.inputs):
                 late.add(n)
@@ -306,7 +306,7 @@ class _Emission:
         for s in p.stores:
             rows.pointer(s.access.tensor, s.access.address)
 
-    def row(self, f: Function, row: Val, sums: Sequence[Val]) -> None:
+    def row(self, f: FunctionBuilder, row: Val, sums: Sequence[Val]) -> None:
         rows, p = self.rows, self.p
         rows.enter()
         rows.indices[p.m] = row

@@ -13,13 +13,12 @@ from anyshape.equations import Tensor
 from anyshape.lower import elementwise
 from anyshape.lower.classify import cost
 from anyshape.lower.contraction import Product
-from anyshape.lower.dag import Node
+from anyshape.lower.dag import DagNode
 from anyshape.lower.emit_nest import Sums
 from anyshape.lower.emit_rows import Rows
-from anyshape.lower.emit_scope import Turn
+from anyshape.lower.emit_scope import Iteration
 from anyshape.lower.llvm.types import I64, Val, const
-from anyshape.lower.recurrence import Recurrence
-from anyshape.lower.recurrence import Rows as RowForm
+from anyshape.lower.recurrence import Recurrence, RowForm
 from anyshape.lower.schedule import Scope
 
 Emit = Callable[[Scope | Product], None]
@@ -42,13 +41,13 @@ def emit_recurrence(rows: Rows, r: Recurrence, written: frozenset[Tensor], emit:
 
 
 @contextmanager
-def _positions(rows: Rows, r: Recurrence, carried: tuple[Val, ...]) -> Iterator[Turn]:
+def _positions(rows: Rows, r: Recurrence, carried: tuple[Val, ...]) -> Iterator[Iteration]:
     """The loop over the positions, in which the symbol has a value."""
     extent = rows.size(r.extent)
-    with rows.loop(const(I64, 0), extent, 1, carried) as turn:
-        at = rows.f.sub(rows.f.sub(extent, 1), turn.index) if r.backward else turn.index
+    with rows.loop(const(I64, 0), extent, 1, carried) as iteration:
+        at = rows.f.sub(rows.f.sub(extent, 1), iteration.index) if r.backward else iteration.index
         with rows.step_to(r.position, at):
-            yield turn
+            yield iteration
 
 
 def _rows(rows: Rows, r: Recurrence, form: RowForm, split: bool) -> None:
@@ -61,15 +60,15 @@ def _rows(rows: Rows, r: Recurrence, form: RowForm, split: bool) -> None:
         copies = range(rows.vector.copies if rows.vector is not None else 1)
         pairs = [(load, store, c) for load, store in form.carried for c in (copies if rows.varies(load) else range(1))]
         first = tuple(_first(rows, r, [(load, c) for load, _, c in pairs]))
-        with _positions(rows, r, first) as turn:
-            for (load, _, copy), value in zip(pairs, turn.carried, strict=True):
+        with _positions(rows, r, first) as iteration:
+            for (load, _, copy), value in zip(pairs, iteration.carried, strict=True):
                 rows.remember((load, copy if rows.varies(load) else -1), value)
             rows.forget_depths()
             for s in stores:
                 values = [rows.value(s.value, copy) for copy in copies]
                 for copy in copies if s.access.tensor not in form.dropped else ():
                     rows.store(s.access, values[copy], copy)
-            turn.next([rows.value(store.value, copy) for _, store, copy in pairs])
+            iteration.next([rows.value(store.value, copy) for _, store, copy in pairs])
         return sums
 
     if not form.variables and split:
@@ -79,7 +78,7 @@ def _rows(rows: Rows, r: Recurrence, form: RowForm, split: bool) -> None:
     rows.nest(form.variables, form.vector, tiers, [], row, split)
 
 
-def _first(rows: Rows, r: Recurrence, loads: list[tuple[Node, int]]) -> list[Val]:
+def _first(rows: Rows, r: Recurrence, loads: list[tuple[DagNode, int]]) -> list[Val]:
     """What the first position finds before it: the start of the recurrence, or anything where a condition keeps it from being used."""
     extent = rows.size(r.extent)
     found: list[Val] = []
@@ -89,7 +88,7 @@ def _first(rows: Rows, r: Recurrence, loads: list[tuple[Node, int]]) -> list[Val
     return found
 
 
-def _nothing(rows: Rows, load: Node) -> Val:
+def _nothing(rows: Rows, load: DagNode) -> Val:
     """A tensor without memory has no start: a condition keeps the first position from reading it."""
     lanes = rows.lanes_of(rows.varies(load))
     return rows.f.splat(elementwise.literal(load.dtype, 0), lanes)

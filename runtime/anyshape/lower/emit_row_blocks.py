@@ -17,7 +17,7 @@ from anyshape import dims
 from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.lower.classify import accesses
-from anyshape.lower.dag import Access, LoopVar, Node, Store, affine
+from anyshape.lower.dag import Access, DagNode, LoopVar, Store, affine
 from anyshape.lower.elementwise import memory_type
 from anyshape.lower.emit_value import Buffer
 from anyshape.lower.llvm.types import I64, Val, const
@@ -70,9 +70,9 @@ def emit_in_blocks(rows: Rows, scope: Scope, split: bool) -> None:
             held.begin(block.index)
             end = rows.f.smin(rows.f.add(block.index, held.count), last)
             for s in loops:
-                with rows.loop(block.index, end, 1) as turn:
+                with rows.loop(block.index, end, 1) as iteration:
                     rows.bind(held.row)
-                    rows.indices[held.row] = turn.index
+                    rows.indices[held.row] = iteration.index
                     rows.loop_step(s, [(n, held.buffers[n]) for n in s.keep])
                     for r in s.reductions:
                         rows.to_buffer(held.buffers[r], r, 0)
@@ -107,7 +107,7 @@ class _Held:
 
     def __init__(self, rows: Rows, variables: tuple[LoopVar, ...], loops: list[Loop]) -> None:
         self.rows, self.row = rows, variables[-1]
-        self.buffers: dict[Node, Buffer] = {}
+        self.buffers: dict[DagNode, Buffer] = {}
         self.strides: dict[Tensor, Size] = {}
         lanes, budget = rows.f.target.lanes(4), rows.f.target.l1_bytes // PART_OF_CACHE // 4
         lengths = {s: _whole_vectors(s.variables, lanes) for s in loops}
@@ -119,7 +119,7 @@ class _Held:
                 self._hold(n, s.variables, lengths[s], lengths[s] + budget)
         self.count: Val = rows.size(dims.clamp(budget // dims.maximum(*lengths.values()), 1, MOST))
 
-    def _hold(self, n: Node, variables: Sequence[LoopVar], stride: Size, elements: Size) -> None:
+    def _hold(self, n: DagNode, variables: Sequence[LoopVar], stride: Size, elements: Size) -> None:
         terms: list[tuple[LoopVar, Size]] = [(self.row, stride)]
         step: Size = 1
         for v in reversed(variables):
@@ -151,7 +151,7 @@ class _Held:
 class _Home:
     """A value that may wait in the memory of a result, `along` being the variable of both, and whether it does."""
 
-    kept: Node
+    kept: DagNode
     result: Access
     along: LoopVar
     taken: Val

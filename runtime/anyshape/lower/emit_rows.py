@@ -14,14 +14,14 @@ from anyshape.dtypes import DType
 from anyshape.equations import Tensor
 from anyshape.lower import elementwise
 from anyshape.lower.classify import cost
-from anyshape.lower.dag import LoopVar, Node, Store, affine, walk
+from anyshape.lower.dag import DagNode, LoopVar, Store, affine, walk
 from anyshape.lower.emit_choices import chosen_store, emit_choices
 from anyshape.lower.emit_empty_loops import spans_of
 from anyshape.lower.emit_nest import Nests, Sums
 from anyshape.lower.emit_row_blocks import Fetch, emit_in_blocks, runs_in_blocks
 from anyshape.lower.emit_value import Buffer
 from anyshape.lower.inline_values import neutral
-from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I1, I64, Val, const
 from anyshape.lower.reduction import accumulate, extreme, finish
 from anyshape.lower.schedule import Loop, Scope, bodies_of, loops_of, run_time_coefficients
@@ -33,10 +33,10 @@ LIGHT = 8
 class Rows(Nests):
     """The emitter of one kernel's scopes."""
 
-    def __init__(self, f: Function, tensors: dict[Tensor, int]) -> None:
+    def __init__(self, f: FunctionBuilder, tensors: dict[Tensor, int]) -> None:
         super().__init__(f, tensors)
         self.scratch: Size = 0
-        self.filling: dict[Node, Buffer] = {}
+        self.filling: dict[DagNode, Buffer] = {}
         self.fetched: dict[Loop, list[Fetch]] = {}
 
     # scopes
@@ -134,7 +134,7 @@ class Rows(Nests):
             for copy in range(self.vector.copies if self.varies(t.node) and self.vector else 1):
                 self.to_buffer(self.filling[t.node], t.node, copy)
 
-    def allocate(self, node: Node, variables: tuple[LoopVar, ...]) -> Buffer:
+    def allocate(self, node: DagNode, variables: tuple[LoopVar, ...]) -> Buffer:
         """Row scratch for a node; inside a vertical scope every element is a whole block of vectors."""
         vertical = self.vector is not None
         width = self.vector.lanes * self.vector.copies if self.vector is not None else 1
@@ -180,7 +180,7 @@ class Rows(Nests):
 
     # one loop step
 
-    def loop_step(self, step: Loop, keeps: list[tuple[Node, Buffer]] | None = None) -> None:
+    def loop_step(self, step: Loop, keeps: list[tuple[DagNode, Buffer]] | None = None) -> None:
         """Inner loops that accumulate, store and keep, in scratch of their own unless some is given."""
         if keeps is None:
             keeps = [(n, self.allocate(n, step.variables)) for n in step.keep]
@@ -199,7 +199,7 @@ class Rows(Nests):
             self.levels[-1].buffers[n] = buffer
         self.forget_depths()
 
-    def _horizontal(self, step: Loop, keeps: list[tuple[Node, Buffer]]) -> None:
+    def _horizontal(self, step: Loop, keeps: list[tuple[DagNode, Buffer]]) -> None:
         lanes = self.f.target.lanes(self.element_bytes)
         heavy = sum(cost(n, frozenset(step.variables)) for n in bodies_of(step))
         unroll = 2 if heavy >= 40 else 4
@@ -208,9 +208,9 @@ class Rows(Nests):
         sums = [self._start(r, unroll, lanes) for r in step.reductions]
         sums += [[const(I1.vector(lanes), 0)] for _ in watched]
 
-        def body(turn: Sums) -> Sums:
-            out = self._turn(step, turn[: len(step.reductions)], keeps, watched)
-            return out + [[self._watch(r, seen[0])] for r, seen in zip(watched, turn[len(step.reductions) :])]
+        def body(iteration: Sums) -> Sums:
+            out = self._turn(step, iteration[: len(step.reductions)], keeps, watched)
+            return out + [[self._watch(r, seen[0])] for r, seen in zip(watched, iteration[len(step.reductions) :])]
 
         sums = self.nest(step.variables, step.vector, tiers, sums, body, spans=spans_of(self, step))
         seen_nan = dict(zip(watched, sums[len(step.reductions) :]))
@@ -218,7 +218,7 @@ class Rows(Nests):
             seen = seen_nan[r][0] if r in seen_nan else None
             self.remember((r, -1), finish(self.f, r.data[0], r.dtype, accumulators, seen))
 
-    def _watch(self, r: Node, seen: Val) -> Val:
+    def _watch(self, r: DagNode, seen: Val) -> Val:
         """Whether a lane has met NaN: kept beside the extremes, since two vectors are tested by one comparison."""
         f = self.f
         copies = self.vector.copies if self.vector is not None else 1
@@ -230,13 +230,15 @@ class Rows(Nests):
             seen = f.or_(seen, nan if mask is None else f.and_(nan, mask))
         return seen
 
-    def _start(self, r: Node, copies: int, lanes: int = 0) -> list[Val]:
+    def _start(self, r: DagNode, copies: int, lanes: int = 0) -> list[Val]:
         lanes = lanes or self.lanes_of(self.varies(r))
         first = elementwise.literal(r.dtype, neutral(r.data[0], r.dtype))
         first = self.f.splat(first, lanes) if lanes else first
         return [first] * (copies if self.varies(r) or lanes else 1)
 
-    def _turn(self, step: Loop, sums: Sums, keeps: list[tuple[Node, Buffer]], watched: Sequence[Node] = ()) -> Sums:
+    def _turn(
+        self, step: Loop, sums: Sums, keeps: list[tuple[DagNode, Buffer]], watched: Sequence[DagNode] = ()
+    ) -> Sums:
         """The innermost body: all copies of every value, then keeps, stores and accumulators."""
         copies = self.vector.copies if self.vector is not None else 1
         out: Sums = []
@@ -255,7 +257,7 @@ class Rows(Nests):
                     self._store(s, value, copy)
         return out
 
-    def _tested_by_vector(self, n: Node) -> bool:
+    def _tested_by_vector(self, n: DagNode) -> bool:
         """Whether every vector has a test of its own: what waited for those of all, until it is stored, would be computed after them."""
         bounds = [b for m in walk([n]) if m.kind == "load" for b in m.data.checks]
         nodes = [m for b in bounds for m in (*(let for let, _ in b.index.lets), b.guard) if m is not None]
@@ -276,7 +278,7 @@ class Rows(Nests):
     def _store(self, s: Store, value: Val, copy: int) -> None:
         self.store(s.access, value, copy)
 
-    def accumulate(self, r: Node, accumulator: Val, copy: int, plain: bool = False) -> Val:
+    def accumulate(self, r: DagNode, accumulator: Val, copy: int, plain: bool = False) -> Val:
         """One step of a reduction; lanes that do not exist contribute nothing. `plain`: NaN is looked after elsewhere."""
         body = r.args[0]
         kind = r.data[0]

@@ -14,7 +14,7 @@ from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.errors import UnsupportedError
 from anyshape.lower.emit_scope import Levels
-from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I8, I64, PTR, Val, const
 
 FAR = 1 << 48
@@ -25,7 +25,7 @@ class Scalars(Levels):
     """`scalars` is the table the caller fills, in order of first use; `assumed` are run-time coefficients known in the version that is
     written; `offsets` are places in scratch."""
 
-    def __init__(self, f: Function, tensors: dict[Tensor, int]) -> None:
+    def __init__(self, f: FunctionBuilder, tensors: dict[Tensor, int]) -> None:
         super().__init__(f)
         self.tensors = tensors
         self.scalars: dict[Any, int] = {}

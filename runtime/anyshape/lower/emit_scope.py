@@ -14,8 +14,8 @@ from typing import Any
 
 from anyshape.dims import Cond, Dim, Size, free_symbols
 from anyshape.equations import Tensor
-from anyshape.lower.dag import LoopVar, Node
-from anyshape.lower.llvm.builder import Function
+from anyshape.lower.dag import DagNode, LoopVar
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.emitter import Block
 from anyshape.lower.llvm.types import I64, Operand, Val, const
 from anyshape.lower.polling import Polls
@@ -30,7 +30,7 @@ class Level:
 
     block: Block
     memo: dict[Any, Val] = field(default_factory=dict)
-    buffers: dict[Node, Any] = field(default_factory=dict)
+    buffers: dict[DagNode, Any] = field(default_factory=dict)
     variables: list[LoopVar] = field(default_factory=list)
     closed: bool = False
     over: LoopVar | None = None
@@ -43,7 +43,7 @@ _SHORT_TURNS = 1 << 16
 
 
 @dataclass
-class Turn:
+class Iteration:
     """An open loop or condition: this turn's values, what the next one (or the code after it) gets, and where the code after it is."""
 
     index: Val
@@ -59,12 +59,12 @@ class Turn:
 class Levels:
     """The stack of levels of one function."""
 
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: FunctionBuilder) -> None:
         self.f = f
         self.levels = [Level(f.block)]
         self.level_of: dict[LoopVar, int] = {}
         self.indices: dict[LoopVar, Val] = {}
-        self._depths: dict[Node, int] = {}
+        self._depths: dict[DagNode, int] = {}
         self.written: frozenset[Tensor] = frozenset()
         self.floor = 0
         self.stepping: dict[Dim, tuple[Val, int]] = {}
@@ -137,20 +137,20 @@ class Levels:
     @contextmanager
     def loop(
         self, start: Operand, stop: Operand, step: Operand, carried: Sequence[Val] = (), surely: bool = False
-    ) -> Iterator[Turn]:
+    ) -> Iterator[Iteration]:
         """for index in range(start, stop, step): a test ahead of it, left out if it `surely` has a turn, and one at the bottom."""
         f = self.f
         first, last = f.i64(start), f.i64(stop)
         body, after = f.new_block(), f.new_block()
         self._push(body)
-        turn = Turn(Val(f.fresh(), I64), tuple(Val(f.fresh(), v.type) for v in carried), after)
+        iteration = Iteration(Val(f.fresh(), I64), tuple(Val(f.fresh(), v.type) for v in carried), after)
         self._made, self._open = self._made + 1, self._open + 1
         made = self._made
-        yield turn
+        yield iteration
         self._open -= 1
         if self._open < _POLLED:
-            self._poll_in(turn.index, step, self._made > made)
-        following = f.add(turn.index, step)
+            self._poll_in(iteration.index, step, self._made > made)
+        following = f.add(iteration.index, step)
         f.branch(f.compare("lt", following, last), body, after)
         latch = f.block
         self._pop()
@@ -159,29 +159,29 @@ class Levels:
             f.jump(body)
         else:
             f.branch(f.compare("lt", first, last), body, after)
-        f.set_phi(turn.index, [(first, before), (following, latch)], body)
-        for phi, initial, value in zip(turn.carried, carried, turn.following, strict=True):
+        f.set_phi(iteration.index, [(first, before), (following, latch)], body)
+        for phi, initial, value in zip(iteration.carried, carried, iteration.following, strict=True):
             f.set_phi(phi, [(initial, before), (value, latch)], body)
         if surely:
             f.start(after)
-            self.levels[-1].block, turn.results = after, turn.following
+            self.levels[-1].block, iteration.results = after, iteration.following
         else:
-            self._join(turn, carried, after, before, latch)
+            self._join(iteration, carried, after, before, latch)
 
     @contextmanager
-    def when(self, condition: Val, carried: Sequence[Val] = ()) -> Iterator[Turn]:
+    def when(self, condition: Val, carried: Sequence[Val] = ()) -> Iterator[Iteration]:
         """The body if the condition holds; `results` are the carried values otherwise."""
         f = self.f
         body, after = f.new_block(), f.new_block()
         self._push(body)
-        turn = Turn(const(I64, 0), tuple(carried), after)
-        yield turn
+        iteration = Iteration(const(I64, 0), tuple(carried), after)
+        yield iteration
         latch = f.block
         f.jump(after)
         self._pop()
         before = f.block
         f.branch(condition, body, after)
-        self._join(turn, carried, after, before, latch)
+        self._join(iteration, carried, after, before, latch)
 
     def poll(self) -> None:
         """Ends the kernel if it is one that looks, and is to stop."""
@@ -201,12 +201,12 @@ class Levels:
             with f.if_(f.compare("lt", f.and_(index, _SHORT_TURNS - 1), step)):
                 self.poll()
 
-    def _join(self, turn: Turn, carried: Sequence[Val], after: Block, before: Block, latch: Block) -> None:
+    def _join(self, iteration: Iteration, carried: Sequence[Val], after: Block, before: Block, latch: Block) -> None:
         self.f.start(after)
         self.levels[-1].block = after
-        turn.results = tuple(
+        iteration.results = tuple(
             self.f.phi(value.type, [(initial, before), (value, latch)])
-            for initial, value in zip(carried, turn.following, strict=True)
+            for initial, value in zip(carried, iteration.following, strict=True)
         )
 
     @contextmanager
@@ -268,7 +268,7 @@ class Levels:
         self.levels[-1].memo.clear()
         self._depths.clear()
 
-    def buffer(self, node: Node) -> tuple[Any, int] | None:
+    def buffer(self, node: DagNode) -> tuple[Any, int] | None:
         """The scratch that holds a node, and the level since which it does."""
         for depth in range(len(self.levels) - 1, -1, -1):
             found = self.levels[depth].buffers.get(node)
@@ -282,14 +282,14 @@ class Levels:
     def depth_of_variables(self, variables: frozenset[LoopVar]) -> int:
         return max((self.level_of[v] for v in variables), default=0)
 
-    def depth(self, n: Node) -> int:
+    def depth(self, n: DagNode) -> int:
         """The outermost level at which a node can be emitted."""
         known = self._depths.get(n)
         if known is None:
             known = self._depths[n] = self._depth(n)
         return known
 
-    def _depth(self, n: Node) -> int:
+    def _depth(self, n: DagNode) -> int:
         held = self.buffer(n)
         if held is not None:
             return max(held[1], self.depth_of_variables(n.domain))

@@ -16,7 +16,7 @@ from anyshape.lower import elementwise
 from anyshape.lower.dag import Ordered
 from anyshape.lower.emit_nest import Sums
 from anyshape.lower.emit_rows import Rows
-from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I64, Val, const
 
 SHORT = 40
@@ -65,14 +65,14 @@ def _row(rows: Rows, o: Ordered, descending: bool, sums: Sums, room: Size | None
             with branch.otherwise():
                 branch.give(_by_digits(rows, dtype, n, (keys, places, more_keys, more_places)))
         (result,) = branch.results
-    with rows.loop(0, n, 1) as turn:
+    with rows.loop(0, n, 1) as iteration:
         rows.bind(o.position)
-        rows.indices[o.position] = turn.index
-        rows.store(o.store.access, f.load(result, I64, turn.index), 0)
+        rows.indices[o.position] = iteration.index
+        rows.store(o.store.access, f.load(result, I64, iteration.index), 0)
     return sums
 
 
-def _sortable(f: Function, dtype: DType, value: Val, descending: bool) -> Val:
+def _sortable(f: FunctionBuilder, dtype: DType, value: Val, descending: bool) -> Val:
     """An i64 whose low bits, as an unsigned number, are in the order wanted."""
     if dtype.is_bool:
         wide = f.convert("zext", value, I64)
@@ -90,7 +90,7 @@ def _sortable(f: Function, dtype: DType, value: Val, descending: bool) -> Val:
     return key if type_ == I64 else f.convert("zext", key, I64)
 
 
-def _by_counting(f: Function, keys: Val, places: Val, n: Val) -> None:
+def _by_counting(f: FunctionBuilder, keys: Val, places: Val, n: Val) -> None:
     with f.for_range(0, n) as outer:
         key = f.load(keys, I64, outer.index)
         with f.for_range(0, n, carried=(const(I64, 0),)) as inner:
@@ -106,10 +106,10 @@ def _by_digits(rows: Rows, dtype: DType, n: Val, arrays: tuple[Val, Val, Val, Va
     f = rows.f
     counts = f.alloca(I64, _DIGITS)
     bits = 8 if dtype.is_bool else elementwise.register_type(dtype).bits
-    with f.for_range(0, bits, 8, carried=arrays, at_least_once=True) as turn:
-        keys, places, to_keys, to_places = turn.carried
-        _count(f, keys, n, turn.index, counts)
-        first = f.load(counts, I64, _digit(f, f.load(keys, I64), turn.index))
+    with f.for_range(0, bits, 8, carried=arrays, at_least_once=True) as iteration:
+        keys, places, to_keys, to_places = iteration.carried
+        _count(f, keys, n, iteration.index, counts)
+        first = f.load(counts, I64, _digit(f, f.load(keys, I64), iteration.index))
         with f.if_else(f.compare("eq", first, n)) as branch:
             with branch.then():
                 branch.give(keys, places, to_keys, to_places)
@@ -117,29 +117,29 @@ def _by_digits(rows: Rows, dtype: DType, n: Val, arrays: tuple[Val, Val, Val, Va
                 _starts(f, counts)
                 with f.for_range(0, n) as inner:
                     key = f.load(keys, I64, inner.index)
-                    digit = _digit(f, key, turn.index)
+                    digit = _digit(f, key, iteration.index)
                     at = f.load(counts, I64, digit)
                     f.store(key, to_keys, at)
                     f.store(f.load(places, I64, inner.index), to_places, at)
                     f.store(f.add(at, 1), counts, digit)
                     rows.poll_now_and_then(inner.index)
                 branch.give(to_keys, to_places, keys, places)
-        turn.next(*branch.results)
-    return turn.results[1]
+        iteration.next(*branch.results)
+    return iteration.results[1]
 
 
-def _digit(f: Function, key: Val, shift: Val) -> Val:
+def _digit(f: FunctionBuilder, key: Val, shift: Val) -> Val:
     return f.and_(f.lshr(key, shift), _DIGITS - 1)
 
 
-def _count(f: Function, keys: Val, n: Val, shift: Val, counts: Val) -> None:
+def _count(f: FunctionBuilder, keys: Val, n: Val, shift: Val, counts: Val) -> None:
     f.memset_zero(counts, const(I64, _DIGITS * I64.bytes))
     with f.for_range(0, n) as loop:
         digit = _digit(f, f.load(keys, I64, loop.index), shift)
         f.store(f.add(f.load(counts, I64, digit), 1), counts, digit)
 
 
-def _starts(f: Function, counts: Val) -> None:
+def _starts(f: FunctionBuilder, counts: Val) -> None:
     """Counts become where each digit's elements begin."""
     with f.for_range(0, _DIGITS, carried=(const(I64, 0),), at_least_once=True) as loop:
         count = f.load(counts, I64, loop.index)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from anyshape.lower import elementwise, gemm
-from anyshape.lower.dag import Access, LoopVar, Node, affine
+from anyshape.lower.dag import Access, DagNode, LoopVar, affine
 from anyshape.lower.emit_nest import Range, Sums
 from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_value import Buffer
@@ -70,7 +70,7 @@ class _Blocks:
     def __init__(self, rows: Rows, along: LoopVar, across: LoopVar, loop: Loop) -> None:
         self.rows, self.along, self.across, self.loop = rows, along, across, loop
         self.side = side_of_block(rows.f.target)
-        self.tiles: dict[Node, Buffer] = {}
+        self.tiles: dict[DagNode, Buffer] = {}
         self.transposed = turned_loads(loop.stores, along, across)
         for n in () if self.is_copy else self.transposed:
             slack = gemm.tiles_for(rows.f.target, elementwise.memory_type(n.dtype)).slack
@@ -84,9 +84,9 @@ class _Blocks:
             v = outer[0]
             whole = (const(I64, 0), rows.size(v.extent))
             first, last = rows.part_of(whole[1], 1) if split else whole
-            with rows.loop(first, last, 1) as turn:
+            with rows.loop(first, last, 1) as iteration:
                 rows.bind(v)
-                rows.indices[v] = turn.index
+                rows.indices[v] = iteration.index
                 self.loops(outer[1:], False, move)
             return
         if move is not None:
@@ -102,7 +102,7 @@ class _Blocks:
             i, j = down.index, right.index
             ends = f.smin(f.add(i, self.side), last), f.smin(f.add(j, self.side), m)
             for node, tile in self.tiles.items():
-                self.turn(node, tile, i, j, ends)
+                self.transpose(node, tile, i, j, ends)
             with rows.loop(i, ends[0], 1) as across:
                 rows.bind(self.across)
                 rows.indices[self.across] = across.index
@@ -178,7 +178,7 @@ class _Blocks:
         self.rows.loop_step(self.loop)
         return sums
 
-    def turn(self, n: Node, tile: Buffer, i: Val, j: Val, ends: tuple[Val, Val]) -> None:
+    def transpose(self, n: DagNode, tile: Buffer, i: Val, j: Val, ends: tuple[Val, Val]) -> None:
         """One block of an operand, so that element (across, along) of the whole lies at its place in the tile."""
         rows, f = self.rows, self.rows.f
         address = n.data.address

@@ -93,8 +93,8 @@ class _Update:
             range_, surely = self._blocks(v, range_, variables[1:]), False
         elif v is self.row:
             range_, surely = self._vectors(v, range_), False
-        with self.rows.loop(*range_, 1, surely=surely) as turn:
-            self.rows.turn_of(v, turn.index)
+        with self.rows.loop(*range_, 1, surely=surely) as iteration:
+            self.rows.turn_of(v, iteration.index)
             self._loops(variables[1:])
 
     def _vectors(self, v: LoopVar, range_: Range) -> Range:
@@ -104,7 +104,7 @@ class _Update:
         for copies in (COPIES, 1):
             size = copies * self.lanes
             stop = f.add(first, f.and_(f.sub(last, first), -size))
-            with rows.loop(first, stop, size) as turn, self._along(v, turn.index, copies):
+            with rows.loop(first, stop, size) as iteration, self._along(v, iteration.index, copies):
                 self._element(copies)
             first = stop
         return first, last
@@ -119,12 +119,12 @@ class _Update:
             with rows.section(), self._along(v, block.index, COPIES):
                 check_block(rows, self.o.store.access.checks, range(COPIES))
             at_once = self._at_once(inner)
-            with rows.loop(block.index, f.add(block.index, size), at_once, surely=True) as turn:
+            with rows.loop(block.index, f.add(block.index, size), at_once, surely=True) as iteration:
                 for b in self.o.store.access.checks:
                     rows.remember(("checked", b, -1), const(I1, 1))
                 for k in range(at_once):
                     with rows.section():
-                        rows.turn_of(v, f.add(turn.index, k))
+                        rows.turn_of(v, f.add(iteration.index, k))
                         self._loops(inner)
         return stop, last
 

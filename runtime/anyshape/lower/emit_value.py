@@ -19,10 +19,10 @@ from anyshape.dtypes import BOOL
 from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
 from anyshape.lower import elementwise
-from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node, is_nonpositive, walk
+from anyshape.lower.dag import Access, Affine, Bound, DagNode, LoopVar, is_nonpositive, walk
 from anyshape.lower.emit_bounds import check_access, lanes_inside
 from anyshape.lower.emit_scalars import Scalars
-from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I64, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp
 from anyshape.lower.padded import padded_load
@@ -61,7 +61,7 @@ class Buffer:
 class Values(Scalars):
     """Evaluation."""
 
-    def __init__(self, f: Function, tensors: dict[Tensor, int]) -> None:
+    def __init__(self, f: FunctionBuilder, tensors: dict[Tensor, int]) -> None:
         super().__init__(f, tensors)
         self.vector: Vector | None = None
         self.errors: dict[int, tuple[Tensor, ...]] = {}
@@ -79,13 +79,13 @@ class Values(Scalars):
 
     # nodes
 
-    def varies(self, n: Node) -> bool:
+    def varies(self, n: DagNode) -> bool:
         return self.vector is not None and self.vector.variable in n.domain
 
     def lanes_of(self, varies: bool) -> int:
         return self.vector.lanes if varies and self.vector is not None else 0
 
-    def value(self, n: Node, copy: int = 0) -> Val:
+    def value(self, n: DagNode, copy: int = 0) -> Val:
         varies = self.varies(n)
         key = (n, copy if varies else -1)
         found = self.find(key)
@@ -95,7 +95,7 @@ class Values(Scalars):
         with self.at(depth):
             return self.remember(key, self._emit(n, copy, varies))
 
-    def _emit(self, n: Node, copy: int, varies: bool) -> Val:
+    def _emit(self, n: DagNode, copy: int, varies: bool) -> Val:
         held = self.buffer(n)
         if held is not None:
             return self.from_buffer(held[0], n, copy)
@@ -121,7 +121,7 @@ class Values(Scalars):
             return exp(self.f, args[0], nonpositive=True)
         return elementwise.apply(self.f, n.data, n.dtype, args, [a.dtype for a in n.args])
 
-    def padded_value(self, n: Node, load: Node, copy: int) -> Val:
+    def padded_value(self, n: DagNode, load: DagNode, copy: int) -> Val:
         """What the load's own mask leaves out is zero already."""
         value, outside = self.value(load, copy), n.args[2].data
         inside = self.inside(load.data.bounds, copy)
@@ -134,14 +134,14 @@ class Values(Scalars):
             value, other = self.f.splat(value, lanes), self.f.splat(other, lanes)
         return self.f.select(inside, value, other)
 
-    def _by_reduction(self, n: Node) -> bool:
+    def _by_reduction(self, n: DagNode) -> bool:
         """The divisor comes from a reduction further out. Policy: such a division is a product with the reciprocal.
 
         It costs one more rounding, and spares a division per element of a row. Other divisions stay exact.
         """
         return self.depth(n.args[1]) < self.depth(n) and any(m.kind == "red" for m in walk([n.args[1]]))
 
-    def reciprocal(self, n: Node, copy: int) -> Val:
+    def reciprocal(self, n: DagNode, copy: int) -> Val:
         varies = self.varies(n)
         key = ("reciprocal", n, copy if varies else -1)
         found = self.find(key)
@@ -178,7 +178,7 @@ class Values(Scalars):
         Variables that are not bound yet are left out, which gives the part of an address that can be made early.
         """
         vector = None if self.vector is None else self.vector.variable
-        byterm: dict[int, list[tuple[Node | LoopVar | Val, Size]]] = {}
+        byterm: dict[int, list[tuple[DagNode | LoopVar | Val, Size]]] = {}
         fixed_part, steps = self.stepped(address.offset)
         if steps:
             byterm[self.step_depth((address.offset,))] = [*steps]
@@ -207,7 +207,7 @@ class Values(Scalars):
             pointer = found
         return self.f.gep(pointer, fixed_part, element) if isinstance(fixed_part, int) else pointer
 
-    def term(self, x: Node | LoopVar | Val) -> Val:
+    def term(self, x: DagNode | LoopVar | Val) -> Val:
         return x if isinstance(x, Val) else self.indices[x] if isinstance(x, LoopVar) else self.value(x)
 
     def lane_offsets(self, address: Affine, copy: int) -> tuple[str, Val | None]:
@@ -334,7 +334,7 @@ class Values(Scalars):
 
     # scratch
 
-    def from_buffer(self, buffer: Buffer, n: Node, copy: int) -> Val:
+    def from_buffer(self, buffer: Buffer, n: DagNode, copy: int) -> Val:
         element = elementwise.memory_type(n.dtype)
         if buffer.width == 1:
             access = Access(buffer.tensor, buffer.address)
@@ -344,7 +344,7 @@ class Values(Scalars):
         raw = self.f.load(pointer, element.vector(lanes), copy * lanes)
         return elementwise.load_value(self.f, n.dtype, raw)
 
-    def _unmasked(self, access: Access, n: Node, copy: int, exact: bool) -> Val:
+    def _unmasked(self, access: Access, n: DagNode, copy: int, exact: bool) -> Val:
         varies = self.varies(n)
         if exact or not varies or self.coefficient(access.address.coefficient(self._lane_variable())) != 1:
             return self.load(access, copy, varies)
@@ -353,7 +353,7 @@ class Values(Scalars):
         type_ = elementwise.memory_type(n.dtype).vector(lanes)
         return elementwise.load_value(self.f, n.dtype, self.f.load(pointer, type_, copy * lanes))
 
-    def to_buffer(self, buffer: Buffer, n: Node, copy: int) -> None:
+    def to_buffer(self, buffer: Buffer, n: DagNode, copy: int) -> None:
         raw = elementwise.store_value(self.f, n.dtype, self.value(n, copy))
         pointer = self.pointer(buffer.tensor, buffer.address)
         vector = self.vector

@@ -67,8 +67,8 @@ def _planes(rows: Rows, variables: Sequence[LoopVar], body: Callable[[], None]) 
     for v in variables:
         count = f.mul(count, rows.size(v.extent))
     first, last = rows.part_of(count, 1)
-    with rows.loop(first, last, 1) as turn:
-        number = turn.index
+    with rows.loop(first, last, 1) as iteration:
+        number = iteration.index
         for v in reversed(variables):
             rows.bind(v)
             quotient = f.binary("udiv", number, rows.size(v.extent))
@@ -94,8 +94,8 @@ def _fill_pads(rows: Rows, staged: Staged) -> None:
     f, element = rows.f, elementwise.memory_type(staged.tensor.dtype)
     value = elementwise.store_value(f, staged.tensor.dtype, rows.value(staged.outside))
     lanes = f.target.lanes(rows.element_bytes)
-    with rows.loop(0, rows.size(staged.tensor.shape[0]), lanes) as turn:
-        f.store(f.splat(value, lanes), f.gep(rows.base(staged.tensor), turn.index, element))
+    with rows.loop(0, rows.size(staged.tensor.shape[0]), lanes) as iteration:
+        f.store(f.splat(value, lanes), f.gep(rows.base(staged.tensor), iteration.index, element))
 
 
 def _limit(staged: Staged, dim: int) -> Bound | None:
@@ -133,13 +133,13 @@ def _rows(rows: Rows, staged: Staged, dim: int, place: Val, pads: bool) -> None:
         first = f.smax(before, 0)
         length = f.smin(f.add(before, rows.size(limit.extent)), length)
         held = {limit} - rows.holding
-    with rows.loop(first, length, 1) as turn, rows.held(held):
+    with rows.loop(first, length, 1) as iteration, rows.held(held):
         rows.bind(staged.along[dim])
-        rows.indices[staged.along[dim]] = turn.index
-        quotient = f.binary("udiv", turn.index, const(I64, step)) if step > 1 else turn.index
+        rows.indices[staged.along[dim]] = iteration.index
+        quotient = f.binary("udiv", iteration.index, const(I64, step)) if step > 1 else iteration.index
         place = f.add(place, f.mul(quotient, rows.size(staged.pitches[dim])))
         if step > 1:
-            remainder = f.sub(turn.index, f.mul(quotient, step))
+            remainder = f.sub(iteration.index, f.mul(quotient, step))
             planes = f.mul(rows.size(staged.plane), staged.remainder_pitches[dim])
             place = f.add(place, f.mul(remainder, planes))
         _rows(rows, staged, dim + 1, place, pads)
@@ -157,17 +157,17 @@ class _Row:
     def emit(self) -> None:
         rows, f, step, lanes = self.rows, self.rows.f, self.step, self.lanes
         copies = step if step <= 2 else 1
-        with rows.loop(0, self.length, copies * lanes) as turn:
+        with rows.loop(0, self.length, copies * lanes) as iteration:
             rows.bind(self.staged.along[-1])
-            rows.indices[self.staged.along[-1]] = turn.index
-            left = f.convert("trunc", f.smin(f.sub(self.length, turn.index), copies * lanes), I32)
+            rows.indices[self.staged.along[-1]] = iteration.index
+            left = f.convert("trunc", f.smin(f.sub(self.length, iteration.index), copies * lanes), I32)
             masks = tuple(f.tail_mask(left, lanes, copy * lanes) for copy in range(copies))
             outer, rows.vector = rows.vector, Vector(self.staged.along[-1], lanes, masks)
             values = [self.value(copy) for copy in range(copies)]
             if step > 2:
-                self.scattered(values[0], turn.index, masks[0])
+                self.scattered(values[0], iteration.index, masks[0])
             else:
-                self.store(values, turn.index)
+                self.store(values, iteration.index)
             rows.vector = outer
 
     def value(self, copy: int) -> Val:

@@ -13,7 +13,7 @@ import numpy as np
 
 from anyshape.dims import Size
 from anyshape.equations.numeric import compute
-from anyshape.lower.dag import Affine, LoopVar, Node
+from anyshape.lower.dag import Affine, DagNode, LoopVar
 from anyshape.lower.inline_values import neutral
 from anyshape.lower.padded import conjuncts, index_of
 
@@ -24,7 +24,7 @@ Forms = frozenset[Affine]
 _NONE: Forms = frozenset()
 
 
-def empty_loop_guards(r: Node) -> Forms:
+def empty_loop_guards(r: DagNode) -> Forms:
     """Forms of which one below zero says that the reduction's body is its neutral element."""
     found = _Outside().of(r.args[0])
     return found[1] if found is not None and found[0] == neutral(r.data[0], r.args[0].dtype) else _NONE
@@ -38,7 +38,7 @@ def is_long(variables: Iterable[LoopVar]) -> bool:
     )
 
 
-def is_cut(reductions: Iterable[Node], variables: Sequence[LoopVar]) -> bool:
+def is_cut(reductions: Iterable[DagNode], variables: Sequence[LoopVar]) -> bool:
     """Whether loops over a long window are cut: nothing is kept for its places then."""
     fixed = all(isinstance(v.extent, int) for v in variables)
     return fixed and is_long(variables) and any(empty_loop_guards(r) for r in reductions)
@@ -48,14 +48,14 @@ class _Outside:
     """For each node a value, and the forms of which one below zero makes it the value of the node; None where nothing is known."""
 
     def __init__(self) -> None:
-        self.known: dict[Node, tuple[float, Forms] | None] = {}
+        self.known: dict[DagNode, tuple[float, Forms] | None] = {}
 
-    def of(self, n: Node) -> tuple[float, Forms] | None:
+    def of(self, n: DagNode) -> tuple[float, Forms] | None:
         if n not in self.known:
             self.known[n] = self._select(n) if n.kind == "op" and n.data == "select" else self._op(n)
         return self.known[n]
 
-    def _select(self, n: Node) -> tuple[float, Forms] | None:
+    def _select(self, n: DagNode) -> tuple[float, Forms] | None:
         condition, chosen, other = n.args
         if other.kind != "const":
             return None
@@ -63,7 +63,7 @@ class _Outside:
         forms = _conditions(condition) | (inner[1] if inner is not None and inner[0] == other.data else _NONE)
         return (other.data, forms) if forms else None
 
-    def _op(self, n: Node) -> tuple[float, Forms] | None:
+    def _op(self, n: DagNode) -> tuple[float, Forms] | None:
         if n.kind != "op" or n.data in ("philox", "entropy"):
             return None
         varying = [self.of(a) for a in n.args if a.kind != "const"]
@@ -77,7 +77,7 @@ class _Outside:
             return compute(n.data, n.dtype, args).item(), forms
 
 
-def _conditions(n: Node) -> Forms:
+def _conditions(n: DagNode) -> Forms:
     """Comparisons of positions that a condition asks for: each holds where its form is not negative."""
     found = set()
     for c in conjuncts(n):

@@ -30,12 +30,12 @@ from anyshape.equations import (
     Var,
 )
 from anyshape.equations.dependencies import reads, units
-from anyshape.equations.program import Program
+from anyshape.equations.program import StepProgram
 from anyshape.equations.traversal import walk as walk_expr
 from anyshape.errors import UnsupportedError
 from anyshape.lower.cycles import Cycle
-from anyshape.lower.dag import Access, Affine, Asked, Dag, Demanded, LoopVar, Node, Ordered, Store, walk
-from anyshape.lower.inline_values import Env, Values, flatten
+from anyshape.lower.dag import Access, Affine, Asked, Dag, DagNode, Demanded, LoopVar, Ordered, Store, walk
+from anyshape.lower.inline_values import Env, InlinedValues, flatten
 from anyshape.lower.kernel import Group, KernelError
 from anyshape.lower.padded import conjuncts
 from anyshape.lower.procedure import Procedure, lower_program
@@ -92,7 +92,7 @@ def _may_be_inlined(q: Equation, once: bool, indexed: bool) -> bool:
     return not indexed or any(isinstance(e, Read) for e in walk_expr(q.value))
 
 
-class _Inliner(Values):
+class _Inliner(InlinedValues):
     """What of a group is inlined, and the stores of the rest."""
 
     def run(self) -> Inlined:
@@ -132,7 +132,7 @@ class _Inliner(Values):
                 kept.append(t)
         return kept
 
-    def procedures(self, programs: tuple[Program, ...]) -> Inlined:
+    def procedures(self, programs: tuple[StepProgram, ...]) -> Inlined:
         """Programs, which are kernels of their own."""
         if any(not isinstance(q.form, Run) for q in self.group.equations):
             raise UnsupportedError(f"{self.group.name}: steps need a kernel of their own")
@@ -140,7 +140,7 @@ class _Inliner(Values):
         kept = tuple(t for p in found for t in p.own if t not in self.group.outputs)
         return Inlined(self.dag, [], kept, tuple(self.errors), procedures=found)
 
-    def procedure(self, program: Program) -> Procedure:
+    def procedure(self, program: StepProgram) -> Procedure:
         stated = (q for q in self.group.equations if isinstance(q.form, Run) and q.form.program is program)
         with self.reading(next(stated)):
             return lower_program(program, self)
@@ -221,7 +221,7 @@ class _Inliner(Values):
         assert q.form is not None
         return Ordered(q.form, Store(access, value, variables), over, position, keep, demanded)
 
-    def _demanded(self, holds: Node, message: tuple[str | Size, ...]) -> Demanded:
+    def _demanded(self, holds: DagNode, message: tuple[str | Size, ...]) -> Demanded:
         """What is asked of every element is found in its reduction, so that one of which it does not hold can be told."""
         made = {s.access: s.value for s in self.spilled or ()}
         parts = []

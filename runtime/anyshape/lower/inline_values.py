@@ -16,7 +16,7 @@ from anyshape.dtypes import BOOL, I64, DType, highest, lowest
 from anyshape.equations import Apply, Const, Equation, Expr, Read, Reduce, Scalar, Step, Tensor, Var
 from anyshape.equations.refusing import element_of, equation_text
 from anyshape.lower.cycles import Cycle
-from anyshape.lower.dag import Access, Affine, Bound, Dag, LoopVar, Node, Store, affine, walk
+from anyshape.lower.dag import Access, Affine, Bound, Dag, DagNode, LoopVar, Store, affine, walk
 from anyshape.lower.kernel import Group, Index, KernelError, Origin
 
 Env = dict[Var, Affine]
@@ -35,7 +35,7 @@ class Context:
     """What holds where the value of an inlined tensor is read. The value is what it is wherever its index is inside of the tensor, so all
     that counts of the reader is how its index is known to be: the conditions of the reader's own expression are left behind."""
 
-    guard: Node | None = None
+    guard: DagNode | None = None
     """That the index is inside, where only the run knows."""
     inside: frozenset[tuple[Affine, Size]] = frozenset()
     """Indices, with the extents that they are inside of if `guard` holds."""
@@ -44,11 +44,11 @@ class Context:
 
 
 @dataclass
-class Values:
+class InlinedValues:
     group: Group
     dag: Dag = field(default_factory=Dag)
     errors: list[KernelError] = field(default_factory=list)
-    memo: dict[tuple[object, ...], Node] = field(default_factory=dict)
+    memo: dict[tuple[object, ...], DagNode] = field(default_factory=dict)
     inlined: dict[Tensor, Equation] = field(default_factory=dict)
     cycle: Cycle | None = None
     """The recurrence whose equations are being read."""
@@ -72,7 +72,7 @@ class Values:
 
     # indices
 
-    def index(self, e: Expr, env: Env, guard: Node | None) -> Affine:
+    def index(self, e: Expr, env: Env, guard: DagNode | None) -> Affine:
         if isinstance(e, Var):
             return env[e]
         if isinstance(e, Const) and not isinstance(e.value, float):
@@ -89,7 +89,7 @@ class Values:
             node = self.dag.op("cast", I64, node)
         return Affine((), 0, ((node, 1),))
 
-    def _index_of(self, e: Apply, env: Env, guard: Node | None) -> Affine | None:
+    def _index_of(self, e: Apply, env: Env, guard: DagNode | None) -> Affine | None:
         """The affine form of an operation, None if it has none."""
         if e.op == "within":
             index, extent = (self.index(a, env, guard) for a in e.args)
@@ -124,14 +124,14 @@ class Values:
 
     # values
 
-    def value(self, e: Expr, env: Env, guard: Node | None) -> Node:
+    def value(self, e: Expr, env: Env, guard: DagNode | None) -> DagNode:
         key = (e.serial, guard, self.context, tuple((v.serial, env[v]) for v in sorted(e.free, key=lambda v: v.serial)))
         node = self.memo.get(key)
         if node is None:
             node = self.memo[key] = self._value(e, env, guard)
         return node
 
-    def _value(self, e: Expr, env: Env, guard: Node | None) -> Node:
+    def _value(self, e: Expr, env: Env, guard: DagNode | None) -> DagNode:
         dtype = e.dtype if e.dtype is not None else I64
         if isinstance(e, Const):
             return self.dag.const(e.value, dtype)
@@ -151,12 +151,12 @@ class Values:
             return self.dag.op("select", dtype, c, yes, no)
         return self.dag.op(e.op, dtype, *(self.value(a, env, guard) for a in e.args))
 
-    def _and(self, a: Node | None, b: Node) -> Node:
+    def _and(self, a: DagNode | None, b: DagNode) -> DagNode:
         return b if a is None else self.dag.op("and", BOOL, a, b)
 
-    def _affine_value(self, a: Affine) -> Node:
+    def _affine_value(self, a: Affine) -> DagNode:
         dag = self.dag
-        parts: list[Node] = []
+        parts: list[DagNode] = []
         for n, c in (*((dag.var(v, I64), c) for v, c in a.terms), *a.lets):
             parts.append(n if c == 1 else dag.op("mul", I64, n, dag.dim(c, I64)))
         if a.offset != 0 or not parts:
@@ -166,7 +166,7 @@ class Values:
             total = dag.op("add", I64, total, p)
         return total
 
-    def constant(self, e: Read) -> Node | None:
+    def constant(self, e: Read) -> DagNode | None:
         """A constant of one element is a literal, so that the code generator sees it (x / 8 becomes x * 0.125).
 
         Not integers: as indices they keep their checks.
@@ -177,7 +177,7 @@ class Values:
         value = array.reshape(-1)[0]
         return self.dag.const(bool(value) if e.tensor.dtype == BOOL else float(value), e.tensor.dtype)
 
-    def read(self, e: Read, env: Env, guard: Node | None) -> Node:
+    def read(self, e: Read, env: Env, guard: DagNode | None) -> DagNode:
         literal = self.constant(e)
         if literal is not None:
             return literal
@@ -214,7 +214,7 @@ class Values:
         key = (guard, inside, pending := (*outer.pending, *checks))
         return self.contexts.setdefault(key, Context(guard, inside, pending))
 
-    def cycle_read(self, cycle: Cycle, e: Read, index: list[Affine], guard: Node | None) -> Node:
+    def cycle_read(self, cycle: Cycle, e: Read, index: list[Affine], guard: DagNode | None) -> DagNode:
         """What the cycle itself computes: at the same position the value, or what is kept of it; else through memory."""
         back = cycle.back(e.tensor, index)
         q = cycle.inlined.get(e.tensor)
@@ -236,11 +236,11 @@ class Values:
             cycle.late.add(load)
         return load
 
-    def _outside(self, bounds: tuple[Bound, ...], value: Node, outside: Node) -> Node:
+    def _outside(self, bounds: tuple[Bound, ...], value: DagNode, outside: DagNode) -> DagNode:
         return self.dag.op("select", value.dtype, self._within(bounds), value, outside)
 
-    def _within(self, bounds: Sequence[Bound]) -> Node:
-        condition: Node | None = None
+    def _within(self, bounds: Sequence[Bound]) -> DagNode:
+        condition: DagNode | None = None
         for b in bounds:
             i = self._affine_value(b.index)
             low = self.dag.op("ge", BOOL, i, self.dag.const(0, I64))
@@ -249,7 +249,7 @@ class Values:
         assert condition is not None
         return condition
 
-    def checks(self, t: Tensor, index: list[Affine], guard: Node | None, said: Element) -> tuple[Bound, ...]:
+    def checks(self, t: Tensor, index: list[Affine], guard: DagNode | None, said: Element) -> tuple[Bound, ...]:
         """Indices that are data, or that nothing proved, are checked when the kernel runs, once.
 
         `said`: the element as equations have it."""
@@ -278,7 +278,7 @@ class Values:
     def _checkable(self, i: Affine) -> bool:
         return _has_load(i) or i in self.demanded
 
-    def reduce(self, e: Reduce, env: Env, guard: Node | None) -> Node:
+    def reduce(self, e: Reduce, env: Env, guard: DagNode | None) -> DagNode:
         node = self._reduce(e, env, guard)
         if self.spilled is None or not any(n.kind == "red" for n in walk([node])):
             return node
@@ -288,7 +288,7 @@ class Values:
         self.spilled.append(Store(Access(tensor, place), node, variables))
         return self.dag.load(self.spilled[-1].access)
 
-    def _reduce(self, e: Reduce, env: Env, guard: Node | None) -> Node:
+    def _reduce(self, e: Reduce, env: Env, guard: DagNode | None) -> DagNode:
         taken = [
             w for v in sorted(e.free, key=lambda v: v.serial) for w in sorted(env[v].domain, key=lambda w: w.number)
         ] + self.around
@@ -310,7 +310,9 @@ class Values:
             return body
         return self.dag.red(kind, tuple(bound), body, body.dtype)
 
-    def _first(self, kind: str, body: Node, at: Affine, bound: tuple[LoopVar, ...], where: Node | None) -> Node:
+    def _first(
+        self, kind: str, body: DagNode, at: Affine, bound: tuple[LoopVar, ...], where: DagNode | None
+    ) -> DagNode:
         """argmax as two reductions: the least position, of those wanted, whose value is the maximum, or NaN (which then is it)."""
         dag = self.dag
         if not bound and where is None:

@@ -46,7 +46,7 @@ _NAME = "anyshape_kernel"
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class KernelSchedule:
     """What a group became: scopes and products in order, by blocks of rows or whole, the tensors that stay in scratch."""
 
     steps: tuple[Scope | Product | Blocked, ...]
@@ -94,10 +94,10 @@ Planned = tuple[Scope | Product | Blocked, ...]
 Stored = tuple[tuple[Store, ...], ...]
 
 
-def schedule_group(group: Group) -> Schedule:
+def schedule_group(group: Group) -> KernelSchedule:
     inlined = inline_group(group)
     if inlined.procedures:
-        return Schedule((), (), inlined.temporaries, True, inlined.errors, procedures=inlined.procedures)
+        return KernelSchedule((), (), inlined.temporaries, True, inlined.errors, procedures=inlined.procedures)
     # one component after the other: that others have a variable alone keeps no pair from being one loop
     parts = [[collapse(inlined.dag, [part])[0] for part in components(stage)] for stage in inlined.stages]
     stages = [[s for part in stage for s in part] for stage in parts]
@@ -106,7 +106,7 @@ def schedule_group(group: Group) -> Schedule:
     serial = len(stages) > 1 or bool(whole) or serial_after(bool(steps or found), inlined.ordered)
     temporaries = (*inlined.temporaries, *whole, *(t for r in found for t in r.temporaries))
     dropped = _dropped(found, stages)
-    return Schedule(
+    return KernelSchedule(
         steps,
         stores,
         tuple(t for t in temporaries if t not in dropped),
@@ -170,7 +170,7 @@ def lower_group(group: Group, target: Target) -> Kernel:
         return _lowered(group, schedule_group(group), target)
 
 
-def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
+def _lowered(group: Group, schedule: KernelSchedule, target: Target) -> Kernel:
     operands, panels = _operands(group, schedule, target)
     module = Module(target)
     places, element_bytes = _places(operands, group.outputs, panels), _element_bytes(schedule)
@@ -223,7 +223,7 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
     )
 
 
-def _functions(schedule: Schedule) -> list[Schedule]:
+def _functions(schedule: KernelSchedule) -> list[KernelSchedule]:
     """The schedule in pieces, each short enough for a function of its own, where its steps have nothing to do with each other."""
     if not schedule.is_plain or schedule.errors or schedule.serial or schedule.polls:
         return [schedule]
@@ -239,7 +239,7 @@ def _functions(schedule: Schedule) -> list[Schedule]:
     return [replace(schedule, steps=steps, stages=stages) for steps, stages in pick]
 
 
-def _emit_apart(rows: Rows, name: str, piece: Schedule, places: dict[Tensor, int]) -> None:
+def _emit_apart(rows: Rows, name: str, piece: KernelSchedule, places: dict[Tensor, int]) -> None:
     """Loops in a function of their own, which the kernel calls."""
     f = rows.f
     with f.module.function(name, I32, KERNEL_ARGS, internal=True, inline=False, noalias=False) as own:
@@ -263,7 +263,7 @@ def _told(errors: Sequence[KernelError], rows: Rows) -> tuple[KernelError, ...]:
     return found
 
 
-def _work(schedule: Schedule, lanes: int, target: Target) -> Size:
+def _work(schedule: KernelSchedule, lanes: int, target: Target) -> Size:
     if schedule.serial or _pieces(schedule) == 1:
         return 0
     total = cycles(schedule.whole, lanes, target)
@@ -272,7 +272,7 @@ def _work(schedule: Schedule, lanes: int, target: Target) -> Size:
     return total
 
 
-def _pieces(schedule: Schedule) -> Size | None:
+def _pieces(schedule: KernelSchedule) -> Size | None:
     return next((r.pieces for r in schedule.recurrences), None)
 
 
@@ -282,7 +282,7 @@ def _form(step: Scope | Product) -> str:
     return "windows" if step.windows is not None else "turned" if can_transpose(step) else "rows"
 
 
-def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None:
+def _emit(rows: Rows, schedule: KernelSchedule, panels: dict[Product, Tensor]) -> None:
     written = frozenset(s.access.tensor for stores in schedule.all_stages for s in stores)
     written |= {o.store.access.tensor for o in schedule.ordered}
 
@@ -323,7 +323,9 @@ def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None
 Operand = Tensor | Packed
 
 
-def _operands(group: Group, schedule: Schedule, target: Target) -> tuple[tuple[Operand, ...], dict[Product, Tensor]]:
+def _operands(
+    group: Group, schedule: KernelSchedule, target: Target
+) -> tuple[tuple[Operand, ...], dict[Product, Tensor]]:
     """The operands with constants in their packed form, which comes in place of the tensor where nothing else reads it.
 
     The second result names the packed form of each product: a tensor that only marks its place among the operands.
@@ -343,7 +345,7 @@ def _operands(group: Group, schedule: Schedule, target: Target) -> tuple[tuple[O
     return tuple(operands), panels
 
 
-def _reads(schedule: Schedule, t: Tensor) -> int:
+def _reads(schedule: KernelSchedule, t: Tensor) -> int:
     """How many places of the graph read a tensor."""
     roots = [r for stores in schedule.all_stages for s in stores for r in s.roots]
     nodes = walk([*roots, *(r for o in schedule.ordered for r in o.roots)])
@@ -367,7 +369,7 @@ def _places(
     return places
 
 
-def _element_bytes(schedule: Schedule) -> int:
+def _element_bytes(schedule: KernelSchedule) -> int:
     """Lanes are those of 4-byte elements unless all that is computed is 8 bytes wide."""
     dtypes: set[DType] = set()
     for stores in schedule.all_stages:

@@ -7,10 +7,10 @@ comparisons that it asks for, and an integer as an affine form.
 from __future__ import annotations
 
 from anyshape.dims import Dim, Size
-from anyshape.lower.dag import Affine, Node, affine
+from anyshape.lower.dag import Affine, DagNode, affine
 
 
-def padded_load(n: Node) -> Node | None:
+def padded_load(n: DagNode) -> DagNode | None:
     """The load of `select(all its bounds hold, load, constant)`."""
     if n.kind != "op" or n.data != "select":
         return None
@@ -24,7 +24,7 @@ def padded_load(n: Node) -> Node | None:
     return load if plain and same else None
 
 
-def _asked(condition: Node) -> tuple[set[Affine], set[tuple[Affine, Size]]] | None:
+def _asked(condition: DagNode) -> tuple[set[Affine], set[tuple[Affine, Size]]] | None:
     """The indices that are not below 0, and those below limits; None if the condition asks for anything else."""
     lower, upper = set(), set()
     for c in conjuncts(condition):
@@ -39,12 +39,12 @@ def _asked(condition: Node) -> tuple[set[Affine], set[tuple[Affine, Size]]] | No
     return lower, upper
 
 
-def conjuncts(n: Node) -> list[Node]:
+def conjuncts(n: DagNode) -> list[DagNode]:
     """What must hold, all of it, for the condition to hold."""
     return [c for a in n.args for c in conjuncts(a)] if n.kind == "op" and n.data == "and" else [n]
 
 
-def index_of(n: Node) -> Affine | None:
+def index_of(n: DagNode) -> Affine | None:
     """An integer expression of variables and sizes."""
     if n.kind == "var":
         return affine([(n.data, 1)], 0)

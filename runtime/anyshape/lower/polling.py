@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 
 from anyshape.failure_report import ASK
-from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I32, I64, PTR, Val, const
 
 SYMBOL = "anyshape_ticks"
@@ -25,7 +25,7 @@ STOPPED = -1
 class Polls:
     """Those of one kernel, to be made where it begins."""
 
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: FunctionBuilder) -> None:
         self.f = f
         self._ticks = f.module.declare_word(SYMBOL)
         self._seen = f.alloca(I64, 1, 8)

@@ -1,7 +1,7 @@
 """Programs for the emitter: their steps over the graph that everything else is lowered to.
 
-In: a `Program`, and the inliner that turns expressions into nodes. Out: a tree of actions. Loops that only write elements which their own
-variables number become stores over those variables, so that they are scheduled as equations are.
+In: a `StepProgram`, and the inliner that turns expressions into nodes. Out: a tree of actions. Loops that only write elements which their
+own variables number become stores over those variables, so that they are scheduled as equations are.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from anyshape.dims import Dim
 from anyshape.equations import Expr, Read, Tensor, Var
 from anyshape.equations.builder import Sorting
 from anyshape.equations.indexing import is_variable
-from anyshape.equations.program import Action, Each, Leave, Let, Order, Program, Put, When
+from anyshape.equations.program import Action, Each, Leave, Let, Order, Put, StepProgram, When
 from anyshape.equations.traversal import walk
-from anyshape.lower.dag import Access, Affine, Dag, LoopVar, Node, Ordered, Store
+from anyshape.lower.dag import Access, Affine, Dag, DagNode, LoopVar, Ordered, Store
 
 Env = dict[Var, Affine]
 
@@ -24,7 +24,7 @@ Env = dict[Var, Affine]
 @dataclass(frozen=True, eq=False, slots=True)
 class SizeIs:
     symbol: Dim
-    value: Node
+    value: DagNode
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -49,7 +49,7 @@ class Repeat:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Choose:
-    condition: Node
+    condition: DagNode
     then: tuple[Lowered, ...]
     other: tuple[Lowered, ...]
 
@@ -77,12 +77,12 @@ class Inliner(Protocol):
     dag: Dag
     around: list[LoopVar]
 
-    def value(self, e: Expr, env: Env, guard: Node | None) -> Node: ...
+    def value(self, e: Expr, env: Env, guard: DagNode | None) -> DagNode: ...
 
     def place(self, t: Tensor, index: Sequence[Expr], env: Env) -> Access: ...
 
 
-def lower_program(program: Program, inliner: Inliner) -> Procedure:
+def lower_program(program: StepProgram, inliner: Inliner) -> Procedure:
     actions = _Program(inliner).block(program.actions, {})
     return Procedure(actions, program.makes, (*program.makes, *program.arrays))
 

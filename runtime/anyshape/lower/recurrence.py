@@ -19,7 +19,7 @@ from anyshape.equations import Tensor
 from anyshape.lower.classify import along_stores
 from anyshape.lower.collapse import collapse
 from anyshape.lower.contraction import Product, split_phases
-from anyshape.lower.dag import Access, Dag, LoopVar, Node, Store, walk
+from anyshape.lower.dag import Access, Dag, DagNode, LoopVar, Store, walk
 from anyshape.lower.schedule import Scope, plan
 from anyshape.lower.work import points
 
@@ -32,18 +32,18 @@ class Steps:
     extent: Size
     backward: bool
     stores: tuple[Store, ...]
-    late: frozenset[Node]
+    late: frozenset[DagNode]
     temporaries: tuple[Tensor, ...]
     """What is read at the same position only: it has no place for others."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Rows:
+class RowForm:
     """`carried`: loads of the previous position, each with the store that wrote it; `dropped` are tensors that nothing else reads."""
 
     variables: tuple[LoopVar, ...]
     vector: LoopVar | None
-    carried: tuple[tuple[Node, Store], ...]
+    carried: tuple[tuple[DagNode, Store], ...]
     dropped: frozenset[Tensor]
 
 
@@ -56,7 +56,7 @@ class Recurrence:
     backward: bool
     stages: tuple[tuple[Store, ...], ...]
     phases: tuple[Scope | Product, ...]
-    rows: Rows | None
+    rows: RowForm | None
     temporaries: tuple[Tensor, ...]
     around: tuple[LoopVar, ...] = ()
     """Variables whose loops are around the one over the positions, and can be shared out."""
@@ -128,7 +128,7 @@ def _staged(steps: Steps) -> list[list[Store]]:
     return [[s for s in steps.stores if level[s] == k] for k in range(max(level.values(), default=-1) + 1)]
 
 
-def _as_rows(steps: Steps, stages: list[list[Store]], outputs: tuple[Tensor, ...]) -> Rows | None:
+def _as_rows(steps: Steps, stages: list[list[Store]], outputs: tuple[Tensor, ...]) -> RowForm | None:
     """If nothing is reduced, and reads of what the cycle writes are of the element's own row."""
     if len(stages) != 1:
         return None
@@ -147,7 +147,7 @@ def _as_rows(steps: Steps, stages: list[list[Store]], outputs: tuple[Tensor, ...
     kept = {*outputs, *(n.data.tensor for n, _ in loads if n not in carried)}
     vector = next((v for v in along_stores(stores) if v in variables), None)
     order = (*(v for v in variables if v is not vector), *([vector] if vector is not None else []))
-    return Rows(order, vector, tuple(carried.items()), frozenset(t for t in written if t not in kept))
+    return RowForm(order, vector, tuple(carried.items()), frozenset(t for t in written if t not in kept))
 
 
 def _same_row(load: Access, store: Access) -> bool:
@@ -159,4 +159,4 @@ def _is_previous(steps: Steps, load: Access, store: Access) -> bool:
     return bool(substitute(load.address.offset, {steps.position: steps.position + back}) == store.address.offset)
 
 
-__all__ = ["Recurrence", "Rows", "Steps", "plan_recurrence"]
+__all__ = ["Recurrence", "RowForm", "Steps", "plan_recurrence"]

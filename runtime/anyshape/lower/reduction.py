@@ -11,26 +11,26 @@ from collections.abc import Callable, Sequence
 from anyshape.dtypes import DType
 from anyshape.lower import elementwise
 from anyshape.lower.llvm import half
-from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import Val, const
 
 _OPERATION = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "max", "all": "min"}
 _WHOLE = {"sum": "add", "prod": "mul", "max": "smax", "min": "smin", "any": "or", "all": "and"}
 
 
-def accumulate(f: Function, kind: str, dtype: DType, accumulator: Val, value: Val) -> Val:
+def accumulate(f: FunctionBuilder, kind: str, dtype: DType, accumulator: Val, value: Val) -> Val:
     """The new value goes first: of max(x, a) NaN in either comes through with the fewest instructions."""
     return elementwise.apply(f, _OPERATION[kind], dtype, [value, accumulator], [dtype, dtype])
 
 
-def extreme(f: Function, kind: str, dtype: DType, accumulator: Val, value: Val) -> Val:
+def extreme(f: FunctionBuilder, kind: str, dtype: DType, accumulator: Val, value: Val) -> Val:
     """The larger (smaller) of two floats where no NaN matters: one instruction."""
     first, second = elementwise.comparable(f, value), elementwise.comparable(f, accumulator)
     better = f.compare("gt" if kind == "max" else "lt", first, second)
     return f.select(better, value, accumulator)
 
 
-def finish(f: Function, kind: str, dtype: DType, parts: Sequence[Val], seen_nan: Val | None) -> Val:
+def finish(f: FunctionBuilder, kind: str, dtype: DType, parts: Sequence[Val], seen_nan: Val | None) -> Val:
     """All accumulators and all lanes into a scalar; `seen_nan`, if given, has the NaN that the accumulators ignored."""
     if seen_nan is None:
         return _across_lanes(f, kind, dtype, _combine(f, kind, dtype, parts, accumulate))
@@ -40,7 +40,7 @@ def finish(f: Function, kind: str, dtype: DType, parts: Sequence[Val], seen_nan:
     return half.shorten(f, whole, total.type.scalar) if total.type.is_half else whole
 
 
-def _combine(f: Function, kind: str, dtype: DType, parts: Sequence[Val], step: Callable[..., Val]) -> Val:
+def _combine(f: FunctionBuilder, kind: str, dtype: DType, parts: Sequence[Val], step: Callable[..., Val]) -> Val:
     """Pairwise, so that the order never depends on how many turns a loop made."""
     values = list(parts)
     while len(values) > 1:
@@ -51,7 +51,7 @@ def _combine(f: Function, kind: str, dtype: DType, parts: Sequence[Val], step: C
     return values[0]
 
 
-def _across_lanes(f: Function, kind: str, dtype: DType, v: Val) -> Val:
+def _across_lanes(f: FunctionBuilder, kind: str, dtype: DType, v: Val) -> Val:
     """All lanes into a scalar."""
     if not v.type.lanes:
         return v
@@ -65,7 +65,7 @@ def _across_lanes(f: Function, kind: str, dtype: DType, v: Val) -> Val:
     return f.reduce(name, v)
 
 
-def _halving(f: Function, kind: str, dtype: DType, v: Val) -> Val:
+def _halving(f: FunctionBuilder, kind: str, dtype: DType, v: Val) -> Val:
     while v.type.lanes > 2:
         half = v.type.lanes // 2
         low = f.shuffle(v, None, list(range(half)))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from anyshape.equations import Tensor
 from anyshape.lower import elementwise
 from anyshape.lower.contraction import Product
-from anyshape.lower.dag import Access, Affine, LoopVar, Node, Store
+from anyshape.lower.dag import Access, Affine, DagNode, LoopVar, Store
 from anyshape.lower.schedule import Loop, Scope
 
 Loads = list[Access]
@@ -25,7 +25,7 @@ def reusable(
     stages: Sequence[Sequence[Store]],
     operands: Sequence[object],
     outputs: Sequence[Tensor],
-    after: Sequence[Node] = (),
+    after: Sequence[DagNode] = (),
 ) -> tuple[tuple[int, int], ...]:
     """(position of the result, position of the operand); several pairs may name one operand, of which one can be used, and only if
     both have the same size. `after`: what is read once all steps have been run."""
@@ -69,7 +69,7 @@ def is_plain(access: Access) -> bool:
     return not (access.bounds or access.checks or access.address.lets)
 
 
-def _roots(stores: Iterable[Store]) -> list[Node]:
+def _roots(stores: Iterable[Store]) -> list[DagNode]:
     return [r for s in stores for r in s.roots]
 
 
@@ -141,7 +141,7 @@ def _inner(a: Affine, rows: frozenset[LoopVar]) -> Counter[tuple[object, object]
     return Counter((v.extent, c) for v, c in a.terms if v not in rows)
 
 
-def _evaluated(loop: Loop) -> Iterator[Node]:
+def _evaluated(loop: Loop) -> Iterator[DagNode]:
     """Reductions stand for what is below them, which their own loop loads."""
     for r in loop.reductions:
         yield from r.args
@@ -149,12 +149,12 @@ def _evaluated(loop: Loop) -> Iterator[Node]:
     yield from _roots(loop.stores)
 
 
-def _loads(roots: Iterable[Node], operand: Tensor) -> Loads:
+def _loads(roots: Iterable[DagNode], operand: Tensor) -> Loads:
     """Accesses of the operand below the roots; what is below a reduction is loaded by the loop that computes it."""
     return _by_tensor(roots).get(operand, [])
 
 
-def _by_tensor(roots: Iterable[Node]) -> dict[Tensor, Loads]:
+def _by_tensor(roots: Iterable[DagNode]) -> dict[Tensor, Loads]:
     found: dict[Tensor, Loads] = {}
     for n in _below(roots, into_reductions=False):
         if n.kind == "load":
@@ -162,9 +162,9 @@ def _by_tensor(roots: Iterable[Node]) -> dict[Tensor, Loads]:
     return found
 
 
-def _below(roots: Iterable[Node], into_reductions: bool = True) -> Iterator[Node]:
+def _below(roots: Iterable[DagNode], into_reductions: bool = True) -> Iterator[DagNode]:
     """Every node, each once."""
-    seen: set[Node] = set()
+    seen: set[DagNode] = set()
     stack = list(roots)
     while stack:
         n = stack.pop()

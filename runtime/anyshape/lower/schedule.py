@@ -15,7 +15,7 @@ from itertools import count
 
 from anyshape.dims import Size
 from anyshape.lower.classify import accesses, along_stores, contiguous, cost, vote
-from anyshape.lower.dag import LoopVar, Node, Store, walk
+from anyshape.lower.dag import DagNode, LoopVar, Store, walk
 from anyshape.lower.empty_iterations import is_cut
 from anyshape.lower.windows import Windows
 
@@ -33,16 +33,16 @@ class Loop:
 
     variables: tuple[LoopVar, ...]
     vector: LoopVar | None
-    reductions: tuple[Node, ...] = ()
+    reductions: tuple[DagNode, ...] = ()
     stores: tuple[Store, ...] = ()
-    keep: tuple[Node, ...] = ()
+    keep: tuple[DagNode, ...] = ()
 
 
 @dataclass(eq=False)
 class Scratch:
     """`node` for all values of `variables`, computed by the steps of a scope that follows in the tree."""
 
-    node: Node
+    node: DagNode
     variables: tuple[LoopVar, ...]
 
 
@@ -93,13 +93,13 @@ def _turned_variable(scope: Scope) -> LoopVar | None:
     return best
 
 
-def turned_loads(stores: Iterable[Store], along: LoopVar, across: LoopVar) -> list[Node]:
+def turned_loads(stores: Iterable[Store], along: LoopVar, across: LoopVar) -> list[DagNode]:
     """Plain loads with coefficient 1 for `across` and a stride for `along`."""
     nodes = walk([r for s in stores for r in s.roots])
     return [n for n in nodes if n.kind == "load" and _turnable(n, along, across)]
 
 
-def _turnable(n: Node, along: LoopVar, across: LoopVar) -> bool:
+def _turnable(n: DagNode, along: LoopVar, across: LoopVar) -> bool:
     access = n.data
     step = access.address.coefficient(along)
     plain = not (access.bounds or access.checks or access.address.lets)
@@ -128,7 +128,7 @@ def components(stores: list[Store]) -> list[list[Store]]:
     return [m for _, m in parts.values()]
 
 
-def _roots(t: Target) -> tuple[Node, ...]:
+def _roots(t: Target) -> tuple[DagNode, ...]:
     return t.roots if isinstance(t, Store) else (t.node,)
 
 
@@ -139,15 +139,15 @@ def _domain(t: Target) -> frozenset[LoopVar]:
 class _Planner:
     """`done` are reductions whose values exist (as a value in an open scope, or in scratch)."""
 
-    def __init__(self, done: set[Node]) -> None:
+    def __init__(self, done: set[DagNode]) -> None:
         self.done = set(done)
 
-    def pending(self, roots: Iterable[Node]) -> list[Node]:
+    def pending(self, roots: Iterable[DagNode]) -> list[DagNode]:
         """Reductions still to be computed, inner ones first; nothing below a finished one is looked at."""
-        seen: set[Node] = set()
-        order: list[Node] = []
+        seen: set[DagNode] = set()
+        order: list[DagNode] = []
 
-        def visit(n: Node) -> None:
+        def visit(n: DagNode) -> None:
             if n in seen or n in self.done:
                 return
             seen.add(n)
@@ -160,7 +160,7 @@ class _Planner:
             visit(r)
         return order
 
-    def pending_of(self, t: Target) -> list[Node]:
+    def pending_of(self, t: Target) -> list[DagNode]:
         return self.pending(_roots(t))
 
     def scope(self, targets: list[Target], bound: frozenset[LoopVar], vertical: bool) -> Scope:
@@ -179,7 +179,7 @@ class _Planner:
         return scope
 
     def vector(
-        self, targets: list[Target], reds: list[Node], bound: frozenset[LoopVar], shared: frozenset[LoopVar]
+        self, targets: list[Target], reds: list[DagNode], bound: frozenset[LoopVar], shared: frozenset[LoopVar]
     ) -> LoopVar | None:
         """The free variable with most votes, if all targets share it."""
         stores = targets_of(targets)
@@ -216,10 +216,10 @@ class _Planner:
         return _Planner(self.done).scope([spill], bound, vertical)
 
     def _loops(
-        self, scope: Scope, reds: list[Node], final: list[Target], bound: frozenset[LoopVar], vertical: bool
+        self, scope: Scope, reds: list[DagNode], final: list[Target], bound: frozenset[LoopVar], vertical: bool
     ) -> None:
         """One loop per set of inner variables."""
-        groups: dict[frozenset[LoopVar], tuple[list[Node], list[Target]]] = {}
+        groups: dict[frozenset[LoopVar], tuple[list[DagNode], list[Target]]] = {}
         for r in reds:
             groups.setdefault(frozenset(r.data[1]), ([], []))[0].append(r)
         for t in final:
@@ -239,7 +239,7 @@ def targets_of(targets: list[Target]) -> tuple[Store, ...]:
     return tuple(t for t in targets if isinstance(t, Store))
 
 
-def _owner(ready: list[Node], reds: list[Node], left: list[Target], planner: _Planner) -> Target | None:
+def _owner(ready: list[DagNode], reds: list[DagNode], left: list[Target], planner: _Planner) -> Target | None:
     """A target that alone uses a ready reduction, and shares its free variables: it is planned by itself, without scratch."""
     for node in ready:
         users = [t for t in left if node in planner.pending_of(t)]
@@ -251,7 +251,7 @@ def _owner(ready: list[Node], reds: list[Node], left: list[Target], planner: _Pl
     return None
 
 
-def _ordered(variables: frozenset[LoopVar], targets: Iterable[Target], reds: Iterable[Node]) -> tuple[LoopVar, ...]:
+def _ordered(variables: frozenset[LoopVar], targets: Iterable[Target], reds: Iterable[DagNode]) -> tuple[LoopVar, ...]:
     """In the order of the outputs' dims, then of the reductions' variables."""
     found: dict[LoopVar, None] = {}
     for t in targets:
@@ -268,7 +268,7 @@ def _ordered(variables: frozenset[LoopVar], targets: Iterable[Target], reds: Ite
 def keep_shared_values(scope: Scope) -> None:
     """Marks what the first of several loops over the same inner variables writes to scratch for the later ones."""
     loops = [s for s in scope.steps if isinstance(s, Loop) and s.variables]
-    kept: set[Node] = set()
+    kept: set[DagNode] = set()
     for i, first in enumerate(loops):
         later = [s for s in loops[i + 1 :] if set(s.variables) == set(first.variables)]
         if later and not is_cut(first.reductions, first.variables):
@@ -279,9 +279,9 @@ def keep_shared_values(scope: Scope) -> None:
             keep_shared_values(s)
 
 
-def _values(loop: Loop) -> set[Node]:
+def _values(loop: Loop) -> set[DagNode]:
     """What a loop evaluates for each element: the bodies of its reductions and stores down to other reductions."""
-    found: set[Node] = set()
+    found: set[DagNode] = set()
     stack = [a for r in loop.reductions for a in r.args] + [r for s in loop.stores for r in s.roots]
     while stack:
         n = stack.pop()
@@ -291,7 +291,7 @@ def _values(loop: Loop) -> set[Node]:
     return found
 
 
-def _worth_keeping(first: Loop, later: list[Loop], kept: frozenset[Node]) -> tuple[Node, ...]:
+def _worth_keeping(first: Loop, later: list[Loop], kept: frozenset[DagNode]) -> tuple[DagNode, ...]:
     """Common values that are expensive, or that take two full loads or more: those of them that no other contains."""
     inner = frozenset(first.variables)
     common = _values(first) & set().union(*(_values(s) for s in later)) - kept
@@ -308,7 +308,7 @@ def loops_of(scope: Scope) -> list[Loop]:
     return found
 
 
-def bodies_of(step: Loop) -> list[Node]:
+def bodies_of(step: Loop) -> list[DagNode]:
     """What is evaluated for each element."""
     return [r.args[0] for r in step.reductions] + [s.value for s in step.stores]
 

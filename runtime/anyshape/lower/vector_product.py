@@ -11,7 +11,7 @@ from collections.abc import Container
 
 from anyshape.equations import Tensor
 from anyshape.lower.collapse import Rebuild
-from anyshape.lower.dag import Access, Dag, LoopVar, Node, Store, affine, walk
+from anyshape.lower.dag import Access, Dag, DagNode, LoopVar, Store, affine, walk
 
 
 def with_row(dag: Dag, stores: list[Store], constants: Container[Tensor]) -> list[Store]:
@@ -35,7 +35,7 @@ def with_row(dag: Dag, stores: list[Store], constants: Container[Tensor]) -> lis
     return [Store(_over(s.access, row, columns), rebuild.node(s.value), (row, *s.variables)) for s in stores]
 
 
-def _factors(r: Node) -> tuple[Node, LoopVar] | None:
+def _factors(r: DagNode) -> tuple[DagNode, LoopVar] | None:
     """The vector, and the columns of the matrix."""
     body = r.args[0]
     if r.data[0] != "sum" or len(r.data[1]) != 1 or body.kind != "op" or body.data != "mul":

@@ -16,7 +16,7 @@ from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.lower.classify import contiguous
 from anyshape.lower.collapse import Rebuild
-from anyshape.lower.dag import Access, Affine, Bound, Dag, LoopVar, Node, Store, affine, walk
+from anyshape.lower.dag import Access, Affine, Bound, Dag, DagNode, LoopVar, Store, affine, walk
 from anyshape.lower.padded import padded_load
 
 SLACK = 128
@@ -52,7 +52,7 @@ class Staged:
 
     tensor: Tensor
     access: Access
-    outside: Node | None
+    outside: DagNode | None
     moving: tuple[Moving, ...]
     channels: tuple[LoopVar, ...]
     along: tuple[LoopVar, ...]
@@ -73,7 +73,7 @@ class Windows:
     """A reduction by taps: `taps` are reductions of one element each, in the order of the reduction that they replace."""
 
     staged: Staged
-    taps: tuple[Node, ...]
+    taps: tuple[DagNode, ...]
 
 
 def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows | None:
@@ -95,7 +95,7 @@ def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows | None:
     return Windows(staged, tuple(dag.red(kind, (), b, r.dtype) for b in bodies))
 
 
-def product_windows(dag: Dag, r: Node, b: Node, stores: Sequence[Store]) -> tuple[Windows, LoopVar] | None:
+def product_windows(dag: Dag, r: DagNode, b: DagNode, stores: Sequence[Store]) -> tuple[Windows, LoopVar] | None:
     """Of a sum over channels, then taps, of products with `b`, which sees windows: the taps of `b`, and the variable of its columns. In
     two dims columns count the places of the copy, so that those of several rows lie side by side: some are nobody's."""
     found = _staged(dag, r, stores, b)
@@ -138,7 +138,9 @@ def _is_open(stores: Sequence[Store], staged: Staged) -> bool:
     return any(not isinstance(c, int) and contiguous(c) for c in steps)
 
 
-def _staged(dag: Dag, r: Node, stores: Sequence[Store], body: Node | None = None) -> tuple[Staged, Node] | None:
+def _staged(
+    dag: Dag, r: DagNode, stores: Sequence[Store], body: DagNode | None = None
+) -> tuple[Staged, DagNode] | None:
     """The one read of the body that sees windows, and its copy."""
     over: tuple[LoopVar, ...] = r.data[1]
     shared = stores[0].variables
@@ -171,7 +173,7 @@ def _moving(
     return pairs if fits else ()
 
 
-def _reads(nodes: Sequence[Node]) -> list[Node]:
+def _reads(nodes: Sequence[DagNode]) -> list[DagNode]:
     """Padded reads, and loads that are not in one."""
     padded = [n for n in nodes if padded_load(n) is not None]
     inside = {n.args[1] for n in padded}
@@ -179,7 +181,7 @@ def _reads(nodes: Sequence[Node]) -> list[Node]:
     return [n for n in (*padded, *loads) if not _load(n).data.checks and not _load(n).data.address.lets]
 
 
-def _load(n: Node) -> Node:
+def _load(n: DagNode) -> DagNode:
     return n if n.kind == "load" else n.args[1]
 
 
@@ -233,7 +235,7 @@ def _is_bounded(x: Access, m: Moving) -> bool:
     return any(b.index.coefficient(m.tap) != 0 for b in x.bounds)
 
 
-def _copy(dag: Dag, read: Node, pairs: tuple[Moving, ...], channels: tuple[LoopVar, ...]) -> Staged:
+def _copy(dag: Dag, read: DagNode, pairs: tuple[Moving, ...], channels: tuple[LoopVar, ...]) -> Staged:
     access = _load(read).data
     lengths = tuple(m.step * (m.position.extent - 1) + m.reach + 1 for m in pairs)
     places = [m.position.extent + m.reach // m.step for m in pairs]
@@ -277,7 +279,7 @@ class _Along(Rebuild):
 class _Tap(Rebuild):
     """Taps become numbers, the read one of the copy."""
 
-    def __init__(self, dag: Dag, replaced: dict[Node, Node], numbers: dict[LoopVar, int]) -> None:
+    def __init__(self, dag: Dag, replaced: dict[DagNode, DagNode], numbers: dict[LoopVar, int]) -> None:
         super().__init__(dag, replaced)
         self.numbers = numbers
 
@@ -289,13 +291,15 @@ class _Tap(Rebuild):
                 offset = offset + c * self.numbers[v]
         return affine(terms, offset, [(self.node(n), k) for n, k in x.lets])
 
-    def _node(self, n: Node) -> Node:
+    def _node(self, n: DagNode) -> DagNode:
         if n.kind == "var" and n.data in self.numbers:
             return self.dag.const(self.numbers[n.data], n.dtype)
         return super()._node(n)
 
 
-def _taps(dag: Dag, staged: Staged, read: Node, body: Node, merged: dict[LoopVar, LoopVar]) -> tuple[Node, ...]:
+def _taps(
+    dag: Dag, staged: Staged, read: DagNode, body: DagNode, merged: dict[LoopVar, LoopVar]
+) -> tuple[DagNode, ...]:
     """The body for each tap, the last dim running fastest."""
     ranges = [range(int(m.tap.extent)) for m in staged.moving if isinstance(m.tap.extent, int)]
     found = []

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from anyshape.dims import Size
 from anyshape.lower.classify import cost
 from anyshape.lower.contraction import Product
-from anyshape.lower.dag import LoopVar, Node, Store, walk
+from anyshape.lower.dag import DagNode, LoopVar, Store, walk
 from anyshape.lower.schedule import Scope
 from anyshape.lower.target import Target
 
@@ -50,7 +50,7 @@ def _rows(stores: tuple[Store, ...]) -> Size:
     return total
 
 
-def _loop(body: Node, domain: frozenset[LoopVar]) -> Size:
+def _loop(body: DagNode, domain: frozenset[LoopVar]) -> Size:
     return points(domain) * cost(body, domain)
 
 

@@ -23,7 +23,7 @@ from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
 from anyshape.passes.classify import Kind, classify, is_cheap, looks_up, puts_rows
 from anyshape.passes.group_equations import GroupEquations, in_order
-from anyshape.passes.groups import Group, Shape, sizes_of, waits_for
+from anyshape.passes.groups import FusionGroup, Shape, sizes_of, waits_for
 from anyshape.passes.parts import steps_of, takes_parts
 from anyshape.passes.pieces import in_pieces
 from anyshape.passes.rows import by_rows, has_own_rows, multiplies_rows
@@ -46,8 +46,8 @@ class _Fusion:
         self.f = f
         self.made = GroupEquations()
         self.tensors, self.equations = self.made.tensors, self.made.equations
-        self.group_of: dict[Node, Group] = {}
-        self.groups: list[Group] = []
+        self.group_of: dict[Node, FusionGroup] = {}
+        self.groups: list[FusionGroup] = []
         self.readers: dict[Value, list[Node]] = {}
         self.results = set(f.results)
         self.sizes = sizes_of(f)
@@ -72,9 +72,9 @@ class _Fusion:
     # --- growing groups ---
 
     def add_alone(self, node: Node) -> None:
-        self.begin(node, Group(len(self.groups), Kind.MOVE, [node], ()))
+        self.begin(node, FusionGroup(len(self.groups), Kind.MOVE, [node], ()))
 
-    def begin(self, node: Node, group: Group) -> None:
+    def begin(self, node: Node, group: FusionGroup) -> None:
         group.depend_on(dict.fromkeys(self.group_of[v.node] for v in waits_for(node, self.sizes) if v.node is not None))
         self.groups.append(group)
         self.group_of[node] = group
@@ -84,7 +84,7 @@ class _Fusion:
         stated = as_steps(equations_of(node, ins, outs).equations)
         equations = [replace(without_units(q), maker=node) for q in stated]
         self.equations[node] = equations
-        group = Group(len(self.groups), classify(equations), [node], node.outputs[0].type.shape or ())
+        group = FusionGroup(len(self.groups), classify(equations), [node], node.outputs[0].type.shape or ())
         group.equations = list(equations)
         group.apart = takes_parts(equations)
         self.begin(node, group)
@@ -102,7 +102,7 @@ class _Fusion:
         distinct = [v for v in data if v.node is not None and not self.is_alone(self.group_of[v.node])]
         return sorted(distinct, key=lambda v: v.node is None or self.group_of[v.node].kind is not Kind.CONTRACTION)
 
-    def try_merge(self, producer: Group, consumer: Group, value: Value, node: Node) -> None:
+    def try_merge(self, producer: FusionGroup, consumer: FusionGroup, value: Value, node: Node) -> None:
         if producer is consumer or len(producer.nodes) + len(consumer.nodes) > MAX_NODES:
             return
         if self.is_alone(producer) or producer.apart or consumer.apart:
@@ -135,7 +135,7 @@ class _Fusion:
             for group in (*groups, producer):
                 self.merge(group, consumer)
 
-    def take_in_moves(self, group: Group) -> None:
+    def take_in_moves(self, group: FusionGroup) -> None:
         """What only moves elements and is read by several nodes joins them once all of these are in one group."""
         if group.kind not in (Kind.MOVE, Kind.MAP) or len(group.nodes) == 1:
             return
@@ -147,7 +147,9 @@ class _Fusion:
                     elif self.group_of[v.node].kind is Kind.MOVE:
                         self.try_merge(self.group_of[v.node], group, v, node)
 
-    def view_fits(self, producer: Group, consumer: Group, value: Value, node: Node, views: Sequence[Node]) -> bool:
+    def view_fits(
+        self, producer: FusionGroup, consumer: FusionGroup, value: Value, node: Node, views: Sequence[Node]
+    ) -> bool:
         if {producer.kind, consumer.kind} - {Kind.MOVE, Kind.MAP} or producer.apart or consumer.apart:
             return False
         if self.is_alone(producer) or len(producer.nodes) + len(views) + len(consumer.nodes) > MAX_NODES:
@@ -161,7 +163,7 @@ class _Fusion:
         same = value.type.count() == node.outputs[0].type.count()
         return same or (is_cheap(producer.equations) and not looks_up(producer.equations))
 
-    def try_chain(self, rows: Group, consumer: Group, value: Value, node: Node) -> None:
+    def try_chain(self, rows: FusionGroup, consumer: FusionGroup, value: Value, node: Node) -> None:
         """A contraction, rows of its result, and a contraction of those rows become one group."""
         kinds = rows.kind is Kind.ROW and consumer.kind is Kind.CONTRACTION
         if not kinds or rows.apart or consumer.apart or consumer.chained or not self.is_private(value, rows, consumer):
@@ -184,7 +186,7 @@ class _Fusion:
         self.merge(rows, consumer)
         consumer.chained = True
 
-    def rows_of(self, rows: Group, value: Value) -> Value | None:
+    def rows_of(self, rows: FusionGroup, value: Value) -> Value | None:
         """The result of a contraction of which the group computes its own, row by row, if nothing else reads it."""
         inputs = dict.fromkeys(
             v for n in rows.nodes for v in self.data(n) if v.node is not None and v.node not in rows.nodes
@@ -199,17 +201,17 @@ class _Fusion:
                     return v
         return None
 
-    def is_private(self, value: Value, producer: Group, consumer: Group) -> bool:
+    def is_private(self, value: Value, producer: FusionGroup, consumer: FusionGroup) -> bool:
         """Whether only these two see it."""
         return value not in self.results and all(
             self.group_of.get(r) in (producer, consumer) for r in self.readers[value]
         )
 
     @staticmethod
-    def is_alone(group: Group) -> bool:
+    def is_alone(group: FusionGroup) -> bool:
         return len(group.nodes) == 1 and stands_alone(group.nodes[0])
 
-    def forms_fit(self, producer: Group, consumer: Group, value: Value, node: Node) -> bool:
+    def forms_fit(self, producer: FusionGroup, consumer: FusionGroup, value: Value, node: Node) -> bool:
         kinds = {producer.kind, consumer.kind}
         if Kind.CONTRACTION in kinds and (Kind.ROW in kinds or producer.kind is consumer.kind):
             return False
@@ -225,7 +227,7 @@ class _Fusion:
             return True
         return private and self.computed_as_read(producer, consumer, value, node)
 
-    def computed_as_read(self, producer: Group, consumer: Group, value: Value, node: Node) -> bool:
+    def computed_as_read(self, producer: FusionGroup, consumer: FusionGroup, value: Value, node: Node) -> bool:
         """Whether maps may be computed where the consumer, which alone reads them, does."""
         if consumer.kind is Kind.CONTRACTION:
             # a permutation or slice folds into strides, a move of an epilogue's operand too; gathers do not come here
@@ -259,16 +261,16 @@ class _Fusion:
         return max(shapes, key=len) if shapes else None
 
     @staticmethod
-    def same_domain(producer: Group, consumer: Group) -> bool:
+    def same_domain(producer: FusionGroup, consumer: FusionGroup) -> bool:
         return producer.shape == consumer.shape
 
     @staticmethod
-    def sizes_from(producer: Group, consumer: Group) -> bool:
+    def sizes_from(producer: FusionGroup, consumer: FusionGroup) -> bool:
         """Whether elements of the producer may decide sizes of the consumer, which a kernel has to know before it starts."""
         operands = (v for n in consumer.nodes for v in n.inputs[len(n.inputs) - len(n.op.operands) :])
         return any(v is not None and v.node in producer.nodes for v in operands)
 
-    def merge(self, producer: Group, consumer: Group) -> None:
+    def merge(self, producer: FusionGroup, consumer: FusionGroup) -> None:
         """Everything moves into the consumer, whose place in the order is the later one."""
         order = {Kind.MOVE: 0, Kind.MAP: 1, Kind.ROW: 2, Kind.CONTRACTION: 3}
         consumer.kind = max(producer.kind, consumer.kind, key=order.__getitem__)
@@ -283,7 +285,7 @@ class _Fusion:
     # --- groups side by side ---
 
     def put_side_by_side(self) -> None:
-        last: dict[LeftOperand, Group] = {}
+        last: dict[LeftOperand, FusionGroup] = {}
         for group in self.groups:
             left = self.left_operand(group)
             if left is None:
@@ -295,7 +297,7 @@ class _Fusion:
                 group.beside = count
             last[left] = group
 
-    def left_operand(self, group: Group) -> LeftOperand | None:
+    def left_operand(self, group: FusionGroup) -> LeftOperand | None:
         """What the group reads that others may read with it; not a constant, since what is shared would be weights."""
         if group.kind is not Kind.CONTRACTION or group.chained or group.apart or not group.nodes:
             return None
@@ -305,7 +307,7 @@ class _Fusion:
         values = (v for n in group.nodes for v in self.data(n) if self.tensors.get(v) is left.tensor)
         return left if all(v.constant is None for v in values) else None
 
-    def may_stand_beside(self, first: Group, second: Group) -> bool:
+    def may_stand_beside(self, first: FusionGroup, second: FusionGroup) -> bool:
         apart = not (first.needs(second) or second.needs(first))
         nodes = [*first.nodes, *second.nodes]
         few = first.beside < MOST_BESIDE and len(nodes) <= MAX_NODES
@@ -313,7 +315,7 @@ class _Fusion:
 
     # --- steps ---
 
-    def place(self, group: Group, steps: list[Step], placed: set[int]) -> None:
+    def place(self, group: FusionGroup, steps: list[Step], placed: set[int]) -> None:
         """Depth first: a group that took in a later node may need groups made after it."""
         stack, begun = [group], set[int]()
         while stack:
@@ -332,8 +334,8 @@ class _Fusion:
             placed.add(top.id)
             steps += self.steps(top)
 
-    def operands_of(self, group: Group) -> list[Group]:
-        found: dict[int, Group] = {}
+    def operands_of(self, group: FusionGroup) -> list[FusionGroup]:
+        found: dict[int, FusionGroup] = {}
         for n in group.nodes:
             for v in waits_for(n, self.sizes):
                 if v.node is not None and self.group_of[v.node] is not group:
@@ -341,7 +343,7 @@ class _Fusion:
                     found[g.id] = g
         return list(found.values())
 
-    def steps(self, group: Group) -> list[Step]:
+    def steps(self, group: FusionGroup) -> list[Step]:
         if self.is_alone(group):
             (node,) = group.nodes
             if node.regions:
@@ -357,7 +359,7 @@ class _Fusion:
             return [*steps_of(node, self.equations[node], self.tensors, wanted)]
         return [self.kernel(group)]
 
-    def kernel(self, group: Group) -> KernelStep:
+    def kernel(self, group: FusionGroup) -> KernelStep:
         inside = set(group.nodes)
         nodes = [n for n in in_order(group.nodes) if not n.op.view]
         inputs = dict.fromkeys(v for n in nodes for v in self.data(n) if v.node not in inside)

@@ -19,7 +19,7 @@ Shape = tuple[Size, ...]
 
 
 @dataclass(eq=False)
-class Group:
+class FusionGroup:
     """Nodes that will be one kernel."""
 
     id: int
@@ -30,9 +30,9 @@ class Group:
     """Its number, and those of the groups that it took in."""
     needed: int = 0
     """The numbers of the groups that it depends on, directly or not."""
-    operands: dict[Group, None] = field(default_factory=dict)
+    operands: dict[FusionGroup, None] = field(default_factory=dict)
     """The groups next to it that it depends on."""
-    readers: dict[Group, None] = field(default_factory=dict)
+    readers: dict[FusionGroup, None] = field(default_factory=dict)
     """The groups next to it that depend on it."""
     equations: list[Equation] = field(default_factory=list)
     apart: bool = False
@@ -42,7 +42,7 @@ class Group:
     beside: int = 1
     """How many groups stand side by side in it."""
 
-    def depend_on(self, operands: Iterable[Group]) -> None:
+    def depend_on(self, operands: Iterable[FusionGroup]) -> None:
         """Of a group that nothing depends on yet."""
         self.bits = 1 << self.id
         for g in operands:
@@ -50,16 +50,16 @@ class Group:
             g.readers[self] = None
             self.needed |= g.needed | g.bits
 
-    def needs(self, other: Group) -> bool:
+    def needs(self, other: FusionGroup) -> bool:
         """Whether it depends on the other, directly or not."""
         return bool(self.needed & other.bits)
 
-    def is_apart_from(self, other: Group, between: Sequence[Group] = ()) -> bool:
+    def is_apart_from(self, other: FusionGroup, between: Sequence[FusionGroup] = ()) -> bool:
         """Whether no path from the other leads here through a third group, but for those that are known to be `between` them."""
         inside = {other, self, *between}
         return not any(g.needs(other) for one in (self, *between) for g in one.operands if g not in inside)
 
-    def take_in(self, other: Group) -> None:
+    def take_in(self, other: FusionGroup) -> None:
         """What depends on either depends on both from now on."""
         self.bits |= other.bits
         self.needed = (self.needed | other.needed) & ~self.bits
@@ -96,4 +96,4 @@ def _is_told(v: Value, sizes: Set[Dim]) -> bool:
     return v.contents is not None and all(free_symbols(e) <= sizes for e in v.contents)
 
 
-__all__ = ["Group", "Shape", "sizes_of", "waits_for"]
+__all__ = ["FusionGroup", "Shape", "sizes_of", "waits_for"]

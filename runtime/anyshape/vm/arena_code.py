@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from anyshape.graph.value import Value
 from anyshape.vm.arena import ROOMY
-from anyshape.vm.lifetimes import ENTRY, Group, Place
+from anyshape.vm.lifetimes import ENTRY, Place, StorageGroup
 from anyshape.vm.memory import Layout, lay_out
 from anyshape.vm.program import Op
 from anyshape.vm.shape_code import ShapeCode
@@ -22,7 +22,7 @@ class ArenaCode:
     def __init__(
         self,
         code: ShapeCode,
-        groups: Mapping[int, Group],
+        groups: Mapping[int, StorageGroup],
         check: Callable[[Sequence[Value]], None],
         first: int = 0,
         grow: Op = Op.REGION,
@@ -56,7 +56,7 @@ class ArenaCode:
         self.prepare(place.ready)
         return self._addresses[place.ready][place.number]
 
-    def _offsets(self, group: Group, layout: Layout) -> tuple[list[int], int]:
+    def _offsets(self, group: StorageGroup, layout: Layout) -> tuple[list[int], int]:
         zero = self.code.register(0)
         offsets, ends = [zero] * len(group.tenants), [zero] * len(group.tenants)
         for k in layout.order:
@@ -75,7 +75,7 @@ class ArenaCode:
         return first
 
 
-def _number(groups: Mapping[int, Group]) -> dict[int, int]:
+def _number(groups: Mapping[int, StorageGroup]) -> dict[int, int]:
     """A region for every group: one may lose its contents to a later group when none of its own values is alive any more."""
     free_after: list[int] = []
     found: dict[int, int] = {}

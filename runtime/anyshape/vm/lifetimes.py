@@ -54,7 +54,7 @@ class Place:
 
 
 @dataclass(eq=False, slots=True)
-class Group:
+class StorageGroup:
     """Tenants laid out together, with the values that live in each (none: scratch of the step)."""
 
     ready: int
@@ -78,7 +78,7 @@ class Group:
 @dataclass(eq=False, slots=True)
 class Lifetimes:
     storages: dict[Value, Storage]
-    groups: dict[int, Group]
+    groups: dict[int, StorageGroup]
     scratch: dict[int, Place]
     """By step."""
 
@@ -93,11 +93,11 @@ def lifetimes(
     """`bytes_of` a value are those of its elements; `aligned` rounds up. `direct`: the results with places of their own, None for all."""
     storages = _storages(schedule, liveness, range(len(schedule.function.results)) if direct is None else direct)
     _take_over(schedule, liveness, storages, bytes_of)
-    groups: dict[int, Group] = {}
+    groups: dict[int, StorageGroup] = {}
 
     def add(tenant: Tenant, values: tuple[Value, ...]) -> Place:
         ready = max((liveness.defined_at.get(s, ENTRY) for s in free_symbols(tenant.bytes)), default=ENTRY)
-        return groups.setdefault(ready, Group(ready)).add(tenant, values)
+        return groups.setdefault(ready, StorageGroup(ready)).add(tenant, values)
 
     chains: dict[Storage, list[Storage]] = {}
     for s in dict.fromkeys(storages.values()):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..llvm.builder import Function
+from ..llvm.builder import FunctionBuilder
 from ..llvm.types import I8, I64, Operand, Type, Val, const
 from .spec import Tile
 from .tiles import Tiles
@@ -42,7 +42,7 @@ class Panels:
 
 
 @dataclass(frozen=True)
-class Rows:
+class BlockRows:
     """The split of the part's rows into tiles of nearly equal height."""
 
     first: Val
@@ -50,7 +50,7 @@ class Rows:
     height: Val
     taller: Val
 
-    def start(self, f: Function, tile: Val) -> Val:
+    def start(self, f: FunctionBuilder, tile: Val) -> Val:
         return f.add(f.add(self.first, f.mul(tile, self.height)), f.smin(tile, self.taller))
 
 
@@ -62,7 +62,7 @@ class Block:
     and steps of k `k_step`, or the height of the tile where A is packed (not `in_place`).
     """
 
-    rows: Rows
+    rows: BlockRows
     first: Val
     end: Val
     row: Val
@@ -75,7 +75,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Turn:
+class BlockIteration:
     """What all tiles of a block do with some columns: the kernel, the columns of a call of it, and what is asked for meanwhile.
 
     `share`: bytes of a panel of the next turn in a step of k; `kernels`: the table; `b`: the `first` of the columns, of elements of so many
@@ -95,7 +95,7 @@ class Turn:
     once: Val | None
 
 
-def suits_in_place(f: Function, tiles: Tiles, columns: Val, outer: Val, inner: Val) -> Val:
+def suits_in_place(f: FunctionBuilder, tiles: Tiles, columns: Val, outer: Val, inner: Val) -> Val:
     """Rows contiguous along k are best left alone, however many panels read them; rows contiguous among themselves
     for a few panels. But what is a page apart would all fall into one set of L1."""
     along_k, along_rows = f.compare("eq", inner, 1), f.compare("eq", outer, 1)
@@ -105,12 +105,12 @@ def suits_in_place(f: Function, tiles: Tiles, columns: Val, outer: Val, inner: V
     return f.and_(apart, f.or_(along_k, f.and_(along_rows, few)))
 
 
-def number_of(f: Function, once: Val | None) -> Operand:
+def number_of(f: FunctionBuilder, once: Val | None) -> Operand:
     """Of tiles that keep a panel, and do not ask."""
     return 0 if once is None else f.convert("zext", once, I64)
 
 
-def share_of_next(f: Function, tiles: Tiles, b: Type, panels: Panels, block: Block, once: Val | None) -> Val:
+def share_of_next(f: FunctionBuilder, tiles: Tiles, b: Type, panels: Panels, block: Block, once: Val | None) -> Val:
     """Bytes of a panel of the next turn that a tile asks for in a step of k, so that all tiles of the block ask for all of it; the first
     tile would have to wait for it. A B in place has no panels that lie one behind the other."""
     count = f.sub(block.end, f.add(block.first, number_of(f, once)))
@@ -118,16 +118,25 @@ def share_of_next(f: Function, tiles: Tiles, b: Type, panels: Panels, block: Blo
     return share if panels.in_place is None else f.select(panels.in_place, const(I64, 0), share)
 
 
-def asked_from(f: Function, tiles: Tiles, block: Block, turn: Turn, index: Val, b: Val, following: Val, k: Val) -> Val:
+def asked_from(
+    f: FunctionBuilder,
+    tiles: Tiles,
+    block: Block,
+    iteration: BlockIteration,
+    index: Val,
+    b: Val,
+    following: Val,
+    k: Val,
+) -> Val:
     """Where a tile begins to ask: a share of the panel `following`, each tile its own, or, if it is alone, what comes later."""
-    before = f.sub(index, f.add(block.first, number_of(f, turn.once)))
-    others = f.gep(following, f.mul(before, f.mul(turn.share, k)), I8)
+    before = f.sub(index, f.add(block.first, number_of(f, iteration.once)))
+    others = f.gep(following, f.mul(before, f.mul(iteration.share, k)), I8)
     alone = f.compare("eq", f.sub(block.end, block.first), 1)
     return f.select(alone, f.gep(b, SOON * tiles.line, I8), others)
 
 
 def asked_of_rows(
-    f: Function, panels: Panels, block: Block, a: Val, step: Val, k: Val, of_b: tuple[Val, Val]
+    f: FunctionBuilder, panels: Panels, block: Block, a: Val, step: Val, k: Val, of_b: tuple[Val, Val]
 ) -> tuple[Val, Val]:
     """From where and how much in a step of k a tile asks: of B, or, where B lies in place and rows of A one behind the other, of the rows
     of the next tile. `step`: bytes of the tile's own rows, which begin at `a`, for a step of k."""

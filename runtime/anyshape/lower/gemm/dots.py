@@ -9,7 +9,7 @@ In: the row count. Out: a function with the arguments of every kernel, of which 
 
 from __future__ import annotations
 
-from ..llvm.builder import Function, Module
+from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.types import I64, VOID, Type, Val, const
 from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
 from .tiles import Tiles
@@ -30,7 +30,7 @@ def emit_dot(module: Module, tiles: Tiles, name: str, rows: int, stored: Type) -
         f.ret()
 
 
-def _dots(f: Function, tiles: Tiles, k: Val, row: Val, starts: list[Val], stored: Type) -> Val:
+def _dots(f: FunctionBuilder, tiles: Tiles, k: Val, row: Val, starts: list[Val], stored: Type) -> Val:
     """The products of one row with a vector full of columns."""
     lanes = tiles.lanes
     vector, narrow = tiles.element.vector(lanes), stored.vector(lanes)
@@ -55,7 +55,7 @@ def _dots(f: Function, tiles: Tiles, k: Val, row: Val, starts: list[Val], stored
     return _fold(f, list(tail.results))
 
 
-def _fold(f: Function, totals: list[Val]) -> Val:
+def _fold(f: FunctionBuilder, totals: list[Val]) -> Val:
     """Lane j of the result is the sum of the lanes of vector j: neighbours are added until one vector is left."""
     lanes = totals[0].type.lanes
     even, odd = list(range(0, 2 * lanes, 2)), list(range(1, 2 * lanes, 2))

@@ -15,9 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..llvm.builder import Function
+from ..llvm.builder import FunctionBuilder
 from ..llvm.types import I1, I8, I64, PTR, VOID, Operand, Type, Val, const
-from .blocks import Block, Operands, Panels, Rows, Turn, asked_from, asked_of_rows, share_of_next, suits_in_place
+from .blocks import (
+    Block,
+    BlockIteration,
+    BlockRows,
+    Operands,
+    Panels,
+    asked_from,
+    asked_of_rows,
+    share_of_next,
+    suits_in_place,
+)
 from .epilogues import Sums, finish, strided_store
 from .kinds import Product, choose, stretch, wide_columns
 from .microkernels import table_name
@@ -38,7 +48,7 @@ READING = 4
 
 
 def emit_contraction(
-    f: Function,
+    f: FunctionBuilder,
     spec: ContractionSpec,
     scratch: Val,
     part: Operand = 0,
@@ -56,7 +66,7 @@ def emit_contraction(
 
 class _Driver:
     def __init__(
-        self, f: Function, spec: ContractionSpec, tiles: Tiles, scratch: Val, poll: Callable[[], None]
+        self, f: FunctionBuilder, spec: ContractionSpec, tiles: Tiles, scratch: Val, poll: Callable[[], None]
     ) -> None:
         self.f, self.poll = f, poll
         self.spec = spec
@@ -163,12 +173,12 @@ class _Driver:
         of_columns = f.mul(self.m, f.add(f.mul(most(f.ceil_div(self.n, width)), width), READING))
         return f.compare("le", f.mul(most(self.m), self.n), of_columns)
 
-    def _split_rows(self, m0: Val, m1: Val) -> Rows:
+    def _split_rows(self, m0: Val, m1: Val) -> BlockRows:
         f = self.f
         total = f.sub(m1, m0)
         count = f.ceil_div(total, self.tiles.rows)
         height = f.binary("udiv", total, count)
-        return Rows(m0, count, height, f.sub(total, f.mul(count, height)))
+        return BlockRows(m0, count, height, f.sub(total, f.mul(count, height)))
 
     # batches
 
@@ -200,7 +210,7 @@ class _Driver:
             moved(c, [batch.c for batch in spec.batch], spec.element),
         )
 
-    def _batch(self, ops: Operands, rows: Rows, block_tiles: Val, n0: Val, n1: Val, step: Val) -> None:
+    def _batch(self, ops: Operands, rows: BlockRows, block_tiles: Val, n0: Val, n1: Val, step: Val) -> None:
         f = self.f
         if isinstance(self.spec.b, Packed) and self.spec.b.prepare is not None:
             self.spec.b.prepare(f, ops.tile)
@@ -266,7 +276,7 @@ class _Driver:
                 to = f.gep(panels.base, f.mul(f.sub(loop.index, panels.first), self.k), tiles.element)
                 b.emit(f, ops.tile, loop.index, count, const(I64, tiles.columns), to)
 
-    def _block(self, ops: Operands, rows: Rows, first: Val, end: Val, panels: Panels) -> Block:
+    def _block(self, ops: Operands, rows: BlockRows, first: Val, end: Val, panels: Panels) -> Block:
         f, spec = self.f, self.spec
         row = rows.start(f, first)
         count = f.sub(rows.start(f, end), row)
@@ -285,7 +295,7 @@ class _Driver:
         tile_step, row_step = f.select(in_place, outer, packed.tile_step), f.select(in_place, outer, packed.row_step)
         return Block(rows, first, end, row, count, start, tile_step, row_step, inner, in_place)
 
-    def _pack_tiles(self, ops: Operands, rows: Rows, first: Val, end: Val, row: Val) -> None:
+    def _pack_tiles(self, ops: Operands, rows: BlockRows, first: Val, end: Val, row: Val) -> None:
         f, spec = self.f, self.spec
         with f.for_range(first, end, at_least_once=True) as loop:
             start = rows.start(f, loop.index)
@@ -318,12 +328,12 @@ class _Driver:
         kind, count = choose(f, of, panels, left, wide)
         taken = stretch(f, of, block, left, count)
         following = f.add(column, taken)
-        turn = self._turn(panels, block, column, taken, (kind, count, share), once)
+        iteration = self._turn(panels, block, column, taken, (kind, count, share), once)
         with (
             f.for_range(block.first, block.end, at_least_once=True) as loop,
             f.for_range(column, following, count, at_least_once=True) as inner,
         ):
-            self._tile(ops, panels, block, of, turn, loop.index, inner.index)
+            self._tile(ops, panels, block, of, iteration, loop.index, inner.index)
         f.set_phi(column, [(panels.first, before), (following, f.block)], body)
         f.branch(f.compare("lt", following, panels.end), body, after)
         f.start(after)
@@ -336,7 +346,7 @@ class _Driver:
         taken: Val,
         chosen: tuple[Val, Val, Val],
         once: Val | None,
-    ) -> Turn:
+    ) -> BlockIteration:
         f, tiles = self.f, self.tiles
         base = f.gep(panels.base, f.mul(f.sub(first, panels.first), panels.column_step), self.b_type)
         kernels, start, size = self.table, base, const(I64, self.b_type.bytes)
@@ -344,20 +354,27 @@ class _Driver:
             kernels = f.select(once, f.module.declare_table(table_name(tiles.element)), kernels)
             start, size = f.select(once, self.b_scratch, start), f.select(once, const(I64, tiles.element.bytes), size)
         following = f.gep(base, f.mul(taken, panels.column_step), self.b_type)
-        return Turn(*chosen, first, kernels, start, size, following, base, once)
+        return BlockIteration(*chosen, first, kernels, start, size, following, base, once)
 
     def _tile(
-        self, ops: Operands, panels: Panels, block: Block, of: Product, turn: Turn, index: Val, column: Val
+        self,
+        ops: Operands,
+        panels: Panels,
+        block: Block,
+        of: Product,
+        iteration: BlockIteration,
+        index: Val,
+        column: Val,
     ) -> None:
-        f, spec, element, count = self.f, self.spec, self.spec.element, turn.count
+        f, spec, element, count = self.f, self.spec, self.spec.element, iteration.count
         row = block.rows.start(f, index)
         height = f.sub(block.rows.start(f, f.add(index, 1)), row)
         a = f.gep(block.a, f.mul(f.sub(row, block.row), block.tile_step), element)
         a_step = height
         if block.in_place is not None:
             a_step = f.select(block.in_place, block.k_step, height)
-        offset = f.mul(f.sub(column, turn.first), panels.column_step)
-        b = f.gep(turn.b, f.mul(offset, turn.size), I8)
+        offset = f.mul(f.sub(column, iteration.first), panels.column_step)
+        b = f.gep(iteration.b, f.mul(offset, iteration.size), I8)
         b_panel = f.mul(panels.column_step, self.tiles.columns)
         if self.temporary is not None:
             c, c_step = self.temporary, f.smax(count, self.tiles.columns)
@@ -366,12 +383,12 @@ class _Driver:
             assert ops.c is not None
             c_step = f.i64(spec.c.row)
             c = f.gep(ops.c, f.add(f.mul(row, c_step), column), element)
-        following = f.gep(turn.following, offset, self.b_type)
-        soon = asked_from(f, self.tiles, block, turn, index, b, following, self.k)
+        following = f.gep(iteration.following, offset, self.b_type)
+        soon = asked_from(f, self.tiles, block, iteration, index, b, following, self.k)
         step = f.mul(height, element.bytes)
-        soon, share = asked_of_rows(f, panels, block, a, step, self.k, (soon, turn.share))
-        table, b, soon = called(f, of, block, turn, index, offset, b, soon)
-        kernel = f.load(table, PTR, f.add(turn.kind, height))
+        soon, share = asked_of_rows(f, panels, block, a, step, self.k, (soon, iteration.share))
+        table, b, soon = called(f, of, block, iteration, index, offset, b, soon)
+        kernel = f.load(table, PTR, f.add(iteration.kind, height))
         args = [self.k, a, block.row_step, a_step, b, panels.step, b_panel, c, c_step, count, soon, share]
         f.call_pointer(kernel, VOID, args)
         if self.temporary is not None:

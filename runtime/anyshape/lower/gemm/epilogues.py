@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..llvm.builder import Function
+from ..llvm.builder import FunctionBuilder
 from ..llvm.types import I64, Operand, Val, const
 from .spec import ContractionSpec, Epilogue, Masks, RowBody, Tile
 
@@ -25,7 +25,7 @@ class Sums:
     count: Val
 
 
-def finish(f: Function, spec: ContractionSpec, lanes: int, epilogue: Epilogue, tile: Tile, sums: Sums) -> None:
+def finish(f: FunctionBuilder, spec: ContractionSpec, lanes: int, epilogue: Epilogue, tile: Tile, sums: Sums) -> None:
     """Run the epilogue over a tile: for as many vectors at once as the contraction says, then for one, then for what is left."""
 
     def piece(offset: Val, masks: Masks) -> None:
@@ -60,13 +60,13 @@ def strided_store(spec: ContractionSpec, lanes: int, pointer: Val | None) -> Epi
     assert pointer is not None
     row_stride, column_stride = spec.c.row, spec.c.column
 
-    def columns(f: Function, tile: Tile, column: Val, masks: Masks) -> RowBody:
+    def columns(f: FunctionBuilder, tile: Tile, column: Val, masks: Masks) -> RowBody:
         (mask,) = masks
         stride = f.i64(column_stride)
         rows = f.i64(row_stride)
         places = f.mul(f.add(f.splat(column, lanes), f.iota(I64, lanes)), f.splat(stride, lanes))
 
-        def store(g: Function, row: Val, sums: Sequence[Val]) -> None:
+        def store(g: FunctionBuilder, row: Val, sums: Sequence[Val]) -> None:
             g.scatter(sums[0], g.gep(pointer, g.mul(row, rows), spec.element), places, mask)
 
         return store

@@ -6,7 +6,7 @@ In: nothing. Out: `KERNEL_ARGUMENTS`, so that one call of the driver fits every 
 from __future__ import annotations
 
 from ..llvm import half
-from ..llvm.builder import Function
+from ..llvm.builder import FunctionBuilder
 from ..llvm.types import I64, PTR, Type, Val
 
 KERNEL_ARGUMENTS = [
@@ -28,12 +28,12 @@ KERNEL_ARGUMENTS = [
 ]
 
 
-def widened(f: Function, a: Val, to: Type) -> Val:
+def widened(f: FunctionBuilder, a: Val, to: Type) -> Val:
     """What was read from memory as the kernel computes: floats of 16 bits as f32."""
     return half.widen(f, a) if a.type.is_half and not to.is_half else a
 
 
-def multiply_add(f: Function, a: Val, b: Val, total: Val) -> Val:
+def multiply_add(f: FunctionBuilder, a: Val, b: Val, total: Val) -> Val:
     if total.type.is_float:
         return f.fma(a, b, total)
     return f.add(total, f.mul(a, b))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..llvm.builder import Function
+from ..llvm.builder import FunctionBuilder
 from ..llvm.types import I64, Type, Val, const
 from .blocks import Block, Panels
 from .microkernels import DOT, FAR, FULL, MASKED, NARROW, STRIP, WIDE, table_index
@@ -25,7 +25,7 @@ class Product:
     k: Val
 
 
-def wide_columns(f: Function, tiles: Tiles, count: Val) -> Val:
+def wide_columns(f: FunctionBuilder, tiles: Tiles, count: Val) -> Val:
     """How many columns one call takes of as many rows."""
     wide = const(I64, tiles.columns)
     for height in range(tiles.rows, 0, -1):
@@ -35,7 +35,7 @@ def wide_columns(f: Function, tiles: Tiles, count: Val) -> Val:
     return wide
 
 
-def choose(f: Function, of: Product, panels: Panels, left: Val, wide: Val) -> tuple[Val, Val]:
+def choose(f: FunctionBuilder, of: Product, panels: Panels, left: Val, wide: Val) -> tuple[Val, Val]:
     """The kind of kernel for the next columns, and how many of the columns left it takes."""
     tiles = of.tiles
     full, masked, narrow, several, far, dot, strip = (
@@ -57,7 +57,7 @@ def choose(f: Function, of: Product, panels: Panels, left: Val, wide: Val) -> tu
     return kind, count
 
 
-def stretch(f: Function, of: Product, block: Block, left: Val, count: Val) -> Val:
+def stretch(f: FunctionBuilder, of: Product, block: Block, left: Val, count: Val) -> Val:
     """Columns that a tile takes before the next tile does, a multiple of the `count` of a call: several panels that fit the second cache
     beside A, if the rows of the tile stay in the first one meanwhile, and those of all tiles would not."""
     tiles = of.tiles

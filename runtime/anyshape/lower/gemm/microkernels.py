@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import cycle
 
-from ..llvm.builder import Function, Module
+from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.types import I8, I64, VOID, Type, Val, const
 from .dots import emit_dot
 from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
@@ -144,7 +144,7 @@ def emit_kernel(
 
 
 def _columns(
-    f: Function, tiles: Tiles, b: Val, places: Sequence[tuple[Val, Val | None]], stored: Type, keeps: bool
+    f: FunctionBuilder, tiles: Tiles, b: Val, places: Sequence[tuple[Val, Val | None]], stored: Type, keeps: bool
 ) -> list[Val]:
     """One step's columns of B, widened; by their offsets and masks."""
     if keeps:  # what is prepacked has all columns
@@ -153,7 +153,7 @@ def _columns(
     return [widened(f, _read(f, b, narrow, offset, mask), vector) for offset, mask in places]
 
 
-def _keep(f: Function, tiles: Tiles, columns: Sequence[Val], at: Val) -> None:
+def _keep(f: FunctionBuilder, tiles: Tiles, columns: Sequence[Val], at: Val) -> None:
     for v, column in enumerate(columns):
         f.store(column, at, v * tiles.lanes)
 
@@ -162,26 +162,26 @@ def _steps_ahead(tiles: Tiles, stored: Type) -> int:
     return -(-AHEAD * tiles.line // (tiles.columns * stored.bytes))
 
 
-def _ask(f: Function, tiles: Tiles, at: Val, offsets: Sequence[Val], stored: Type) -> None:
+def _ask(f: FunctionBuilder, tiles: Tiles, at: Val, offsets: Sequence[Val], stored: Type) -> None:
     """For the lines of one step."""
     for v, offset in enumerate(offsets):
         if v % tiles.vectors * tiles.lanes * stored.bytes % tiles.line == 0:
             f.prefetch(f.gep(at, offset, stored), False)
 
 
-def _ask_soon(f: Function, tiles: Tiles, at: Val, stored: Type) -> None:
+def _ask_soon(f: FunctionBuilder, tiles: Tiles, at: Val, stored: Type) -> None:
     for line in range(0, tiles.columns * stored.bytes, tiles.line):
         f.prefetch(f.gep(at, line, I8), False)
 
 
-def _factors(f: Function, tiles: Tiles, origin: Val, row_bytes: Val, times: int, loads: int) -> list[Val]:
+def _factors(f: FunctionBuilder, tiles: Tiles, origin: Val, row_bytes: Val, times: int, loads: int) -> list[Val]:
     """The element of A so many rows behind `origin`, in all lanes; by one load, or one for each of several multiply-adds."""
     address = f.gep(origin, row_bytes, Type(f"i{8 * times}")) if times else origin
     return [f.splat(f.load(address, tiles.element, again=k > 0), tiles.lanes) for k in range(loads)]
 
 
 def _put(
-    f: Function, tiles: Tiles, totals: Sequence[Val], c: Val, c_step: Val, masks: Sequence[Val | None], add: bool
+    f: FunctionBuilder, tiles: Tiles, totals: Sequence[Val], c: Val, c_step: Val, masks: Sequence[Val | None], add: bool
 ) -> None:
     """Sums to where they belong, or onto what is there."""
     vectors = len(masks)
@@ -207,11 +207,11 @@ def _places(rows: int) -> list[tuple[int, int]]:
     return places
 
 
-def _read(f: Function, base: Val, vector: Type, offset: Val, mask: Val | None) -> Val:
+def _read(f: FunctionBuilder, base: Val, vector: Type, offset: Val, mask: Val | None) -> Val:
     return f.load(base, vector, offset) if mask is None else f.masked_load(base, vector, mask, offset)
 
 
-def _write(f: Function, value: Val, base: Val, offset: int, mask: Val | None) -> None:
+def _write(f: FunctionBuilder, value: Val, base: Val, offset: int, mask: Val | None) -> None:
     if mask is None:
         f.store(value, base, offset)
     else:

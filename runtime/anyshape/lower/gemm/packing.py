@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..llvm import half
-from ..llvm.builder import Function, Module
+from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.transpose import transpose
 from ..llvm.types import I8, I64, PTR, VOID, Operand, Type, Val, const
 from .background_packing import collecting, zeros
@@ -52,12 +52,12 @@ class _Move:
     source: Type
     to: Type
 
-    def read(self, f: Function, base: Val, index: Operand = 0, mask: Val | None = None, lanes: int = 0) -> Val:
+    def read(self, f: FunctionBuilder, base: Val, index: Operand = 0, mask: Val | None = None, lanes: int = 0) -> Val:
         narrow, vector = self.source.vector(lanes), self.tiles.element.vector(lanes)
         found = f.load(base, narrow, index) if mask is None else f.masked_load(base, narrow, mask, index)
         return widened(f, found, vector)
 
-    def made(self, f: Function, value: Val) -> Val:
+    def made(self, f: FunctionBuilder, value: Val) -> Val:
         return half.shorten(f, value, self.to) if self.to.is_half and not value.type.is_half else value
 
 
@@ -81,7 +81,7 @@ def emit_pack(module: Module, tiles: Tiles, source: Type | None = None, to: Type
         f.ret()
 
 
-def _call_best(f: Function, whole: str, args: list[Val]) -> None:
+def _call_best(f: FunctionBuilder, whole: str, args: list[Val]) -> None:
     """The way of packing that the steps of the matrix allow."""
     _, row_step, k_step, *_ = args
     with f.if_else(f.compare("eq", k_step, 1)) as unit_k:
@@ -94,7 +94,7 @@ def _call_best(f: Function, whole: str, args: list[Val]) -> None:
                 f.call(f"{whole}_any", VOID, args)
 
 
-def _emit_along_k(f: Function, move: _Move) -> None:
+def _emit_along_k(f: FunctionBuilder, move: _Move) -> None:
     """Rows contiguous along k: square blocks are turned in registers."""
     source, row_step, _, rows, width, k, to = f.args
     lanes = move.tiles.lanes
@@ -111,13 +111,13 @@ def _emit_along_k(f: Function, move: _Move) -> None:
         _store_steps(f, move, transposed, f.gep(to, f.mul(whole, width), move.to), width)
 
 
-def _store_steps(f: Function, move: _Move, steps: list[Val], to: Val, width: Val) -> None:
+def _store_steps(f: FunctionBuilder, move: _Move, steps: list[Val], to: Val, width: Val) -> None:
     for step in steps:
         f.store(move.made(f, step), to)
         to = f.gep(to, width, move.to)
 
 
-def _emit_along_rows(f: Function, move: _Move) -> None:
+def _emit_along_rows(f: FunctionBuilder, move: _Move) -> None:
     """Rows contiguous among themselves: one masked vector per step."""
     source, _, k_step, rows, width, k, to = f.args
     lanes = move.tiles.lanes
@@ -128,7 +128,7 @@ def _emit_along_rows(f: Function, move: _Move) -> None:
         loop.next(f.gep(at, k_step, move.source), f.gep(target, width, move.to))
 
 
-def _emit_any(f: Function, move: _Move) -> None:
+def _emit_any(f: FunctionBuilder, move: _Move) -> None:
     """Neither: element by element, again in ascending order of steps."""
     source, row_step, k_step, rows, width, k, to = f.args
     with f.for_range(0, k, carried=[source, to]) as loop:

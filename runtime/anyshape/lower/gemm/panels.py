@@ -5,14 +5,14 @@ In: an open kernel, a `Strided` B, room for the panels. Out: calls of the shared
 
 from __future__ import annotations
 
-from ..llvm.builder import Function
+from ..llvm.builder import FunctionBuilder
 from ..llvm.types import I1, I64, VOID, Operand, Type, Val, const
 from .packing import PACK_ARGUMENTS, pack_name
 from .spec import Strided
 from .tiles import Tiles, tiles_for
 
 
-def emit_prepack(f: Function, element: Type, b: Strided, k: Operand, n: Operand, to: Val) -> None:
+def emit_prepack(f: FunctionBuilder, element: Type, b: Strided, k: Operand, n: Operand, to: Val) -> None:
     """Pack a whole B at run time, to be used as `Prepacked(to)` by several contractions; `to` has room for
     `prepacked_elements(k, n)` and the slack. Strides as in `Strided` for B."""
     tiles = tiles_for(f.target, element)
@@ -22,7 +22,7 @@ def emit_prepack(f: Function, element: Type, b: Strided, k: Operand, n: Operand,
 
 
 def emit_panels(
-    f: Function, types: tuple[Type, Type, Type], along_k: Val, b: Strided, sizes: tuple[Val, Val, Val], to: Val
+    f: FunctionBuilder, types: tuple[Type, Type, Type], along_k: Val, b: Strided, sizes: tuple[Val, Val, Val], to: Val
 ) -> None:
     """Pack B for products of `sizes` (rows of all together, columns, length of the sums), if they need it packed. `along_k` is the step
     of A from one term of a sum to the next; `to` has room for `panel_bytes`. `types`: what sums are, and what A and B are in memory."""
@@ -38,7 +38,7 @@ def emit_panels(
         pack_strided(f, tiles, b.pointer, b, k, const(I64, 0), n, to, stored)
 
 
-def fits_dot(f: Function, tiles: Tiles, along_k: Val, b: Strided, m: Val) -> Val:
+def fits_dot(f: FunctionBuilder, tiles: Tiles, along_k: Val, b: Strided, m: Val) -> Val:
     """Decided by the sizes of the whole product, so that every part decides alike."""
     both = f.and_(f.compare("eq", f.i64(b.outer), 1), f.compare("eq", along_k, 1))
     unit = f.compare("eq", f.i64(b.inner), 1)
@@ -46,7 +46,7 @@ def fits_dot(f: Function, tiles: Tiles, along_k: Val, b: Strided, m: Val) -> Val
 
 
 def pack_strided(
-    f: Function, tiles: Tiles, pointer: Val, b: Strided, k: Val, first: Val, end: Val, to: Val, stored: Type
+    f: FunctionBuilder, tiles: Tiles, pointer: Val, b: Strided, k: Val, first: Val, end: Val, to: Val, stored: Type
 ) -> None:
     """Columns first .. end - 1 of a B in memory, as panels."""
     inner, width = f.i64(b.inner), tiles.columns

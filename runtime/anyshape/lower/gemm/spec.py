@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..llvm.builder import Function
+from ..llvm.builder import FunctionBuilder
 from ..llvm.types import Operand, Type, Val
 from ..target import Target
 
@@ -43,7 +43,7 @@ class Prepacked:
     pointer: Val
 
 
-Packer = Callable[[Function, Tile, Val, Val, Val, Val], None]
+Packer = Callable[[FunctionBuilder, Tile, Val, Val, Val, Val], None]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Packed:
     """
 
     emit: Packer
-    prepare: Callable[[Function, Tile], None] | None = None
+    prepare: Callable[[FunctionBuilder, Tile], None] | None = None
     """Emitted at the beginning of every batch: what `emit` reads from."""
 
 
@@ -80,19 +80,19 @@ class Destination:
 
 
 Masks = tuple[Val | None, ...]
-RowBody = Callable[[Function, Val, Sequence[Val]], None]
-Epilogue = Callable[[Function, Tile, Val, Masks], RowBody]
+RowBody = Callable[[FunctionBuilder, Val, Sequence[Val]], None]
+Epilogue = Callable[[FunctionBuilder, Tile, Val, Masks], RowBody]
 """What becomes of the sums. `epilogue(f, tile, column, masks)` emits what depends on the columns (a bias, say) and
 returns `body(f, row, sums)`, which emits the rest and every store. `sums` are vectors for columns column, column + 1,
 ..., one for each mask; of one with a mask only its lanes exist, without one all do. Both are emitted for `together`
 vectors, for one, and for the last one."""
 
 
-Segments = Callable[[Function, Tile, Val, Val | None, Callable[[Val | None], None]], None]
+Segments = Callable[[FunctionBuilder, Tile, Val, Val | None, Callable[[Val | None], None]], None]
 """`segments(f, tile, column, mask, emit)`: where columns that follow each other do not in the results, it calls `emit` in a loop over the
 pieces that do, each time with a mask of the piece's lanes; what it knows of the piece the epilogue may use."""
 
-RowsDone = Callable[[Function, Tile, Val, Val], None]
+RowsDone = Callable[[FunctionBuilder, Tile, Val, Val], None]
 """`rows_done(f, tile, row, count)` runs once all columns of rows row .. row + count - 1 have been stored, a block of rows
 that is half the second cache at most: the place for what needs whole rows (a normalisation, say). Columns are then not
 shared out over parts."""

@@ -9,7 +9,7 @@ In: the arguments of every kernel; `count` columns, any number. Out: the functio
 
 from __future__ import annotations
 
-from ..llvm.builder import Function, Module
+from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.types import I64, VOID, Type, Val, const
 from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
 from .tiles import Tiles
@@ -41,7 +41,7 @@ def emit_strip(module: Module, tiles: Tiles, name: str, stored: Type) -> None:
 
 
 def _add_rows(
-    f: Function,
+    f: FunctionBuilder,
     tiles: Tiles,
     factors: list[Val],
     of: tuple[list[Val], Type],

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..llvm.builder import Function, Module
+from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.transpose import transpose
 from ..llvm.types import I64, PTR, VOID, Type, Val
 from .tiles import Tiles
@@ -43,11 +43,11 @@ def emit_thin(module: Module, tiles: Tiles) -> None:
     _emit(module, tiles, part_name(tiles.element), _part, _part_turned)
 
 
-Move = Callable[[Function, Tiles, list[Val], Val], None]
-Turn = Callable[[Function, Tiles, Val, Val, Val, Val], None]
+Move = Callable[[FunctionBuilder, Tiles, list[Val], Val], None]
+Turn = Callable[[FunctionBuilder, Tiles, Val, Val, Val, Val], None]
 
 
-def _emit(module: Module, tiles: Tiles, name: str, move: Move, turn: Turn) -> None:
+def _emit(module: Module, tiles: Tiles, name: str, move: Move, iteration: Turn) -> None:
     element, lanes = tiles.element, tiles.lanes
     picked = min(PICKED, lanes - 1)
     with module.function(name, VOID, THIN_ARGUMENTS) as f:
@@ -64,11 +64,11 @@ def _emit(module: Module, tiles: Tiles, name: str, move: Move, turn: Turn) -> No
         if picked < lanes - 1:
             with f.if_(f.compare("gt", few, picked)), f.for_range(first, last, lanes) as loop:
                 p = f.smin(loop.index, f.sub(count, lanes))
-                turn(f, tiles, f.gep(planes, p, element), plane, f.gep(joined, f.mul(p, few), element), few)
+                iteration(f, tiles, f.gep(planes, p, element), plane, f.gep(joined, f.mul(p, few), element), few)
         f.ret()
 
 
-def _copy(f: Function, tiles: Tiles, planes: Val, joined: Val, range_: tuple[Val, Val], joins: bool) -> None:
+def _copy(f: FunctionBuilder, tiles: Tiles, planes: Val, joined: Val, range_: tuple[Val, Val], joins: bool) -> None:
     """One plane: in the pieces that the C library copies best."""
     element, piece = tiles.element, f.target.piece_bytes // tiles.element.bytes
     source, to = (planes, joined) if joins else (joined, planes)
@@ -77,7 +77,7 @@ def _copy(f: Function, tiles: Tiles, planes: Val, joined: Val, range_: tuple[Val
         f.memcpy(f.gep(to, loop.index, element), f.gep(source, loop.index, element), f.mul(count, element.bytes))
 
 
-def _join_turned(f: Function, tiles: Tiles, planes: Val, plane: Val, joined: Val, few: Val) -> None:
+def _join_turned(f: FunctionBuilder, tiles: Tiles, planes: Val, plane: Val, joined: Val, few: Val) -> None:
     element, lanes = tiles.element, tiles.lanes
     last, mask = f.sub(few, 1), f.tail_mask(few, lanes)
     starts = [f.gep(planes, f.mul(f.smin(last, c), plane), element) for c in range(lanes)]
@@ -86,7 +86,7 @@ def _join_turned(f: Function, tiles: Tiles, planes: Val, plane: Val, joined: Val
         joined = f.gep(joined, few, element)
 
 
-def _part_turned(f: Function, tiles: Tiles, planes: Val, plane: Val, joined: Val, few: Val) -> None:
+def _part_turned(f: FunctionBuilder, tiles: Tiles, planes: Val, plane: Val, joined: Val, few: Val) -> None:
     element, lanes = tiles.element, tiles.lanes
     mask, rows = f.tail_mask(few, lanes), []
     for _ in range(lanes):
@@ -101,7 +101,7 @@ def _part_turned(f: Function, tiles: Tiles, planes: Val, plane: Val, joined: Val
                 f.store(each, place)
 
 
-def _join(f: Function, tiles: Tiles, planes: list[Val], joined: Val) -> None:
+def _join(f: FunctionBuilder, tiles: Tiles, planes: list[Val], joined: Val) -> None:
     vector, lanes, few = tiles.element.vector(tiles.lanes), tiles.lanes, len(planes)
     rows = [f.load(plane, vector) for plane in planes]
     for m in range(few):
@@ -109,14 +109,14 @@ def _join(f: Function, tiles: Tiles, planes: list[Val], joined: Val) -> None:
         f.store(_picked(f, rows, [(c, p) for p, c in places]), joined, m * lanes)
 
 
-def _part(f: Function, tiles: Tiles, planes: list[Val], joined: Val) -> None:
+def _part(f: FunctionBuilder, tiles: Tiles, planes: list[Val], joined: Val) -> None:
     vector, lanes, few = tiles.element.vector(tiles.lanes), tiles.lanes, len(planes)
     vectors = [f.load(joined, vector, m * lanes) for m in range(few)]
     for c, plane in enumerate(planes):
         f.store(_picked(f, vectors, [divmod(lane * few + c, lanes) for lane in range(lanes)]), plane)
 
 
-def _picked(f: Function, vectors: Sequence[Val], places: Sequence[tuple[int, int]]) -> Val:
+def _picked(f: FunctionBuilder, vectors: Sequence[Val], places: Sequence[tuple[int, int]]) -> Val:
     """Lane i is lane places[i][1] of vector places[i][0]: one choice between two vectors after the other."""
     lanes, result = len(places), vectors[0]
     for m in range(1, len(vectors)):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..llvm.builder import Function, Module
+from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.transpose import transpose
 from ..llvm.types import I8, I64, PTR, VOID, Type, Val, const
 from .tiles import Tiles
@@ -59,7 +59,7 @@ def emit_transpose(module: Module, tiles: Tiles) -> None:
 class _Copy:
     """The function being written, and its arguments."""
 
-    f: Function
+    f: FunctionBuilder
     element: Type
     lanes: int
     source: Val

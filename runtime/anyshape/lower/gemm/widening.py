@@ -6,27 +6,27 @@ In: values of the kernel under construction, room in the second cache. Out: whic
 
 from __future__ import annotations
 
-from ..llvm.builder import Function
+from ..llvm.builder import FunctionBuilder
 from ..llvm.types import Val
-from .blocks import Block, Turn
+from .blocks import Block, BlockIteration
 from .kinds import Product
 from .microkernels import SEVERAL, keeping_name
 
 
-def pays(f: Function, of: Product, block: Block) -> Val:
+def pays(f: FunctionBuilder, of: Product, block: Block) -> Val:
     """Whether there are enough tiles, and a widened panel stays in the second cache."""
     fits = f.compare("le", of.k, of.tiles.computed_block // of.tiles.columns)
     return f.and_(fits, f.compare("ge", f.sub(block.end, block.first), SEVERAL))
 
 
 def called(
-    f: Function, of: Product, block: Block, turn: Turn, index: Val, offset: Val, b: Val, soon: Val
+    f: FunctionBuilder, of: Product, block: Block, iteration: BlockIteration, index: Val, offset: Val, b: Val, soon: Val
 ) -> tuple[Val, Val, Val]:
     """The table of a tile's kernels, its B, and what it asks for or, if it widens B for the others, where it keeps that: at `b`, which is
     so many elements behind the first column of the turn."""
-    if turn.once is None:
-        return turn.kernels, b, soon
-    first = f.and_(turn.once, f.compare("eq", index, block.first))
+    if iteration.once is None:
+        return iteration.kernels, b, soon
+    first = f.and_(iteration.once, f.compare("eq", index, block.first))
     keeping = f.module.declare_table(keeping_name(of.tiles.element, of.stored))
-    stored = f.gep(turn.stored, offset, of.stored)
-    return f.select(first, keeping, turn.kernels), f.select(first, stored, b), f.select(first, b, soon)
+    stored = f.gep(iteration.stored, offset, of.stored)
+    return f.select(first, keeping, iteration.kernels), f.select(first, stored, b), f.select(first, b, soon)

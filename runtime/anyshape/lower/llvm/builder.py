@@ -34,7 +34,7 @@ class Module:
         self.imports: list[str] = []
         self._declared: dict[str, str] = {}
         self._globals: list[str] = []
-        self._functions: list[Function] = []
+        self._functions: list[FunctionBuilder] = []
 
     @contextmanager
     def function(
@@ -46,10 +46,10 @@ class Module:
         inline: bool | None = None,
         noalias: bool = True,
         cold: bool = False,
-    ) -> Iterator[Function]:
+    ) -> Iterator[FunctionBuilder]:
         """Open a function. `inline=False` keeps it a call; pointer arguments are noalias unless told otherwise. What leads to a `cold`
         one is laid out of the way."""
-        function = Function(self, name, result, args, internal, inline, noalias, cold)
+        function = FunctionBuilder(self, name, result, args, internal, inline, noalias, cold)
         yield function
         if not function.block.terminated:
             raise TypeError(f"function {name} does not end in ret")
@@ -62,7 +62,7 @@ class Module:
         return any(function.name == name for function in self._functions)
 
     @contextmanager
-    def kernel(self, name: str) -> Iterator[Function]:
+    def kernel(self, name: str) -> Iterator[FunctionBuilder]:
         """Open a function with the ABI of kernels: `i32 (scalars, buffers, scratch, part, nparts)`, 0 is success."""
         with self.function(name, I32, KERNEL_ARGS, noalias=False) as function:
             yield function
@@ -110,7 +110,7 @@ class Module:
         return "\n".join(parts) + "\n"
 
 
-class Function(Atomics, Control):
+class FunctionBuilder(Atomics, Control):
     """An open function: every call appends to the current block. `args` are its parameters as values."""
 
     def __init__(

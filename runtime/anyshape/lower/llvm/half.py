@@ -8,7 +8,7 @@ of two rounds (or scales) what is too small for a normal number.
 
 from __future__ import annotations
 
-from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import BF16, F32, I16, I32, Type, Val, const
 
 _SIGN = 0x8000_0000
@@ -23,7 +23,7 @@ _UNIT = ((127 - 15) + (23 - 10) + 1) << 23
 """An f32 whose last bit is worth what the last bit of a subnormal f16 is."""
 
 
-def widen(f: Function, a: Val) -> Val:
+def widen(f: FunctionBuilder, a: Val) -> Val:
     """A float of 16 bits as f32; exact."""
     if a.type.scalar != BF16 and f.target.f16:
         return f.convert("fpext", a, F32)
@@ -41,7 +41,7 @@ def widen(f: Function, a: Val) -> Val:
     return _float(f, f.or_(found, sign))
 
 
-def shorten(f: Function, a: Val, to: Type) -> Val:
+def shorten(f: FunctionBuilder, a: Val, to: Type) -> Val:
     """An f32 as a float of 16 bits."""
     if f.target.f16 and to.scalar != BF16:
         return f.convert("fptrunc", a, to)
@@ -50,14 +50,14 @@ def shorten(f: Function, a: Val, to: Type) -> Val:
     return f.bitcast(f.convert("trunc", half, I16), to.scalar.vector(a.type.lanes))
 
 
-def _to_bf16(f: Function, bits: Val) -> Val:
+def _to_bf16(f: FunctionBuilder, bits: Val) -> Val:
     odd = f.and_(f.lshr(bits, 16), 1)
     rounded = f.lshr(f.add(f.add(bits, 0x7FFF), odd), 16)
     nan = f.compare("gt", f.and_(bits, _SIGN - 1), _INFINITY)
     return f.select(nan, f.or_(f.lshr(bits, 16), 0x40), rounded)
 
 
-def _to_f16(f: Function, bits: Val) -> Val:
+def _to_f16(f: FunctionBuilder, bits: Val) -> Val:
     size = f.and_(bits, _SIGN - 1)
     odd = f.and_(f.lshr(size, _MANTISSA), 1)
     normal = f.lshr(f.add(f.sub(f.add(size, 0xFFF), _BIAS), odd), _MANTISSA)
@@ -71,7 +71,7 @@ def _to_f16(f: Function, bits: Val) -> Val:
     return f.or_(found, f.lshr(f.and_(bits, _SIGN), 16))
 
 
-def _float(f: Function, bits: Val) -> Val:
+def _float(f: FunctionBuilder, bits: Val) -> Val:
     return f.bitcast(bits, F32.vector(bits.type.lanes))
 
 

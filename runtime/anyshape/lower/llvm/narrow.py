@@ -11,14 +11,14 @@ import math
 
 from anyshape.dtypes import FloatFormat
 
-from .builder import Function
+from .builder import FunctionBuilder
 from .types import F32, I8, I32, Val, const
 
 _MANTISSA, _BIAS = 23, 127
 _SIGN = -(1 << 31)
 
 
-def decode(f: Function, a: Val, format: FloatFormat) -> Val:
+def decode(f: FunctionBuilder, a: Val, format: FloatFormat) -> Val:
     """Bytes as f32."""
     z = f.convert("zext", a, I32)
     if not format.mantissa:
@@ -41,14 +41,14 @@ def decode(f: Function, a: Val, format: FloatFormat) -> Val:
     return f.bitcast(f.or_(f.bitcast(value, value.type.as_int()), sign), value.type)
 
 
-def _power_of_two(f: Function, z: Val, format: FloatFormat) -> Val:
+def _power_of_two(f: FunctionBuilder, z: Val, format: FloatFormat) -> Val:
     """Code k is 2 to the power of k - bias; code 0 is subnormal in f32."""
     bits = f.select(f.compare("eq", z, 0), 1 << (_MANTISSA - 1), f.shl(z, _MANTISSA))
     value = f.bitcast(bits, F32.vector(bits.type.lanes))
     return f.select(f.compare("eq", z, format.nan), math.nan, value)
 
 
-def encode(f: Function, a: Val, format: FloatFormat) -> Val:
+def encode(f: FunctionBuilder, a: Val, format: FloatFormat) -> Val:
     """f32 as bytes; what is beyond the largest becomes what the format has for that."""
     bits = f.bitcast(a, a.type.as_int())
     magnitude = f.and_(bits, 0x7FFFFFFF)

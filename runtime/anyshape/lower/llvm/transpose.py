@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .builder import Function
+from .builder import FunctionBuilder
 from .types import Val
 
 
-def transpose(f: Function, rows: Sequence[Val]) -> list[Val]:
+def transpose(f: FunctionBuilder, rows: Sequence[Val]) -> list[Val]:
     """The transposed block; as many rows as lanes, a power of two of them."""
     lanes = rows[0].type.lanes
     if len(rows) != lanes:
@@ -28,7 +28,7 @@ def transpose(f: Function, rows: Sequence[Val]) -> list[Val]:
     return [value for value in result if value is not None]
 
 
-def _within_pieces(f: Function, rows: list[Val], inner: int) -> list[Val]:
+def _within_pieces(f: FunctionBuilder, rows: list[Val], inner: int) -> list[Val]:
     """Transpose `inner` rows inside every piece of `inner` lanes: after it, row c holds column c of each piece."""
     lanes = rows[0].type.lanes
     unit = 1
@@ -61,7 +61,7 @@ def _bit_reversed(rows: list[Val]) -> list[Val]:
     return [rows[int(format(i, f"0{bits}b")[::-1], 2)] for i in range(len(rows))]
 
 
-def _across_pieces(f: Function, rows: list[Val], inner: int) -> list[Val]:
+def _across_pieces(f: FunctionBuilder, rows: list[Val], inner: int) -> list[Val]:
     """Transpose the square of pieces: vector q of the result is piece q of every row in turn."""
     count = len(rows)
     if count == 1:
@@ -79,7 +79,7 @@ def _across_pieces(f: Function, rows: list[Val], inner: int) -> list[Val]:
     return [value for both in zip(evens, odds) for value in both]
 
 
-def _across_pieces_of_pairs(f: Function, rows: list[Val], inner: int) -> list[Val]:
+def _across_pieces_of_pairs(f: FunctionBuilder, rows: list[Val], inner: int) -> list[Val]:
     """As above, for the two vectors that a four-piece square leaves after one step."""
     if len(rows) != 2:
         raise TypeError("blocks of at most four 16-byte pieces")

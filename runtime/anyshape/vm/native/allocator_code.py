@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import mmap
 
-from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I8, I32, I64, PTR, VOID, Val, const, null
 from anyshape.vm.native.fields import field
 from anyshape.vm.native.layout import Word
@@ -93,29 +93,29 @@ def add_allocator(module: Module) -> None:
         _new_array(f)
 
 
-def _address(f: Function, block: Val, offset: Val) -> Val:
+def _address(f: FunctionBuilder, block: Val, offset: Val) -> Val:
     return f.gep(block, offset, I8)
 
 
-def _is_null(f: Function, pointer: Val) -> Val:
+def _is_null(f: FunctionBuilder, pointer: Val) -> Val:
     return f.compare("eq", f.convert("ptrtoint", pointer, I64), 0)
 
 
-def _join(f: Function, one: Val, next_: Val) -> None:
+def _join(f: FunctionBuilder, one: Val, next_: Val) -> None:
     """Two that follow each other in the ring."""
     f.store(next_, one, NEXT)
     f.store(one, next_, LAST)
 
 
-def _bytes(f: Function, block: Val) -> Val:
+def _bytes(f: FunctionBuilder, block: Val) -> Val:
     return f.and_(f.load(block, I64, SIZE), ~IN_USE)
 
 
-def _is_free(f: Function, block: Val) -> Val:
+def _is_free(f: FunctionBuilder, block: Val) -> Val:
     return f.compare("eq", f.and_(f.load(block, I64, SIZE), IN_USE), 0)
 
 
-def _take(f: Function) -> None:
+def _take(f: FunctionBuilder) -> None:
     """The address of `size` bytes, which are at least one, or null. Nearly 2**63 of them are with a head more than a signed word holds, and
     more than any block has."""
     allocator, size = f.args
@@ -134,7 +134,7 @@ def _take(f: Function) -> None:
     f.ret(null())
 
 
-def _cut(f: Function) -> None:
+def _cut(f: FunctionBuilder) -> None:
     """The low end of a free block, all of it if what is left would be a head and nothing."""
     _, block, wanted = f.args
     size, last, next_ = f.load(block, I64, SIZE), f.load(block, PTR, LAST), f.load(block, PTR, NEXT)
@@ -155,7 +155,7 @@ def _cut(f: Function) -> None:
     f.ret(f.gep(block, HEAD, I8))
 
 
-def _give_back(f: Function) -> None:
+def _give_back(f: FunctionBuilder) -> None:
     """The free block that it is part of then."""
     allocator, block = f.args
     size = _bytes(f, block)
@@ -183,7 +183,7 @@ def _give_back(f: Function) -> None:
     f.ret(block)
 
 
-def _store_back(f: Function) -> None:
+def _store_back(f: FunctionBuilder) -> None:
     """The same in the store, where too much may wait then. The last block of all gives what lies furthest behind; in another one nothing
     is known to have memory but what came back."""
     allocator, came = f.args
@@ -207,16 +207,16 @@ def _store_back(f: Function) -> None:
     f.ret()
 
 
-def _end(f: Function, block: Val) -> Val:
+def _end(f: FunctionBuilder, block: Val) -> Val:
     return f.convert("ptrtoint", _address(f, block, _bytes(f, block)), I64)
 
 
-def _reaches(f: Function, allocator: Val, end: Val) -> None:
+def _reaches(f: FunctionBuilder, allocator: Val, end: Val) -> None:
     """There is memory up to this address."""
     f.store(f.umax(f.load(allocator, I64, TOP), end), allocator, TOP)
 
 
-def _touch(f: Function) -> None:
+def _touch(f: FunctionBuilder) -> None:
     """How far there is memory now."""
     begin, pieces = f.args
     with f.for_range(0, pieces) as each:
@@ -229,31 +229,31 @@ def _touch(f: Function) -> None:
     f.ret(f.add(begin, f.mul(pieces, PIECE)))
 
 
-def _touched(f: Function) -> None:
+def _touched(f: FunctionBuilder) -> None:
     allocator, end = f.args
     _reaches(f, allocator, end)
     f.ret()
 
 
-def _head(f: Function, memory: Val) -> Val:
+def _head(f: FunctionBuilder, memory: Val) -> Val:
     return f.gep(memory, -HEAD, I8)
 
 
-def _is_ours(f: Function, allocator: Val, memory: Val) -> Val:
+def _is_ours(f: FunctionBuilder, allocator: Val, memory: Val) -> Val:
     at = f.convert("ptrtoint", memory, I64)
     start, end = f.load(allocator, I64, START), f.load(allocator, I64, END)
     return f.and_(f.compare("ge", at, start), f.compare("lt", at, end))
 
 
-def _allocate(f: Function) -> None:
+def _allocate(f: FunctionBuilder) -> None:
     f.ret(f.call("PyMem_RawMalloc", PTR, [f.arg("size")]))
 
 
-def _allocate_zero(f: Function) -> None:
+def _allocate_zero(f: FunctionBuilder) -> None:
     f.ret(f.call("PyMem_RawCalloc", PTR, [f.arg("count"), f.arg("size")]))
 
 
-def _reallocate(f: Function) -> None:
+def _reallocate(f: FunctionBuilder) -> None:
     """For `ndarray.resize`: the array goes to memory of its own."""
     allocator, memory, size = f.args
     with f.if_(f.not_(_is_ours(f, allocator, memory))):
@@ -266,7 +266,7 @@ def _reallocate(f: Function) -> None:
     f.ret(made)
 
 
-def _free(f: Function) -> None:
+def _free(f: FunctionBuilder) -> None:
     allocator, memory, _ = f.args
     with f.if_(_is_ours(f, allocator, memory)):
         _take_back(f, allocator, memory)
@@ -275,7 +275,7 @@ def _free(f: Function) -> None:
     f.ret()
 
 
-def _take_back(f: Function, allocator: Val, memory: Val) -> None:
+def _take_back(f: FunctionBuilder, allocator: Val, memory: Val) -> None:
     with f.if_else(f.compare("ge", f.load(allocator, I64, KEEP), 0)) as branch:
         with branch.then():
             f.call("store_back", VOID, [allocator, _head(f, memory)])
@@ -283,7 +283,7 @@ def _take_back(f: Function, allocator: Val, memory: Val) -> None:
             f.call("give_back", PTR, [allocator, _head(f, memory)])
 
 
-def _new_array(f: Function) -> None:
+def _new_array(f: FunctionBuilder) -> None:
     """A new array of `size` bytes: over allocated memory, or over NumPy's own; or null, with Python's error set."""
     state, *_, size = f.args
     allocator = f.load(state, PTR, Word.ALLOCATOR)
@@ -302,7 +302,7 @@ def _new_array(f: Function) -> None:
     f.ret(made)
 
 
-def _stored_array(f: Function) -> None:
+def _stored_array(f: FunctionBuilder) -> None:
     """The same of the store."""
     state, *_, size = f.args
     store = f.gep(f.load(state, PTR, Word.ALLOCATOR), ALLOCATOR_WORDS, I64)
@@ -322,7 +322,7 @@ def _stored_array(f: Function) -> None:
     f.ret(made)
 
 
-def _hand_over(f: Function, allocator: Val, array: Val, memory: Val) -> None:
+def _hand_over(f: FunctionBuilder, allocator: Val, array: Val, memory: Val) -> None:
     """The array gives the memory back once it is gone."""
     flags, capsule = field(f, array, FLAGS), f.load(allocator, PTR, CAPSULE)
     f.store(f.or_(f.load(flags, I32), OWNS), flags)
@@ -331,7 +331,7 @@ def _hand_over(f: Function, allocator: Val, array: Val, memory: Val) -> None:
     f.call("PyTraceMalloc_Track", I32, [const(I32, DOMAIN), memory, f.arg("size")])
 
 
-def _array_over(f: Function, memory: Val, flags: int) -> Val:
+def _array_over(f: FunctionBuilder, memory: Val, flags: int) -> Val:
     """What NumPy makes of it, or of memory of its own for null. It keeps the reference to the dtype that is made here."""
     f.call("Py_IncRef", VOID, [f.arg("dtype")])
     type_, rank = f.load(f.arg("state"), PTR, Word.ARRAY_TYPE), f.convert("trunc", f.arg("rank"), I32)

@@ -7,7 +7,7 @@ argument or with what was given for another result.
 
 from __future__ import annotations
 
-from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I1, I64, PTR, Val, const
 from anyshape.vm.native.fields import field, has, rank_of
 from anyshape.vm.native.frame import HEAD
@@ -18,7 +18,7 @@ END = [("start", I64), ("dims", PTR), ("rank", I64), ("size", I64)]
 GIVEN = [("state", PTR), ("place", PTR), ("number", I64)]
 
 
-def end_of(f: Function) -> None:
+def end_of(f: FunctionBuilder) -> None:
     """Where dense elements of `size` bytes, from `start` on, end."""
     start, dims, rank, size = f.args
     with f.for_range(0, rank, carried=(size,)) as each:
@@ -26,7 +26,7 @@ def end_of(f: Function) -> None:
     f.ret(f.add(start, each.results[0]))
 
 
-def can_be_given(f: Function) -> None:
+def can_be_given(f: FunctionBuilder) -> None:
     state, place, number = f.args
     types, given = f.load(state, PTR, Word.RESULT_TYPES), f.load(state, PTR, Word.GIVEN)
     type_ = f.gep(types, f.mul(number, RESULT_WORDS), I64)
@@ -52,7 +52,7 @@ def can_be_given(f: Function) -> None:
     f.ret(const(I1, 1))
 
 
-def _apart_from_arguments(f: Function, state: Val, start: Val, end: Val) -> None:
+def _apart_from_arguments(f: FunctionBuilder, state: Val, start: Val, end: Val) -> None:
     bound, wanted = f.load(state, PTR, Word.ARGUMENTS), f.load(state, PTR, Word.WANTED)
     with f.for_range(0, f.load(state, I64, Word.ARGUMENT_COUNT)) as each:
         pair, fit = f.gep(bound, f.shl(each.index, 1), I64), f.gep(wanted, f.mul(each.index, WANTED_WORDS), I64)
@@ -61,10 +61,10 @@ def _apart_from_arguments(f: Function, state: Val, start: Val, end: Val) -> None
         _refuse_overlap(f, start, end, at, until)
 
 
-def _refuse(f: Function, cond: Val) -> None:
+def _refuse(f: FunctionBuilder, cond: Val) -> None:
     with f.if_(cond):
         f.ret(const(I1, 0))
 
 
-def _refuse_overlap(f: Function, start: Val, end: Val, at: Val, until: Val) -> None:
+def _refuse_overlap(f: FunctionBuilder, start: Val, end: Val, at: Val, until: Val) -> None:
     _refuse(f, f.and_(f.compare("lt", start, until), f.compare("lt", at, end)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
 from anyshape.vm.native.allocator_code import add_allocator
@@ -61,7 +61,7 @@ def entry_module(target: Target) -> Module:
     return module
 
 
-def _bind(f: Function) -> None:
+def _bind(f: FunctionBuilder) -> None:
     """Whether all arguments are exactly what is wanted; their elements and dims are in the state then."""
     state, given, count = f.args
     with f.if_(f.compare("ne", count, f.load(state, I64, Word.ARGUMENT_COUNT))):
@@ -82,7 +82,7 @@ def _bind(f: Function) -> None:
     f.ret(const(I1, 1))
 
 
-def _make_result(f: Function) -> None:
+def _make_result(f: FunctionBuilder) -> None:
     """The result that the loop stopped for, made or taken from the caller, into the list and into RESULTS; or whether that failed."""
     state, results = f.args
     at = f.load(state, PTR, Word.AT)
@@ -116,7 +116,7 @@ def _make_result(f: Function) -> None:
     f.ret(const(I1, 1))
 
 
-def _run_unlocked(f: Function) -> None:
+def _run_unlocked(f: FunctionBuilder) -> None:
     """A turn; its kernels run without the interpreter's lock, and where it has none the lock is never given back."""
     (state,) = f.args
     f.store(const(I64, 1), state, Word.HOLD)
@@ -130,7 +130,7 @@ def _run_unlocked(f: Function) -> None:
     f.ret(end)
 
 
-def _call(f: Function) -> None:
+def _call(f: FunctionBuilder) -> None:
     self_, arguments, count = f.args
     state = f.load(field(f, self_, DATA), PTR)
 
@@ -166,7 +166,7 @@ def _call(f: Function) -> None:
     _turns(f, state, results, give_up)
 
 
-def _turns(f: Function, state: Val, results: Val, give_up: Callable[[Val], None]) -> None:
+def _turns(f: FunctionBuilder, state: Val, results: Val, give_up: Callable[[Val], None]) -> None:
     turn, after = f.new_block(), f.new_block()
     f.jump(turn)
     f.start(turn)

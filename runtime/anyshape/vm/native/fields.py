@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I8, I32, I64, PTR, Val
 from anyshape.vm.native.objects import DTYPE, FLAGS, KIND, RANK
 
 
-def field(f: Function, item: Val, offset: int) -> Val:
+def field(f: FunctionBuilder, item: Val, offset: int) -> Val:
     """The address of a field."""
     return f.gep(item, offset, I8)
 
 
-def rank_of(f: Function, item: Val) -> Val:
+def rank_of(f: FunctionBuilder, item: Val) -> Val:
     return f.convert("sext", f.load(field(f, item, RANK), I32), I64)
 
 
-def has(f: Function, item: Val, dtype: Val, flags: int) -> Val:
+def has(f: FunctionBuilder, item: Val, dtype: Val, flags: int) -> Val:
     """Whether an array has a dtype equal to the one whose address is stored at `dtype`, and all of the flags."""
     theirs, ours = f.load(field(f, item, DTYPE), PTR), f.load(dtype, PTR)
     same = f.compare("eq", f.load(field(f, theirs, KIND), I64), f.load(field(f, ours, KIND), I64))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.emitter import Block
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, Val, const
 from anyshape.vm.native.layout import End, Word
@@ -20,7 +20,7 @@ HEAD = 2
 class Frame:
     """`careful`: whether this loop keeps account of registers lost to overflow."""
 
-    def __init__(self, f: Function, careful: bool) -> None:
+    def __init__(self, f: FunctionBuilder, careful: bool) -> None:
         self.f, self.careful = f, careful
         self.state = f.arg("state")
         self.registers, self.arguments, self.constants, self.kernels, self.regions, self.results, self.frame = (

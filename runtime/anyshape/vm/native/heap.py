@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 from enum import IntEnum
 
-from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I1, I64, PTR, VOID, Val, const
 from anyshape.vm import available
 from anyshape.vm.native.layout import Word
@@ -77,23 +77,23 @@ def add_heap(module: Module) -> None:
         _forget(f)
 
 
-def is_null(f: Function, pointer: Val) -> Val:
+def is_null(f: FunctionBuilder, pointer: Val) -> Val:
     return f.compare("eq", f.convert("ptrtoint", pointer, I64), 0)
 
 
-def _word(f: Function, pointer: Val) -> Val:
+def _word(f: FunctionBuilder, pointer: Val) -> Val:
     return f.convert("ptrtoint", pointer, I64)
 
 
-def _pointer(f: Function, word: Val) -> Val:
+def _pointer(f: FunctionBuilder, word: Val) -> Val:
     return f.convert("inttoptr", word, PTR)
 
 
-def move(f: Function, to: Val, source: Val, size: Val) -> None:
+def move(f: FunctionBuilder, to: Val, source: Val, size: Val) -> None:
     f.call_intrinsic("llvm.memmove", VOID, [to, source, size, const(I1, 0)], "p0.p0.i64")
 
 
-def _afford(f: Function) -> None:
+def _afford(f: FunctionBuilder) -> None:
     """Whether so many bytes may be taken."""
     state, size = f.args
     heap = f.load(state, PTR, Word.HEAP)
@@ -106,7 +106,7 @@ def _afford(f: Function) -> None:
     f.ret(f.compare("ne", granted, 0))
 
 
-def _new(f: Function) -> None:
+def _new(f: FunctionBuilder) -> None:
     """An object held once, in front of those made before; a list is empty. Null if there is no memory."""
     state, size, kind = f.args
     with f.if_(f.compare("lt", size, 0)):
@@ -131,7 +131,7 @@ def _new(f: Function) -> None:
     f.ret(made)
 
 
-def _free(f: Function) -> None:
+def _free(f: FunctionBuilder) -> None:
     """Gives back an object's memory, not what it holds."""
     state, gone = f.args
     heap = f.load(state, PTR, Word.HEAP)
@@ -150,7 +150,7 @@ def _free(f: Function) -> None:
     f.ret()
 
 
-def _release(f: Function) -> None:
+def _release(f: FunctionBuilder) -> None:
     """Lists in lists are as deep as types say, so this calls itself no deeper than that."""
     state, object_ = f.args
     left = f.sub(f.load(object_, I64, HOLDERS), 1)
@@ -165,7 +165,7 @@ def _release(f: Function) -> None:
     f.ret()
 
 
-def _own(f: Function) -> None:
+def _own(f: FunctionBuilder) -> None:
     state, shared = f.args
     with f.if_(f.compare("eq", f.load(shared, I64, HOLDERS), 1)):
         f.ret(shared)
@@ -189,7 +189,7 @@ def _own(f: Function) -> None:
     f.ret(made)
 
 
-def _insert(f: Function) -> None:
+def _insert(f: FunctionBuilder) -> None:
     """Whether there was memory for it. Room doubles."""
     state, list_, at, element = f.args
     length, room = f.load(list_, I64, LENGTH), f.load(list_, I64, ROOM)
@@ -209,7 +209,7 @@ def _insert(f: Function) -> None:
     f.ret(const(I1, 1))
 
 
-def _erase(f: Function) -> None:
+def _erase(f: FunctionBuilder) -> None:
     state, list_, at = f.args
     left = f.sub(f.load(list_, I64, LENGTH), 1)
     here = f.gep(f.load(list_, PTR, TABLE), at, I64)
@@ -220,7 +220,7 @@ def _erase(f: Function) -> None:
     f.ret()
 
 
-def _forget(f: Function) -> None:
+def _forget(f: FunctionBuilder) -> None:
     """Gives back every object, for a call that ended early."""
     (state,) = f.args
     heap = f.load(state, PTR, Word.HEAP)

@@ -6,7 +6,7 @@ the careful one that it goes over to, for the rest of the call, where a number f
 
 from __future__ import annotations
 
-from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I64, PTR
 from anyshape.lower.target import Target
 from anyshape.vm.native.effects import effect
@@ -42,7 +42,7 @@ def loop_module(target: Target) -> Module:
     return module
 
 
-def _loop(f: Function, careful: bool) -> None:
+def _loop(f: FunctionBuilder, careful: bool) -> None:
     frame = Frame(f, careful)
     begin = f.load(frame.state, PTR, Word.AT)
     dispatch, unknown = frame.dispatch, f.new_block()

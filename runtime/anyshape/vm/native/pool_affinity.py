@@ -11,7 +11,7 @@ a worker is moved where its caller is.
 
 from __future__ import annotations
 
-from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
 from anyshape.vm.native.pool_layout import Line, PoolWord, place
@@ -41,7 +41,7 @@ def add_affinity(module: Module) -> None:
         f.ret()
 
 
-def at_line(f: Function, thread: Val, word: Line) -> Val:
+def at_line(f: FunctionBuilder, thread: Val, word: Line) -> Val:
     """The place of a word in the line of a thread."""
     return f.add(f.mul(thread, int(Line.WORDS)), place(0, word))
 
@@ -51,7 +51,7 @@ def affinity_of(target: Target) -> tuple[int, int] | None:
     return _AFFINITY.get(target.triple.split("-")[0]) if "linux" in target.triple else None
 
 
-def _keep_apart(f: Function) -> None:
+def _keep_apart(f: FunctionBuilder) -> None:
     (pool,) = f.args
     cpu = f.add(_cpu(f), 1)
     before = f.atomic_load(pool, I64, PoolWord.SEEN_ON, order="monotonic")
@@ -63,14 +63,14 @@ def _keep_apart(f: Function) -> None:
         f.call("pool_keep_off", VOID, [pool, f.sub(cpu, 1)])
 
 
-def _empty_set(f: Function) -> Val:
+def _empty_set(f: FunctionBuilder) -> Val:
     set_of = f.alloca(I64, _SET_WORDS)
     for word in range(_SET_WORDS):
         f.store(const(I64, 0), set_of, word)
     return set_of
 
 
-def _bring(f: Function, set_: int, get: int) -> None:
+def _bring(f: FunctionBuilder, set_: int, get: int) -> None:
     """Moves the worker where its caller is, by letting it run nowhere else; then it may run wherever the caller may."""
     (worker,) = f.args
     cpu, size = _cpu(f), const(I64, 8 * _SET_WORDS)
@@ -82,13 +82,13 @@ def _bring(f: Function, set_: int, get: int) -> None:
             _call(f, set_, worker, size, places)
 
 
-def _cpu(f: Function) -> Val:
+def _cpu(f: FunctionBuilder) -> Val:
     """Where the thread is, counted from 0."""
     f.module.declare("sched_getcpu", I32, [])
     return f.convert("sext", f.call("sched_getcpu", I32, []), I64)
 
 
-def _keep_off(f: Function, set_: int, get: int) -> None:
+def _keep_off(f: FunctionBuilder, set_: int, get: int) -> None:
     """The processors that the caller may run on, but this one, are those of the workers, if there are enough."""
     pool, cpu = f.args
     set_of, size = _empty_set(f), const(I64, 8 * _SET_WORDS)
@@ -106,7 +106,7 @@ def _keep_off(f: Function, set_: int, get: int) -> None:
             _call(f, set_, worker, size, set_of)
 
 
-def _call(f: Function, number: int, thread: Val, size: Val, set_of: Val) -> Val:
+def _call(f: FunctionBuilder, number: int, thread: Val, size: Val, set_of: Val) -> Val:
     f.module.declare("syscall", I64, [I64, PTR, I64, I64, I64])
     arguments = [
         const(I64, number),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from anyshape.failure_report import ASK
 from anyshape.lower import polling
-from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.emitter import Block
 from anyshape.lower.llvm.types import I8, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
@@ -75,7 +75,7 @@ def futex_of(target: Target) -> int | None:
     return _FUTEX.get(target.triple.split("-")[0]) if "linux" in target.triple else None
 
 
-def _pause(f: Function) -> None:
+def _pause(f: FunctionBuilder) -> None:
     if f.target.triple.startswith("x86_64"):
         f.call_intrinsic("llvm.x86.sse2.pause", VOID, [])
     elif f.target.triple.startswith(("aarch64", "arm64")):
@@ -83,7 +83,7 @@ def _pause(f: Function) -> None:
     f.ret()
 
 
-def _system_call(f: Function, word: Val, op: int, value: Val, time: Val) -> None:
+def _system_call(f: FunctionBuilder, word: Val, op: int, value: Val, time: Val) -> None:
     number = futex_of(f.target)
     if number is None:
         return
@@ -91,7 +91,7 @@ def _system_call(f: Function, word: Val, op: int, value: Val, time: Val) -> None
     f.call("syscall", I64, [const(I64, number), word, const(I64, op), value, time])
 
 
-def _sleep(f: Function) -> None:
+def _sleep(f: FunctionBuilder) -> None:
     """Until the word is no longer what was seen, for so many nanoseconds at most (0: any), or for no reason; where there is no futex, for
     the rest of a time slice."""
     word, seen, most = f.args
@@ -106,13 +106,13 @@ def _sleep(f: Function) -> None:
     f.ret()
 
 
-def _wake(f: Function) -> None:
+def _wake(f: FunctionBuilder) -> None:
     word, count = f.args
     _system_call(f, word, _WAKE_PRIVATE, count, const(I64, 0))
     f.ret()
 
 
-def _dismiss(f: Function) -> None:
+def _dismiss(f: FunctionBuilder) -> None:
     """Tells all workers to end."""
     (pool,) = f.args
     f.atomic_store(const(I64, 0), pool, PoolWord.WORKERS)
@@ -122,18 +122,18 @@ def _dismiss(f: Function) -> None:
     f.ret()
 
 
-def _word(f: Function, pool: Val, word: PoolWord) -> Val:
+def _word(f: FunctionBuilder, pool: Val, word: PoolWord) -> Val:
     return f.gep(pool, int(word), I64)
 
 
-def _parts_left(f: Function, claim: Val) -> Val:
+def _parts_left(f: FunctionBuilder, claim: Val) -> Val:
     """Whether the claim word has a part that nobody has taken (i1)."""
     mask = (1 << PART_BITS) - 1
     parts = f.and_(f.lshr(claim, PART_BITS), mask)
     return f.compare("lt", f.and_(claim, mask), parts)
 
 
-def _take_parts(f: Function) -> None:
+def _take_parts(f: FunctionBuilder) -> None:
     """Takes and runs parts until none is left; how many."""
     pool, thread = f.args
     took = f.alloca(I64, 1)
@@ -174,7 +174,7 @@ def _take_parts(f: Function) -> None:
     f.ret(f.load(took, I64, 0))
 
 
-def _share(f: Function) -> None:
+def _share(f: FunctionBuilder) -> None:
     """By the caller alone where there is nobody to share with, where somebody else has the pool, or where sharing does not pay."""
     pool, kernel, scalars, buffers, scratch, stride, parts, count, slice_, slices = f.args
     workers = f.atomic_load(pool, I64, PoolWord.WORKERS, order="monotonic")
@@ -200,7 +200,7 @@ def _share(f: Function) -> None:
     f.ret(branch.results[0])
 
 
-def _fork_join(f: Function) -> None:
+def _fork_join(f: FunctionBuilder) -> None:
     pool, kernel, scalars, buffers, scratch, stride, parts, slice_, slices = f.args
     f.call("pool_keep_apart", VOID, [pool])
     fields = {PoolWord.KERNEL: kernel, PoolWord.SCALARS: scalars, PoolWord.BUFFERS: buffers, PoolWord.SCRATCH: scratch}
@@ -224,7 +224,7 @@ def _fork_join(f: Function) -> None:
     f.ret(f.convert("trunc", status, I32))
 
 
-def _join(f: Function, pool: Val, parts: Val, scalars: Val) -> None:
+def _join(f: FunctionBuilder, pool: Val, parts: Val, scalars: Val) -> None:
     """Until all parts have ended: a while awake, then asleep, with a look now and then at who has them, and whether the call is to stop:
     parts learn of that from what the look leaves in the state of the call."""
     looked_at = f.alloca(I64, 1)
@@ -266,7 +266,7 @@ def _join(f: Function, pool: Val, parts: Val, scalars: Val) -> None:
     f.start(joined)
 
 
-def _ask(f: Function, scalars: Val) -> Val:
+def _ask(f: FunctionBuilder, scalars: Val) -> Val:
     """Whether the call is to stop, an i32; 0 where nobody can be asked."""
     ask = f.load(scalars, PTR, ASK)
     with f.if_else(f.compare("ne", f.convert("ptrtoint", ask, I64), 0)) as branch:
@@ -277,7 +277,7 @@ def _ask(f: Function, scalars: Val) -> Val:
     return branch.results[0]
 
 
-def _sliced(f: Function) -> None:
+def _sliced(f: FunctionBuilder) -> None:
     pool, kernel, scalars, buffers, scratch, stride, parts, count, slices = f.args
     ticks = f.module.declare_word(polling.SYMBOL)
     seen = f.alloca(I64, 1)
@@ -299,7 +299,7 @@ def _sliced(f: Function) -> None:
     f.ret(const(I32, 0))
 
 
-def _work(f: Function) -> None:
+def _work(f: FunctionBuilder) -> None:
     pool, thread = f.args
     idle, work, sleep, end = (f.new_block() for _ in range(4))
 

@@ -10,7 +10,7 @@ In: an open module. Out: `pool_look(pool)` and `pool_end_looking(pool)`, for the
 
 from __future__ import annotations
 
-from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I32, I64, PTR, VOID, Val, const
 from anyshape.vm.native.pool_affinity import at_line
 from anyshape.vm.native.pool_layout import Line, PoolWord
@@ -34,7 +34,7 @@ def add_stalls(module: Module) -> None:
             f.ret()
 
 
-def _clock(f: Function) -> Val:
+def _clock(f: FunctionBuilder) -> Val:
     f.module.declare("clock_gettime", I32, [I32, PTR])
     time = f.alloca(I64, 2)
     for word in range(2):
@@ -44,7 +44,7 @@ def _clock(f: Function) -> Val:
     return f.add(f.mul(f.load(time, I64, 0), _SECOND), f.load(time, I64, 1))
 
 
-def _look(f: Function) -> None:
+def _look(f: FunctionBuilder) -> None:
     """Whoever began a part after the last look has run since then, so that the first look of a wait moves nobody."""
     (pool,) = f.args
     count = f.atomic_load(pool, I64, PoolWord.WORKERS, order="monotonic")
@@ -60,7 +60,7 @@ def _look(f: Function) -> None:
                 f.call("pool_bring", VOID, [worker])
 
 
-def _end_looking(f: Function) -> None:
+def _end_looking(f: FunctionBuilder) -> None:
     """Some workers may be anywhere now, others keep off a processor still: the next calls find out which one all should."""
     (pool,) = f.args
     with f.if_(f.compare("ne", f.atomic_load(pool, I64, PoolWord.BROUGHT), 0)):

@@ -14,7 +14,7 @@ In: an open module. Out, for the owner of the pool: `pool_choose(pool)`, whether
 
 from __future__ import annotations
 
-from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I32, I64, PTR, VOID, Val, const
 from anyshape.vm.native.pool_layout import TABLE_PLACES, PoolWord, Stage
 
@@ -62,11 +62,11 @@ def add_trials(module: Module) -> None:
         tell(f)
 
 
-def _nothing(f: Function) -> None:
+def _nothing(f: FunctionBuilder) -> None:
     f.ret(const(I64, 0) if f.result == I64 else None)
 
 
-def _choose(f: Function) -> None:
+def _choose(f: FunctionBuilder) -> None:
     """Counts kernels down to the next trial."""
     (pool,) = f.args
     stage = f.load(pool, I64, PoolWord.STAGE)
@@ -80,14 +80,14 @@ def _choose(f: Function) -> None:
     f.ret(f.load(pool, I64, PoolWord.ALONE))
 
 
-def _start(f: Function) -> None:
+def _start(f: FunctionBuilder) -> None:
     (pool,) = f.args
     with f.if_(f.compare("ne", f.load(pool, I64, PoolWord.STAGE), Stage.NONE)):
         f.ret(f.call("pool_now", I64, []))
     f.ret(const(I64, 0))
 
 
-def _begin(f: Function) -> None:
+def _begin(f: FunctionBuilder) -> None:
     (pool,) = f.args
     with f.for_range(0, 2 * TABLE_PLACES) as each:
         f.store(const(I64, 0), pool, f.add(each.index, int(PoolWord.TABLE)))
@@ -95,25 +95,25 @@ def _begin(f: Function) -> None:
     f.ret()
 
 
-def _go_to(f: Function, pool: Val, stage: Stage) -> None:
+def _go_to(f: FunctionBuilder, pool: Val, stage: Stage) -> None:
     for word, value in ((PoolWord.STAGE, stage), (PoolWord.SPENT, 0), (PoolWord.KERNELS, 0)):
         f.store(const(I64, value), pool, word)
 
 
-def _now(f: Function) -> None:
+def _now(f: FunctionBuilder) -> None:
     f.module.declare("clock_gettime", I32, [I32, PTR])
     time = f.alloca(I64, 2)
     f.call("clock_gettime", I32, [const(I32, _MONOTONIC), time])
     f.ret(f.add(f.mul(f.load(time, I64, 0), _SECOND), f.load(time, I64, 1)))
 
 
-def _add(f: Function, pool: Val, word: PoolWord, value: Val | int) -> Val:
+def _add(f: FunctionBuilder, pool: Val, word: PoolWord, value: Val | int) -> Val:
     total = f.add(f.load(pool, I64, word), value)
     f.store(total, pool, word)
     return total
 
 
-def _tell(f: Function) -> None:
+def _tell(f: FunctionBuilder) -> None:
     """Puts down what a kernel took, and goes on to the next stage when there is enough of this one."""
     pool, start, kernel, scalars, count = f.args
     taken = f.smax(f.sub(f.call("pool_now", I64, []), start), 1)
@@ -142,7 +142,7 @@ def _tell(f: Function) -> None:
     f.ret()
 
 
-def _name(f: Function, kernel: Val, scalars: Val, count: Val) -> Val:
+def _name(f: FunctionBuilder, kernel: Val, scalars: Val, count: Val) -> Val:
     """A number for a kernel at its sizes; its high bits are as good as any."""
     first = f.mul(f.convert("ptrtoint", kernel, I64), _MIX)
     with f.for_range(0, count, carried=[first]) as each:
@@ -151,7 +151,7 @@ def _name(f: Function, kernel: Val, scalars: Val, count: Val) -> Val:
     return each.results[0]
 
 
-def _compare(f: Function, pool: Val, name: Val, place: Val, shared: Val) -> None:
+def _compare(f: FunctionBuilder, pool: Val, name: Val, place: Val, shared: Val) -> None:
     """Adds both times of a kernel to the sums, if it was timed alone."""
     alone = f.load(pool, I64, f.add(place, 1))
     same = f.and_(f.compare("eq", f.load(pool, I64, place), name), f.compare("gt", alone, 0))
@@ -161,7 +161,7 @@ def _compare(f: Function, pool: Val, name: Val, place: Val, shared: Val) -> None
         _add(f, pool, PoolWord.SPENT, alone)
 
 
-def _end(f: Function) -> None:
+def _end(f: FunctionBuilder) -> None:
     """Decides, and says when to try again. What could not be compared is shared."""
     (pool,) = f.args
     alone, shared = (f.load(pool, I64, word) for word in (PoolWord.SUM_ALONE, PoolWord.SUM_SHARED))

@@ -14,7 +14,7 @@ asked more seldom, so that it costs no more than a twentieth.
 
 from __future__ import annotations
 
-from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, VOID, Val, const
 from anyshape.vm.native.layout import Stop, Word
 from anyshape.vm.native.pool_code import futex_of
@@ -45,14 +45,14 @@ def add_stops(module: Module) -> None:
         _look(f)
 
 
-def _now(f: Function) -> None:
+def _now(f: FunctionBuilder) -> None:
     f.module.declare("clock_gettime", I32, [I32, PTR])
     time = f.alloca(I64, 2)
     f.call("clock_gettime", I32, [const(I32, _MONOTONIC), time])
     f.ret(f.add(f.mul(f.load(time, I64, 0), _SECOND), f.load(time, I64, 1)))
 
 
-def _pause(f: Function, clock: Val) -> None:
+def _pause(f: FunctionBuilder, clock: Val) -> None:
     """One period, or until the thread is to end."""
     if futex_of(f.target) is not None:
         stop = f.gep(clock, int(ClockWord.STOP), I64)
@@ -65,7 +65,7 @@ def _pause(f: Function, clock: Val) -> None:
     f.call("nanosleep", I32, [time, f.convert("inttoptr", const(I64, 0), PTR)])
 
 
-def _tick(f: Function) -> None:
+def _tick(f: FunctionBuilder) -> None:
     (clock,) = f.args
     left = f.alloca(I64, 1)
     f.store(const(I64, _IDLE_TICKS), left)
@@ -112,7 +112,7 @@ def _tick(f: Function) -> None:
     f.ret()
 
 
-def _look(f: Function) -> None:
+def _look(f: FunctionBuilder) -> None:
     (state,) = f.args
     clock = f.load(state, PTR, Word.CLOCK)
     f.atomic_store(const(I64, 1), clock, ClockWord.WANTED)
@@ -134,7 +134,7 @@ def _look(f: Function) -> None:
     f.ret(const(I32, 0))
 
 
-def _signals(f: Function) -> None:
+def _signals(f: FunctionBuilder) -> None:
     """Runs handlers that wait; whether one raised, and then what, which is kept in the state."""
     (state,) = f.args
     for name, result, types in (

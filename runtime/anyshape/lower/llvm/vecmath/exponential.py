@@ -6,7 +6,7 @@ made from one e**y - 1 that keeps its relative precision near zero: no second br
 
 from __future__ import annotations
 
-from ..builder import Function
+from ..builder import FunctionBuilder
 from ..types import F64, Val, const
 from .pieces import LOG2E, horner, power_of_two, scale
 from .rounding import abs_, at_least_keeping_nan, clamp_keeping_nan, copysign, round_even
@@ -77,7 +77,7 @@ _ERF_F64 = (
 )
 
 
-def _reduce(f: Function, x: Val) -> tuple[Val, Val]:
+def _reduce(f: FunctionBuilder, x: Val) -> tuple[Val, Val]:
     """(n, r) with x == n ln 2 + r; ln 2 in two words, the first with trailing zeros so that n times it is exact."""
     if x.type.scalar == F64:
         high, low = 0.693147180369123816490, 1.90821492927058770002e-10
@@ -88,7 +88,7 @@ def _reduce(f: Function, x: Val) -> tuple[Val, Val]:
     return n, f.fma(n, -low, r)
 
 
-def exp(f: Function, x: Val, nonpositive: bool = False) -> Val:
+def exp(f: FunctionBuilder, x: Val, nonpositive: bool = False) -> Val:
     """e**x: 1 ulp in f32 and f64; subnormal results are gradual, exp(-inf) is 0, overflow gives inf.
 
     `nonpositive`: x is known to be at most 0, or NaN."""
@@ -99,7 +99,7 @@ def exp(f: Function, x: Val, nonpositive: bool = False) -> Val:
     return scale(f, horner(f, r, (1.0, 1.0, *(_EXP_F64 if wide else _EXP_F32))), n)
 
 
-def _expm1_of_nonpositive(f: Function, y: Val) -> Val:
+def _expm1_of_nonpositive(f: FunctionBuilder, y: Val) -> Val:
     """e**y - 1 for y <= 0 that is no lower than the exponent range: 1.5 ulp, also near zero."""
     n, r = _reduce(f, y)
     tail = horner(f, r, _EXP_F64 if y.type.scalar == F64 else _EXPM1_F32)
@@ -108,12 +108,12 @@ def _expm1_of_nonpositive(f: Function, y: Val) -> Val:
     return f.fma(power, value, f.sub(power, 1.0))
 
 
-def sigmoid(f: Function, x: Val) -> Val:
+def sigmoid(f: FunctionBuilder, x: Val) -> Val:
     """1 / (1 + e**-x): 2.5 ulp where the result is normal."""
     return f.fdiv(const(x.type, 1.0), f.add(exp(f, f.neg(x)), 1.0))
 
 
-def tanh(f: Function, x: Val) -> Val:
+def tanh(f: FunctionBuilder, x: Val) -> Val:
     """(1 - e**-2|x|) / (1 + e**-2|x|) with the sign of x: 3 ulp."""
     y = f.mul(abs_(f, x), -2.0)
     floor = const(y.type, -80.0)
@@ -122,7 +122,7 @@ def tanh(f: Function, x: Val) -> Val:
     return copysign(f, size, x)
 
 
-def erf(f: Function, x: Val) -> Val:
+def erf(f: FunctionBuilder, x: Val) -> Val:
     """The error function, as 1 - e**(-t q(t)) with t = |x|: 3 ulp in f32, 4 ulp in f64."""
     wide = x.type.scalar == F64
     size = abs_(f, x)

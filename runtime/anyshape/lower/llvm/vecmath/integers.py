@@ -6,11 +6,11 @@ exact for them and, unlike integer division, exists for vectors.
 
 from __future__ import annotations
 
-from ..builder import Function
+from ..builder import FunctionBuilder
 from ..types import F64, I32, Operand, Val, const
 
 
-def _safe(f: Function, a: Val, b: Val, unsigned: bool) -> Val:
+def _safe(f: FunctionBuilder, a: Val, b: Val, unsigned: bool) -> Val:
     """The divisor with the two cases that trap replaced by 1."""
     unsafe = f.compare("eq", b, 0)
     if not unsigned:
@@ -19,7 +19,7 @@ def _safe(f: Function, a: Val, b: Val, unsigned: bool) -> Val:
     return f.select(unsafe, const(b.type, 1), b)
 
 
-def _quotient(f: Function, a: Val, b: Val, unsigned: bool) -> Val:
+def _quotient(f: FunctionBuilder, a: Val, b: Val, unsigned: bool) -> Val:
     """a / b toward zero, b safe."""
     bits = a.type.bits
     if bits == 64 or not a.type.lanes:
@@ -33,21 +33,21 @@ def _quotient(f: Function, a: Val, b: Val, unsigned: bool) -> Val:
     return f.convert(to_int, ratio, I32)
 
 
-def trunc_div(f: Function, a: Operand, b: Operand, unsigned: bool = False) -> Val:
+def trunc_div(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False) -> Val:
     """a / b toward zero (C)."""
     x, y = f.pair(a, b)
     quotient = _quotient(f, x, _safe(f, x, y, unsigned), unsigned)
     return f.select(f.compare("eq", y, 0), const(x.type, 0), quotient)
 
 
-def trunc_mod(f: Function, a: Operand, b: Operand, unsigned: bool = False) -> Val:
+def trunc_mod(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False) -> Val:
     """The remainder with the sign of a (C)."""
     x, y = f.pair(a, b)
     safe = _safe(f, x, y, unsigned)
     return f.sub(x, f.mul(_quotient(f, x, safe, unsigned), safe))
 
 
-def floor_div(f: Function, a: Operand, b: Operand, unsigned: bool = False) -> Val:
+def floor_div(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False) -> Val:
     """a / b downwards (Python)."""
     x, y = f.pair(a, b)
     quotient = trunc_div(f, x, y, unsigned)
@@ -56,7 +56,7 @@ def floor_div(f: Function, a: Operand, b: Operand, unsigned: bool = False) -> Va
     return f.sub(quotient, f.convert("zext", _needs_step(f, trunc_mod(f, x, y), y), x.type))
 
 
-def floor_mod(f: Function, a: Operand, b: Operand, unsigned: bool = False) -> Val:
+def floor_mod(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False) -> Val:
     """The remainder with the sign of b (Python)."""
     x, y = f.pair(a, b)
     rest = trunc_mod(f, x, y, unsigned)
@@ -65,6 +65,6 @@ def floor_mod(f: Function, a: Operand, b: Operand, unsigned: bool = False) -> Va
     return f.select(_needs_step(f, rest, y), f.add(rest, y), rest)
 
 
-def _needs_step(f: Function, rest: Val, b: Val) -> Val:
+def _needs_step(f: FunctionBuilder, rest: Val, b: Val) -> Val:
     """The remainder is not zero and its sign is not that of b."""
     return f.and_(f.compare("ne", rest, 0), f.compare("lt", f.xor(rest, b), 0))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from ..builder import Function
+from ..builder import FunctionBuilder
 from ..types import F64, Val, const
 from .pieces import horner, split_exponent
 
@@ -38,20 +38,20 @@ LN2_HIGH_F64, LN2_LOW_F64 = 0.693147180369123816490, 1.90821492927058770002e-10
 _LN2_HIGH_F32, _LN2_LOW_F32 = 0.693145751953125, 1.428606765330187e-06
 
 
-def log(f: Function, x: Val) -> Val:
+def log(f: FunctionBuilder, x: Val) -> Val:
     """log(x): 1 ulp in f32 and f64, subnormal arguments included; log(0) = -inf, log of a negative number NaN."""
     m, e = split_exponent(f, x)
     t = f.sub(m, 1.0)
     return _specials(f, x, _log_f64(f, t, e) if x.type.scalar == F64 else _log_f32(f, t, e))
 
 
-def _log_f32(f: Function, t: Val, e: Val) -> Val:
+def _log_f32(f: FunctionBuilder, t: Val, e: Val) -> Val:
     tail = f.fma(t, horner(f, t, _LOG_F32), -0.5)
     low = f.fma(e, _LN2_LOW_F32, f.mul(f.mul(t, t), tail))
     return f.fma(e, _LN2_HIGH_F32, f.add(t, low))
 
 
-def _log_f64(f: Function, t: Val, e: Val) -> Val:
+def _log_f64(f: FunctionBuilder, t: Val, e: Val) -> Val:
     s = f.fdiv(t, f.add(t, 2.0))
     square = f.mul(s, s)
     rest = f.mul(square, horner(f, square, _LOG_F64))
@@ -61,7 +61,7 @@ def _log_f64(f: Function, t: Val, e: Val) -> Val:
     return f.fma(e, LN2_HIGH_F64, f.sub(t, f.sub(half, inner)))
 
 
-def _specials(f: Function, x: Val, value: Val) -> Val:
+def _specials(f: FunctionBuilder, x: Val, value: Val) -> Val:
     below = f.select(f.compare("eq", x, 0.0), const(x.type, -math.inf), const(x.type, math.nan))
     at_most_zero = f.compare("le", x, 0.0)
     ordinary = f.select(f.compare("lt", x, math.inf), value, x)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..builder import Function
+from ..builder import FunctionBuilder
 from ..types import F64, I16, I32, Type, Val, const
 
 
@@ -33,7 +33,7 @@ def format_of(type_: Type) -> Format:
     return _F64 if type_.scalar == F64 else _F32
 
 
-def horner(f: Function, x: Val, coefficients: Sequence[float]) -> Val:
+def horner(f: FunctionBuilder, x: Val, coefficients: Sequence[float]) -> Val:
     """c0 + c1 x + c2 x^2 + ..."""
     result = const(x.type, coefficients[-1])
     for c in reversed(coefficients[:-1]):
@@ -41,14 +41,14 @@ def horner(f: Function, x: Val, coefficients: Sequence[float]) -> Val:
     return result
 
 
-def power_of_two(f: Function, n: Val) -> Val:
+def power_of_two(f: FunctionBuilder, n: Val) -> Val:
     """2**n for an integer-valued float within the exponents of normal numbers."""
     form = format_of(n.type)
     bits = f.add(_narrow_int(f, n), form.bias)
     return f.bitcast(f.shl(_widen(f, bits, n.type), form.mantissa), n.type)
 
 
-def scale(f: Function, x: Val, n: Val) -> Val:
+def scale(f: FunctionBuilder, x: Val, n: Val) -> Val:
     """x * 2**n, rounded once, for |n| up to twice the exponent range; one instruction where the machine has it."""
     suffix = {("float", 16): "ps", ("double", 8): "pd"}.get((x.type.element, x.type.lanes))
     if f.target.scalef and suffix is not None:
@@ -64,15 +64,15 @@ def scale(f: Function, x: Val, n: Val) -> Val:
     return x
 
 
-def _narrow_int(f: Function, n: Val) -> Val:
+def _narrow_int(f: FunctionBuilder, n: Val) -> Val:
     return f.convert("fptosi", n, I32)
 
 
-def _widen(f: Function, n: Val, like: Type) -> Val:
+def _widen(f: FunctionBuilder, n: Val, like: Type) -> Val:
     return n if like.bits == 32 else f.convert("sext", n, like.as_int())
 
 
-def split_exponent(f: Function, x: Val) -> tuple[Val, Val]:
+def split_exponent(f: FunctionBuilder, x: Val) -> tuple[Val, Val]:
     """(m, e) with x == m * 2**e and m in [sqrt(1/2), sqrt(2)), of a positive finite x, subnormal ones included."""
     form = format_of(x.type)
     tiny = f.compare("lt", x, form.smallest)
@@ -95,32 +95,32 @@ class Double:
     low: Val
 
 
-def two_product(f: Function, a: Val, b: Val) -> Double:
+def two_product(f: FunctionBuilder, a: Val, b: Val) -> Double:
     """a * b without error."""
     high = f.mul(a, b)
     return Double(high, f.fma(a, b, f.neg(high), exact=True))
 
 
-def two_sum(f: Function, a: Val, b: Val) -> Double:
+def two_sum(f: FunctionBuilder, a: Val, b: Val) -> Double:
     """a + b without error, whichever is larger."""
     high = f.add(a, b)
     part = f.sub(high, a)
     return Double(high, f.add(f.sub(a, f.sub(high, part)), f.sub(b, part)))
 
 
-def quick_sum(f: Function, a: Val, b: Val) -> Double:
+def quick_sum(f: FunctionBuilder, a: Val, b: Val) -> Double:
     """a + b without error, |a| >= |b|."""
     high = f.add(a, b)
     return Double(high, f.sub(b, f.sub(high, a)))
 
 
-def double_product(f: Function, a: Double, b: Double) -> Double:
+def double_product(f: FunctionBuilder, a: Double, b: Double) -> Double:
     """The product of two doubled numbers, good to about twice the precision."""
     exact = two_product(f, a.high, b.high)
     cross = f.fma(a.high, b.low, f.fma(a.low, b.high, exact.low))
     return quick_sum(f, exact.high, cross)
 
 
-def double_sum(f: Function, a: Double, b: Double) -> Double:
+def double_sum(f: FunctionBuilder, a: Double, b: Double) -> Double:
     exact = two_sum(f, a.high, b.high)
     return quick_sum(f, exact.high, f.add(exact.low, f.add(a.low, b.low)))

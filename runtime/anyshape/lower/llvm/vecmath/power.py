@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from ..builder import Function
+from ..builder import FunctionBuilder
 from ..types import F32, F64, Operand, Val, const
 from .exponential import exp
 from .logarithm import LN2_HIGH_F64, LN2_LOW_F64, log
@@ -29,7 +29,7 @@ _TAIL = (
 _TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
 
 
-def pow_(f: Function, a: Operand, b: Operand) -> Val:
+def pow_(f: FunctionBuilder, a: Operand, b: Operand) -> Val:
     """a ** b: 1 ulp in f32, 2 ulp in f64. x**0 = 1 = 1**y even of NaN; a negative base wants an integral exponent."""
     x, y = f.pair(a, b)
     if x.type.scalar == F32:
@@ -42,7 +42,7 @@ def pow_(f: Function, a: Operand, b: Operand) -> Val:
     return _specials(f, x, y, size)
 
 
-def _log_in_two(f: Function, x: Val) -> Double:
+def _log_in_two(f: FunctionBuilder, x: Val) -> Double:
     """log(x) of a positive finite x, to about 2**-68 of its size."""
     m, e = split_exponent(f, x)
     t = f.sub(m, 1.0)
@@ -60,7 +60,7 @@ def _log_in_two(f: Function, x: Val) -> Double:
     return double_sum(f, exponent, mantissa)
 
 
-def _pow_of_size(f: Function, x: Val, y: Val) -> Val:
+def _pow_of_size(f: FunctionBuilder, x: Val, y: Val) -> Val:
     """x ** y for x >= 0 in f64; zero, infinite and NaN operands go by the plain product of y and log x."""
     finite = f.and_(f.compare("gt", x, 0.0), f.compare("lt", x, math.inf))
     finite = f.and_(finite, f.compare("lt", abs_(f, y), math.inf))
@@ -75,7 +75,7 @@ def _pow_of_size(f: Function, x: Val, y: Val) -> Val:
     return f.select(f.compare("lt", power, math.inf), corrected, power)
 
 
-def _specials(f: Function, x: Val, y: Val, size: Val) -> Val:
+def _specials(f: FunctionBuilder, x: Val, y: Val, size: Val) -> Val:
     """Signs, and the cases in which the size alone is not the answer."""
     integral = f.compare("eq", trunc(f, y), y)
     half = f.mul(y, 0.5)

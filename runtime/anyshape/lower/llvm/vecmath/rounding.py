@@ -5,44 +5,44 @@ In: float values (minimum and maximum take integers too). Out: exact results (0.
 
 from __future__ import annotations
 
-from ..builder import Function
+from ..builder import FunctionBuilder
 from ..types import Operand, Val
 
 
-def floor(f: Function, x: Val) -> Val:
+def floor(f: FunctionBuilder, x: Val) -> Val:
     return f.unary("floor", x)
 
 
-def ceil(f: Function, x: Val) -> Val:
+def ceil(f: FunctionBuilder, x: Val) -> Val:
     return f.unary("ceil", x)
 
 
-def trunc(f: Function, x: Val) -> Val:
+def trunc(f: FunctionBuilder, x: Val) -> Val:
     return f.unary("trunc", x)
 
 
-def round_even(f: Function, x: Val) -> Val:
+def round_even(f: FunctionBuilder, x: Val) -> Val:
     """To the nearest integer, halves to the even one."""
     return f.unary("roundeven", x)
 
 
-def sqrt(f: Function, x: Val) -> Val:
+def sqrt(f: FunctionBuilder, x: Val) -> Val:
     """0.5 ulp; NaN below zero."""
     return f.unary("sqrt", x)
 
 
-def abs_(f: Function, x: Val) -> Val:
+def abs_(f: FunctionBuilder, x: Val) -> Val:
     """Of floats exact; of integers two's complement, so the lowest one stays as it is."""
     if x.type.is_float:
         return f.unary("fabs", x)
     return f.select(f.compare("lt", x, 0), f.neg(x), x)
 
 
-def copysign(f: Function, size: Val, sign: Val) -> Val:
+def copysign(f: FunctionBuilder, size: Val, sign: Val) -> Val:
     return f.call_intrinsic("llvm.copysign", size.type, [size, sign])
 
 
-def _extreme(f: Function, op: str, a: Operand, b: Operand, unsigned: bool) -> Val:
+def _extreme(f: FunctionBuilder, op: str, a: Operand, b: Operand, unsigned: bool) -> Val:
     x, y = f.pair(a, b)
     chosen = f.select(f.compare(op, x, y, unsigned), x, y)
     if not x.type.is_float:
@@ -50,30 +50,30 @@ def _extreme(f: Function, op: str, a: Operand, b: Operand, unsigned: bool) -> Va
     return f.select(f.fcmp("uno", x, x), x, chosen)
 
 
-def minimum(f: Function, a: Operand, b: Operand, unsigned: bool = False) -> Val:
+def minimum(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False) -> Val:
     """The smaller; NaN if either is NaN (NumPy's rule). Of zeros of unlike sign either may come out."""
     return _extreme(f, "lt", a, b, unsigned)
 
 
-def maximum(f: Function, a: Operand, b: Operand, unsigned: bool = False) -> Val:
+def maximum(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False) -> Val:
     """The larger; NaN if either is NaN (NumPy's rule). Of zeros of unlike sign either may come out."""
     return _extreme(f, "gt", a, b, unsigned)
 
 
-def clamp_keeping_nan(f: Function, x: Val, low: float, high: float) -> Val:
+def clamp_keeping_nan(f: FunctionBuilder, x: Val, low: float, high: float) -> Val:
     """min(max(x, low), high), NaN untouched: the order of operands is that of the machine's own min and max."""
     raised = at_least_keeping_nan(f, x, low)
     high_val, _ = f.pair(high, x)
     return f.select(f.fcmp("olt", high_val, raised), high_val, raised)
 
 
-def at_least_keeping_nan(f: Function, x: Val, low: float) -> Val:
+def at_least_keeping_nan(f: FunctionBuilder, x: Val, low: float) -> Val:
     """max(x, low), NaN untouched."""
     low_val, _ = f.pair(low, x)
     return f.select(f.fcmp("ogt", low_val, x), low_val, x)
 
 
-def fmod(f: Function, a: Operand, b: Operand, floored: bool = False) -> Val:
+def fmod(f: FunctionBuilder, a: Operand, b: Operand, floored: bool = False) -> Val:
     """The exact remainder, with the sign of `a` (C), or of `b` if `floored` (Python). Calls libm for each lane."""
     x, y = f.pair(a, b)
     rest = f.binary("frem", x, y)

@@ -6,7 +6,7 @@ far beyond any useful angle. Where a lane is larger still, a branch calls libm f
 
 from __future__ import annotations
 
-from ..builder import Function
+from ..builder import FunctionBuilder
 from ..types import F32, F64, Val, const
 from .pieces import horner
 from .rounding import abs_, floor, round_even
@@ -34,17 +34,17 @@ _COS_LONG = (
 _HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
 
 
-def sin(f: Function, x: Val) -> Val:
+def sin(f: FunctionBuilder, x: Val) -> Val:
     """sin(x): 1 ulp in f32, 2 ulp in f64; NaN of an infinity."""
     return _with_large(f, "sin", x, f.select(f.compare("eq", x, 0.0), x, _by_quadrant(f, x, 0.0)))
 
 
-def cos(f: Function, x: Val) -> Val:
+def cos(f: FunctionBuilder, x: Val) -> Val:
     """cos(x), as precise as sin."""
     return _with_large(f, "cos", x, _by_quadrant(f, x, 1.0))
 
 
-def _with_large(f: Function, name: str, x: Val, ordinary: Val) -> Val:
+def _with_large(f: FunctionBuilder, name: str, x: Val, ordinary: Val) -> Val:
     """`ordinary`, and where a lane is too large for its reduction what libm says: of that lane alone, since the result for a number must
     not depend on its neighbours, and of a vector that is not full some are nobody's."""
     limit = 2.0**40 if x.type.scalar == F32 and f.target.fma else 2.0**20
@@ -58,7 +58,7 @@ def _with_large(f: Function, name: str, x: Val, ordinary: Val) -> Val:
     return branch.results[0]
 
 
-def _by_libm(f: Function, name: str, x: Val) -> Val:
+def _by_libm(f: FunctionBuilder, name: str, x: Val) -> Val:
     element, lanes = x.type.scalar, max(1, x.type.lanes)
     space = f.alloca(element, lanes)
     f.store(x, space)
@@ -68,7 +68,7 @@ def _by_libm(f: Function, name: str, x: Val) -> Val:
     return f.load(space, x.type)
 
 
-def _by_quadrant(f: Function, x: Val, turn: float) -> Val:
+def _by_quadrant(f: FunctionBuilder, x: Val, iteration: float) -> Val:
     """sin(x + turn pi/2): sine or cosine of the rest, with a sign, by the quadrant."""
     short = x.type.scalar == F32
     wide = f.convert("fpext", x, F64) if short else x
@@ -76,7 +76,7 @@ def _by_quadrant(f: Function, x: Val, turn: float) -> Val:
     first = f.fma(n, -_HALF_PI[0], wide)
     second = f.fma(n, -_HALF_PI[1], first)
     r = f.fma(n, -_HALF_PI[2], second)
-    transposed = f.add(n, turn)
+    transposed = f.add(n, iteration)
     quadrant = f.fma(floor(f, f.mul(transposed, 0.25)), -4.0, transposed)
     square = f.mul(r, r)
     sine = f.fma(f.mul(r, square), horner(f, square, _SIN_SHORT if short else _SIN_LONG), r)
