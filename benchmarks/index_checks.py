@@ -20,7 +20,7 @@ from anyshape.dims import Dim
 from anyshape.dtypes import F32, I32, I64, DType
 from anyshape.equations import Tensor
 from anyshape.equations.functions import cast, checked, wrap
-from anyshape.lower.inline_values import InlinedValues
+from anyshape.lower.ir.inline_values import InlinedValues
 from benchmarks.gemm_measure import Array, timed
 from tests.lower.groups import Builder, K, M, N
 from tests.lower.native import Native

@@ -20,9 +20,9 @@ from anyshape import ops
 from anyshape.errors import AnyshapeError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
-from anyshape.lower.inline import inline_group
 from anyshape.lower.kernel import Group
 from anyshape.lower.lowering import lower_group
+from anyshape.lower.schedule.inline import inline_group
 from anyshape.lower.target import host_target
 from anyshape.passes import optimise
 from anyshape.passes.classify import Kind, classify

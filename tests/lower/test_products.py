@@ -15,7 +15,8 @@ from anyshape.dtypes import F32, F64, I64
 from anyshape.equations import Tensor
 from anyshape.equations.expr import cast
 from anyshape.equations.functions import maximum, where
-from anyshape.lower import Group, Packed, elementwise, host_target, lower_group
+from anyshape.lower import Group, Packed, host_target, lower_group
+from anyshape.lower.emit import elementwise
 from anyshape.lower.gemm import tiles_for
 from anyshape.lower.target import Target
 from tests.lower.groups import B, Builder, K, M, N

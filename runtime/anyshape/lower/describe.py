@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.equations.text import operation_text
-from anyshape.lower.blocked import Blocked
-from anyshape.lower.contraction import Product
-from anyshape.lower.dag import Access, Affine, DagNode, LoopVar, Ordered, Store
+from anyshape.lower.analyse.windows import Windows
 from anyshape.lower.depth import room_for
+from anyshape.lower.ir.dag import Access, Affine, DagNode, LoopVar, Ordered, Store
+from anyshape.lower.ir.procedure import Assign, Choose, Lowered, Repeat, SizeIs, Sort, Stop
 from anyshape.lower.kernel import Group
-from anyshape.lower.procedure import Assign, Choose, Lowered, Repeat, SizeIs, Sort, Stop
-from anyshape.lower.recurrence import Recurrence
-from anyshape.lower.schedule import Loop, Scope
-from anyshape.lower.windows import Windows
+from anyshape.lower.schedule.blocked import Blocked
+from anyshape.lower.schedule.contraction import Product
+from anyshape.lower.schedule.recurrence import Recurrence
+from anyshape.lower.schedule.tree import Loop, Scope
 
 
 def describe(group: Group) -> str:

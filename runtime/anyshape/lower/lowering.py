@@ -15,32 +15,32 @@ from anyshape.dims import Size
 from anyshape.dtypes import DType
 from anyshape.equations import Tensor
 from anyshape.equations.traversal import walk as walk_expr
-from anyshape.lower.blocked import Blocked, block_phases
-from anyshape.lower.collapse import collapse
-from anyshape.lower.contraction import Product, split_phases
-from anyshape.lower.dag import Dag, Ordered, Store, walk
+from anyshape.lower.analyse.collapse import collapse
+from anyshape.lower.analyse.windows import row_windows
 from anyshape.lower.depth import room_for
-from anyshape.lower.emit_blocked import emit_blocked
-from anyshape.lower.emit_empty_loops import end_if_empty, unless_empty
-from anyshape.lower.emit_ordered import emit_ordered, form_name, serial_after
-from anyshape.lower.emit_procedure import emit_procedure
-from anyshape.lower.emit_product import OfBlock, emit_product, prepack
-from anyshape.lower.emit_recurrence import emit_recurrence
-from anyshape.lower.emit_rows import Rows
-from anyshape.lower.emit_transposed import can_transpose, emit_transposed
-from anyshape.lower.emit_windows import emit_windows
-from anyshape.lower.inline import inline_group
+from anyshape.lower.emit.blocked import emit_blocked
+from anyshape.lower.emit.empty_loops import end_if_empty, unless_empty
+from anyshape.lower.emit.ordered import emit_ordered, form_name, serial_after
+from anyshape.lower.emit.polling import Polls
+from anyshape.lower.emit.procedure import emit_procedure
+from anyshape.lower.emit.product import OfBlock, emit_product, prepack
+from anyshape.lower.emit.recurrence import emit_recurrence
+from anyshape.lower.emit.rows import Rows
+from anyshape.lower.emit.transposed import can_transpose, emit_transposed
+from anyshape.lower.emit.windows import emit_windows
+from anyshape.lower.ir.dag import Dag, Ordered, Store, walk
+from anyshape.lower.ir.procedure import Procedure
 from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
 from anyshape.lower.llvm.builder import KERNEL_ARGS, Module
 from anyshape.lower.llvm.types import I32, I64, const
-from anyshape.lower.polling import Polls
-from anyshape.lower.procedure import Procedure
-from anyshape.lower.recurrence import Recurrence, plan_recurrence
-from anyshape.lower.reuse import reusable
-from anyshape.lower.schedule import MOST_STORES, Scope, components, plan
+from anyshape.lower.schedule.blocked import Blocked, block_phases
+from anyshape.lower.schedule.contraction import Product, split_phases
+from anyshape.lower.schedule.inline import inline_group
+from anyshape.lower.schedule.recurrence import Recurrence, plan_recurrence
+from anyshape.lower.schedule.reuse import reusable
+from anyshape.lower.schedule.tree import MOST_STORES, Scope, components, plan
+from anyshape.lower.schedule.work import cycles
 from anyshape.lower.target import Target
-from anyshape.lower.windows import row_windows
-from anyshape.lower.work import cycles
 
 _NAME = "anyshape_kernel"
 

@@ -6,9 +6,9 @@ be made) ends the turn; the next one begins with the same instruction.
 
 from __future__ import annotations
 
+from anyshape.lower.emit.polling import STOPPED
 from anyshape.lower.llvm.emitter import Block
 from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, VOID, Type, Val, const
-from anyshape.lower.polling import STOPPED
 from anyshape.vm.native.call_effects import call, give, taken
 from anyshape.vm.native.frame import HEAD, Frame
 from anyshape.vm.native.layout import End, Word

@@ -1,0 +1,94 @@
+"""What an expression costs, and along which variable its memory runs.
+
+In: nodes and stores. Out: numbers and a ranking. Everything here is read off accesses and operation costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from anyshape import dims
+from anyshape.lower.ir.dag import Access, DagNode, LoopVar, Store
+from anyshape.lower.ir.padded import padded_load
+
+_COST = {
+    "exp": 10, "log": 12, "tanh": 14, "erf": 16, "sin": 16, "cos": 16, "pow": 30, "div": 3, "sqrt": 4,
+    "floordiv": 12, "mod": 12, "fmod": 12, "trunc_div": 12, "philox": 120,
+}  # fmt: skip
+
+
+def cost(root: DagNode, inner: frozenset[LoopVar], known: frozenset[DagNode] = frozenset()) -> int:
+    """Rough cycles per vector of what a loop over `inner` evaluates for the node; each common part counts once.
+
+    A load of the whole space counts 4, and so does a value that is known already: it is loaded from where it is kept.
+    """
+    seen: set[DagNode] = set()
+    total = 0
+    stack = [root]
+    while stack:
+        n = stack.pop()
+        if n in seen or n.kind == "red" or not n.domain & inner:
+            continue
+        seen.add(n)
+        if n in known:
+            total += 4
+            continue
+        padded = padded_load(n)
+        if padded is not None:  # what it asks becomes the mask of its load
+            total += 2
+            stack.append(padded)
+            continue
+        if n.kind == "op":
+            total += _COST.get(n.data, 1)
+        elif n.kind == "load" and n.domain >= inner:
+            total += 4
+        stack.extend(n.inputs)
+    return total
+
+
+def accesses(stores: Iterable[Store], reds: Iterable[DagNode], done: set[DagNode]) -> list[tuple[Access, bool]]:
+    """The accesses of a computation, down to finished reductions; True for stores."""
+    seen: set[DagNode] = set()
+    found: list[tuple[Access, bool]] = []
+    stack: list[DagNode] = []
+    for s in stores:
+        found.append((s.access, True))
+        stack.extend(s.roots)
+    for r in reds:
+        stack.extend(r.args)
+    while stack:
+        n = stack.pop()
+        if n in seen or n in done:
+            continue
+        seen.add(n)
+        if n.kind == "load":
+            found.append((n.data, False))
+        stack.extend(n.inputs)
+    return found
+
+
+def vote(stores: Iterable[Store], reds: Iterable[DagNode], done: set[DagNode]) -> list[LoopVar]:
+    """Variables by how much contiguous traffic they carry: 16 to the number of variables, half as much again for stores."""
+    weight: dict[LoopVar, float] = {}
+    for access, is_store in accesses(stores, reds, done):
+        volume = 16.0 ** len(access.domain)
+        for v, c in access.address.terms:
+            score = volume * (1.5 if is_store else 1.0) if contiguous(c) else 0.0
+            weight[v] = weight.get(v, 0.0) + score
+    best = [v for v, w in weight.items() if w > 0]
+    return sorted(best, key=lambda v: (-weight[v], -v.number))
+
+
+def contiguous(c: object) -> bool:
+    """Coefficient 1, or one that is 1 unless the dim is broadcast."""
+    return c == 1 or (isinstance(c, dims.Dim) and dims.bounds(c) == (0, 1))
+
+
+def along_stores(stores: Iterable[Store]) -> list[LoopVar]:
+    """The variables that results are contiguous in: a map writes along its rows, whatever it reads."""
+    count: dict[LoopVar, int] = {}
+    for s in stores:
+        for v, c in s.access.address.terms:
+            if c == 1:
+                count[v] = count.get(v, 0) + 1
+    return sorted(count, key=lambda v: (-count[v], -v.number))

@@ -1,0 +1,148 @@
+"""Merges loops that walk memory as one: (a, b) becomes one loop of extent a*b where every access agrees.
+
+In: stores. Out: stores over fewer variables. The test is equality of polynomials: coefficient(a) == coefficient(b) *
+extent(b) in every load and store, and both or neither in every reduction and every output. An index that goes straight with positions and
+is tested needs no loop of its own: it is in range wherever it is at both ends, which are tested in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from anyshape import dims
+from anyshape.dims import Size
+from anyshape.lower.ir.dag import Access, Affine, Bound, Dag, DagNode, LoopVar, Store, affine, walk
+
+Stages = list[list[Store]]
+
+
+def collapse(dag: Dag, stages: Stages, apart: frozenset[LoopVar] = frozenset()) -> Stages:
+    """Repeats until no pair merges. A variable of `apart`, or that is a value, in a mask or with a computed index, stays."""
+    while True:
+        pair = _find(stages, apart)
+        if pair is None:
+            return stages
+        stages = _merge(dag, stages, *pair)
+
+
+def _find(stages: Stages, apart: frozenset[LoopVar]) -> tuple[LoopVar, LoopVar] | None:
+    stores = [s for stage in stages for s in stage]
+    nodes = walk([r for s in stores for r in s.roots])
+    accesses = [s.access for s in stores] + [n.data for n in nodes if n.kind == "load"]
+    orders = [s.variables for s in stores] + [n.data[1] for n in nodes if n.kind == "red"]
+    fixed = apart | {n.data for n in nodes if n.kind == "var"} | _tested(accesses)
+    sets = [frozenset(order) for order in orders]
+    for a, b in _pairs(orders, fixed):
+        if all((a in s) == (b in s) for s in sets) and all(_agrees(x.address, a, b) for x in accesses):
+            return a, b
+    return None
+
+
+def _tested(accesses: Iterable[Access]) -> set[LoopVar]:
+    """Variables of indices that are tested position by position."""
+    tests = (b for x in accesses for b in (*x.bounds, *(b for b in x.checks if not _is_straight(b))))
+    return {v for b in tests for v, _ in b.index.terms}
+
+
+def _pairs(orders: Iterable[Sequence[LoopVar]], fixed: frozenset[LoopVar]) -> dict[tuple[LoopVar, LoopVar], None]:
+    """Two variables of one loop nest each, in the order in which they come first."""
+    free = ([v for v in order if v not in fixed] for order in orders)
+    return {(a, b): None for order in free for a in order for b in order if a is not b}
+
+
+def _agrees(address: Affine, a: LoopVar, b: LoopVar) -> bool:
+    ca, cb = address.coefficient(a), address.coefficient(b)
+    return bool(ca == cb * b.extent)
+
+
+def _is_straight(b: Bound) -> bool:
+    """Whether an index has its least and its greatest value where all its variables have."""
+    return b.guard is None and not b.index.lets and all(_ends(v, c) is not None for v, c in b.index.terms)
+
+
+def _ends(v: LoopVar, c: Size) -> tuple[Size, Size] | None:
+    """The least and the greatest c * v, if it is known which is which."""
+    last = (v.extent - 1) * c
+    return (0, last) if dims.ge(c, 0) is True else (last, 0) if dims.le(c, 0) is True else None
+
+
+def _at_ends(b: Bound, gone: tuple[LoopVar, ...]) -> tuple[Bound, ...]:
+    """The same test without those variables, for all their values."""
+    low = high = b.index.offset
+    for v, c in b.index.terms:
+        ends = _ends(v, c) if v in gone else (0, 0)
+        assert ends is not None
+        low, high = low + ends[0], high + ends[1]
+    rest = [(v, c) for v, c in b.index.terms if v not in gone]
+    asked = (high,) if not rest and dims.ge(low, 0) is True else dict.fromkeys((low, high))
+    return tuple(Bound(affine(rest, offset), b.extent, b.error) for offset in asked)
+
+
+def _merge(dag: Dag, stages: Stages, a: LoopVar, b: LoopVar) -> Stages:
+    c = dag.variable(a.extent * b.extent)
+    return _Renaming(dag, a, b, c).stages(stages)
+
+
+class Rebuild:
+    """Copies of nodes and stores with some nodes replaced."""
+
+    def __init__(self, dag: Dag, replaced: dict[DagNode, DagNode] | None = None) -> None:
+        self.dag = dag
+        self.memo: dict[DagNode, DagNode] = dict(replaced or {})
+
+    def store(self, s: Store) -> Store:
+        return Store(self.access(s.access), self.node(s.value), self.variables(s.variables))
+
+    def variables(self, vs: tuple[LoopVar, ...]) -> tuple[LoopVar, ...]:
+        return vs
+
+    def affine(self, x: Affine) -> Affine:
+        return affine(x.terms, x.offset, [(self.node(n), k) for n, k in x.lets]) if x.lets else x
+
+    def bound(self, b: Bound) -> Bound:
+        return Bound(self.affine(b.index), b.extent, b.error, None if b.guard is None else self.node(b.guard))
+
+    def access(self, x: Access) -> Access:
+        bounds, checks = (tuple(self.bound(b) for b in bs) for bs in (x.bounds, x.checks))
+        return Access(x.tensor, self.affine(x.address), bounds, checks)
+
+    def node(self, n: DagNode) -> DagNode:
+        made = self.memo.get(n)
+        if made is None:
+            made = self.memo[n] = self._node(n)
+        return made
+
+    def _node(self, n: DagNode) -> DagNode:
+        if n.kind == "load":
+            return self.dag.load(self.access(n.data))
+        if n.kind == "op":
+            return self.dag.op(n.data, n.dtype, *(self.node(a) for a in n.args))
+        if n.kind == "red":
+            kind, variables = n.data
+            return self.dag.red(kind, self.variables(variables), self.node(n.args[0]), n.dtype)
+        return n
+
+
+class _Renaming(Rebuild):
+    """b becomes c, a is dropped."""
+
+    def __init__(self, dag: Dag, a: LoopVar, b: LoopVar, c: LoopVar) -> None:
+        super().__init__(dag)
+        self.a, self.b, self.c = a, b, c
+
+    def stages(self, stages: Stages) -> Stages:
+        return [[self.store(s) for s in stage] for stage in stages]
+
+    def access(self, x: Access) -> Access:
+        gone = (self.a, self.b)
+        checks = [
+            end for b in x.checks for end in (_at_ends(b, gone) if any(v in gone for v, _ in b.index.terms) else (b,))
+        ]
+        return super().access(Access(x.tensor, x.address, x.bounds, tuple(checks)))
+
+    def variables(self, vs: tuple[LoopVar, ...]) -> tuple[LoopVar, ...]:
+        return tuple(self.c if v is self.b else v for v in vs if v is not self.a)
+
+    def affine(self, x: Affine) -> Affine:
+        terms = [(self.c if v is self.b else v, k) for v, k in x.terms if v is not self.a]
+        return affine(terms, x.offset, [(self.node(n), k) for n, k in x.lets])

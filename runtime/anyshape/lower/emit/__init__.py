@@ -1,0 +1,1 @@
+"""The schedule tree as code, by way of the instructions of `lower/llvm`."""

@@ -1,0 +1,339 @@
+"""Which lanes an access touches: bounds that mask it, and checks that end the kernel.
+
+In: the bounds of an access and a copy of the vector. Out: a truth for every lane, or one for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import TYPE_CHECKING
+
+from anyshape import dims
+from anyshape.dims import Size
+from anyshape.lower.emit.failure_report import first_lane, loads_below, refuse_index
+from anyshape.lower.ir.dag import Access, Affine, Bound, DagNode, LoopVar
+from anyshape.lower.llvm.types import I1, I32, I64, Val, const, const_vector
+
+if TYPE_CHECKING:
+    from anyshape.lower.emit.value import Values
+    from anyshape.lower.llvm.builder import FunctionBuilder
+
+
+def lanes_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | None:
+    """0 <= index < extent for all; None if nothing is asked.
+
+    Lanes along which every index goes up by one lie between two places, which a row computes once."""
+    vector = values.vector
+    steps = [values.coefficient(b.index.coefficient(vector.variable)) for b in bounds] if vector is not None else []
+    if vector is None or 1 not in steps or set(steps) > {0, 1} or any(b.index.lets for b in bounds):
+        return _each_inside(values, bounds, copy)
+    f = values.f
+    key = ("between", tuple(bounds), vector.variable)
+    ends = [values.find((*key, which)) for which in range(2)]
+    if None in ends:
+        index, room = values.indices[vector.variable], vector.copies * vector.lanes
+        between = _between(values, bounds)
+        with values.at(_depth(values, bounds, frozenset(v for b in bounds for v, _ in b.index.terms))):
+            for which, place in enumerate(between):
+                near = f.smax(f.smin(f.sub(place, index), room), 0)
+                ends[which] = values.remember((*key, which), f.splat(f.convert("trunc", near, I32), vector.lanes))
+    places = const_vector(I32, list(range(copy * vector.lanes, (copy + 1) * vector.lanes)))
+    low, high = ends
+    assert low is not None
+    assert high is not None
+    return f.and_(f.compare("ge", places, low), f.compare("lt", places, high))
+
+
+def _between(values: Values, bounds: Sequence[Bound]) -> tuple[Val, Val]:
+    """The first position of the vector variable at which all bounds hold, and the one after the last."""
+    f, vector = values.f, values.vector
+    assert vector is not None
+    others = frozenset(v for b in bounds for v, _ in b.index.terms if v is not vector.variable)
+    key = ("range", tuple(bounds), vector.variable)
+    found = [values.find((*key, which)) for which in range(2)]
+    if found[0] is not None and found[1] is not None:
+        return found[0], found[1]
+    with values.at(_depth(values, bounds, others)):
+        low = high = ok = None
+        for b in bounds:
+            parts = [(values.indices[v], c) for v, c in b.index.terms if v is not vector.variable]
+            rest, extent = values.offset(parts, b.index.offset), values.size(b.extent)
+            if values.coefficient(b.index.coefficient(vector.variable)) == 0:
+                ok = values.conjunction(ok, f.compare("lt", rest, extent, unsigned=True))
+                continue
+            first, last = f.neg(rest), f.sub(extent, rest)
+            low, high = (first, last) if low is None or high is None else (f.smax(low, first), f.smin(high, last))
+        assert low is not None
+        assert high is not None
+        high = high if ok is None else f.select(ok, high, low)
+        return values.remember((*key, 0), low), values.remember((*key, 1), high)
+
+
+def _depth(values: Values, bounds: Sequence[Bound], variables: frozenset[LoopVar]) -> int:
+    """Where the variables and all sizes have values."""
+    sizes = [n for b in bounds for n in (b.extent, b.index.offset, *(c for _, c in b.index.terms))]
+    return max(values.depth_of_variables(variables), values.step_depth(sizes))
+
+
+def _each_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | None:
+    """One unsigned comparison each."""
+    total: Val | None = None
+    for b in bounds:
+        ok = values.f.compare("lt", values.index_value(b.index, copy), values.size(b.extent), unsigned=True)
+        total = values.conjunction(total, ok)
+    return total
+
+
+def check_access(values: Values, access: Access, copy: int) -> None:
+    """Ends the kernel with the error's number where a computed index is out of range.
+
+    As far out as the index is known: a row is tested once, not at every block of its elements. Where every element has an index
+    of its own, each vector has its test right before it is used: tests of a block together would have loads of all ahead of it.
+    """
+    waiting: dict[tuple[int, bool], list[Bound]] = {}
+    for b in access.checks:
+        if b.guard is None and not b.index.lets:
+            _check_ends(values, b)
+            continue
+        domain = b.index.domain if b.guard is None else b.index.domain | b.guard.domain
+        varies = values.vector is not None and values.vector.variable in domain
+        if values.find(("checked", b, copy if varies else -1)) is None:
+            waiting.setdefault((_check_depth(values, b), varies), []).append(b)
+    for (depth, varies), bounds in waiting.items():
+        turns = values.turns(depth)
+        with values.at(depth):
+            _test(values, bounds, copy, turns)
+            for b in bounds:
+                values.remember(("checked", b, copy if varies else -1), const(I1, 1))
+
+
+def _check_ends(values: Values, b: Bound) -> None:
+    """An index that goes straight with positions is in range for all of them if it is at both ends, which are tested ahead of the loops."""
+    f, index = values.f, b.index
+    if values.find(("checked", b, -1)) is not None:
+        return
+    depth = values.outermost(values.step_depth((index.offset, b.extent, *(c for _, c in index.terms))))
+    depth = max(depth, values.step_depth(v.extent for v in values.turns(depth)))
+    turns = values.turns(depth)
+    with values.at(depth):
+        low = high = values.offset([(values.indices[v], c) for v, c in index.terms if v not in turns], index.offset)
+        for v, c in index.terms:
+            if v in turns:
+                below, above = _reach(values, v, c)
+                low, high = f.add(low, below), f.add(high, above)
+        asked = (high,) if low.number is not None and low.number >= 0 else dict.fromkeys((low, high))
+        n = values.size(b.extent)
+        ends = {at: f.compare("lt", at, n, unsigned=True) for at in asked}
+        good, first = reduce(f.and_, ends.values()), next(iter(ends))
+        failed = _Asked(b, good, ((0, _is(good)),), lambda: f.select(ends[first], high, first))
+        _refuse(values, [failed], _perhaps_empty(values, turns))
+        values.remember(("checked", b, -1), const(I1, 1))
+
+
+def _reach(values: Values, v: LoopVar, c: Size) -> tuple[Val, Val]:
+    """How far c times the variable goes below 0 and above it, where its loop has a turn."""
+    f, none = values.f, const(I64, 0)
+    last = f.mul(f.sub(values.size(v.extent), 1), values.size(c))
+    if v.extent in values.populated and dims.ge(c, 0) is True:
+        return none, last
+    return f.smin(last, none), f.smax(last, none)
+
+
+def _perhaps_empty(values: Values, turns: Sequence[LoopVar]) -> list[Val]:
+    """Extents that may be 0, as far as is known where code is written."""
+    extents = dict.fromkeys(v.extent for v in turns)
+    return [values.size(n) for n in extents if dims.ge(n, 1) is not True and n not in values.populated]
+
+
+def _check_depth(values: Values, b: Bound) -> int:
+    """Where all that the check reads is known, and from where nothing but loops leads to the access."""
+    nodes = [n for n, _ in b.index.lets] + ([] if b.guard is None else [b.guard])
+    known = max((values.depth(n) for n in nodes), default=0)
+    known = max(known, values.depth_of_variables(frozenset(v for v, _ in b.index.terms)))
+    known = max(known, values.step_depth((b.index.offset, b.extent, *(c for _, c in b.index.lets))))
+    depth = values.outermost(known)
+    return max(depth, values.step_depth(v.extent for v in values.turns(depth)))
+
+
+def check_block(values: Values, bounds: Sequence[Bound], copies: Sequence[int]) -> None:
+    """The same for whole vectors of indices at the current place, of which nothing is used yet: one branch for all of them.
+
+    What is told is loaded anew: with the test alone to use it, a load is a part of the instruction that adds to it."""
+    asked = [_all_good(values, b, copies) for b in bounds]
+    values.forget()
+    _refuse(values, asked, (), anew=True)
+
+
+def _all_good(values: Values, b: Bound, copies: Sequence[int]) -> _Asked:
+    """Lanes in which all copies are in range. `-n <= i < n` is `i + n < 2 * n` without sign, whatever `wrap` makes of i."""
+    f, wrapped, n = values.f, _wrapped(b), values.size(b.extent)
+    if wrapped is None:
+        numbers = [values.index_value(b.index, copy) for copy in copies]
+    else:
+        numbers, n = [f.add(values.value(wrapped, copy), n) for copy in copies], f.mul(n, 2)
+    each = [partial(f.compare, "lt", i, n, unsigned=True) for i in numbers]
+    return _Asked(b, _below(f, numbers, n), tuple(zip(copies, each, strict=True)))
+
+
+def _test(values: Values, bounds: Sequence[Bound], copy: int, turns: Sequence[LoopVar]) -> None:
+    """`turns`: the loops between here and the access; where one has no turn, nothing is accessed.
+
+    Of vectors one branch asks for all bounds; of numbers each has its own, which is one instruction with its comparison.
+    """
+    extents = _perhaps_empty(values, turns)
+    if not extents:
+        for b in bounds:
+            _count_from_end(values, b, copy)
+    lanes = [_good(values, b, copy) for b in bounds]
+    if any(ok.type.lanes for ok in lanes):
+        _refuse(values, _first_lane_that_fails(values, bounds, lanes, copy), extents)
+        return
+    for b, ok in zip(bounds, lanes, strict=True):
+        _refuse(values, [_Asked(b, ok, ((copy, _is(ok)),))], extents)
+
+
+def _first_lane_that_fails(values: Values, bounds: Sequence[Bound], lanes: Sequence[Val], copy: int) -> list[_Asked]:
+    """Which bound is to blame is decided by the first element that has no place, not by the order of the bounds."""
+    f = values.f
+    width = max(ok.type.lanes for ok in lanes)
+
+    def there(ok: Val) -> Val:
+        first = first_lane(f, reduce(f.and_, (f.splat(each, width) for each in lanes)))
+        return f.or_(f.splat(ok, width), f.compare("ne", const_vector(I32, list(range(width))), f.splat(first, width)))
+
+    several = len(bounds) > 1
+    return [
+        _Asked(b, _in_fewer_lanes(values, b, ok, copy), ((copy, partial(there, ok) if several else _is(ok)),))
+        for b, ok in zip(bounds, lanes, strict=True)
+    ]
+
+
+def _in_fewer_lanes(values: Values, b: Bound, ok: Val, copy: int) -> Val:
+    """A truth whose lanes all hold if all of `ok` do, if that is less to compare."""
+    f, asked_of_all = values.f, b.guard is None and values.mask(copy) is None
+    if not (ok.type.lanes and b.index.lets and asked_of_all and f.target.extremes_u64):
+        return ok
+    return _below(f, [values.index_value(b.index, copy)], values.size(b.extent))
+
+
+def _below(f: FunctionBuilder, numbers: Sequence[Val], n: Val) -> Val:
+    """A truth of as many lanes as a register has: whether what lies there in any register is below n, without sign."""
+    registers = [r for a in numbers for r in _registers(f, a)]
+    if f.target.extremes_u64:
+        return f.compare("lt", reduce(f.umax, registers), n, unsigned=True)
+    return reduce(f.and_, (f.compare("lt", r, n, unsigned=True) for r in registers))
+
+
+def _registers(f: FunctionBuilder, a: Val) -> list[Val]:
+    lanes = f.target.lanes(a.type.scalar.bytes)
+    if a.type.lanes <= lanes:
+        return [a]
+    return [f.shuffle(a, a, list(range(at, at + lanes))) for at in range(0, a.type.lanes, lanes)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A bound, a truth (of all whose lanes it holds), and by copy of the vector in which lanes; `index` is what fails, if it is not
+    simply the bound's."""
+
+    bound: Bound
+    good: Val
+    lanes: tuple[tuple[int, Callable[[], Val]], ...]
+    index: Callable[[], Val] | None = None
+
+
+def _is(value: Val) -> Callable[[], Val]:
+    return lambda: value
+
+
+def _whole(f: FunctionBuilder, ok: Val) -> Val:
+    return f.reduce("and", ok) if ok.type.lanes else ok
+
+
+def _all_hold(f: FunctionBuilder, truths: Iterable[Val]) -> Val:
+    """One look at those that have as many lanes, at all of them."""
+    by_lanes: dict[int, Val] = {}
+    for ok in truths:
+        lanes = ok.type.lanes
+        by_lanes[lanes] = f.and_(by_lanes[lanes], ok) if lanes in by_lanes else ok
+    return reduce(f.and_, (_whole(f, ok) for ok in by_lanes.values()))
+
+
+def _refuse(values: Values, asked: Sequence[_Asked], extents: Sequence[Val], anew: bool = False) -> None:
+    """Which it was that does not hold is asked only once one does not; nor is it wrong where an extent is 0. `anew`: the index is
+    computed once more."""
+    f = values.f
+    stop, go = f.new_block(), f.new_block()
+    f.expect(_all_hold(f, (a.good for a in asked)), go, stop)
+    f.start(stop)
+    for n in extents:
+        further = f.new_block()
+        f.branch(f.compare("gt", n, 0), further, go)
+        f.start(further)
+    each = [(a, copy, lanes) for a in asked for copy, lanes in a.lanes]
+    for k, (a, copy, lanes) in enumerate(each, 1):
+        ok, following = lanes(), go
+        if k < len(each):
+            fails, following = f.new_block(), f.new_block()
+            f.branch(_whole(f, ok), following, fails)
+            f.start(fails)
+        index = a.index() if a.index is not None else _wrapped(a.bound) or a.bound.index
+        loads = loads_below([n for n, _ in a.bound.index.lets])
+        if anew:
+            for let, _ in a.bound.index.lets:
+                values.value(let, copy)
+        refuse_index(values, a.bound.error, index, loads, copy, ok)
+        if anew:
+            values.forget()
+        f.start(following)
+
+
+def _wrapped(b: Bound) -> DagNode | None:
+    """The i of an index that is `wrap(i, n)`, n being the extent."""
+    if b.guard is not None or len(b.index.lets) != 1:
+        return None
+    node, _ = b.index.lets[0]
+    if b.index != Affine((), 0, ((node, 1),)) or node.data != "wrap":
+        return None
+    i, n = node.args
+    return i if n.kind in ("dim", "const") and n.data == b.extent and dims.ge(b.extent, 0) is True else None
+
+
+def _count_from_end(values: Values, b: Bound, copy: int) -> None:
+    """`wrap(i, n)` as i + n where that sum goes past the largest number without sign, else as i: an instruction less than a choice by
+    the sign. Of vectors it is the lesser of both.
+
+    It is the same for every index in range, and none for any other; so only where the test that follows ends the kernel for those.
+    """
+    wrapped = _wrapped(b)
+    if wrapped is None:
+        return
+    f, node, varies = values.f, b.index.lets[0][0], values.varies(wrapped)
+    key = (node, copy if varies else -1)
+    if values.find(key) is not None:
+        return
+    i, n = values.value(wrapped, copy), values.size(b.extent)
+    if not i.type.lanes:
+        total, past = f.with_overflow("uadd", i, n)
+        values.remember(key, f.select(past, total, i))
+    elif f.target.extremes_u64:
+        values.remember(key, f.umin(i, f.add(i, n)))
+
+
+def _good(values: Values, b: Bound, copy: int) -> Val:
+    """Lanes whose index is in range, or is not asked for."""
+    ok = lanes_inside(values, [b], copy)
+    assert ok is not None
+    if b.guard is not None:
+        ok = _either(values, ok, values.f.not_(values.value(b.guard, copy)))
+    mask = values.mask(copy)
+    if ok.type.lanes and mask is not None:
+        ok = _either(values, ok, values.f.not_(mask))
+    return ok
+
+
+def _either(values: Values, a: Val, b: Val) -> Val:
+    lanes = max(a.type.lanes, b.type.lanes)
+    return values.f.or_(*(values.f.splat(x, lanes) if lanes else x for x in (a, b)))

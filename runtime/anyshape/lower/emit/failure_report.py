@@ -1,0 +1,174 @@
+"""What a kernel tells of the data that it refuses, on the way out: the index, and the elements that it was computed from.
+
+In: a check that does not hold, in a block that is laid out of the way. Out: the code that fills the words of `anyshape.failure_report` and
+ends the kernel. It takes values that exist where the check is, and computes nothing but places from them, so that nothing is done, or
+kept, for it where all checks hold; an element whose value is gone is not told. Of a vector it is the first lane that fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from anyshape.dims import Size, free_symbols
+from anyshape.dtypes import F64, DType
+from anyshape.dtypes import I64 as INT64
+from anyshape.equations import Tensor
+from anyshape.failure_report import MOST_ELEMENTS, FailureReport
+from anyshape.lower.emit import elementwise
+from anyshape.lower.ir.dag import Affine, DagNode, LoopVar, walk
+from anyshape.lower.llvm.types import I32, I64, PTR, Val, const, const_vector
+
+if TYPE_CHECKING:
+    from anyshape.lower.emit.value import Values
+    from anyshape.lower.llvm.builder import FunctionBuilder, Module
+
+Element = tuple[Val, Val] | None
+"""The number of an element in its tensor and the word for its value; None where they are not to be had."""
+
+
+def loads_below(roots: Sequence[DagNode]) -> list[DagNode]:
+    """The loads that values are computed from, those nearest to them first."""
+    return [n for n in reversed(walk(roots)) if n.kind == "load"]
+
+
+def told_of(values: Values, error: int, loads: Sequence[DagNode]) -> list[DagNode]:
+    """Which of the loads are told of an error, one for each tensor that people know. Wherever it is told, they are of the same tensors."""
+    found: dict[Tensor, DagNode] = {}
+    for n in loads:
+        if _is_known(values, n.data.tensor):
+            found.setdefault(n.data.tensor, n)
+    tensors = tuple(found)[:MOST_ELEMENTS]
+    return [found[t] for t in tensors] if values.errors.setdefault(error, tensors) == tensors else []
+
+
+def _is_known(values: Values, t: Tensor) -> bool:
+    return t not in values.unnamed and not any(free_symbols(n) & values.found for n in t.shape[1:])
+
+
+def refuse_index(
+    values: Values, error: int, index: DagNode | Affine | Val, loads: Sequence[DagNode], copy: int, ok: Val
+) -> None:
+    """Ends the kernel at an index; `ok` says of which lanes it is in range."""
+    place = _Place(values, copy, ok)
+    refuse(values, error, [place.element(n) for n in told_of(values, error, loads)], place.index(index))
+
+
+def refuse(values: Values, error: int, elements: Sequence[Element], index: Val | None = None) -> None:
+    """Ends the kernel by a call: what it takes to tell stays out of the code between checks."""
+    f, none = values.f, const(I64, 0)
+    told = sum(1 << k for k, e in enumerate(elements) if e is not None)
+    words = [none if index is None else index, *(w for e in elements for w in (e or (none, none)))]
+    name = f"tell_{len(elements)}"
+    if not f.module.has(name):
+        _teller(f.module, name, len(elements))
+    f.ret(f.call(name, I32, [f.args[0], f.args[3], const(I64, error), const(I64, told), *words]))
+
+
+def _teller(module: Module, name: str, elements: int) -> None:
+    """A function that fills the words, unless a lower part has, and gives the error as a kernel's status."""
+    of_each = [(f"{what}{k}", I64) for k in range(elements) for what in ("place", "value")]
+    arguments = [("scalars", PTR), *((n, I64) for n in ("part", "error", "told", "index")), *of_each]
+    with module.function(name, I32, arguments, internal=True, inline=False, noalias=False, cold=True) as f:
+        table, part, error, told, index, *rest = f.args
+        words = {
+            FailureReport.PART: f.add(part, 1),
+            FailureReport.ERROR: error,
+            FailureReport.ELEMENTS: told,
+            FailureReport.INDEX: index,
+        }
+        again, mine = f.new_block(), f.new_block()
+        f.jump(again)
+        f.start(again)
+        f.branch(f.compare_exchange(table, 0, 1, I64, FailureReport.LOCK), mine, again)
+        f.start(mine)
+        before = f.load(table, I64, FailureReport.PART)
+        with f.if_(f.or_(f.compare("eq", before, 0), f.compare("lt", words[FailureReport.PART], before))):
+            for at, word in words.items():
+                f.store(word, table, at)
+            for k in range(elements):
+                f.store(rest[2 * k], table, FailureReport.element(k))
+                f.store(rest[2 * k + 1], table, FailureReport.element(k) - 1)
+        f.atomic_store(const(I64, 0), table, FailureReport.LOCK)
+        f.ret(f.convert("trunc", error, I32))
+
+
+def first_lane(f: FunctionBuilder, ok: Val) -> Val:
+    """The number of the first lane that is false."""
+    lanes = ok.type.lanes
+    return f.reduce("umin", f.select(ok, const(I32.vector(lanes), lanes), const_vector(I32, list(range(lanes)))))
+
+
+def word_of(values: Values, value: Val, dtype: DType) -> Val:
+    """A scalar as it is told."""
+    if dtype.is_float:
+        return values.f.bitcast(elementwise.convert(values.f, value, dtype, F64), I64)
+    return elementwise.convert(values.f, value, dtype, INT64)
+
+
+class _Place:
+    """Where a check fails: scalars of the first lane that does."""
+
+    def __init__(self, values: Values, copy: int, ok: Val) -> None:
+        self.values, self.copy = values, copy
+        self.lane: Val | None = None
+        if ok.type.lanes:
+            self.lane = first_lane(values.f, ok)
+
+    def element(self, load: DagNode) -> Element:
+        value, place = self.node(load), self.affine(load.data.address)
+        return None if value is None or place is None else (place, word_of(self.values, value, load.dtype))
+
+    def index(self, i: DagNode | Affine | Val) -> Val | None:
+        return i if isinstance(i, Val) else self.node(i) if isinstance(i, DagNode) else self.affine(i)
+
+    def node(self, n: DagNode) -> Val | None:
+        """The value, if there is one."""
+        value = self.values.find((n, self.copy if self.values.varies(n) else -1))
+        if value is None or not value.type.lanes:
+            return value
+        if self.lane is None:
+            return None
+        f, lanes = self.values.f, value.type.lanes
+        type_ = value.type if value.type.element == "i1" else value.type.as_int()
+        mine = f.compare("eq", const_vector(I32, list(range(lanes))), f.splat(self.lane, lanes))
+        alone = f.reduce("or", f.select(mine, f.bitcast(value, type_), const(type_, 0)))
+        return f.bitcast(alone, value.type.scalar)
+
+    def affine(self, a: Affine) -> Val | None:
+        f, total = self.values.f, self.size(a.offset)
+        parts = [(self.position(v), c) for v, c in a.terms] + [(self.node(n), c) for n, c in a.lets]
+        for value, c in parts:
+            if value is None:
+                return None
+            total = f.add(total, f.mul(value, self.size(self.values.coefficient(c))))
+        return total
+
+    def position(self, v: LoopVar) -> Val | None:
+        values, f = self.values, self.values.f
+        index, vector = values.indices.get(v), values.vector
+        if index is None or v not in values.level_of:
+            return None
+        if vector is None or v is not vector.variable:
+            return index
+        return (
+            None
+            if self.lane is None
+            else f.add(f.add(index, self.copy * vector.lanes), f.convert("zext", self.lane, I64))
+        )
+
+    def size(self, s: Size) -> Val:
+        """Loaded here, unless it is at hand."""
+        values, f = self.values, self.values.f
+        if isinstance(s, int):
+            return const(I64, s)
+        found = values.find(("scalar", s))
+        if found is not None:
+            return found
+        rest, steps = values.stepped(s)
+        if not steps:
+            return f.load(f.args[0], I64, values.scalars.setdefault(s, len(values.scalars)))
+        total = self.size(rest)
+        for value, c in steps:
+            total = f.add(total, f.mul(value, self.size(c)))
+        return total

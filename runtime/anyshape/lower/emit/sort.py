@@ -1,0 +1,150 @@
+"""Stable sorting of rows: positions by key.
+
+In: an `Ordered` whose form is a sort. Out: instructions. A key becomes an unsigned integer in the order wanted (a float by its bits,
+NaN as the greatest). A short row counts, for every key, those that come before it; a longer one is sorted byte by byte from the
+lowest, which takes time in proportion to its length and branches on nothing but bytes that all keys agree in.
+"""
+
+from __future__ import annotations
+
+from anyshape.dims import Size
+from anyshape.dtypes import F32 as FLOAT32
+from anyshape.dtypes import I64 as INT64
+from anyshape.dtypes import DType
+from anyshape.equations import Sorting
+from anyshape.lower.emit import elementwise
+from anyshape.lower.emit.nest import Sums
+from anyshape.lower.emit.rows import Rows
+from anyshape.lower.ir.dag import Ordered
+from anyshape.lower.llvm.builder import FunctionBuilder
+from anyshape.lower.llvm.types import I64, Val, const
+
+SHORT = 40
+"""Rows up to this length are sorted by counting."""
+_DIGITS = 256
+
+
+def emit_sort(rows: Rows, o: Ordered, descending: bool) -> None:
+    """Rows are shared out to the parts; a single one belongs to part 0."""
+    if o.store.variables:
+        rows.nest(o.store.variables, None, (), [], lambda sums: _row(rows, o, descending, sums), split=True)
+        return
+    with rows.when(rows.f.compare("eq", rows.part, 0)):
+        _row(rows, o, descending, [])
+
+
+def sort_row(rows: Rows, o: Ordered, room: Size) -> None:
+    """One row, which has at most `room` elements."""
+    assert isinstance(o.form, Sorting)
+    _row(rows, o, o.form.descending, [], room)
+
+
+def _row(rows: Rows, o: Ordered, descending: bool, sums: Sums, room: Size | None = None) -> Sums:
+    f = rows.f
+    assert o.position is not None
+    n = rows.size(o.position.extent)
+    most = o.position.extent if room is None else room
+    keys, places, more_keys, more_places = (rows.base(rows.reserve(INT64, most)) for _ in range(4))
+    given = o.store.value.dtype
+    dtype = FLOAT32 if given.is_float and given.bits < 32 else given
+
+    def fill(inner: Sums) -> Sums:
+        at = rows.indices[o.over[0]] if o.over else const(I64, 0)
+        f.store(
+            _sortable(f, dtype, elementwise.convert(f, rows.value(o.store.value), given, dtype), descending), keys, at
+        )
+        f.store(at, places, at)
+        return inner
+
+    rows.nest(o.over, None, (), [], fill)
+    with rows.section():
+        with f.if_else(f.compare("le", n, SHORT)) as branch:
+            with branch.then():
+                _by_counting(f, keys, more_places, n)
+                branch.give(more_places)
+            with branch.otherwise():
+                branch.give(_by_digits(rows, dtype, n, (keys, places, more_keys, more_places)))
+        (result,) = branch.results
+    with rows.loop(0, n, 1) as iteration:
+        rows.bind(o.position)
+        rows.indices[o.position] = iteration.index
+        rows.store(o.store.access, f.load(result, I64, iteration.index), 0)
+    return sums
+
+
+def _sortable(f: FunctionBuilder, dtype: DType, value: Val, descending: bool) -> Val:
+    """An i64 whose low bits, as an unsigned number, are in the order wanted."""
+    if dtype.is_bool:
+        wide = f.convert("zext", value, I64)
+        return f.xor(wide, 1) if descending else wide
+    type_ = value.type.as_int()
+    sign = -(1 << (type_.bits - 1))
+    if value.type.is_float:
+        bits = f.bitcast(f.add(value, const(value.type, 0.0)), type_)  # -0.0 + 0.0 is 0.0
+        key = f.xor(bits, f.or_(f.ashr(bits, type_.bits - 1), const(type_, sign)))
+        key = f.select(f.fcmp("uno", value, value), const(type_, -1), key)
+    else:
+        key = value if dtype.kind == "uint" else f.xor(value, const(type_, sign))
+    if descending:
+        key = f.not_(key)
+    return key if type_ == I64 else f.convert("zext", key, I64)
+
+
+def _by_counting(f: FunctionBuilder, keys: Val, places: Val, n: Val) -> None:
+    with f.for_range(0, n) as outer:
+        key = f.load(keys, I64, outer.index)
+        with f.for_range(0, n, carried=(const(I64, 0),)) as inner:
+            other = f.load(keys, I64, inner.index)
+            less = f.compare("lt", other, key, unsigned=True)
+            equal = f.and_(f.compare("eq", other, key), f.compare("lt", inner.index, outer.index))
+            inner.next(f.add(inner.carried[0], f.convert("zext", f.or_(less, equal), I64)))
+        f.store(outer.index, places, inner.results[0])
+
+
+def _by_digits(rows: Rows, dtype: DType, n: Val, arrays: tuple[Val, Val, Val, Val]) -> Val:
+    """Keys and places move between two pairs of arrays, once per byte; the places at the end."""
+    f = rows.f
+    counts = f.alloca(I64, _DIGITS)
+    bits = 8 if dtype.is_bool else elementwise.register_type(dtype).bits
+    with f.for_range(0, bits, 8, carried=arrays, at_least_once=True) as iteration:
+        keys, places, to_keys, to_places = iteration.carried
+        _count(f, keys, n, iteration.index, counts)
+        first = f.load(counts, I64, _digit(f, f.load(keys, I64), iteration.index))
+        with f.if_else(f.compare("eq", first, n)) as branch:
+            with branch.then():
+                branch.give(keys, places, to_keys, to_places)
+            with branch.otherwise():
+                _starts(f, counts)
+                with f.for_range(0, n) as inner:
+                    key = f.load(keys, I64, inner.index)
+                    digit = _digit(f, key, iteration.index)
+                    at = f.load(counts, I64, digit)
+                    f.store(key, to_keys, at)
+                    f.store(f.load(places, I64, inner.index), to_places, at)
+                    f.store(f.add(at, 1), counts, digit)
+                    rows.poll_now_and_then(inner.index)
+                branch.give(to_keys, to_places, keys, places)
+        iteration.next(*branch.results)
+    return iteration.results[1]
+
+
+def _digit(f: FunctionBuilder, key: Val, shift: Val) -> Val:
+    return f.and_(f.lshr(key, shift), _DIGITS - 1)
+
+
+def _count(f: FunctionBuilder, keys: Val, n: Val, shift: Val, counts: Val) -> None:
+    f.memset_zero(counts, const(I64, _DIGITS * I64.bytes))
+    with f.for_range(0, n) as loop:
+        digit = _digit(f, f.load(keys, I64, loop.index), shift)
+        f.store(f.add(f.load(counts, I64, digit), 1), counts, digit)
+
+
+def _starts(f: FunctionBuilder, counts: Val) -> None:
+    """Counts become where each digit's elements begin."""
+    with f.for_range(0, _DIGITS, carried=(const(I64, 0),), at_least_once=True) as loop:
+        count = f.load(counts, I64, loop.index)
+        f.store(loop.carried[0], counts, loop.index)
+        loop.next(f.add(loop.carried[0], count))
+
+
+__all__ = ["SHORT", "emit_sort", "sort_row"]

@@ -1,0 +1,170 @@
+"""Updates of a tensor at places that data names, one after the other, as code.
+
+In: an `Ordered` whose form is an update. Out: instructions. What lies side by side in the target and in the operands goes by vectors:
+those places are different, so that their order says nothing. Indices are tested a block at a time, by vectors, ahead of what is moved
+with them: one branch for all of them, and none in the loop that moves. Tested is not the same as kept: the loop reads and wraps them
+again, which is free where it waits for its stores, and scratch would be more stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from anyshape import dims
+from anyshape.lower.emit import elementwise
+from anyshape.lower.emit.bounds import check_block
+from anyshape.lower.emit.empty_loops import Spans
+from anyshape.lower.emit.nest import Range
+from anyshape.lower.emit.rows import Rows
+from anyshape.lower.emit.value import Vector
+from anyshape.lower.ir.dag import Access, LoopVar, Ordered, walk
+from anyshape.lower.llvm.types import I1, Val, const
+
+COPIES = 4
+"""Vectors of indices in a block, as many as a row's loop takes at a time."""
+SHORT_ROWS = 2
+"""Rows of few elements that a turn takes: counting rows is a good part of the work, and each further one has a place of its own to keep."""
+
+
+def emit_update(rows: Rows, o: Ordered, op: str) -> None:
+    _Update(rows, o, op).run()
+
+
+class _Update:
+    def __init__(self, rows: Rows, o: Ordered, op: str) -> None:
+        self.rows, self.o, self.op = rows, o, op
+        self.spans = Spans(rows, o.store.variables)
+        self.lanes = rows.f.target.lanes(rows.element_bytes)
+        self.ahead = self._tested_ahead()
+        self.row = self._row()
+
+    def run(self) -> None:
+        """Rows of no whole vector, if sizes say so only now, have loops of their own, which need not ask at every row."""
+        row, variables = self.row, self.o.store.variables
+        if row is None or dims.ge(row.extent, self.lanes) is True:
+            self._loops(variables)
+            return
+        long = self.rows.f.compare("ge", self.rows.size(row.extent), self.lanes)
+        with self.rows.when(long):
+            self._loops(variables)
+        self.row = None
+        with self.rows.when(self.rows.f.not_(long)):
+            self._loops(variables)
+
+    # what is chosen
+
+    def _tested_ahead(self) -> LoopVar | None:
+        """The innermost variable of the indices, if every turn of its loop has a test, and what that reads the kernel does not write."""
+        checks = self.o.store.access.checks
+        inner = [v for v in self.o.store.variables if any(v in b.index.domain for b in checks)]
+        if not inner or any(b.guard is not None or b.index.terms for b in checks):
+            return None
+        loads = [n.data for n in walk([n for b in checks for n, _ in b.index.lets]) if n.kind == "load"]
+        written = any(a.tensor in self.rows.written or a.checks for a in loads)
+        extent = inner[-1].extent
+        small = isinstance(extent, int) and extent < COPIES * self.lanes
+        return None if written or small else inner[-1]
+
+    def _row(self) -> LoopVar | None:
+        """The innermost variable, if it goes along the elements of the target, and no element read is one that is written."""
+        variables, access = self.o.store.variables, self.o.store.access
+        if not variables or access.address.coefficient(variables[-1]) != 1:
+            return None
+        v = variables[-1]
+        nodes = walk([self.o.store.value])
+        loads = [n.data for n in nodes if n.kind == "load"]
+        apart = all(a.tensor is not access.tensor for a in loads)
+        side_by_side = all(a.address.coefficient(v) in (0, 1) and not _lets_vary(a, v) for a in loads)
+        plain = all(n.kind != "load" or not (n.data.bounds or n.data.checks) for n in nodes)
+        if _lets_vary(access, v) or not (apart and side_by_side and plain):
+            return None
+        return None if isinstance(v.extent, int) and v.extent < self.lanes else v
+
+    # loops
+
+    def _loops(self, variables: Sequence[LoopVar]) -> None:
+        if not variables:
+            self._element()
+            return
+        v, range_ = variables[0], self.spans.of(variables[0])
+        surely = v is not self.o.store.variables[0]  # a loop further out has no turn where this one has none
+        if v is self.ahead:
+            range_, surely = self._blocks(v, range_, variables[1:]), False
+        elif v is self.row:
+            range_, surely = self._vectors(v, range_), False
+        with self.rows.loop(*range_, 1, surely=surely) as iteration:
+            self.rows.turn_of(v, iteration.index)
+            self._loops(variables[1:])
+
+    def _vectors(self, v: LoopVar, range_: Range) -> Range:
+        """Whole vectors of a row; the elements that are left go one by one."""
+        rows, f = self.rows, self.rows.f
+        first, last = range_
+        for copies in (COPIES, 1):
+            size = copies * self.lanes
+            stop = f.add(first, f.and_(f.sub(last, first), -size))
+            with rows.loop(first, stop, size) as iteration, self._along(v, iteration.index, copies):
+                self._element(copies)
+            first = stop
+        return first, last
+
+    def _blocks(self, v: LoopVar, range_: Range, inner: Sequence[LoopVar]) -> Range:
+        """Whole blocks; what is left has its tests where it is used."""
+        rows, f = self.rows, self.rows.f
+        first, last = range_
+        size = COPIES * self.lanes
+        stop = f.add(first, f.and_(f.sub(last, first), -size))
+        with rows.loop(first, stop, size) as block:
+            with rows.section(), self._along(v, block.index, COPIES):
+                check_block(rows, self.o.store.access.checks, range(COPIES))
+            at_once = self._at_once(inner)
+            with rows.loop(block.index, f.add(block.index, size), at_once, surely=True) as iteration:
+                for b in self.o.store.access.checks:
+                    rows.remember(("checked", b, -1), const(I1, 1))
+                for k in range(at_once):
+                    with rows.section():
+                        rows.turn_of(v, f.add(iteration.index, k))
+                        self._loops(inner)
+        return stop, last
+
+    def _at_once(self, inner: Sequence[LoopVar]) -> int:
+        """How many of a block's indices a turn of the loop that moves takes."""
+        short = len(inner) == 1 and self.row is None
+        return SHORT_ROWS if short else 1 if inner else COPIES
+
+    @contextmanager
+    def _along(self, v: LoopVar, first: Val, copies: int) -> Iterator[None]:
+        """Vectors from a position on."""
+        rows = self.rows
+        rows.turn_of(v, first)
+        outer, rows.vector = rows.vector, Vector(v, self.lanes, (None,) * copies)
+        yield
+        rows.vector = outer
+
+    # one element, or vectors of them
+
+    def _element(self, copies: int = 1) -> None:
+        rows, store = self.rows, self.o.store
+        values = [rows.value(store.value, copy) for copy in range(copies)]
+        for copy, value in enumerate(values):
+            if self.op == "set":
+                rows.store(store.access, value, copy)
+            else:
+                self._combine(value, copy)
+
+    def _combine(self, value: Val, copy: int) -> None:
+        rows, f, access = self.rows, self.rows.f, self.o.store.access
+        dtype, element = access.tensor.dtype, elementwise.memory_type(access.tensor.dtype)
+        rows.check(access, copy)
+        pointer = rows.pointer(access.tensor, access.address)
+        if rows.vector is not None:
+            pointer, element = f.gep(pointer, copy * self.lanes, element), element.vector(self.lanes)
+            value = f.splat(value, self.lanes)
+        old = elementwise.load_value(f, dtype, f.load(pointer, element))
+        new = elementwise.apply(f, self.op, dtype, [old, value], [dtype, dtype])
+        f.store(elementwise.store_value(f, dtype, new), pointer)
+
+
+def _lets_vary(access: Access, v: LoopVar) -> bool:
+    return any(v in n.domain for n, _ in access.address.lets)

@@ -1,0 +1,371 @@
+"""Values of nodes: evaluation with memo and hoisting, addresses, loads and stores.
+
+In: nodes, the open levels, and the vector (which variable runs along the lanes, how many copies, their masks). Out:
+instructions at the outermost level that has all they need. A copy is one vector of an unrolled block; what does not vary
+along the lanes is a scalar, emitted once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from anyshape import dims
+from anyshape.dims import Dim, Size
+from anyshape.dtypes import BOOL
+from anyshape.dtypes import I64 as INT64
+from anyshape.equations import Tensor
+from anyshape.lower.emit import elementwise
+from anyshape.lower.emit.bounds import check_access, lanes_inside
+from anyshape.lower.emit.scalars import Scalars
+from anyshape.lower.ir.dag import Access, Affine, Bound, DagNode, LoopVar, is_nonpositive, walk
+from anyshape.lower.ir.padded import padded_load
+from anyshape.lower.llvm.builder import FunctionBuilder
+from anyshape.lower.llvm.types import I64, Val, const, const_vector
+from anyshape.lower.llvm.vecmath import exp
+
+CLOSE = (2,)
+"""Steps of elements that are picked from whole vectors: at step 2 half of what two loads bring is used, at larger steps as many lines are
+touched as by a gather."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """Lane l of copy u is position base + u * lanes + l of `variable`; `masks` tell which lanes exist (None: all)."""
+
+    variable: LoopVar
+    lanes: int
+    masks: tuple[Val | None, ...]
+
+    @property
+    def copies(self) -> int:
+        return len(self.masks)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Buffer:
+    """Scratch for a node: an element per value of `variables`, each `width` lanes (1, or all lanes of an outer vector).
+
+    Padded by a block, so that whole vectors are written at the end of a row and no access needs a mask, unless it is `exact`.
+    """
+
+    tensor: Tensor
+    address: Affine
+    width: int
+    exact: bool = False
+
+
+class Values(Scalars):
+    """Evaluation."""
+
+    def __init__(self, f: FunctionBuilder, tensors: dict[Tensor, int]) -> None:
+        super().__init__(f, tensors)
+        self.vector: Vector | None = None
+        self.errors: dict[int, tuple[Tensor, ...]] = {}
+        """By number of an error that may be, the tensors of which it tells an element."""
+        self.unnamed: frozenset[Tensor] = frozenset()
+        """Tensors that nobody named: of their elements no error tells."""
+        self.found: frozenset[Dim] = frozenset()
+        """Sizes that the kernel itself finds."""
+        self.holding: set[Bound] = set()
+        """Bounds that hold where code is written now: loads along the vector need not ask."""
+        self.populated: set[Size] = set()
+        """Extents that are not 0 where code is written now."""
+        self.padded: set[Tensor] = set()
+        """Scratch with room past the end of every row: read in whole vectors."""
+
+    # nodes
+
+    def varies(self, n: DagNode) -> bool:
+        return self.vector is not None and self.vector.variable in n.domain
+
+    def lanes_of(self, varies: bool) -> int:
+        return self.vector.lanes if varies and self.vector is not None else 0
+
+    def value(self, n: DagNode, copy: int = 0) -> Val:
+        varies = self.varies(n)
+        key = (n, copy if varies else -1)
+        found = self.find(key)
+        if found is not None:
+            return found
+        depth = self.depth(n)
+        with self.at(depth):
+            return self.remember(key, self._emit(n, copy, varies))
+
+    def _emit(self, n: DagNode, copy: int, varies: bool) -> Val:
+        held = self.buffer(n)
+        if held is not None:
+            return self.from_buffer(held[0], n, copy)
+        if n.kind == "const":
+            return elementwise.literal(n.dtype, n.data)
+        if n.kind == "dim":
+            value = self.size(n.data)
+            source = BOOL if isinstance(n.data, dims.Cond) else INT64
+            if source == BOOL:
+                value = self.f.compare("ne", value, 0)
+            return elementwise.convert(self.f, value, source, n.dtype)
+        if n.kind == "var":
+            return elementwise.convert(self.f, self.position(n.data, copy), INT64, n.dtype)
+        if n.kind == "load":
+            return self.load(n.data, copy, varies)
+        padded = padded_load(n)
+        if padded is not None:
+            return self.padded_value(n, padded, copy)
+        if n.data == "div" and n.dtype.is_float and n.dtype.bits >= 32 and self._by_reduction(n):
+            return self.f.mul(*self._level(self.value(n.args[0], copy), self.reciprocal(n.args[1], copy)))
+        args = [self.value(a, copy) for a in n.args]
+        if n.data == "exp" and n.dtype.is_float and n.dtype.bits >= 32 and is_nonpositive(n.args[0]):
+            return exp(self.f, args[0], nonpositive=True)
+        return elementwise.apply(self.f, n.data, n.dtype, args, [a.dtype for a in n.args])
+
+    def padded_value(self, n: DagNode, load: DagNode, copy: int) -> Val:
+        """What the load's own mask leaves out is zero already."""
+        value, outside = self.value(load, copy), n.args[2].data
+        inside = self.inside(load.data.bounds, copy)
+        zero = outside == 0 and math.copysign(1, outside) > 0
+        if inside is None or (zero and value.type.lanes):
+            return value
+        other = elementwise.literal(n.dtype, outside)
+        lanes = max(value.type.lanes, inside.type.lanes)
+        if lanes:
+            value, other = self.f.splat(value, lanes), self.f.splat(other, lanes)
+        return self.f.select(inside, value, other)
+
+    def _by_reduction(self, n: DagNode) -> bool:
+        """The divisor comes from a reduction further out. Policy: such a division is a product with the reciprocal.
+
+        It costs one more rounding, and spares a division per element of a row. Other divisions stay exact.
+        """
+        return self.depth(n.args[1]) < self.depth(n) and any(m.kind == "red" for m in walk([n.args[1]]))
+
+    def reciprocal(self, n: DagNode, copy: int) -> Val:
+        varies = self.varies(n)
+        key = ("reciprocal", n, copy if varies else -1)
+        found = self.find(key)
+        if found is None:
+            with self.at(self.depth(n)):
+                divisor = self.value(n, copy)
+                found = self.remember(key, self.f.fdiv(const(divisor.type, 1.0), divisor))
+        return found
+
+    def _level(self, a: Val, b: Val) -> tuple[Val, Val]:
+        lanes = max(a.type.lanes, b.type.lanes)
+        return (self.f.splat(a, lanes), self.f.splat(b, lanes)) if lanes else (a, b)
+
+    def position(self, v: LoopVar, copy: int) -> Val:
+        """The value of a loop variable: a scalar, or a vector along the lanes."""
+        index = self.indices[v]
+        vector = self.vector
+        if vector is None or v is not vector.variable:
+            return index
+        key = ("position", v, copy)
+        found = self.find(key)
+        if found is None:
+            steps = list(range(copy * vector.lanes, (copy + 1) * vector.lanes))
+            with self.at(self.level_of[v]):
+                found = self.remember(key, self.f.add(const_vector(I64, steps), index))
+        return found
+
+    # addresses
+
+    def pointer(self, t: Tensor, address: Affine) -> Val:
+        """The address for the first lane of the first copy, summed level by level, outermost first.
+
+        Terms along the lanes that are not contiguous, and computed indices that vary along them, are left to the caller.
+        Variables that are not bound yet are left out, which gives the part of an address that can be made early.
+        """
+        vector = None if self.vector is None else self.vector.variable
+        byterm: dict[int, list[tuple[DagNode | LoopVar | Val, Size]]] = {}
+        fixed_part, steps = self.stepped(address.offset)
+        if steps:
+            byterm[self.step_depth((address.offset,))] = [*steps]
+        for v, c in address.terms:
+            c = self.coefficient(c)
+            if (v is vector and c != 1) or v not in self.level_of:
+                continue
+            if c != 0:
+                byterm.setdefault(self.level_of[v], []).append((v, c))
+        for n, c in address.lets:
+            if not self.varies(n) and all(v in self.level_of for v in n.domain):
+                byterm.setdefault(self.depth(n), []).append((n, c))
+        element = elementwise.memory_type(t.dtype)
+        pointer = self.base(t)
+        key: tuple[Any, ...] = ("address", t, vector)
+        if not isinstance(fixed_part, int):
+            byterm.setdefault(0, [])
+        for depth in sorted(byterm):
+            fixed = fixed_part if depth == min(byterm) and not isinstance(fixed_part, int) else 0
+            key = (*key, depth, fixed, tuple((x, c) for x, c in byterm[depth]))
+            found = self.find(key)
+            if found is None:
+                with self.at(depth):
+                    parts = [(self.term(x), c) for x, c in byterm[depth]]
+                    found = self.remember(key, self.f.gep(pointer, self.offset(parts, fixed), element))
+            pointer = found
+        return self.f.gep(pointer, fixed_part, element) if isinstance(fixed_part, int) else pointer
+
+    def term(self, x: DagNode | LoopVar | Val) -> Val:
+        return x if isinstance(x, Val) else self.indices[x] if isinstance(x, LoopVar) else self.value(x)
+
+    def lane_offsets(self, address: Affine, copy: int) -> tuple[str, Val | None]:
+        """How the lanes lie: ("contiguous", None), ("same", None) or ("strided", offsets in elements)."""
+        assert self.vector is not None
+        v = self.vector.variable
+        c = self.coefficient(address.coefficient(v))
+        lets = [(self.value(n, copy), k) for n, k in address.lets if self.varies(n)]
+        if not lets and c in (0, 1):
+            return ("contiguous" if c == 1 else "same"), None
+        parts = list(lets)
+        if c == 1:
+            steps = list(range(copy * self.vector.lanes, (copy + 1) * self.vector.lanes))
+            parts.append((const_vector(I64, steps), 1))
+        elif c != 0:
+            parts.append((self.position(v, copy), c))
+        return "strided", self.offset(parts)
+
+    # masks
+
+    def mask(self, copy: int) -> Val | None:
+        return None if self.vector is None else self.vector.masks[copy]
+
+    def conjunction(self, a: Val | None, b: Val | None) -> Val | None:
+        if a is None or b is None:
+            return a if b is None else b
+        lanes = max(a.type.lanes, b.type.lanes)
+        return self.f.and_(*(self.f.splat(x, lanes) if lanes else x for x in (a, b)))
+
+    def index_value(self, i: Affine, copy: int) -> Val:
+        parts = [(self.position(v, copy), c) for v, c in i.terms] + [(self.value(n, copy), c) for n, c in i.lets]
+        return self.offset(parts, i.offset)
+
+    @contextmanager
+    def held(self, bounds: set[Bound]) -> Iterator[None]:
+        """What was asked outside of a loop need not be asked of its elements."""
+        self.holding |= bounds
+        yield
+        self.holding -= bounds
+
+    def inside(self, bounds: Sequence[Bound], copy: int) -> Val | None:
+        """0 <= index < extent for all; None if nothing is asked."""
+        return lanes_inside(self, bounds, copy)
+
+    def check(self, access: Access, copy: int) -> None:
+        """Ends the kernel where an index that was computed is out of range."""
+        check_access(self, access, copy)
+
+    # memory
+
+    def load(self, access: Access, copy: int, varies: bool) -> Val:
+        f = self.f
+        self.check(access, copy)
+        element = elementwise.memory_type(access.tensor.dtype)
+        pointer = self.pointer(access.tensor, access.address)
+        asked = [b for b in access.bounds if b not in self.holding] if varies else access.bounds
+        bounded = self.inside(asked, copy)
+        if not varies:
+            if not access.domain:
+                bounded = self.conjunction(bounded, self._not_empty(access.tensor))
+            return elementwise.load_value(f, access.tensor.dtype, self._scalar_load(pointer, element, bounded))
+        assert self.vector is not None
+        lanes = self.vector.lanes
+        type_ = element.vector(lanes)
+        mask = bounded if access.tensor in self.padded else self.conjunction(self.mask(copy), bounded)
+        if mask is not None and not mask.type.lanes:
+            mask = f.splat(mask, lanes)
+        step = self.coefficient(access.address.coefficient(self.vector.variable))
+        if step in CLOSE and mask is None and not any(self.varies(n) for n, _ in access.address.lets):
+            first = f.gep(pointer, f.mul(self.indices[self.vector.variable], step), element)
+            return elementwise.load_value(f, access.tensor.dtype, f.every(first, type_, step, copy * lanes * step))
+        form, offsets = self.lane_offsets(access.address, copy)
+        if form == "same":
+            raw = f.splat(self._scalar_load(pointer, element, None), lanes) if bounded is None else None
+            if raw is None:
+                raw = f.gather(pointer, type_, f.splat(0, lanes, I64), mask)
+        elif form == "contiguous":
+            at = copy * lanes
+            raw = f.load(pointer, type_, at) if mask is None else f.masked_load(pointer, type_, mask, at)
+        else:
+            assert offsets is not None
+            picked = mask is None and any(self.varies(n) for n, _ in access.address.lets)
+            raw = f.pick(pointer, type_, offsets) if picked else f.gather(pointer, type_, offsets, mask)
+        return elementwise.load_value(f, access.tensor.dtype, raw)
+
+    def _not_empty(self, t: Tensor) -> Val | None:
+        """For a load ahead of all loops, which may turn out not to run: None if the tensor surely has elements."""
+        ok: Val | None = None
+        for n in t.shape:
+            if dims.ge(n, 1) is not True:
+                ok = self.conjunction(ok, self.f.compare("gt", self.size(n), 0))
+        return ok
+
+    def _scalar_load(self, pointer: Val, element: Any, ok: Val | None) -> Val:
+        """Where `ok` is false the memory is not touched: the address becomes that of a zeroed stack slot."""
+        if ok is not None:
+            slot = self.f.alloca(I64, 1)
+            self.f.store(const(I64, 0), slot)
+            pointer = self.f.select(ok, pointer, slot)
+        return self.f.load(pointer, element)
+
+    def store(self, access: Access, value: Val, copy: int) -> None:
+        f = self.f
+        self.check(access, copy)
+        dtype = access.tensor.dtype
+        pointer = self.pointer(access.tensor, access.address)
+        raw = elementwise.store_value(f, dtype, value)
+        vector = self.vector
+        if vector is None or vector.variable not in access.domain:
+            f.store(raw, pointer)
+            return
+        raw = f.splat(raw, vector.lanes)
+        form, offsets = self.lane_offsets(access.address, copy)
+        mask = self.mask(copy)
+        if form == "contiguous":
+            at = copy * vector.lanes
+            if mask is None:
+                f.store(raw, pointer, at)
+            else:
+                f.masked_store(raw, pointer, mask, at)
+            return
+        offsets = offsets if offsets is not None else f.splat(0, vector.lanes, I64)
+        f.scatter(raw, pointer, offsets, mask)
+
+    # scratch
+
+    def from_buffer(self, buffer: Buffer, n: DagNode, copy: int) -> Val:
+        element = elementwise.memory_type(n.dtype)
+        if buffer.width == 1:
+            access = Access(buffer.tensor, buffer.address)
+            return self._unmasked(access, n, copy, buffer.exact)
+        pointer = self.pointer(buffer.tensor, buffer.address)
+        lanes = self.lanes_of(True)
+        raw = self.f.load(pointer, element.vector(lanes), copy * lanes)
+        return elementwise.load_value(self.f, n.dtype, raw)
+
+    def _unmasked(self, access: Access, n: DagNode, copy: int, exact: bool) -> Val:
+        varies = self.varies(n)
+        if exact or not varies or self.coefficient(access.address.coefficient(self._lane_variable())) != 1:
+            return self.load(access, copy, varies)
+        pointer = self.pointer(access.tensor, access.address)
+        lanes = self.lanes_of(True)
+        type_ = elementwise.memory_type(n.dtype).vector(lanes)
+        return elementwise.load_value(self.f, n.dtype, self.f.load(pointer, type_, copy * lanes))
+
+    def to_buffer(self, buffer: Buffer, n: DagNode, copy: int) -> None:
+        raw = elementwise.store_value(self.f, n.dtype, self.value(n, copy))
+        pointer = self.pointer(buffer.tensor, buffer.address)
+        vector = self.vector
+        if vector is None:
+            self.f.store(raw, pointer)
+        elif buffer.width > 1 or (
+            not buffer.exact and self.coefficient(buffer.address.coefficient(vector.variable)) == 1
+        ):
+            self.f.store(self.f.splat(raw, vector.lanes), pointer, copy * vector.lanes)
+        else:
+            self.store(Access(buffer.tensor, buffer.address), self.value(n, copy), copy)
+
+    def _lane_variable(self) -> LoopVar:
+        assert self.vector is not None
+        return self.vector.variable

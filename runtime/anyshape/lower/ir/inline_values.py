@@ -1,0 +1,386 @@
+"""Expressions of equations as nodes of the graph: indices in affine form, values with what is inlined put in their places.
+
+In: an expression, what its variables are, and the condition under which it is evaluated. Out: a node or an index, and the checks that
+indices of data need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from anyshape import dims
+from anyshape.dims import Size
+from anyshape.dtypes import BOOL, I64, DType, highest, lowest
+from anyshape.equations import Apply, Const, Equation, Expr, Read, Reduce, Scalar, Step, Tensor, Var
+from anyshape.equations.refusing import element_of, equation_text
+from anyshape.lower.ir.cycles import Cycle
+from anyshape.lower.ir.dag import Access, Affine, Bound, Dag, DagNode, LoopVar, Store, affine, walk
+from anyshape.lower.kernel import Group, Index, KernelError, Origin
+
+Env = dict[Var, Affine]
+Element = tuple[Tensor, Sequence[Expr]]
+OF_SIZES: Mapping[str, Callable[[Size, Size], Size]] = {
+    "floordiv": lambda x, y: x // y,
+    "mod": lambda x, y: x % y,
+    "min": dims.minimum,
+    "max": dims.maximum,
+}
+"""What is a size of two sizes, and of nothing else."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Context:
+    """What holds where the value of an inlined tensor is read. The value is what it is wherever its index is inside of the tensor, so all
+    that counts of the reader is how its index is known to be: the conditions of the reader's own expression are left behind."""
+
+    guard: DagNode | None = None
+    """That the index is inside, where only the run knows."""
+    inside: frozenset[tuple[Affine, Size]] = frozenset()
+    """Indices, with the extents that they are inside of if `guard` holds."""
+    pending: tuple[Bound, ...] = ()
+    """Checks of indices into inlined tensors: whatever is loaded in their place carries them."""
+
+
+@dataclass
+class InlinedValues:
+    group: Group
+    dag: Dag = field(default_factory=Dag)
+    errors: list[KernelError] = field(default_factory=list)
+    memo: dict[tuple[object, ...], DagNode] = field(default_factory=dict)
+    inlined: dict[Tensor, Equation] = field(default_factory=dict)
+    cycle: Cycle | None = None
+    """The recurrence whose equations are being read."""
+    spilled: list[Store] | None = None
+    """Reductions that are computed into scratch, ahead of loops that cannot hold them; None where loops can."""
+    context: Context = field(default_factory=Context)
+    contexts: dict[tuple[object, ...], Context] = field(default_factory=dict)
+    demanded: set[Affine] = field(default_factory=set)
+    """Indices that are checked although they are no data, since nothing proved them in bounds."""
+    around: list[LoopVar] = field(default_factory=list)
+    """The variables of open loops, which are no reduction's."""
+    current: Equation | None = None
+    """The equation that is being read, which errors tell."""
+
+    def bind(self, v: Var, taken: list[LoopVar]) -> Affine:
+        if v.extent == 1:
+            return Affine()
+        loop = self.dag.pooled(v.extent, taken)
+        taken.append(loop)
+        return Affine(((loop, 1),))
+
+    # indices
+
+    def index(self, e: Expr, env: Env, guard: DagNode | None) -> Affine:
+        if isinstance(e, Var):
+            return env[e]
+        if isinstance(e, Const) and not isinstance(e.value, float):
+            return Affine((), int(e.value))
+        if isinstance(e, Scalar):
+            size = e.size
+            return Affine((), size if isinstance(size, (int, dims.Dim)) else dims.select(size, 1, 0))
+        if isinstance(e, Apply):
+            found = self._index_of(e, env, guard)
+            if found is not None:
+                return found
+        node = self.value(e, env, guard)
+        if node.dtype != I64:
+            node = self.dag.op("cast", I64, node)
+        return Affine((), 0, ((node, 1),))
+
+    def _index_of(self, e: Apply, env: Env, guard: DagNode | None) -> Affine | None:
+        """The affine form of an operation, None if it has none."""
+        if e.op == "within":
+            index, extent = (self.index(a, env, guard) for a in e.args)
+            if not _inside(index, extent.offset):
+                self.demanded.add(index)
+            return index
+        if e.op == "neg":
+            return self.index(e.args[0], env, guard).scaled(-1)
+        if e.op in ("add", "sub", "mul", *OF_SIZES):
+            a, b = (self.index(x, env, guard) for x in e.args)
+            return self._of_two(e.op, a, b)
+        if e.op == "select" and isinstance(e.args[0], Scalar) and isinstance(e.args[0].size, dims.Cond):
+            a, b = (self.index(x, env, guard) for x in e.args[1:])
+            return _either(e.args[0].size, a, b)
+        if e.op == "cast" and e.dtype == I64 and e.args[0].dtype == I64:
+            return self.index(e.args[0], env, guard)
+        return None
+
+    def _of_two(self, op: str, a: Affine, b: Affine) -> Affine | None:
+        if op == "add":
+            return a + b
+        if op == "sub":
+            return a + b.scaled(-1)
+        if op == "mul" and (a.is_constant or b.is_constant):
+            return a.scaled(b.offset) if b.is_constant else b.scaled(a.offset)
+        sizes = a.is_constant and b.is_constant and not self._moves(a.offset) and not self._moves(b.offset)
+        return Affine((), OF_SIZES[op](a.offset, b.offset)) if sizes and op in OF_SIZES else None
+
+    def _moves(self, n: Size) -> bool:
+        """Whether a size is one of the position of a recurrence, which it must depend on linearly."""
+        return self.cycle is not None and self.cycle.position in dims.free_symbols(n)
+
+    # values
+
+    def value(self, e: Expr, env: Env, guard: DagNode | None) -> DagNode:
+        key = (e.serial, guard, self.context, tuple((v.serial, env[v]) for v in sorted(e.free, key=lambda v: v.serial)))
+        node = self.memo.get(key)
+        if node is None:
+            node = self.memo[key] = self._value(e, env, guard)
+        return node
+
+    def _value(self, e: Expr, env: Env, guard: DagNode | None) -> DagNode:
+        dtype = e.dtype if e.dtype is not None else I64
+        if isinstance(e, Const):
+            return self.dag.const(e.value, dtype)
+        if isinstance(e, Scalar):
+            return self.dag.dim(e.size, dtype)
+        if isinstance(e, Var):
+            return self._affine_value(env[e])
+        if isinstance(e, Read):
+            return self.read(e, env, guard)
+        if isinstance(e, Reduce):
+            return self.reduce(e, env, guard)
+        assert isinstance(e, Apply)
+        if e.op == "select":
+            c = self.value(e.args[0], env, guard)
+            yes = self.value(e.args[1], env, self._and(guard, c))
+            no = self.value(e.args[2], env, self._and(guard, self.dag.op("not", BOOL, c)))
+            return self.dag.op("select", dtype, c, yes, no)
+        return self.dag.op(e.op, dtype, *(self.value(a, env, guard) for a in e.args))
+
+    def _and(self, a: DagNode | None, b: DagNode) -> DagNode:
+        return b if a is None else self.dag.op("and", BOOL, a, b)
+
+    def _affine_value(self, a: Affine) -> DagNode:
+        dag = self.dag
+        parts: list[DagNode] = []
+        for n, c in (*((dag.var(v, I64), c) for v, c in a.terms), *a.lets):
+            parts.append(n if c == 1 else dag.op("mul", I64, n, dag.dim(c, I64)))
+        if a.offset != 0 or not parts:
+            parts.append(dag.dim(a.offset, I64))
+        total = parts[0]
+        for p in parts[1:]:
+            total = dag.op("add", I64, total, p)
+        return total
+
+    def constant(self, e: Read) -> DagNode | None:
+        """A constant of one element is a literal, so that the code generator sees it (x / 8 becomes x * 0.125).
+
+        Not integers: as indices they keep their checks.
+        """
+        array = self.group.constants.get(e.tensor)
+        if array is None or array.size != 1 or e.outside is not None or e.tensor.dtype.is_integer:
+            return None
+        value = array.reshape(-1)[0]
+        return self.dag.const(bool(value) if e.tensor.dtype == BOOL else float(value), e.tensor.dtype)
+
+    def read(self, e: Read, env: Env, guard: DagNode | None) -> DagNode:
+        literal = self.constant(e)
+        if literal is not None:
+            return literal
+        index = [self.index(i, env, guard) for i in e.index]
+        outside = None if e.outside is None else self.value(e.outside, env, guard)
+        if self.cycle is not None and e.tensor in self.cycle.targets:
+            return self.cycle_read(self.cycle, e, index, guard)
+        q = self.inlined.get(e.tensor)
+        bounds = tuple(
+            Bound(i, n)
+            for i, n in zip(index, e.tensor.shape, strict=True)
+            if (outside is not None or guard is not None) and not _inside(i, n)
+        )
+        checks = () if outside is not None else self.checks(e.tensor, index, guard, (e.tensor, e.index))
+        if q is None:
+            load = self.dag.load(Access(e.tensor, flatten(e.tensor, index), bounds, (*self.context.pending, *checks)))
+            return load if outside is None or not bounds else self._outside(bounds, load, outside)
+        inner = dict(zip(q.index, index, strict=True))
+        outer, self.context = self.context, self._context(e.tensor, index, bounds, checks)
+        with self.reading(q):
+            value = self.value(q.value, {v: i for v, i in inner.items() if isinstance(v, Var)}, self.context.guard)
+        self.context = outer
+        return value if outside is None or not bounds else self._outside(bounds, value, outside)
+
+    def _context(self, t: Tensor, index: list[Affine], bounds: tuple[Bound, ...], checks: tuple[Bound, ...]) -> Context:
+        """Of a tensor that is read at an index which these make sure of, as far as the context does not."""
+        outer = self.context
+        known = [(i, n) for i, n in zip(index, t.shape, strict=True) if (i, n) in outer.inside]
+        asked = {(b.index, b.extent): b for b in (*bounds, *checks) if (b.index, b.extent) not in outer.inside}
+        guard, inside = (outer.guard, outer.inside) if known else (None, frozenset[tuple[Affine, Size]]())
+        if asked:
+            within = self._within([*asked.values()])
+            guard, inside = within if guard is None else self._and(guard, within), inside.union(asked)
+        key = (guard, inside, pending := (*outer.pending, *checks))
+        return self.contexts.setdefault(key, Context(guard, inside, pending))
+
+    def cycle_read(self, cycle: Cycle, e: Read, index: list[Affine], guard: DagNode | None) -> DagNode:
+        """What the cycle itself computes: at the same position the value, or what is kept of it; else through memory."""
+        back = cycle.back(e.tensor, index)
+        q = cycle.inlined.get(e.tensor)
+        if q is not None and back == 0:
+            inner = {v: i for v, i in zip(q.index, index, strict=True) if isinstance(v, Var)}
+            assert isinstance(q.form, Step)
+            with self.reading(q):
+                return self.value(q.value, {**inner, q.form.along: Affine((), cycle.position)}, guard)
+        t = e.tensor
+        if back == 0 and t in cycle.momentary:
+            index = [i for k, i in enumerate(index) if k != cycle.place(t)]
+            t = cycle.momentary[t]
+        bounds = tuple(
+            Bound(i, n) for i, n in zip(index, t.shape, strict=True) if guard is not None and not _inside(i, n)
+        )
+        checks = (*self.context.pending, *self.checks(t, index, guard, (e.tensor, e.index)))
+        load = self.dag.load(Access(t, flatten(t, index), bounds, checks))
+        if back is None or back == 0:
+            cycle.late.add(load)
+        return load
+
+    def _outside(self, bounds: tuple[Bound, ...], value: DagNode, outside: DagNode) -> DagNode:
+        return self.dag.op("select", value.dtype, self._within(bounds), value, outside)
+
+    def _within(self, bounds: Sequence[Bound]) -> DagNode:
+        condition: DagNode | None = None
+        for b in bounds:
+            i = self._affine_value(b.index)
+            low = self.dag.op("ge", BOOL, i, self.dag.const(0, I64))
+            high = self.dag.op("lt", BOOL, i, self.dag.dim(b.extent, I64))
+            condition = self._and(self._and(condition, low), high)
+        assert condition is not None
+        return condition
+
+    def checks(self, t: Tensor, index: list[Affine], guard: DagNode | None, said: Element) -> tuple[Bound, ...]:
+        """Indices that are data, or that nothing proved, are checked when the kernel runs, once.
+
+        `said`: the element as equations have it."""
+        found: list[Bound] = []
+        for axis, (i, n) in enumerate(zip(index, t.shape, strict=True)):
+            if self._checkable(i) and (i, n) not in self.context.inside:
+                words = ("index ", Index(), f" is out of range for axis {axis} of ", said[0], " with size ", n)
+                found.append(Bound(i, n, self.refused(words, said), guard))
+        return tuple(found)
+
+    def refused(self, words: tuple[str | Size | Tensor | Index, ...], element: Element | None = None) -> int:
+        """The number of an error in the equation that is being read, at an element."""
+        q = self.current
+        assert q is not None
+        origin = self.group.origins.get(q) or Origin(self.group.name)
+        place = "" if element is None else element_of(*element, origin.names)
+        self.errors.append(KernelError(origin, words, equation_text(q.source, place)))
+        return len(self.errors)
+
+    @contextmanager
+    def reading(self, q: Equation) -> Iterator[None]:
+        outer, self.current = self.current, q
+        yield
+        self.current = outer
+
+    def _checkable(self, i: Affine) -> bool:
+        return _has_load(i) or i in self.demanded
+
+    def reduce(self, e: Reduce, env: Env, guard: DagNode | None) -> DagNode:
+        node = self._reduce(e, env, guard)
+        if self.spilled is None or not any(n.kind == "red" for n in walk([node])):
+            return node
+        variables = tuple(sorted(node.domain, key=lambda v: v.number))
+        tensor = Tensor(f"spilled{len(self.spilled)}", node.dtype, tuple(v.extent for v in variables))
+        place = flatten(tensor, [Affine(((v, 1),)) for v in variables])
+        self.spilled.append(Store(Access(tensor, place), node, variables))
+        return self.dag.load(self.spilled[-1].access)
+
+    def _reduce(self, e: Reduce, env: Env, guard: DagNode | None) -> DagNode:
+        taken = [
+            w for v in sorted(e.free, key=lambda v: v.serial) for w in sorted(env[v].domain, key=lambda w: w.number)
+        ] + self.around
+        inner = dict(env)
+        bound: list[LoopVar] = []
+        for v in e.vars:
+            inner[v] = self.bind(v, taken)
+            bound += [w for w, _ in inner[v].terms]
+        where = None if e.where is None else self.value(e.where, inner, guard)
+        body = self.value(e.body, inner, guard if where is None else self._and(guard, where))
+        kind = e.kind
+        if kind in ("any", "all") and body.dtype != BOOL:
+            body = self.dag.op("ne", BOOL, body, self.dag.const(0, body.dtype))
+        if where is not None:
+            body = self.dag.op("select", body.dtype, where, body, self.dag.const(neutral(kind, body.dtype), body.dtype))
+        if kind in ("argmax", "argmin"):
+            return self._first(kind[3:], body, _position([inner[v] for v in e.vars], e.vars), tuple(bound), where)
+        if not bound:
+            return body
+        return self.dag.red(kind, tuple(bound), body, body.dtype)
+
+    def _first(
+        self, kind: str, body: DagNode, at: Affine, bound: tuple[LoopVar, ...], where: DagNode | None
+    ) -> DagNode:
+        """argmax as two reductions: the least position, of those wanted, whose value is the maximum, or NaN (which then is it)."""
+        dag = self.dag
+        if not bound and where is None:
+            return dag.const(0, I64)
+        best = dag.red(kind, bound, body, body.dtype) if bound else body
+        hit = dag.op("eq", BOOL, body, best)
+        if body.dtype.is_float:
+            hit = dag.op("or", BOOL, hit, dag.op("ne", BOOL, body, body))
+        if where is not None:
+            hit = dag.op("and", BOOL, where, hit)
+        position = dag.op("select", I64, hit, self._affine_value(at), dag.const(highest(I64), I64))
+        return dag.red("min", bound, position, I64) if bound else position
+
+
+def neutral(kind: str, dtype: DType) -> int | float | bool:
+    """What an element that is left out contributes."""
+    if kind in ("sum", "any"):
+        return False if kind == "any" else 0
+    if kind in ("prod", "all"):
+        return True if kind == "all" else 1
+    return lowest(dtype) if kind.endswith("max") else highest(dtype)
+
+
+def flatten(t: Tensor, index: list[Affine]) -> Affine:
+    return _row_major(index, t.shape)
+
+
+def _position(index: list[Affine], variables: tuple[Var, ...]) -> Affine:
+    return _row_major(index, [v.extent for v in variables])
+
+
+def _row_major(index: Sequence[Affine], extents: Sequence[Size]) -> Affine:
+    total = Affine()
+    stride: Size = 1
+    for i, n in zip(reversed(index), reversed(extents), strict=True):
+        total = total + i.scaled(stride)
+        stride = stride * n
+    return total
+
+
+def _has_load(i: Affine) -> bool:
+    return any(n.kind == "load" for n in walk([n for n, _ in i.lets]))
+
+
+def _inside(i: Affine, n: Size) -> bool:
+    """Provably 0 <= i < n: a variable of that extent, or an affine form whose ends are inside."""
+    if i.lets:
+        return False
+    if len(i.terms) == 1 and i.terms[0][1] == 1 and i.offset == 0 and i.terms[0][0].extent == n:
+        return True
+    if len(i.terms) == 1 and i.offset == 0 and not isinstance(i.terms[0][1], int):
+        # an open broadcast, select(n == 1, 0, v): that n is 1 or v's extent was checked where it was decided
+        return dims.bounds(i.terms[0][1]) == (0, 1)
+    low = high = i.offset
+    for v, c in i.terms:
+        if not isinstance(c, int):
+            return False
+        if c > 0:
+            high = high + (v.extent - 1) * c
+        else:
+            low = low + (v.extent - 1) * c
+    return dims.ge(low, 0) is True and dims.lt(high, n) is True
+
+
+def _either(c: dims.Cond, a: Affine, b: Affine) -> Affine | None:
+    """One index or the other, if they are the same but for their coefficients."""
+    if a.lets != b.lets:
+        return None
+    variables = {v: None for v, _ in (*a.terms, *b.terms)}
+    terms = [(v, dims.select(c, a.coefficient(v), b.coefficient(v))) for v in variables]
+    return affine(terms, dims.select(c, a.offset, b.offset), a.lets)

@@ -1,0 +1,290 @@
+"""From equations to stores over one graph: map equations are inlined, movement becomes part of the accesses.
+
+In: a `Group`. Out: `Inlined`: stores in an order that respects reads through memory, and the errors that checked
+indices can raise. An intermediate stays in memory only where inlining would compute a reduction more than once, or
+where several equations write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from anyshape import dims
+from anyshape.dims import Size
+from anyshape.dtypes import BOOL
+from anyshape.equations import (
+    Apply,
+    Compaction,
+    Const,
+    Demand,
+    Equation,
+    Expr,
+    Read,
+    Reduce,
+    Run,
+    Sorting,
+    Step,
+    Tensor,
+    Update,
+    Var,
+)
+from anyshape.equations.dependencies import reads, units
+from anyshape.equations.program import StepProgram
+from anyshape.equations.traversal import walk as walk_expr
+from anyshape.errors import UnsupportedError
+from anyshape.lower.ir.cycles import Cycle
+from anyshape.lower.ir.dag import Access, Affine, Asked, Dag, DagNode, Demanded, LoopVar, Ordered, Store, walk
+from anyshape.lower.ir.inline_values import Env, InlinedValues, flatten
+from anyshape.lower.ir.padded import conjuncts
+from anyshape.lower.ir.procedure import Procedure, lower_program
+from anyshape.lower.kernel import Group, KernelError
+from anyshape.lower.schedule.recurrence import Steps
+
+
+@dataclass
+class Inlined:
+    """Stores by stage: those of a stage read, through memory, only what earlier stages wrote."""
+
+    dag: Dag
+    stages: list[list[Store]]
+    temporaries: tuple[Tensor, ...]
+    errors: tuple[KernelError, ...]
+    ordered: tuple[Ordered, ...] = ()
+    """What comes after the stages, one element after the other."""
+    recurrences: tuple[Steps, ...] = ()
+    """What comes between the two."""
+    procedures: tuple[Procedure, ...] = ()
+    """In kernels of their own."""
+    unnamed: frozenset[Tensor] = frozenset()
+    """Scratch of which no equation knows."""
+
+
+def inline_group(group: Group) -> Inlined:
+    return _Inliner(group).run()
+
+
+def _simple(q: Equation) -> bool:
+    """The index is distinct variables that cover the tensor, so that a read can be replaced by the value."""
+    seen: set[Expr] = set()
+    for i, n in zip(q.index, q.target.shape, strict=True):
+        if isinstance(i, Var) and i.extent == n and i not in seen:
+            seen.add(i)
+        elif not (isinstance(i, Const) and i.value == 0 and n == 1):
+            return False
+    return True
+
+
+def _by_target(equations: Iterable[Equation]) -> dict[Tensor, list[Equation]]:
+    found: dict[Tensor, list[Equation]] = {}
+    for q in equations:
+        found.setdefault(q.target, []).append(q)
+    return found
+
+
+def _may_be_inlined(q: Equation, once: bool, indexed: bool) -> bool:
+    """Whether the value can stand wherever its tensor is read: `once`, all read it in one form; `indexed`, some at an index from data."""
+    if not _simple(q):
+        return False
+    if not once and any(isinstance(e, Reduce) for e in walk_expr(q.value)):
+        return False  # it would be summed up anew for each
+    # What reads nothing has no load that could carry the check of an index.
+    return not indexed or any(isinstance(e, Read) for e in walk_expr(q.value))
+
+
+class _Inliner(InlinedValues):
+    """What of a group is inlined, and the stores of the rest."""
+
+    def run(self) -> Inlined:
+        programs = dict.fromkeys(q.form.program for q in self.group.equations if isinstance(q.form, Run))
+        if programs:
+            return self.procedures(tuple(programs))
+        defined = _by_target(q for q in self.group.equations if q.form is None)
+        cycles = [q for q in self.group.equations if isinstance(q.form, Step)]
+        kept = self.choose(defined, {q.target for q in cycles})
+        stores = [self.store(q) for t, qs in defined.items() if t in self.group.outputs or t in kept for q in qs]
+        recurrences = tuple(self.recurrence(unit) for unit in units(cycles))
+        kept += [s.access.tensor for r in recurrences for s in r.stores if s.access.tensor not in r.temporaries]
+        ordered = [q for q in self.group.equations if q.form is not None and not isinstance(q.form, Step)]
+        asked = [q.target for q in ordered if isinstance(q.form, Demand)]
+        last = self.ordered_all(ordered)
+        spilled = self.spilled or []
+        unnamed = [s.access.tensor for s in spilled]
+        stages = _staged([*stores, *spilled])
+        own = tuple(t for t in (*dict.fromkeys(kept), *asked) if t not in self.group.outputs)
+        return Inlined(
+            self.dag, stages, (*own, *unnamed), tuple(self.errors), last, recurrences, unnamed=frozenset(unnamed)
+        )
+
+    def choose(self, defined: Mapping[Tensor, list[Equation]], stepped: Set[Tensor]) -> list[Tensor]:
+        """Decides what is inlined; of the rest, all that are no results. `stepped` are tensors of recurrences."""
+        forms, indexed = self._read_forms(), self._indexed_by_data()
+        kept: list[Tensor] = []
+        for t, qs in defined.items():
+            if any(e.tensor is t for q in qs for e in walk_expr(q.value) if isinstance(e, Read)):
+                raise UnsupportedError(
+                    f"{self.group.name}: {t.name} is read by its own equation, which is no recurrence"
+                )
+            once = len(forms.get(t, ())) <= 1
+            if len(qs) == 1 and t not in stepped and _may_be_inlined(qs[0], once, t in indexed):
+                self.inlined[t] = qs[0]
+            elif t not in self.group.outputs:
+                kept.append(t)
+        return kept
+
+    def procedures(self, programs: tuple[StepProgram, ...]) -> Inlined:
+        """Programs, which are kernels of their own."""
+        if any(not isinstance(q.form, Run) for q in self.group.equations):
+            raise UnsupportedError(f"{self.group.name}: steps need a kernel of their own")
+        found = tuple(self.procedure(p) for p in programs)
+        kept = tuple(t for p in found for t in p.own if t not in self.group.outputs)
+        return Inlined(self.dag, [], kept, tuple(self.errors), procedures=found)
+
+    def procedure(self, program: StepProgram) -> Procedure:
+        stated = (q for q in self.group.equations if isinstance(q.form, Run) and q.form.program is program)
+        with self.reading(next(stated)):
+            return lower_program(program, self)
+
+    def place(self, t: Tensor, index: Sequence[Expr], env: Env) -> Access:
+        """An element that is written."""
+        at = [self.index(i, env, None) for i in index]
+        return Access(t, flatten(t, at), (), self.checks(t, at, None, (t, index)))
+
+    def recurrence(self, unit: list[Equation]) -> Steps:
+        """The stores of a cycle at one position, which a symbol stands for. What is only read at its own position has no others."""
+        assert isinstance(unit[0].form, Step)
+        made = {q.target for q in unit}
+        for q in self.group.equations:
+            if q.form is None and made & reads(q):
+                raise UnsupportedError(f"{self.group.name}: {q.target.name} needs a kernel of its own")
+        extent, backward = unit[0].form.along.extent, unit[0].form.backward
+        self.cycle = cycle = Cycle(unit, dims.fresh("position"), self.group.outputs)
+        self.memo = {}
+        stores: list[Store] = []
+        for q in cycle.stored:
+            assert isinstance(q.form, Step)
+            env: Env = {q.form.along: Affine((), cycle.position)}
+            taken: list[LoopVar] = []
+            for v in q.variables:
+                if v not in env:
+                    env[v] = self.bind(v, taken)
+            with self.reading(q):
+                value = self.value(q.value, env, None)
+                index = [self.index(i, env, None) for i in q.index]
+            target = cycle.momentary.get(q.target)
+            if target is not None:
+                del index[cycle.place(q.target)]
+            t = target or q.target
+            with self.reading(q):
+                access = Access(t, flatten(t, index), (), self.checks(t, index, None, (q.target, q.index)))
+            variables = tuple(w for v in q.variables for w, _ in env[v].terms)
+            stores.append(Store(access, value, variables))
+        self.cycle = None
+        late = frozenset(cycle.late)
+        return Steps(cycle.position, extent, backward, tuple(stores), late, tuple(cycle.momentary.values()))
+
+    def ordered_all(self, equations: list[Equation]) -> tuple[Ordered, ...]:
+        """They follow all others, and read none of each other's targets."""
+        if not equations:
+            return ()
+        made = {q.target for q in equations}
+        others = {q.target for q in equations if not isinstance(q.form, Update)}
+        for q in self.group.equations:
+            if (made if q.form is None else others) & reads(q):
+                raise UnsupportedError(f"{self.group.name}: {q.target.name} needs a kernel of its own")
+        self.spilled, self.memo = [], {}
+        return tuple(self.ordered(q) for q in equations)
+
+    def ordered(self, q: Equation) -> Ordered:
+        with self.reading(q):
+            return self._ordered(q)
+
+    def _ordered(self, q: Equation) -> Ordered:
+        env: Env = {}
+        taken: list[LoopVar] = []
+        for v in (*q.variables, *q.over):
+            env[v] = self.bind(v, taken)
+        position = None
+        if isinstance(q.form, (Compaction, Sorting)):
+            position = self.dag.variable(q.form.along.extent)
+            env[q.form.along] = Affine(((position, 1),))
+        where = q.form.where if isinstance(q.form, Compaction) else None
+        keep = None if where is None else self.value(where, env, None)
+        value = self.value(q.value, env, keep)
+        index = [self.index(i, env, None) for i in q.index]
+        access = Access(q.target, flatten(q.target, index), (), self.checks(q.target, index, None, (q.target, q.index)))
+        demanded = None
+        if isinstance(q.form, Demand):
+            demanded = self._demanded(value, q.form.message)
+            value = self.dag.const(True, BOOL)
+        variables, over = (tuple(w for v in vs for w, _ in env[v].terms) for vs in (q.variables, q.over))
+        assert q.form is not None
+        return Ordered(q.form, Store(access, value, variables), over, position, keep, demanded)
+
+    def _demanded(self, holds: DagNode, message: tuple[str | Size, ...]) -> Demanded:
+        """What is asked of every element is found in its reduction, so that one of which it does not hold can be told."""
+        made = {s.access: s.value for s in self.spilled or ()}
+        parts = []
+        for part in conjuncts(holds):
+            whole = made.get(part.data, part) if part.kind == "load" else part
+            of_all = whole.kind == "red" and whole.data[0] == "all"
+            parts.append(Asked(part, whole.data[1], whole.args[0]) if of_all else Asked(part, (), part))
+        return Demanded(self.refused(message), tuple(parts))
+
+    def _read_forms(self) -> dict[Tensor, set[tuple[object, ...]]]:
+        """The different indices each tensor is read at; a variable counts by its extent, not its name."""
+        forms: dict[Tensor, set[tuple[object, ...]]] = {}
+        for q in self.group.equations:
+            for e in walk_expr(q.value):
+                if isinstance(e, Read):
+                    long = [i for i, n in zip(e.index, e.tensor.shape, strict=True) if n != 1]
+                    plain = all(isinstance(i, Var) for i in long) and len(set(long)) == len(long)
+                    forms.setdefault(e.tensor, set()).add(("plain",) if plain else e.index)
+        return forms
+
+    def _indexed_by_data(self) -> set[Tensor]:
+        """Tensors with a read whose index is checked when the kernel runs."""
+        found: set[Tensor] = set()
+        for q in self.group.equations:
+            for e in walk_expr(q.value):
+                if isinstance(e, Read) and e.outside is None and any(map(_is_checked, e.index)):
+                    found.add(e.tensor)
+        return found
+
+    def store(self, q: Equation) -> Store:
+        with self.reading(q):
+            return self._store(q)
+
+    def _store(self, q: Equation) -> Store:
+        env: Env = {}
+        taken: list[LoopVar] = []
+        for v in q.variables:
+            env[v] = self.bind(v, taken)
+        value = self.value(q.value, env, None)
+        variables = tuple(env[v].terms[0][0] for v in q.variables if env[v].terms)
+        index = [self.index(i, env, None) for i in q.index]
+        checks = self.checks(q.target, index, None, (q.target, q.index))
+        return Store(Access(q.target, flatten(q.target, index), (), checks), value, variables)
+
+
+def _is_checked(index: Expr) -> bool:
+    return any(isinstance(e, Read) or (isinstance(e, Apply) and e.op == "within") for e in walk_expr(index))
+
+
+def _staged(stores: list[Store]) -> list[list[Store]]:
+    """Stage by what is read through memory: a store to a tensor that another one loads comes first."""
+    written = {s.access.tensor for s in stores}
+    reads: dict[Store, set[Tensor]] = {}
+    for s in stores:
+        loads = [n.data.tensor for n in walk(s.roots) if n.kind == "load"]
+        reads[s] = {t for t in loads if t in written}
+    stages: list[list[Store]] = []
+    left = list(stores)
+    while left:
+        blocked = {s.access.tensor for s in left}
+        ready = [s for s in left if not reads[s] & blocked]
+        if not ready:
+            raise UnsupportedError("the equations of a group depend on each other in a cycle")
+        stages.append(ready)
+        left = [s for s in left if s not in ready]
+    return stages

@@ -1,0 +1,176 @@
+"""Which results of a kernel may be written over which operands, read off its schedule.
+
+In: a `Schedule`. Out: pairs (result, operand) that may be one piece of memory. A pair is safe when every load of the operand comes
+before the store of the result that overwrites the element: in the loop of the store at the store's own address, or in an earlier loop
+of the same row. What cannot be shown from addresses is left out. Kernels promise nothing about aliasing to LLVM, and all parts of a
+kernel write rows of their own, so that nothing else can come in between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from anyshape.equations import Tensor
+from anyshape.lower.emit import elementwise
+from anyshape.lower.ir.dag import Access, Affine, DagNode, LoopVar, Store
+from anyshape.lower.schedule.contraction import Product
+from anyshape.lower.schedule.tree import Loop, Scope
+
+Loads = list[Access]
+
+
+def reusable(
+    steps: Sequence[object],
+    stages: Sequence[Sequence[Store]],
+    operands: Sequence[object],
+    outputs: Sequence[Tensor],
+    after: Sequence[DagNode] = (),
+) -> tuple[tuple[int, int], ...]:
+    """(position of the result, position of the operand); several pairs may name one operand, of which one can be used, and only if
+    both have the same size. `after`: what is read once all steps have been run."""
+    loads, readers = LoadsOf(), _readers(stages)
+    last = {n.data.tensor for n in _below(after) if n.kind == "load"}
+    stored: dict[Tensor, list[tuple[int, Store]]] = {}
+    for at, stores in enumerate(stages):
+        for s in stores:
+            stored.setdefault(s.access.tensor, []).append((at, s))
+    by_stage: dict[int, list[tuple[int, Tensor]]] = {}
+    for j, operand in enumerate(operands):
+        if isinstance(operand, Tensor) and operand not in last and len(readers.get(operand, ())) == 1:
+            by_stage.setdefault(next(iter(readers[operand])), []).append((j, operand))
+    pairs: list[tuple[int, int]] = []
+    for k, result in enumerate(outputs):
+        own = stored.get(result, ())
+        if len(own) != 1 or not is_plain(own[0][1].access):
+            continue
+        ((at, store),) = own
+        for j, operand in by_stage.get(at, ()):
+            if _same_width(operand, result) and loads.is_safe(steps[at], operand, store):
+                pairs.append((k, j))
+    return tuple(pairs)
+
+
+def _readers(stages: Sequence[Sequence[Store]]) -> dict[Tensor, set[int]]:
+    """The stages that read each tensor."""
+    found: dict[Tensor, set[int]] = {}
+    for at, stores in enumerate(stages):
+        for n in _below(_roots(stores)):
+            if n.kind == "load":
+                found.setdefault(n.data.tensor, set()).add(at)
+    return found
+
+
+def _same_width(a: Tensor, b: Tensor) -> bool:
+    return elementwise.memory_type(a.dtype).bytes == elementwise.memory_type(b.dtype).bytes
+
+
+def is_plain(access: Access) -> bool:
+    return not (access.bounds or access.checks or access.address.lets)
+
+
+def _roots(stores: Iterable[Store]) -> list[DagNode]:
+    return [r for s in stores for r in s.roots]
+
+
+class LoadsOf:
+    """Where steps load operands, found once for each step however many results it has."""
+
+    def __init__(self) -> None:
+        self._loops: dict[Loop, dict[Tensor, Loads]] = {}
+        self._last: dict[Store, dict[Tensor, int]] = {}
+
+    def is_safe(self, step: object, operand: Tensor, store: Store) -> bool:
+        """Whether the store may be over the operand, which no other step reads."""
+        if isinstance(step, Product):
+            if operand in (step.a.tensor, step.b.tensor) or (step.computed and _loads([step.computed], operand)):
+                return False
+            loads = _loads(_roots(step.stores), operand)
+            return all(matches(a, store) for a in loads) and not self._read_after(step.stores, store, operand)
+        return isinstance(step, Scope) and self._is_safe_in_rows(step, operand, store)
+
+    def _is_safe_in_rows(self, scope: Scope, operand: Tensor, store: Store) -> bool:
+        """Whole rows are read by the loops before the store's, the element itself by the store's own, nothing after."""
+        rows = frozenset(scope.variables)
+        if not rows <= store.access.address.domain:
+            return False
+        written = False
+        for step in scope.steps:
+            loads = self._loads_of_step(step, operand)
+            if written and loads:
+                return False
+            if isinstance(step, Loop) and store in step.stores:
+                written = True
+                if not all(matches(a, store) for a in loads) or self._read_after(step.stores, store, operand):
+                    return False
+            elif not all(is_in_row(a, store, rows) for a in loads):
+                return False
+        return written
+
+    def _loads_of_step(self, step: Scope | Loop, operand: Tensor) -> Loads:
+        if isinstance(step, Loop):
+            known = self._loops.get(step)
+            if known is None:
+                known = self._loops[step] = _by_tensor(_evaluated(step))
+            return known.get(operand, [])
+        found = [a for s in step.steps for a in self._loads_of_step(s, operand)]
+        return found + _loads([t.node for t in step.fills], operand)
+
+    def _read_after(self, stores: Sequence[Store], store: Store, operand: Tensor) -> bool:
+        """Whether a later store of the same turn reads the operand."""
+        known = self._last.get(store)
+        if known is None:
+            last = {t: k for k, s in enumerate(stores) for t in _by_tensor(s.roots)}
+            self._last.update((s, last) for s in stores)
+            known = last
+        return known.get(operand, -1) > stores.index(store)
+
+
+def matches(load: Access, store: Store) -> bool:
+    return is_plain(load) and load.address == store.access.address
+
+
+def is_in_row(load: Access, store: Store, rows: frozenset[LoopVar]) -> bool:
+    """The load runs over the same addresses as the store in every row, in whatever order."""
+    a, b = load.address, store.access.address
+    same_row = a.offset == b.offset and all(a.coefficient(v) == b.coefficient(v) for v in rows)
+    return is_plain(load) and same_row and _inner(a, rows) == _inner(b, rows)
+
+
+def _inner(a: Affine, rows: frozenset[LoopVar]) -> Counter[tuple[object, object]]:
+    return Counter((v.extent, c) for v, c in a.terms if v not in rows)
+
+
+def _evaluated(loop: Loop) -> Iterator[DagNode]:
+    """Reductions stand for what is below them, which their own loop loads."""
+    for r in loop.reductions:
+        yield from r.args
+    yield from loop.keep
+    yield from _roots(loop.stores)
+
+
+def _loads(roots: Iterable[DagNode], operand: Tensor) -> Loads:
+    """Accesses of the operand below the roots; what is below a reduction is loaded by the loop that computes it."""
+    return _by_tensor(roots).get(operand, [])
+
+
+def _by_tensor(roots: Iterable[DagNode]) -> dict[Tensor, Loads]:
+    found: dict[Tensor, Loads] = {}
+    for n in _below(roots, into_reductions=False):
+        if n.kind == "load":
+            found.setdefault(n.data.tensor, []).append(n.data)
+    return found
+
+
+def _below(roots: Iterable[DagNode], into_reductions: bool = True) -> Iterator[DagNode]:
+    """Every node, each once."""
+    seen: set[DagNode] = set()
+    stack = list(roots)
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        seen.add(n)
+        yield n
+        if n.kind != "red" or into_reductions:
+            stack.extend(n.inputs)

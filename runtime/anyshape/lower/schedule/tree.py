@@ -1,0 +1,335 @@
+"""The schedule tree: which loops are shared, what each computes, which variable is the vector.
+
+In: stages of stores. Out: `Scope`s and `Loop`s. The one rule: the variables common to the domains of all reductions and
+outputs become shared loops; inside, reductions of one level with the same inner variables share a loop, and a reduction
+with further free variables is computed for all of them into scratch first. No op is named: softmax comes out as three
+loops per row because its equations have three levels.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import count
+
+from anyshape.dims import Size
+from anyshape.lower.analyse.classify import accesses, along_stores, contiguous, cost, vote
+from anyshape.lower.analyse.empty_iterations import is_cut
+from anyshape.lower.analyse.windows import Windows
+from anyshape.lower.ir.dag import DagNode, LoopVar, Store, walk
+
+MOST_STORES = 64
+"""In one loop, and in one function of a kernel: what code generation takes for a function grows faster than its length."""
+
+
+@dataclass(eq=False)
+class Loop:
+    """Inner loops over `variables` (none: straight code) that accumulate reductions and perform stores.
+
+    `vector` is the variable that runs along the lanes, if no enclosing scope has taken one; `keep` are subexpressions
+    written to scratch here because a later loop wants them.
+    """
+
+    variables: tuple[LoopVar, ...]
+    vector: LoopVar | None
+    reductions: tuple[DagNode, ...] = ()
+    stores: tuple[Store, ...] = ()
+    keep: tuple[DagNode, ...] = ()
+
+
+@dataclass(eq=False)
+class Scratch:
+    """`node` for all values of `variables`, computed by the steps of a scope that follows in the tree."""
+
+    node: DagNode
+    variables: tuple[LoopVar, ...]
+
+
+@dataclass(eq=False)
+class Scope:
+    """Shared loops over `variables`; `vector`, one of them, or None. `fills` is scratch that its steps write.
+
+    `transposed` is a variable that operands are contiguous in while `vector` strides through them: square blocks of the two
+    are turned in registers.
+    """
+
+    variables: tuple[LoopVar, ...]
+    vector: LoopVar | None
+    steps: list[Scope | Loop] = field(default_factory=list)
+    fills: tuple[Scratch, ...] = ()
+    transposed: LoopVar | None = None
+    windows: Windows | None = None
+    """The one reduction by taps, where it runs over a window."""
+
+
+def stores_of(scope: Scope) -> list[Store]:
+    """Of all loops in it."""
+    return [s for step in scope.steps for s in (stores_of(step) if isinstance(step, Scope) else step.stores)]
+
+
+Target = Store | Scratch
+
+
+def plan(stores: list[Store], around: frozenset[LoopVar] = frozenset()) -> Scope:
+    """The tree of one component; loops over `around` are open already."""
+    scope = _Planner(set()).scope(list(stores), around, False)
+    keep_shared_values(scope)
+    scope.transposed = _turned_variable(scope)
+    return scope
+
+
+def _turned_variable(scope: Scope) -> LoopVar | None:
+    """Of a map, the variable that most of the operands which the vector strides through are contiguous in."""
+    if scope.vector is None or len(scope.steps) != 1 or not isinstance(scope.steps[0], Loop):
+        return None
+    stores, along = scope.steps[0].stores, scope.vector
+    if scope.steps[0].reductions or any(x.checks for x, _ in accesses(stores, (), set())):
+        return None
+    found = {v: len(turned_loads(stores, along, v)) for v in scope.variables if v is not along}
+    best = max(found, key=lambda v: found[v], default=None)
+    if best is None or not found[best] or (isinstance(best.extent, int) and best.extent < 4):
+        return None
+    return best
+
+
+def turned_loads(stores: Iterable[Store], along: LoopVar, across: LoopVar) -> list[DagNode]:
+    """Plain loads with coefficient 1 for `across` and a stride for `along`."""
+    nodes = walk([r for s in stores for r in s.roots])
+    return [n for n in nodes if n.kind == "load" and _turnable(n, along, across)]
+
+
+def _turnable(n: DagNode, along: LoopVar, across: LoopVar) -> bool:
+    access = n.data
+    step = access.address.coefficient(along)
+    plain = not (access.bounds or access.checks or access.address.lets)
+    return plain and access.address.coefficient(across) == 1 and step not in (0, 1) and not contiguous(step)
+
+
+def components(stores: list[Store]) -> list[list[Store]]:
+    """Stores that share a reduction, or that have no reduction and the same domain (so many of them at most), are computed together."""
+    numbers = count()
+    parts: dict[int, tuple[set[object], list[Store]]] = {}
+    part_of: dict[object, int] = {}
+    plain: Counter[frozenset[LoopVar]] = Counter()
+    for s in stores:
+        keys: set[object] = {n for n in walk(s.roots) if n.kind == "red"}
+        if not keys:
+            keys = {(s.domain, plain[s.domain] // MOST_STORES)}
+            plain[s.domain] += 1
+        members = [s]
+        for number in sorted({part_of[k] for k in keys if k in part_of}):
+            others, m = parts.pop(number)
+            keys |= others
+            members = m + members
+        number = next(numbers)
+        parts[number] = keys, members
+        part_of.update(dict.fromkeys(keys, number))
+    return [m for _, m in parts.values()]
+
+
+def _roots(t: Target) -> tuple[DagNode, ...]:
+    return t.roots if isinstance(t, Store) else (t.node,)
+
+
+def _domain(t: Target) -> frozenset[LoopVar]:
+    return t.domain if isinstance(t, Store) else t.node.domain
+
+
+class _Planner:
+    """`done` are reductions whose values exist (as a value in an open scope, or in scratch)."""
+
+    def __init__(self, done: set[DagNode]) -> None:
+        self.done = set(done)
+
+    def pending(self, roots: Iterable[DagNode]) -> list[DagNode]:
+        """Reductions still to be computed, inner ones first; nothing below a finished one is looked at."""
+        seen: set[DagNode] = set()
+        order: list[DagNode] = []
+
+        def visit(n: DagNode) -> None:
+            if n in seen or n in self.done:
+                return
+            seen.add(n)
+            for a in n.inputs:
+                visit(a)
+            if n.kind == "red":
+                order.append(n)
+
+        for r in roots:
+            visit(r)
+        return order
+
+    def pending_of(self, t: Target) -> list[DagNode]:
+        return self.pending(_roots(t))
+
+    def scope(self, targets: list[Target], bound: frozenset[LoopVar], vertical: bool) -> Scope:
+        """Shared loops around the targets, then their steps."""
+        reds = self.pending([r for t in targets for r in _roots(t)])
+        domains = [r.domain for r in reds] + [_domain(t) for t in targets]
+        shared = frozenset.intersection(*domains) - bound
+        order = _ordered(shared, targets, reds)
+        vector = None if vertical else self.vector(targets, reds, bound, shared)
+        if vector is None and not vertical and not reds and order:
+            vector = order[-1]
+        if vector is not None:
+            order = (*(v for v in order if v is not vector), vector)
+        scope = Scope(order, vector, fills=tuple(t for t in targets if isinstance(t, Scratch)))
+        self.steps(scope, targets, bound | shared, vertical or vector is not None)
+        return scope
+
+    def vector(
+        self, targets: list[Target], reds: list[DagNode], bound: frozenset[LoopVar], shared: frozenset[LoopVar]
+    ) -> LoopVar | None:
+        """The free variable with most votes, if all targets share it."""
+        stores = targets_of(targets)
+        ranked = vote(stores, reds, self.done) if reds else along_stores(stores) or vote(stores, reds, self.done)
+        first = next((v for v in ranked if v not in bound), None)
+        return first if first in shared else None
+
+    def steps(self, scope: Scope, targets: list[Target], bound: frozenset[LoopVar], vertical: bool) -> None:
+        left = list(targets)
+        while left:
+            reds = self.pending([r for t in left for r in _roots(t)])
+            ready = [r for r in reds if not self.pending(r.args)]
+            here = [r for r in ready if r.domain <= bound]
+            final = [t for t in left if not self.pending_of(t)]
+            if here or final:
+                self._loops(scope, here, final, bound, vertical)
+                left = [t for t in left if t not in final]
+                self.done.update(here)
+                continue
+            own = _owner(ready, reds, left, self)
+            if own is not None:
+                inner = _Planner(self.done).scope([own], bound, vertical)
+                scope.steps.append(inner)
+                left.remove(own)
+                if isinstance(own, Scratch):
+                    self.done.add(own.node)
+                continue
+            node = ready[0]
+            spill = Scratch(node, _ordered(node.domain - bound, left, [node]))
+            scope.steps.append(self._spill(spill, bound, vertical))
+            self.done.add(node)
+
+    def _spill(self, spill: Scratch, bound: frozenset[LoopVar], vertical: bool) -> Scope:
+        return _Planner(self.done).scope([spill], bound, vertical)
+
+    def _loops(
+        self, scope: Scope, reds: list[DagNode], final: list[Target], bound: frozenset[LoopVar], vertical: bool
+    ) -> None:
+        """One loop per set of inner variables."""
+        groups: dict[frozenset[LoopVar], tuple[list[DagNode], list[Target]]] = {}
+        for r in reds:
+            groups.setdefault(frozenset(r.data[1]), ([], []))[0].append(r)
+        for t in final:
+            groups.setdefault(_domain(t) - bound, ([], []))[1].append(t)
+        for inner, (rs, ts) in groups.items():
+            stores = tuple(t for t in ts if isinstance(t, Store))
+            order = _ordered(inner, ts, rs)
+            vector = None
+            if not vertical and order:
+                ranked = [v for v in vote(stores, rs, self.done) if v in inner]
+                vector = ranked[0] if ranked else order[-1]
+                order = (*(v for v in order if v is not vector), vector)
+            scope.steps.append(Loop(order, vector, tuple(rs), stores))
+
+
+def targets_of(targets: list[Target]) -> tuple[Store, ...]:
+    return tuple(t for t in targets if isinstance(t, Store))
+
+
+def _owner(ready: list[DagNode], reds: list[DagNode], left: list[Target], planner: _Planner) -> Target | None:
+    """A target that alone uses a ready reduction, and shares its free variables: it is planned by itself, without scratch."""
+    for node in ready:
+        users = [t for t in left if node in planner.pending_of(t)]
+        inner = [r for r in reds if r is not node and node in planner.pending(r.args)]
+        if len(users) == 1 and not inner and node.domain <= _domain(users[0]) and len(left) + len(reds) > 2:
+            mine = planner.pending_of(users[0])
+            if all(r.domain >= node.domain for r in mine):
+                return users[0]
+    return None
+
+
+def _ordered(variables: frozenset[LoopVar], targets: Iterable[Target], reds: Iterable[DagNode]) -> tuple[LoopVar, ...]:
+    """In the order of the outputs' dims, then of the reductions' variables."""
+    found: dict[LoopVar, None] = {}
+    for t in targets:
+        for v in t.variables:
+            found[v] = None
+    for r in reds:
+        for v in r.data[1]:
+            found[v] = None
+    for v in sorted(variables, key=lambda v: v.number):
+        found[v] = None
+    return tuple(v for v in found if v in variables)
+
+
+def keep_shared_values(scope: Scope) -> None:
+    """Marks what the first of several loops over the same inner variables writes to scratch for the later ones."""
+    loops = [s for s in scope.steps if isinstance(s, Loop) and s.variables]
+    kept: set[DagNode] = set()
+    for i, first in enumerate(loops):
+        later = [s for s in loops[i + 1 :] if set(s.variables) == set(first.variables)]
+        if later and not is_cut(first.reductions, first.variables):
+            first.keep = _worth_keeping(first, later, frozenset(kept))
+            kept |= set(first.keep)
+    for s in scope.steps:
+        if isinstance(s, Scope):
+            keep_shared_values(s)
+
+
+def _values(loop: Loop) -> set[DagNode]:
+    """What a loop evaluates for each element: the bodies of its reductions and stores down to other reductions."""
+    found: set[DagNode] = set()
+    stack = [a for r in loop.reductions for a in r.args] + [r for s in loop.stores for r in s.roots]
+    while stack:
+        n = stack.pop()
+        if n not in found and n.kind != "red":
+            found.add(n)
+            stack.extend(n.inputs)
+    return found
+
+
+def _worth_keeping(first: Loop, later: list[Loop], kept: frozenset[DagNode]) -> tuple[DagNode, ...]:
+    """Common values that are expensive, or that take two full loads or more: those of them that no other contains."""
+    inner = frozenset(first.variables)
+    common = _values(first) & set().union(*(_values(s) for s in later)) - kept
+    full = [n for n in common if n.kind == "op" and inner <= n.domain and cost(n, inner, kept) >= 8]
+    covered = {a for n in full for a in walk(n.inputs)}
+    return tuple(sorted((n for n in full if n not in covered), key=lambda n: n.serial))
+
+
+def loops_of(scope: Scope) -> list[Loop]:
+    """Of the scope and all scopes inside."""
+    found: list[Loop] = []
+    for s in scope.steps:
+        found += [s] if isinstance(s, Loop) else loops_of(s)
+    return found
+
+
+def bodies_of(step: Loop) -> list[DagNode]:
+    """What is evaluated for each element."""
+    return [r.args[0] for r in step.reductions] + [s.value for s in step.stores]
+
+
+def run_time_coefficients(scope: Scope) -> list[Size]:
+    """Coefficients of vector variables that only the run decides."""
+    found: dict[Size, None] = {}
+
+    def visit(s: Scope, vector: LoopVar | None) -> None:
+        vector = s.vector or vector
+        for step in s.steps:
+            if isinstance(step, Scope):
+                visit(step, vector)
+                continue
+            v = vector or step.vector
+            if v is None:
+                continue
+            for access, _ in accesses(step.stores, step.reductions, set()):
+                c = access.address.coefficient(v)
+                if not isinstance(c, int) and contiguous(c):
+                    found[c] = None
+
+    visit(scope, None)
+    return list(found)

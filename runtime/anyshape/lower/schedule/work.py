@@ -1,0 +1,62 @@
+"""How much a kernel has to do: whether, and over how many threads, a call is worth sharing.
+
+In: the schedule of a kernel. Out: rough cycles of one core, by the sizes of its loops. Only the order of magnitude matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from anyshape.dims import Size
+from anyshape.lower.analyse.classify import cost
+from anyshape.lower.ir.dag import DagNode, LoopVar, Store, walk
+from anyshape.lower.schedule.contraction import Product
+from anyshape.lower.schedule.tree import Scope
+from anyshape.lower.target import Target
+
+_STORE_COST = 4
+"""Cycles per vector, as `cost` counts a load."""
+_OPERAND_CYCLES = 2
+"""A product reads a vector of its second operand from a cache further out: 32 bytes a cycle."""
+
+
+def cycles(steps: Iterable[tuple[Product | Scope, tuple[Store, ...]]], lanes: int, target: Target) -> Size:
+    """Of all steps that can be shared, in vectors of so many lanes, of which the target multiplies and adds one or two in a cycle. A
+    step without an outer loop cannot be shared. There is one quotient, of all: dims that are sums of quotients take long to compare."""
+    halves: Size = 0
+    for step, stores in steps:
+        if isinstance(step, Product):
+            rows = points((step.m,)) * (2 // target.multiply_adds) + 2 * _OPERAND_CYCLES
+            around = points((*step.around, *step.batch, step.k))
+            halves = halves + around * _columns(step.n.extent, lanes) * rows
+        elif step.variables:
+            halves = halves + _rows(stores) * 2
+    return halves // (2 * lanes)
+
+
+def _columns(n: Size, lanes: int) -> Size:
+    """What is computed of so many: whole vectors. Of a size that only the run knows, the columns: it is many vectors, or little work."""
+    return -(-n // lanes) * lanes if isinstance(n, int) else n
+
+
+def _rows(stores: tuple[Store, ...]) -> Size:
+    """Cycles if every element were a vector: the loop of each reduction, and that of each store."""
+    total: Size = 0
+    reductions = [n for n in walk([r for s in stores for r in s.roots]) if n.kind == "red"]
+    for r in reductions:
+        total = total + _loop(r.args[0], r.domain | frozenset(r.data[1]))
+    for s in stores:
+        total = total + _loop(s.value, s.domain) + points(s.variables) * _STORE_COST
+    return total
+
+
+def _loop(body: DagNode, domain: frozenset[LoopVar]) -> Size:
+    return points(domain) * cost(body, domain)
+
+
+def points(variables: Iterable[LoopVar]) -> Size:
+    """How often a loop over all of them turns."""
+    total: Size = 1
+    for v in sorted(variables, key=lambda v: v.number):
+        total = total * v.extent
+    return total
