@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from anyshape.code_version import VERSION
+
 if TYPE_CHECKING:
     from anyshape.equations.entropy import seed
     from anyshape.frontends.onnx.simplified import simplify
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from anyshape.vm.profile import profile
     from anyshape.vm.saved import load
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _PLACES = {
     "Executable": "anyshape.vm", "Function": "anyshape.graph.function", "InferenceSession": "anyshape.frontends.onnxruntime_api",

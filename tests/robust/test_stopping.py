@@ -16,7 +16,7 @@ import pytest
 import anyshape
 from anyshape import control, ops
 from anyshape.errors import AnyshapeError, ArgumentError, Cancelled, DeadlineExceeded
-from anyshape.lower.emit.polling import WORDS
+from anyshape.lower.llvm.polling import WORDS
 from anyshape.vm import kernels
 from anyshape.vm.native.ticker import ASLEEP_NOW, ClockWord
 from tests.resident import HANGS

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.failure_report import AREA
-from anyshape.lower.emit import polling
+from anyshape.lower.llvm import polling
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
 from anyshape.lower.llvm.types import I64, PTR, VOID

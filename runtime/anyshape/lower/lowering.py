@@ -21,7 +21,6 @@ from anyshape.lower.depth import room_for
 from anyshape.lower.emit.blocked import emit_blocked
 from anyshape.lower.emit.empty_loops import end_if_empty, unless_empty
 from anyshape.lower.emit.ordered import emit_ordered, form_name, serial_after
-from anyshape.lower.emit.polling import Polls
 from anyshape.lower.emit.procedure import emit_procedure
 from anyshape.lower.emit.product import OfBlock, emit_product, prepack
 from anyshape.lower.emit.recurrence import emit_recurrence
@@ -32,6 +31,7 @@ from anyshape.lower.ir.dag import Dag, Ordered, Store, walk
 from anyshape.lower.ir.procedure import Procedure
 from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
 from anyshape.lower.llvm.builder import KERNEL_ARGS, Module
+from anyshape.lower.llvm.polling import Polls
 from anyshape.lower.llvm.types import I32, I64, const
 from anyshape.lower.schedule.blocked import Blocked, block_phases
 from anyshape.lower.schedule.contraction import Product, split_phases

@@ -14,10 +14,10 @@ from typing import Any
 
 from anyshape.dims import Cond, Dim, Size, free_symbols
 from anyshape.equations import Tensor
-from anyshape.lower.emit.polling import Polls
 from anyshape.lower.ir.dag import DagNode, LoopVar
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.emitter import Block
+from anyshape.lower.llvm.polling import Polls
 from anyshape.lower.llvm.types import I64, Operand, Val, const
 
 

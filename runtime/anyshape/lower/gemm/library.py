@@ -15,7 +15,7 @@ import numpy as np
 from anyshape.code_version import code_version
 from anyshape.equations import entropy
 
-from ..emit import polling
+from ..llvm import polling
 from ..llvm.builder import Module
 from ..llvm.jit import CodegenError, Loaded, load_object, object_by_key, object_key
 from ..llvm.types import BF16, F16, F32, F64, I32, I64, Type

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from anyshape.equations import Tensor
-from anyshape.lower.emit import elementwise
 from anyshape.lower.ir.dag import Access, Affine, DagNode, LoopVar, Store
 from anyshape.lower.schedule.contraction import Product
 from anyshape.lower.schedule.tree import Loop, Scope
@@ -62,7 +61,7 @@ def _readers(stages: Sequence[Sequence[Store]]) -> dict[Tensor, set[int]]:
 
 
 def _same_width(a: Tensor, b: Tensor) -> bool:
-    return elementwise.memory_type(a.dtype).bytes == elementwise.memory_type(b.dtype).bytes
+    return a.dtype.numpy.itemsize == b.dtype.numpy.itemsize
 
 
 def is_plain(access: Access) -> bool:

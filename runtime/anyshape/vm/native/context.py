@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.failure_report import AREA, take
-from anyshape.lower.emit import polling
+from anyshape.lower.llvm import polling
 from anyshape.types import TensorType
 from anyshape.vm.address import address_of
 from anyshape.vm.arena import Region

@@ -6,8 +6,8 @@ be made) ends the turn; the next one begins with the same instruction.
 
 from __future__ import annotations
 
-from anyshape.lower.emit.polling import STOPPED
 from anyshape.lower.llvm.emitter import Block
+from anyshape.lower.llvm.polling import STOPPED
 from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, VOID, Type, Val, const
 from anyshape.vm.native.call_effects import call, give, taken
 from anyshape.vm.native.frame import HEAD, Frame

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from anyshape.code_version import code_version
 from anyshape.errors import AnyshapeError, Cancelled, DeadlineExceeded, OverflowedError, UnsupportedError, VerifyError
-from anyshape.lower.emit import polling
+from anyshape.lower.llvm import polling
 from anyshape.types import TensorType
 from anyshape.vm.arena import ContextPool
 from anyshape.vm.destinations import unfit_destination

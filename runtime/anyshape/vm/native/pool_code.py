@@ -14,7 +14,7 @@ The claim word holds the job's epoch beside the part's number: a worker that rea
 from __future__ import annotations
 
 from anyshape.failure_report import ASK
-from anyshape.lower.emit import polling
+from anyshape.lower.llvm import polling
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.emitter import Block
 from anyshape.lower.llvm.types import I8, I32, I64, PTR, VOID, Val, const

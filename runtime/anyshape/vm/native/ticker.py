@@ -1,7 +1,7 @@
 """The thread that makes calls look up: one per process, started by the first call, forgotten in a forked child, ended before the
 interpreter.
 
-In: generated code (`stop_code.py`). Out: words that it shares with all calls, behind those that kernels compare (`lower/emit/polling.py`).
+In: generated code (`stop_code.py`). Out: words that it shares with all calls, behind those that kernels compare (`lower/llvm/polling.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from enum import IntEnum
 
-from anyshape.lower.emit.polling import ADDRESS, WORDS
+from anyshape.lower.llvm.polling import ADDRESS, WORDS
 
 PERIOD = 20_000_000
 """Nanoseconds between ticks."""

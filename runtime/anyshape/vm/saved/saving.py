@@ -12,8 +12,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anyshape import __version__
-from anyshape.code_version import code_version
+from anyshape.code_version import VERSION, code_version
 from anyshape.dims import SizeWriter
 from anyshape.errors import AnyshapeError
 from anyshape.graph import registry
@@ -40,7 +39,7 @@ def save(executable: Executable, path: str | os.PathLike[str]) -> None:
     f, builder = executable.function, Builder()
     options = executable.options
     record = {
-        "anyshape": __version__,
+        "anyshape": VERSION,
         "code": {package: code_version(package) for package in sorted({*_OWN, *packages(f)})},
         "target": asdict(target_called(options.target)),
         "options": {name: getattr(options, name) for name in KEPT_OPTIONS},

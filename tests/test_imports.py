@@ -1,0 +1,76 @@
+"""Imports between rooms of the run time go the way that docs/architecture.md says, lazy ones and those for types alone too."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+RUNTIME = Path(__file__).parents[1] / "runtime"
+PAGE = (RUNTIME.parent / "docs/architecture.md").read_text()
+MODULES = {
+    ".".join(p.relative_to(RUNTIME).with_suffix("").parts).removesuffix(".__init__"): p
+    for p in (RUNTIME / "anyshape").rglob("*.py")
+}
+
+
+def order(page: str) -> dict[str, int]:
+    """The place of every room in the list of the page; those in braces have one place."""
+    block = page.split("reads this list):\n\n")[1].split("\n\n")[0]
+    groups = re.findall(r"\{([^}]*)\}|(\S+)", block)
+    return {room: k for k, (several, one) in enumerate(groups) for room in (several or one).split()}
+
+
+def room_of(module: str) -> str:
+    """`anyshape.vm.plans` is in `vm`; `lower` is a room of rooms."""
+    parts = module.split(".")[1:]
+    return ".".join(parts[:2] if parts[:1] == ["lower"] else parts[:1]) or "anyshape"
+
+
+def imported(module: str, text: str, is_package: bool = False) -> Iterator[str]:
+    """The modules of `anyshape` that a module's text imports, wherever it does."""
+    package = module if is_package else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(text)):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [a.name for a in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            names = [f"{base}.{a.name}" for a in node.names]
+        for name in names:
+            while name and name not in MODULES:
+                name = name.rpartition(".")[0]
+            if name:
+                yield name
+
+
+def against(place: Mapping[str, int], module: str, text: str, is_package: bool = False) -> list[str]:
+    """The imports of a module from rooms further right."""
+    own = place[room_of(module)]
+    found = [name for name in imported(module, text, is_package) if place[room_of(name)] > own]
+    return [f"{module} imports {name}" for name in found]
+
+
+def test_imports_go_one_way() -> None:
+    place = order(PAGE)
+    assert set(map(room_of, MODULES)) == set(place), set(map(room_of, MODULES)) ^ set(place)
+    wrong = [line for m, p in MODULES.items() for line in against(place, m, p.read_text(), p.name == "__init__.py")]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_an_import_the_other_way_is_found() -> None:
+    place = order(PAGE)
+    lazy = "def f() -> None:\n    from anyshape.vm.program import Op\n"
+    assert against(place, "anyshape.passes.fuse", lazy) == ["anyshape.passes.fuse imports anyshape.vm.program"]
+    assert against(place, "anyshape.lower.ir.dag", "from ..emit import rows\n") != []
+    assert against(place, "anyshape.vm.plans", "from anyshape.passes.fuse import fuse\n") == []
+
+
+def test_no_more_rooms_are_knotted_than_were() -> None:
+    """Braces are for what is still to be taken apart: none may be added."""
+    assert re.findall(r"\{([^}]*)\}", PAGE.split("reads this list):")[1].split("Rooms in braces")[0]) == [
+        "control  graph  lists  ops",
+        "lower.gemm  lower.llvm  lower.target  lower.target_probe",
+    ]
