@@ -16,7 +16,7 @@ from typing import Any
 
 import anyshape
 from anyshape.lower.limits import measure_copy, measure_peak
-from anyshape.vm.profile import Profile, Sample
+from anyshape.vm.report.profile import Profile, Sample
 from benchmarks.models import MODELS, load
 
 PRODUCTS = 8

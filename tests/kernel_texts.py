@@ -27,7 +27,7 @@ from anyshape.graph.function import Function
 from anyshape.testing.calls import ByName, flat_values, typed
 from anyshape.testing.examples import call_of
 from anyshape.testing.running import register
-from anyshape.vm.kernels import NativeKernels
+from anyshape.vm.compiling.kernels import NativeKernels
 from benchmarks.models import MODELS, load
 
 ROOT = Path(__file__).parents[1]

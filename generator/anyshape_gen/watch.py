@@ -198,5 +198,5 @@ LAWS = ("laws", "examples", "rewriting", "refusals", "executors")
 
 def compiling() -> list[str]:
     """The modules of a compile but the generated ones."""
-    found: tuple[str, ...] = import_module("anyshape.vm.modules").COMPILING
+    found: tuple[str, ...] = import_module("anyshape.vm.compiling.modules").COMPILING
     return [name for name in found if name != DEFAULT_OPS]

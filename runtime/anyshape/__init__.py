@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from anyshape.subscripts import einsum
     from anyshape.types import TensorType
     from anyshape.vm import Executable, compile
-    from anyshape.vm.profile import profile
+    from anyshape.vm.report.profile import profile
     from anyshape.vm.saved import load
 
 __version__ = VERSION
@@ -27,7 +27,7 @@ _PLACES = {
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
     "einsum": "anyshape.subscripts", "load": "anyshape.vm.saved", "parse": "anyshape.graph.parse",
-    "profile": "anyshape.vm.profile", "seed": "anyshape.equations.entropy",
+    "profile": "anyshape.vm.report.profile", "seed": "anyshape.equations.entropy",
     "simplify": "anyshape.frontends.onnx.simplified",
 }  # fmt: skip
 _ROOMS = {

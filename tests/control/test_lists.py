@@ -13,8 +13,8 @@ from anyshape import control, lists, ops
 from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, ShapeError, UnsupportedError
 from anyshape.graph.verify import verify
 from anyshape.types import parse_type
-from anyshape.vm import available
-from anyshape.vm.heap import Heap
+from anyshape.vm.run import available
+from anyshape.vm.run.heap import Heap
 from tests.control.comparing import same
 from tests.in_threads import in_threads
 from tests.resident import LINUX, added

@@ -10,8 +10,8 @@ import pytest
 import anyshape
 from anyshape import control, ops
 from anyshape.errors import AnyshapeError, ShapeError
-from anyshape.vm import arena
-from anyshape.vm.available import available_memory
+from anyshape.vm.run import arena
+from anyshape.vm.run.available import available_memory
 
 
 def shapes(exe: anyshape.Executable, *arrays: Any) -> list[tuple[int, ...]]:

@@ -15,8 +15,8 @@ from anyshape.errors import AnyshapeError
 from anyshape.graph.value import Node
 from anyshape.passes import folding as limits
 from anyshape.passes import optimise
-from anyshape.vm.folding import Folding
-from anyshape.vm.options import make_options
+from anyshape.vm.compiling.folding import Folding
+from anyshape.vm.compiling.options import make_options
 from tests.counting import calls
 
 RNG = np.random.default_rng(3)

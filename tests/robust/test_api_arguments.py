@@ -19,8 +19,8 @@ import anyshape
 from anyshape import control, lists, ops
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.frontends.onnxruntime_api import InferenceSession
-from anyshape.vm.destinations import overlaps_itself
-from anyshape.vm.options import Options
+from anyshape.vm.compiling.options import Options
+from anyshape.vm.run.destinations import overlaps_itself
 
 VALUES: list[Any] = [
     None, 0, -1, 2**70, 1.5, float("nan"), True, "", "x", "a\0b", b"", b"\xff", (), [], [None], [1, [2]], {}, {1: 2}, {"x": None}, {"x": 1},

@@ -17,7 +17,7 @@ import anyshape
 from anyshape import control, ops
 from anyshape.errors import AnyshapeError, ArgumentError, Cancelled, DeadlineExceeded
 from anyshape.lower.llvm.polling import WORDS
-from anyshape.vm import kernels
+from anyshape.vm.compiling import kernels
 from anyshape.vm.native.ticker import ASLEEP_NOW, ClockWord
 from tests.resident import HANGS
 

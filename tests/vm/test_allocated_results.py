@@ -17,7 +17,7 @@ from anyshape.errors import AnyshapeError
 from anyshape.vm.native import allocator, executor
 from anyshape.vm.native.allocator import new_allocator, store_of
 from anyshape.vm.native.allocator_code import GRAIN, HEAD, KEEP, LARGE
-from anyshape.vm.results import new_result
+from anyshape.vm.run.results import new_result
 from tests.in_threads import in_threads
 from tests.vm.allocators import ResultAllocator, doubling, ones
 

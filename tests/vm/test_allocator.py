@@ -18,7 +18,7 @@ from anyshape import ops
 from anyshape.vm import compile
 from anyshape.vm.native.allocator import store_of
 from anyshape.vm.native.allocator_code import HEAD, LARGE, STORED
-from anyshape.vm.program import Op
+from anyshape.vm.program.table import Op
 from tests.in_threads import in_threads
 from tests.resident import HANGS
 from tests.vm.allocators import ResultAllocator, doubling, ones

@@ -20,10 +20,11 @@ from anyshape.equations import Tensor
 from anyshape.errors import ShapeError
 from anyshape.graph.value import Value
 from anyshape.passes.steps import KernelStep
-from anyshape.vm import Executable, compile, plans
-from anyshape.vm.arena import Region
-from anyshape.vm.kernels import InterpretedKernels, LoweredStep
-from anyshape.vm.memory_text import memory_text
+from anyshape.vm import Executable, compile
+from anyshape.vm.compiling import plans
+from anyshape.vm.compiling.kernels import InterpretedKernels, LoweredStep
+from anyshape.vm.report.memory_text import memory_text
+from anyshape.vm.run.arena import Region
 from tests.in_threads import in_threads
 
 POISON = 0xFF  # in every byte: NaN for all floats, -1 for integers

@@ -9,7 +9,7 @@ from handmade import ADD, DOUBLE, DYN_SUM, FILL, RESHAPE, SHAPE_OF, call
 import anyshape
 from anyshape.errors import AnyshapeError, DtypeError, ShapeError
 from anyshape.vm import compile
-from anyshape.vm.continuation import LIMIT, Continued
+from anyshape.vm.compiling.continuation import LIMIT, Continued
 
 
 def test_axes_known_only_at_run_time() -> None:

@@ -11,7 +11,7 @@ import anyshape
 from anyshape import ops
 from anyshape.errors import AnyshapeError
 from anyshape.graph.value import Value
-from anyshape.vm.program import invocation
+from anyshape.vm.program.table import invocation
 
 RNG = np.random.default_rng(7)
 EXECUTORS: list[dict[str, Any]] = [{}, {"walk": True}, {"kernels": "interpret"}, {"fuse": False}]

@@ -16,10 +16,11 @@ from handmade import ADD, DOUBLE, FILL, MUL, PICK, PRODUCT, SHAPE_OF, STATIC_SUM
 
 import anyshape
 from anyshape.errors import AnyshapeError, ArgumentError, OverflowedError, ShapeError
-from anyshape.vm import Executable, arena, compile
+from anyshape.vm import Executable, compile
+from anyshape.vm.compiling.plans import Straight
 from anyshape.vm.native import executor, objects
 from anyshape.vm.native.executor import NativeExecutor
-from anyshape.vm.plans import Straight
+from anyshape.vm.run import arena
 from tests.in_threads import in_threads
 from tests.resident import HANGS
 

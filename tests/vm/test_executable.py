@@ -13,8 +13,8 @@ from handmade import ADD, DOUBLE, FILL, FLATTEN, MUL, PICK, RESHAPE, SHAPE_OF, S
 import anyshape
 from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, OverflowedError, ShapeError, UnsupportedError
 from anyshape.vm import Executable, compile
-from anyshape.vm.arena import MAPPED
-from anyshape.vm.uncollected import uncollected
+from anyshape.vm.compiling.uncollected import uncollected
+from anyshape.vm.run.arena import MAPPED
 from tests.in_threads import in_threads
 
 

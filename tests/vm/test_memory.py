@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 import anyshape
 import anyshape_ops.api as ops
 from anyshape.dims import Size, evaluate, maximum, minimum, symbol
-from anyshape.vm.arena import MAPPED, Context
-from anyshape.vm.arena_code import ArenaCode
-from anyshape.vm.lifetimes import ENTRY, StorageGroup
-from anyshape.vm.memory import Layout, Tenant, at_typical_points, lay_out, most_alive
-from anyshape.vm.program import Op, decode
-from anyshape.vm.shape_code import ShapeCode
+from anyshape.vm.compiling.arena_code import ArenaCode
+from anyshape.vm.compiling.lifetimes import ENTRY, StorageGroup
+from anyshape.vm.compiling.memory import Layout, Tenant, at_typical_points, lay_out, most_alive
+from anyshape.vm.compiling.shape_code import ShapeCode
+from anyshape.vm.program.table import Op, decode
+from anyshape.vm.run.arena import MAPPED, Context
 
 N, M = symbol("n"), symbol("m")
 SIZES: tuple[Size, ...] = (

@@ -11,7 +11,7 @@ from handmade import ADD, DOUBLE, FILL, FLATTEN, MUL, PICK, PRODUCT, SHAPE_OF, S
 import anyshape
 from anyshape.errors import ShapeError
 from anyshape.vm import compile
-from anyshape.vm.plans import Straight
+from anyshape.vm.compiling.plans import Straight
 
 
 def network() -> anyshape.Function:

@@ -15,12 +15,12 @@ from anyshape.dims import INT64_MAX, INT64_MIN
 from anyshape.dtypes import parse_dtype
 from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, VerifyError
 from anyshape.failure_report import template
-from anyshape.vm import interpreter
-from anyshape.vm.arena import Context
 from anyshape.vm.native.executor import NativeExecutor
 from anyshape.vm.native.verify import verify_program
-from anyshape.vm.program import ELEMENT_CODE, ELEMENTS, CheckRecord, Op, Program, ResultType, encode
-from anyshape.vm.translator import can_translate, frame_of, translate
+from anyshape.vm.program.table import ELEMENT_CODE, ELEMENTS, CheckRecord, Op, Program, ResultType, encode
+from anyshape.vm.run import interpreter
+from anyshape.vm.run.arena import Context
+from anyshape.vm.run.translator import can_translate, frame_of, translate
 
 
 @pytest.fixture(autouse=True)

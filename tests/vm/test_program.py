@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import anyshape
 from anyshape.errors import VerifyError
 from anyshape.vm import compile, disassemble
-from anyshape.vm.program import FORMATS, Op, decode, encode
+from anyshape.vm.program.table import FORMATS, Op, decode, encode
 
 WORDS = st.integers(-(1 << 62), 1 << 62)
 

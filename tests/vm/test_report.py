@@ -9,7 +9,7 @@ from handmade import ADD, DYN_SUM, MUL, RESHAPE, SHAPE_OF, call
 import anyshape
 from anyshape.errors import ArgumentError
 from anyshape.vm import compile
-from anyshape.vm.options import from_environment
+from anyshape.vm.compiling.options import from_environment
 
 
 def test_variants_and_causes() -> None:
@@ -28,7 +28,7 @@ def test_variants_and_causes() -> None:
 
 
 def test_phases_do_not_count_what_is_inside_twice() -> None:
-    from anyshape.vm.report import Report
+    from anyshape.vm.report.summary import Report
 
     report = Report()
     with report.phase("outer"), report.phase("inner"):

@@ -30,11 +30,11 @@ from anyshape.dims import (
 )
 from anyshape.dtypes import parse_dtype
 from anyshape.errors import OverflowedError
-from anyshape.vm import interpreter
-from anyshape.vm.arena import Context
-from anyshape.vm.program import ELEMENT_CODE, Op, Program, ResultType, encode
-from anyshape.vm.shape_code import ShapeCode
-from anyshape.vm.translator import can_translate, translate
+from anyshape.vm.compiling.shape_code import ShapeCode
+from anyshape.vm.program.table import ELEMENT_CODE, Op, Program, ResultType, encode
+from anyshape.vm.run import interpreter
+from anyshape.vm.run.arena import Context
+from anyshape.vm.run.translator import can_translate, translate
 
 N, M, K = (symbol(s, low=None) for s in "nmk")
 

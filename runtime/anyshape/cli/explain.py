@@ -5,7 +5,7 @@ from __future__ import annotations
 from anyshape.dims import Dim, bounds
 from anyshape.graph.function import Function
 from anyshape.vm import Executable
-from anyshape.vm.causes import Causes
+from anyshape.vm.report.causes import Causes
 
 
 def explanation(exe: Executable) -> str:

@@ -262,7 +262,7 @@ def _explain(exe: Executable, args: argparse.Namespace) -> str:
 
     if not args.memory:
         return explanation(exe)
-    from anyshape.vm.memory_text import memory_text
+    from anyshape.vm.report.memory_text import memory_text
 
     return memory_text(exe, arguments.numbers(args.at, "--at"))
 

@@ -13,7 +13,7 @@ from anyshape.cli.made_inputs import accepted_inputs, make_inputs, spell_shape
 from anyshape.cli.progress import progress
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.files import write_plain
-from anyshape.vm.profile import Profile, Sample, profile
+from anyshape.vm.report.profile import Profile, Sample, profile
 
 SHOWN = 25
 NOTE = """\

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from anyshape.cli import profile as texts
-from anyshape.vm.profile import Profile, Sample
+from anyshape.vm.report.profile import Profile, Sample
 
 if TYPE_CHECKING:
     from anyshape.cli.profile import Limits, Row

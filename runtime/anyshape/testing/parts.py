@@ -22,8 +22,8 @@ from anyshape.lower import Group, Kernel, Lowering, Packed
 from anyshape.lower.gemm.library import resolve
 from anyshape.lower.llvm.jit import Loaded, load_object, object_for
 from anyshape.testing.calls import Symbols, equations
-from anyshape.vm.kernels import target_called
-from anyshape.vm.options import from_environment
+from anyshape.vm.compiling.kernels import target_called
+from anyshape.vm.compiling.options import from_environment
 
 Array = NDArray[Any]
 _ABI = ctypes.CFUNCTYPE(

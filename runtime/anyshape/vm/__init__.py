@@ -4,9 +4,9 @@ In: functions. Out: executables. A program is one table of 64-bit words (`progra
 (`shape_code`), kernels are called by number (`kernels`), memory is planned once for all shapes (`memory`) and reused (`arena`).
 """
 
-from anyshape.vm.disassemble import disassemble
-from anyshape.vm.executable import Executable, compile
-from anyshape.vm.options import Options
-from anyshape.vm.program import Program
+from anyshape.vm.compiling.options import Options
+from anyshape.vm.program.disassemble import disassemble
+from anyshape.vm.program.table import Program
+from anyshape.vm.run.executable import Executable, compile
 
 __all__ = ["Executable", "Options", "Program", "compile", "disassemble"]

@@ -20,7 +20,7 @@ from anyshape.frontends.onnx.dtypes import spell
 from anyshape.frontends.onnx.refusals import repairable
 from anyshape.frontends.onnx.tensors import tensor_array
 from anyshape.types import MOST_DIMS
-from anyshape.vm.available import LOOKED_AT, available_memory
+from anyshape.vm.run.available import LOOKED_AT, available_memory
 
 INDICES = (7, 6, 5, 3)
 """Element types of indices: 64, 32, 16 and 8 bits"""

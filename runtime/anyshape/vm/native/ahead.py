@@ -13,9 +13,9 @@ import threading
 from collections.abc import Sequence
 
 from anyshape.types import ListType, TensorType
-from anyshape.vm.available import available_memory
-from anyshape.vm.memory import Tenant, at_typical_points
+from anyshape.vm.compiling.memory import Tenant, at_typical_points
 from anyshape.vm.native.allocator_code import LARGE, PIECE, START
+from anyshape.vm.run.available import available_memory
 
 MOST = 1 << 25
 """Bytes; far less than a process has that runs a model with such results."""

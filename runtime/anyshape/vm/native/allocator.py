@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from anyshape.vm.arena import NEAR, bring_near
 from anyshape.vm.native.allocator_code import (
     ALLOCATED,
     ALLOCATOR_WORDS,
@@ -31,6 +30,7 @@ from anyshape.vm.native.allocator_code import (
     START,
     TOP,
 )
+from anyshape.vm.run.arena import NEAR, bring_near
 
 BYTES = 1 << 21
 """One huge page, where the system has them."""

@@ -10,7 +10,7 @@ from anyshape.lower.llvm.types import I64, PTR, const
 from anyshape.vm.native.frame import HEAD, Frame
 from anyshape.vm.native.heap import is_null
 from anyshape.vm.native.layout import End, Word
-from anyshape.vm.program import DEEPEST
+from anyshape.vm.program.table import DEEPEST
 
 
 def call(frame: Frame) -> None:

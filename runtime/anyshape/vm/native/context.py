@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from anyshape.failure_report import AREA, take
 from anyshape.lower.llvm import polling
 from anyshape.types import TensorType
-from anyshape.vm.address import address_of
-from anyshape.vm.arena import Region
 from anyshape.vm.native.heap import HEAP_WORDS
 from anyshape.vm.native.layout import RESULT_WORDS, Word
 from anyshape.vm.native.objects import Methods
-from anyshape.vm.program import Op, Program
-from anyshape.vm.translator import frame_of
+from anyshape.vm.program.address import address_of
+from anyshape.vm.program.table import Op, Program
+from anyshape.vm.run.arena import Region
+from anyshape.vm.run.translator import frame_of
 
 Words = NDArray[np.int64]
 AT, CAREFUL, HOLD = int(Word.AT), int(Word.CAREFUL), int(Word.HOLD)

@@ -13,7 +13,7 @@ from anyshape.vm.native.call_effects import call, give, taken
 from anyshape.vm.native.frame import HEAD, Frame
 from anyshape.vm.native.layout import End, Word
 from anyshape.vm.native.list_effects import LIST_HANDLERS
-from anyshape.vm.program import ELEMENTS, Op
+from anyshape.vm.program.table import ELEMENTS, Op
 
 
 def effect(frame: Frame, op: Op) -> bool:

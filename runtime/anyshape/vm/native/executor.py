@@ -17,11 +17,6 @@ from anyshape.code_version import code_version
 from anyshape.errors import AnyshapeError, Cancelled, DeadlineExceeded, OverflowedError, UnsupportedError, VerifyError
 from anyshape.lower.llvm import polling
 from anyshape.types import TensorType
-from anyshape.vm.arena import ContextPool
-from anyshape.vm.destinations import unfit_destination
-from anyshape.vm.heap import no_memory_text
-from anyshape.vm.interpreter import failed_check, failed_kernel, overflow_text, too_deep_text, unfit_text
-from anyshape.vm.limits import cancelled_text, deadline, late_text
 from anyshape.vm.native.ahead import Ahead, typical_bytes
 from anyshape.vm.native.allocator import new_allocator, results_near, store_of
 from anyshape.vm.native.allocator_code import ALLOCATED, TOUCH, TOUCHED
@@ -34,8 +29,13 @@ from anyshape.vm.native.pool import Pool, keep_in_order
 from anyshape.vm.native.stop_code import PYTHON
 from anyshape.vm.native.ticker import Ticker
 from anyshape.vm.native.verify import verify_program
-from anyshape.vm.program import Op, Program
-from anyshape.vm.results import new_result
+from anyshape.vm.program.table import Op, Program
+from anyshape.vm.run.arena import ContextPool
+from anyshape.vm.run.destinations import unfit_destination
+from anyshape.vm.run.heap import no_memory_text
+from anyshape.vm.run.interpreter import failed_check, failed_kernel, overflow_text, too_deep_text, unfit_text
+from anyshape.vm.run.limits import cancelled_text, deadline, late_text
+from anyshape.vm.run.results import new_result
 
 if TYPE_CHECKING:
     from anyshape.lower.llvm.builder import Module

@@ -10,9 +10,9 @@ import ctypes
 from typing import Any
 from weakref import WeakValueDictionary
 
-from anyshape.vm.interpreter import growing
 from anyshape.vm.native.context import NativeContext
-from anyshape.vm.program import Op, Operand, decode
+from anyshape.vm.program.table import Op, Operand, decode
+from anyshape.vm.run.interpreter import growing
 
 _CONTEXTS: WeakValueDictionary[int, NativeContext] = WeakValueDictionary()
 """By the address of their state, those with a direct entry."""

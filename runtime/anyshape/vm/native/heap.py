@@ -17,8 +17,8 @@ from enum import IntEnum
 
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I1, I64, PTR, VOID, Val, const
-from anyshape.vm import available
 from anyshape.vm.native.layout import Word
+from anyshape.vm.run import available
 
 OLDER, NEWER, HOLDERS, KIND = -4, -3, -2, -1
 LENGTH, ROOM, TABLE = 0, 1, 2

@@ -8,7 +8,7 @@ from anyshape.lower.llvm.types import I1, I64, PTR, VOID, Val, const
 from anyshape.vm.native.frame import Frame
 from anyshape.vm.native.heap import HOLDERS, LENGTH, LIST_BYTES, TABLE, Kind, is_null, move
 from anyshape.vm.native.layout import End
-from anyshape.vm.program import Op
+from anyshape.vm.program.table import Op
 
 
 def _object(frame: Frame, k: int) -> Val:

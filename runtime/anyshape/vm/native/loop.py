@@ -16,7 +16,7 @@ from anyshape.vm.native.layout import End, Word
 from anyshape.vm.native.pool_code import add_pool
 from anyshape.vm.native.scalars import scalar
 from anyshape.vm.native.stop_code import add_stops
-from anyshape.vm.program import FORMATS, Op
+from anyshape.vm.program.table import FORMATS, Op
 
 STATE = [("state", PTR)]
 

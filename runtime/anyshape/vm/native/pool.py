@@ -15,8 +15,8 @@ from functools import cache
 import numpy as np
 
 from anyshape.processors import usable_processors
-from anyshape.vm.address import address_of
 from anyshape.vm.native.pool_layout import FIRST_TRIAL, MOST_THREADS, Line, PoolWord, place
+from anyshape.vm.program.address import address_of
 
 _LINE = 64
 

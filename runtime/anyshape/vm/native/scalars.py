@@ -10,7 +10,7 @@ from __future__ import annotations
 from anyshape.dims import INT64_MIN
 from anyshape.lower.llvm.types import I1, I64, Val, const
 from anyshape.vm.native.frame import Frame
-from anyshape.vm.program import Op
+from anyshape.vm.program.table import Op
 
 _ARITHMETIC = {Op.ADD: "sadd", Op.SUB: "ssub", Op.MUL: "smul"}
 _COMPARISON = {Op.EQ: "eq", Op.NE: "ne", Op.LT: "lt", Op.LE: "le", Op.GT: "gt", Op.GE: "ge"}

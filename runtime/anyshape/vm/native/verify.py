@@ -6,7 +6,7 @@ In: a program. Out: nothing, or a VerifyError. The native loop checks none of th
 from __future__ import annotations
 
 from anyshape.errors import VerifyError
-from anyshape.vm.program import ELEMENTS, FORMATS, Op, Operand, Program
+from anyshape.vm.program.table import ELEMENTS, FORMATS, Op, Operand, Program
 
 _NUMBERED: dict[Op, dict[int, str]] = {
     Op.DIM: {1: "arguments"},

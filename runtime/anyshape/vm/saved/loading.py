@@ -23,14 +23,14 @@ from anyshape.graph.record import read_form, read_function, read_values
 from anyshape.graph.tuples import Form
 from anyshape.graph.value import Value
 from anyshape.public import edge
-from anyshape.vm.executable import Executable
-from anyshape.vm.executors import expect_results
-from anyshape.vm.folding import folding
-from anyshape.vm.kernels import target_called
-from anyshape.vm.options import Options, make_options
-from anyshape.vm.plans import Compiler, Plan, Straight
-from anyshape.vm.program import Program
-from anyshape.vm.report import Report
+from anyshape.vm.compiling.folding import folding
+from anyshape.vm.compiling.kernels import target_called
+from anyshape.vm.compiling.options import Options, make_options
+from anyshape.vm.compiling.plans import Compiler, Plan, Straight
+from anyshape.vm.program.table import Program
+from anyshape.vm.report.summary import Report
+from anyshape.vm.run.executable import Executable
+from anyshape.vm.run.executors import expect_results
 from anyshape.vm.saved.container import AGAIN, Container
 from anyshape.vm.saved.programs import ProgramReader, constants_of
 from anyshape.vm.saved.saving import KEPT_OPTIONS, is_package, read_report

@@ -19,15 +19,15 @@ from anyshape.graph import registry
 from anyshape.graph.function import Function
 from anyshape.graph.opdef import OpDef
 from anyshape.graph.record import value_records, write_function
-from anyshape.vm.kernels import NativeKernel, target_called
-from anyshape.vm.options import Options
-from anyshape.vm.plans import Plan, Straight
-from anyshape.vm.report import Report
+from anyshape.vm.compiling.kernels import NativeKernel, target_called
+from anyshape.vm.compiling.options import Options
+from anyshape.vm.compiling.plans import Plan, Straight
+from anyshape.vm.report.summary import Report
 from anyshape.vm.saved.container import Builder
 from anyshape.vm.saved.programs import ProgramWriter
 
 if TYPE_CHECKING:
-    from anyshape.vm.executable import Executable
+    from anyshape.vm.run.executable import Executable
 
 Record = dict[str, Any]
 KEPT_OPTIONS = ("executor", "target", "kernels", "fuse")

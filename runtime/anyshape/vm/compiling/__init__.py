@@ -1,0 +1,1 @@
+"""From a function to programs: schedules, what has to run, where values lie, instructions and kernels."""

@@ -1,0 +1,214 @@
+"""Schedules to programs.
+
+In: a schedule, and the entry symbols that the variant assumes to be at least 1. Out: a `Program`. In order: dims of arguments and the
+checks on them, memory, then the steps that the results or a size need. A check stands as early as its symbols have values. Values whose
+elements are known from shapes alone are stored from registers: shape arithmetic never becomes a kernel.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.dims import free_symbols
+from anyshape.equations.dependencies import symbols
+from anyshape.errors import OverflowedError, UnsupportedError
+from anyshape.graph.origins import Names
+from anyshape.graph.value import Value
+from anyshape.passes.steps import KernelStep, RegionStep, TableStep
+from anyshape.types import ListType
+from anyshape.vm.compiling.arena_code import ArenaCode
+from anyshape.vm.compiling.call_code import CALL_EMITTERS
+from anyshape.vm.compiling.emission import Emitter, aligned, byte_count, value_bytes
+from anyshape.vm.compiling.entry_code import Entry
+from anyshape.vm.compiling.lifetimes import ENTRY, lifetimes
+from anyshape.vm.compiling.list_arguments import Writer
+from anyshape.vm.compiling.list_code import LIST_EMITTERS, Holds
+from anyshape.vm.compiling.liveness import Liveness, analyse
+from anyshape.vm.program.blocks import result_dtypes
+from anyshape.vm.program.table import Op, Program, ResultType
+from anyshape.vm.report.memory_text import MemoryPlan, memory_plan
+from anyshape.vm.report.profile import Invocation
+
+EMITTERS: dict[object, Emitter] = {**LIST_EMITTERS, **CALL_EMITTERS}
+BEGIN = -1
+"""The number of a step before the first."""
+
+
+def _table(words: Sequence[int]) -> NDArray[np.int64]:
+    """The words as one array. Raises OverflowedError for one that is none: a size of the model that is absurd, in bytes."""
+    try:
+        return np.array(words, np.int64)
+    except OverflowError:
+        least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+        wrong = next(w for w in words if not least <= w <= most)
+        raise OverflowedError(f"a size of the model comes to {wrong}, which 64 bits do not hold") from None
+
+
+@dataclass(eq=False)
+class Codegen(Entry, ABC):
+    """The code of one function or body, but for what its steps with regions are: `region_code` knows that."""
+
+    def run(self) -> Program:
+        self.begin()
+        self.numbering = list(accumulate((len(result_dtypes(v.type)) for v in self.f.results), initial=0))
+        self.entry()
+        self.body(None, 0)
+        self.results()
+        self.code.emit(Op.RETURN)
+        return self.program(
+            tuple(
+                ResultType(n, dtype)
+                for n, v in zip(self.f.result_names, self.f.results, strict=True)
+                for dtype in result_dtypes(v.type)
+            )
+        )
+
+    def begin(self) -> None:
+        self.f = self.schedule.function
+        self.names = Names(self.f)
+        self.liveness: Liveness = analyse(self.schedule, self.maker)
+
+    def program(self, results: tuple[ResultType, ...]) -> Program:
+        """What was emitted."""
+        return Program(
+            self.f.name,
+            _table(self.code.words),
+            self.code.count,
+            self.regions,
+            tuple(self.constants),
+            tuple(self.kernels),
+            tuple(self.checks),
+            results,
+            tuple(p.name for p in self.f.params),
+            self.plan(),
+            self.notes or {},
+            roomy=self.arena.roomy,
+        )
+
+    def plan(self) -> MemoryPlan:
+        """What lies where, of this and of the bodies inside."""
+        return memory_plan(self.schedule, self.memory, self.arena, self.inside, self.spelled)
+
+    def body(self, direct: Container[int] | None, first: int) -> None:
+        """Memory, from region `first` on, and the steps. `direct`: the results with places of their own, None for all."""
+        self.memory = lifetimes(self.schedule, self.liveness, value_bytes, aligned, direct)
+        self.storages = self.memory.storages
+        self.arena = ArenaCode(
+            self.code, self.memory.groups, self.check_tenants, first, Op.REGION if direct is None else Op.EXTEND
+        )
+        self.regions = self.arena.regions
+        self.holds = Holds(self, self.own_lists())
+        self.holds.after(BEGIN)
+        self.arena.prepare(ENTRY)
+        if direct is None:
+            self.make_results()
+        for at, _ in enumerate(self.schedule.steps):
+            self.step(at)
+            self.holds.after(at)
+
+    def make_results(self) -> None:
+        """Those whose sizes follow from the arguments, at once: for each that is made later, a call that kernels run in without the
+        interpreter's lock would wait for that once more."""
+        for k, v in enumerate(self.f.results):
+            storage = self.storages.get(v)
+            if storage is not None and storage.result == k and all(map(self.code.is_defined, v.type.shape or ())):
+                self.allocate(v)
+
+    def own_lists(self) -> Iterable[Value]:
+        """Parameters that are lists, which are this body's to release."""
+        return self.lists
+
+    # --- steps ---
+
+    def step(self, at: int) -> None:
+        if at not in self.liveness.steps:
+            return
+        step = self.schedule.steps[at]
+        if isinstance(step, RegionStep):
+            self.emit_regions(at, step)
+            self.flush()
+            made = step.node.outputs
+        elif isinstance(step, TableStep):
+            if step.kernel is not None:
+                self.emit_walk(at, step)
+            else:
+                EMITTERS[step.node.op](self, at, step.node)
+            self.flush()
+            made = self.liveness.outputs[at]
+        else:
+            made = self.liveness.outputs[at] if isinstance(step, KernelStep) else (step.output,)
+            for v in made:
+                self.check_sizes(v)
+            if isinstance(step, KernelStep):
+                self.compute(at, step)
+        for v in made:
+            self.load_symbols(v)
+
+    @abstractmethod
+    def emit_regions(self, at: int, step: RegionStep) -> None:
+        """The code of a branch or a loop."""
+
+    @abstractmethod
+    def emit_walk(self, at: int, step: TableStep) -> None:
+        """The code of a call that goes through a list."""
+
+    def compute(self, at: int, step: KernelStep) -> None:
+        """What registers hold is stored; for anything else a kernel is called."""
+        made = self.liveness.outputs[at]
+        for v in made:
+            self.allocate(v)
+        if at in self.liveness.stored:
+            for v in made:
+                self.store(v)
+        else:
+            self.invoke(at, step)
+
+    def invoke(self, at: int, step: KernelStep) -> None:
+        lowered = self.liveness.lowered[at]
+        values = {step.tensors[v]: v for v in (*step.inputs, *self.liveness.outputs[at])}
+        buffers = [self.constant(i) if isinstance(i, np.ndarray) else self.address(values[i]) for i in lowered.inputs]
+        buffers += [self.address(values[t]) for t in lowered.outputs]
+        scalars = tuple(self.code.register(s) for s in lowered.scalars)
+        scratch = self.arena.address(self.memory.scratch[at]) if at in self.memory.scratch else self.code.register(0)
+        if lowered.kernel not in self.kernels:
+            self.kernels.append(lowered.kernel)
+        kernel = self.kernels.index(lowered.kernel)
+        if lowered.parts == 1 and lowered.slices == 1:
+            self.note(step, self.liveness.outputs[at])
+            self.code.emit(Op.INVOKE, kernel, scratch, scalars, tuple(buffers))
+            return
+        each, parts = self.code.register(aligned(lowered.scratch)), self.code.register(lowered.parts)
+        slices = self.code.register(lowered.slices)
+        self.note(step, self.liveness.outputs[at])
+        self.code.emit(Op.SHARE, kernel, scratch, each, parts, slices, scalars, tuple(buffers))
+
+    def note(self, step: KernelStep, outputs: tuple[Value, ...]) -> None:
+        """What the next instruction does."""
+        if self.notes is not None:
+            mentioned = {s for t in step.tensors.values() for n in t.shape for s in free_symbols(n)}
+            mentioned = mentioned.union(*(symbols(q) for q in step.equations))
+            registers = {s: self.code.register(s) for s in mentioned if self.code.is_defined(s)}
+            self.notes[len(self.code.words)] = Invocation(step, outputs, registers)
+
+    def results(self) -> None:
+        """Results that share memory with something else get a copy of it."""
+        for k, v in enumerate(self.f.results):
+            storage = self.storages.get(self.liveness.origin(v))
+            if isinstance(v.type, ListType):
+                Writer(self.code, v.type, self.address(v)).write(self.numbering[k])
+            elif storage is None or storage.result != k:
+                to = self.output(k, v)
+                self.code.emit(Op.COPY, to, self.address(v), self.code.register(byte_count(v.type)))
+        self.holds.after(len(self.schedule.steps))
+        self.refuse_pending()
+
+    def refuse_pending(self) -> None:
+        if self.pending:
+            c = self.pending[0]
+            raise UnsupportedError(f"nothing defines a dim that a check of {c.op} needs: {c.cond}")

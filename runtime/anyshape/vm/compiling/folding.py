@@ -1,0 +1,94 @@
+"""Calls on constants, made by kernels while a model is compiled: what `passes.folding` gives up on.
+
+In: a node whose operands are constants. Out: its results. The call is compiled as a function of its own, for operands of any sizes, so that
+the next call of its kind takes no compile, and its kernels come from the caches that all kernels come from.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from anyshape.dims import Size, symbol
+from anyshape.errors import AnyshapeError
+from anyshape.graph.alike import alike
+from anyshape.graph.function import Function
+from anyshape.graph.infer import build
+from anyshape.graph.value import Node, Value
+from anyshape.types import TensorType
+from anyshape.vm.compiling.options import Options
+from anyshape.vm.report.summary import Report
+
+if TYPE_CHECKING:
+    from anyshape.vm.run.executable import Executable
+
+Array = NDArray[Any]
+
+
+def folding(options: Options) -> Folding | None:
+    """None where kernels are the interpreter themselves."""
+    return Folding(options) if options.kernels == "native" else None
+
+
+class Folding:
+    """Computes with the kernels of one compile's target, on one thread; what is compiled for it serves that compile alone."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = replace(options, threads=1, dims={}, recorder=None)
+        self._known: dict[Any, Executable | None] = {}
+
+    def __call__(self, node: Node) -> Sequence[Array] | None:
+        count = len(node.inputs) - len(node.op.operands)
+        data = [v for v in node.inputs[:count] if v is not None]
+        types = _open_types(data)
+        operands = tuple(_key(v) for v in node.inputs[count:])
+        given = tuple(v is not None for v in node.inputs)
+        key = (node.op, alike(node.attrs), node.count, given, operands, tuple(types))
+        if key not in self._known:
+            self._known[key] = self._compiled(node, types)
+        exe = self._known[key]
+        if exe is None:
+            return None
+        try:
+            made = exe.run({name: v.constant for name, v in zip(exe.input_names, data, strict=True)})
+            return [a.copy() for a in made]  # what a run allocates is to be given back
+        except AnyshapeError:
+            return None  # the error belongs to the run
+
+    def _compiled(self, node: Node, types: Sequence[TensorType]) -> Executable | None:
+        from anyshape.vm.compiling.plans import Compiler
+        from anyshape.vm.run.executable import Executable
+
+        params = [Value(t, f"x{k}") for k, t in enumerate(types)]
+        left, count = iter(params), len(node.inputs) - len(node.op.operands)
+        inputs = [None if v is None else next(left) if k < count else v for k, v in enumerate(node.inputs)]
+        report = Report()
+        try:
+            made = build(node.op, inputs, node.attrs, node.source, count=node.count)
+            f = Function(params, made.outputs, node.op.name)
+            return Executable(
+                f, Compiler(self._options, report, threading.RLock(), compute=self).plan(f), report, self._options
+            )
+        except AnyshapeError:
+            return None
+
+
+def _key(v: Value | None) -> Any:
+    a = None if v is None else v.constant
+    return None if a is None else (a.dtype.str, a.shape, a.tobytes())
+
+
+def _open_types(data: Sequence[Value]) -> list[TensorType]:
+    """Their types with a symbol for each size, the same for equal ones; of axes that have one element or none it is said."""
+    symbols: dict[Size, Size] = {0: 0, 1: 1}
+    for v in data:
+        for n in v.type.shape or ():
+            symbols.setdefault(n, symbol(f"n{len(symbols)}", 2))
+    return [TensorType(v.type.dtype, tuple(symbols[n] for n in v.type.shape or ())) for v in data]
+
+
+__all__ = ["Folding", "folding"]

@@ -1,0 +1,295 @@
+"""Kernel steps made callable: through the lowering and LLVM, or by the slow interpreter of equations with the same interface.
+
+In: a `KernelStep` of a schedule. Out: a `LoweredStep`: what to pass, and a kernel to call. Kernels of equal text are one kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.dims import Cond, Dim, Size, bounds, free_symbols, maximum, minimum, symbol
+from anyshape.equations import Equation, Tensor
+from anyshape.equations.dependencies import symbols
+from anyshape.equations.interpret import interpret
+from anyshape.equations.refusing import Refused
+from anyshape.errors import AnyshapeError, ShapeError
+from anyshape.graph.value import Node, Value
+from anyshape.passes.steps import KernelStep
+from anyshape.rules.checks import located
+from anyshape.vm.compiling.options import Options
+from anyshape.vm.native.pool_layout import MOST_THREADS
+from anyshape.vm.program.table import CallableKernel
+from anyshape.vm.report.summary import Report
+
+if TYPE_CHECKING:
+    from anyshape.lower import Origin
+    from anyshape.lower.target import Target
+
+ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32)
+"""The ABI's function type; arguments are passed as ctypes objects, which is faster than declaring them."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoweredStep:
+    """`inputs` are tensors of the step or constants laid out at compile time; `scratch` is the bytes of one part. `reusable`: pairs
+    of an output and an input that may be the same memory. `parts`: how many threads it is worth, by the threads there are; `slices`:
+    how many pieces it is run in, one after the other, so that a call that is to stop need not wait for all of it."""
+
+    kernel: CallableKernel
+    scalars: tuple[Size | Cond, ...]
+    inputs: tuple[Tensor | NDArray[Any], ...]
+    outputs: tuple[Tensor, ...]
+    scratch: Size
+    reusable: tuple[tuple[Tensor, Tensor], ...] = ()
+    parts: Size = 1
+    slices: Size = 1
+
+
+THREADS = symbol("threads()", 1, MOST_THREADS)
+"""How many threads a kernel may use: known when it runs. No text spells a dim with this name."""
+CYCLES_PER_PART = 10_000
+"""Some 2.5 us: more than fork and join cost between threads that are awake."""
+
+
+def parts_worth(work: Size, pieces: Size | None = None) -> Size:
+    """The number of parts for so many cycles, of which so many can be apart."""
+    high = work if isinstance(work, int) else bounds(work)[1]
+    if high is not None and high < 2 * CYCLES_PER_PART:
+        return 1
+    most = THREADS if pieces is None else minimum(THREADS, pieces)
+    return minimum(most, maximum(1, work // CYCLES_PER_PART))
+
+
+CYCLES_PER_SLICE = 1 << 25
+"""Some 10 ms, by an estimate that may be several times too low."""
+MOST_SLICES = 1 << 20
+
+
+def slices_worth(work: Size, pieces: Size | None = None) -> Size:
+    """The number of slices for so many cycles, of which so many can be apart."""
+    high = work if isinstance(work, int) else bounds(work)[1]
+    if high is not None and high < 2 * CYCLES_PER_SLICE:
+        return 1
+    most = MOST_SLICES if pieces is None else minimum(MOST_SLICES, pieces)
+    return minimum(most, maximum(1, work // CYCLES_PER_SLICE))
+
+
+class KernelMaker(Protocol):
+    """Turns steps into kernels; `made` counts the different kernels."""
+
+    @property
+    def made(self) -> int: ...
+
+    def lower(self, step: KernelStep) -> LoweredStep: ...
+
+
+def kernel_maker(options: Options, report: Report) -> KernelMaker:
+    return InterpretedKernels() if options.kernels == "interpret" else NativeKernels(report, options.target)
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class MachineCode:
+    """A loaded kernel; `loaded` keeps it in memory. The rest is what a saved model takes to load it again: `symbol` in the object
+    code `image`, which calls the products of the `imports`."""
+
+    entry: Any
+    loaded: Any
+    symbol: str
+    image: bytes
+    imports: tuple[str, ...]
+
+
+@dataclass(eq=False, slots=True)
+class NativeKernel:
+    """Machine code with what its errors mean at one place of a model; steps of equal text share the code."""
+
+    name: str
+    errors: tuple[str, ...]
+    code: MachineCode
+
+    @property
+    def entry(self) -> Any:
+        return self.code.entry
+
+
+_LOADED: WeakValueDictionary[tuple[str, Target], MachineCode] = WeakValueDictionary()
+
+
+def target_called(name: str) -> Target:
+    """What the option `target` names."""
+    from anyshape.lower.target import host_target
+
+    return host_target() if name == "host" else host_target().limited(name)
+
+
+class NativeKernels:
+    """Lowers for the machine this runs on."""
+
+    def __init__(self, report: Report, target: str = "host") -> None:
+        self.target = target_called(target)
+        from anyshape.lower import Lowering
+
+        self.report = report
+        self._lowering = Lowering(self.target)
+        self._codes: dict[str, MachineCode] = {}
+        self._kernels: dict[tuple[str, tuple[str, ...]], NativeKernel] = {}
+
+    @property
+    def made(self) -> int:
+        return len(self._codes)
+
+    def lower(self, step: KernelStep) -> LoweredStep:
+        from anyshape.lower import Group, Packed
+
+        constants = {step.tensors[v]: v.constant for v in step.inputs if v.constant is not None}
+        inputs = tuple(step.tensors[v] for v in step.inputs)
+        outputs = tuple(step.tensors[v] for v in step.outputs)
+        group = Group(step_name(step), step.equations, inputs, outputs, constants, origins(step))
+        with self.report.phase("lower"):
+            kernel = self._lowering.lower(group)
+        operands = tuple(i.array if isinstance(i, Packed) else i for i in kernel.inputs)
+        native = self._native(kernel, step)
+        pairs = ((kernel.outputs[k], kernel.inputs[j]) for k, j in kernel.reusable)
+        reusable = tuple((to, source) for to, source in pairs if not isinstance(source, Packed))
+        return LoweredStep(
+            native,
+            kernel.scalars,
+            operands,
+            kernel.outputs,
+            kernel.scratch,
+            reusable,
+            parts_worth(kernel.work, kernel.pieces),
+            1 if kernel.polls else slices_worth(kernel.work, kernel.pieces),
+        )
+
+    def _native(self, kernel: Any, step: KernelStep) -> NativeKernel:
+        errors = tuple(e.template(kernel.scalars) for e in kernel.errors)
+        key = (kernel.text, errors)
+        found = self._kernels.get(key)
+        if found is None:
+            with self.report.phase("llvm"):
+                found = self._kernels[key] = NativeKernel(step_name(step), errors, self._load(kernel))
+        return found
+
+    def _load(self, kernel: Any) -> MachineCode:
+        """Machine code by its text, shared by all programs of the process that need it."""
+        from anyshape.lower.gemm.library import resolve
+        from anyshape.lower.llvm.jit import load_object, object_for
+
+        key = (kernel.text, self.target)
+        code = _LOADED.get(key)
+        if code is None:
+            image = object_for(kernel.text, self.target)
+            loaded = load_object(image, [kernel.symbol], resolve(kernel.imports, self.target))
+            entry = ENTRY(loaded.address(kernel.symbol))
+            code = _LOADED[key] = MachineCode(entry, loaded, kernel.symbol, image, kernel.imports)
+        self._codes[kernel.text] = code
+        return code
+
+
+def step_name(step: KernelStep) -> str:
+    """The ops of a step, as in `matmul+add+gelu`."""
+    names = list(dict.fromkeys(n.op.name for n in step.nodes))
+    return "+".join(names[:4]) + ("+…" if len(names) > 4 else "")
+
+
+def origins(step: KernelStep) -> dict[Equation, Origin]:
+    """Of every equation."""
+    from anyshape.lower import Origin
+
+    made = {n: Origin(n.op.full_name, n.source, _operands(n, step.tensors)) for n in step.nodes}
+    return {q: made[q.maker if q.maker in made else step.nodes[0]] for q in step.equations}
+
+
+def _operands(node: Node, tensors: Mapping[Value, Tensor]) -> dict[Tensor, str]:
+    """What the op calls its tensors, which others have named."""
+    named: dict[Value, str] = {}
+    for name, given in node.grouped_inputs().items():
+        if isinstance(given, tuple):
+            named |= {v: f"{name}[{k}]" for k, v in enumerate(given)}
+        elif given is not None:
+            named[given] = name
+    if len(node.outputs) == len(node.op.outputs):
+        named |= {v: o.name for v, o in zip(node.outputs, node.op.outputs, strict=True)}
+    return {tensors[v]: name for v, name in named.items() if v in tensors}
+
+
+class InterpretedKernels:
+    """A debug switch: every kernel is the interpreter of equations, over the same buffers."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    @property
+    def made(self) -> int:
+        return self._count
+
+    def lower(self, step: KernelStep) -> LoweredStep:
+        self._count += 1
+        inputs = tuple(step.tensors[v] for v in step.inputs)
+        outputs = tuple(step.tensors[v] for v in step.outputs)
+        found = tuple(sorted(_symbols(step, (*inputs, *outputs)), key=lambda s: s.uid))
+        return LoweredStep(InterpretedKernel(step, found, inputs, outputs), found, inputs, outputs, 0)
+
+
+def _symbols(step: KernelStep, tensors: tuple[Tensor, ...]) -> set[Dim]:
+    """Every symbol that the equations or the tensors of a step mention."""
+    mentioned = {s for t in tensors for n in t.shape for s in free_symbols(n)}
+    return mentioned.union(*(symbols(q) for q in step.equations))
+
+
+class InterpretedKernel:
+    """Called like machine code; an error of the interpreter is raised as it is."""
+
+    def __init__(
+        self, step: KernelStep, symbols: tuple[Dim, ...], inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]
+    ) -> None:
+        self.step, self.symbols, self.inputs, self.outputs = step, symbols, inputs, outputs
+        self.name, self.origins = step_name(step), origins(step)
+        self.errors: tuple[str, ...] = ()
+
+    @property
+    def entry(self) -> Any:
+        return self
+
+    def __call__(self, scalars: Any, buffers: Any, scratch: Any, part: Any, parts: Any) -> int:
+        numbers = (ctypes.c_int64 * len(self.symbols)).from_address(scalars.value)
+        tensors = (*self.inputs, *self.outputs)
+        addresses = (ctypes.c_int64 * len(tensors)).from_address(buffers.value)
+        sizes = dict(zip(self.symbols, numbers))
+        arrays = {t: array_at(a, t, sizes) for t, a in zip(tensors, addresses)}
+        try:
+            given = {t: arrays[t] for t in self.inputs}
+            old = {t: arrays[t].copy() for t in self.outputs}  # what no equation defines stays as it is
+            results = interpret(self.step.equations, {**old, **given}, sizes)
+        except Refused as e:
+            assert e.equation is not None
+            origin = self.origins[e.equation]
+            raise ShapeError(located(origin.op, origin.source, str(e.of(e.equation, origin.names)))) from e
+        except AnyshapeError as e:
+            raise type(e)(located(self.name, "", str(e))) from e
+        for t in self.outputs:
+            if t in results:  # no equation defines a tensor that is always empty
+                arrays[t][...] = results[t]
+        return 0
+
+
+def array_at(address: int, tensor: Tensor, sizes: Mapping[Dim, int]) -> NDArray[Any]:
+    """The memory of a tensor as an array."""
+    from anyshape.dims import evaluate
+
+    shape = tuple(n if isinstance(n, int) else evaluate(n, sizes) for n in tensor.shape)
+    dtype = tensor.dtype.numpy
+    count = int(np.prod(shape, dtype=np.int64))
+    if count == 0:
+        return np.empty(shape, dtype)
+    memory: Any = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    flat: NDArray[Any] = np.frombuffer(memory, dtype)
+    return flat.reshape(shape)

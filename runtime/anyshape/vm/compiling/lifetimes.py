@@ -1,0 +1,187 @@
+"""Which values of a schedule need memory of their own, and from which step to which: what the memory plan is made from.
+
+In: a schedule and what of it has to run. Out: a `Storage` for every value that is computed, views sharing that of their base, and the
+groups of tenants that are laid out together. A group is *ready* after the step that defines the last symbol in its sizes; that of the
+entry, -1, holds all whose sizes follow from the arguments. A kernel's result takes the place of an operand that dies with it where
+the kernel permits that, and scratch is a tenant for one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+
+from anyshape.dims import Size, free_symbols
+from anyshape.graph.value import Value
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, TableStep
+from anyshape.types import ListType
+from anyshape.vm.compiling.liveness import Liveness
+from anyshape.vm.compiling.memory import Tenant
+
+ENTRY = -1
+
+
+@dataclass(eq=False, slots=True)
+class Storage:
+    """Memory of a value and all its views. `address` is a register once the memory is there."""
+
+    value: Value
+    start: int
+    end: int
+    address: int | None = None
+    result: int | None = None
+    """The result that this memory is, if it is one's own."""
+    root: Storage = field(init=False)
+    """The first of those that have one place, one after the other."""
+    place: Place | None = None
+    elsewhere: bool = False
+    """Control flow says where it is."""
+
+    def __post_init__(self) -> None:
+        self.root = self
+
+    def take_over(self, old: Storage) -> None:
+        """Lies where `old` lay, which has its place already."""
+        self.root = old.root
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A tenant: its group, by the step after which that is ready, and its number there."""
+
+    ready: int
+    number: int
+
+
+@dataclass(eq=False, slots=True)
+class StorageGroup:
+    """Tenants laid out together, with the values that live in each (none: scratch of the step)."""
+
+    ready: int
+    tenants: list[Tenant] = field(default_factory=list)
+    values: list[tuple[Value, ...]] = field(default_factory=list)
+
+    def add(self, tenant: Tenant, values: tuple[Value, ...]) -> Place:
+        self.tenants.append(tenant)
+        self.values.append(values)
+        return Place(self.ready, len(self.tenants) - 1)
+
+    @property
+    def start(self) -> int:
+        return min(t.start for t in self.tenants)
+
+    @property
+    def end(self) -> int:
+        return max(t.end for t in self.tenants)
+
+
+@dataclass(eq=False, slots=True)
+class Lifetimes:
+    storages: dict[Value, Storage]
+    groups: dict[int, StorageGroup]
+    scratch: dict[int, Place]
+    """By step."""
+
+
+def lifetimes(
+    schedule: Schedule,
+    liveness: Liveness,
+    bytes_of: Callable[[Value], Size],
+    aligned: Callable[[Size], Size],
+    direct: Container[int] | None = None,
+) -> Lifetimes:
+    """`bytes_of` a value are those of its elements; `aligned` rounds up. `direct`: the results with places of their own, None for all."""
+    storages = _storages(schedule, liveness, range(len(schedule.function.results)) if direct is None else direct)
+    _take_over(schedule, liveness, storages, bytes_of)
+    groups: dict[int, StorageGroup] = {}
+
+    def add(tenant: Tenant, values: tuple[Value, ...]) -> Place:
+        ready = max((liveness.defined_at.get(s, ENTRY) for s in free_symbols(tenant.bytes)), default=ENTRY)
+        return groups.setdefault(ready, StorageGroup(ready)).add(tenant, values)
+
+    chains: dict[Storage, list[Storage]] = {}
+    for s in dict.fromkeys(storages.values()):
+        if s.result is None and not s.elsewhere:
+            chains.setdefault(s.root, []).append(s)
+    for chain in chains.values():
+        tenant = Tenant(aligned(bytes_of(chain[0].value)), min(s.start for s in chain), max(s.end for s in chain))
+        place = add(tenant, tuple(s.value for s in chain))
+        for s in chain:
+            s.place = place
+    scratch = {
+        at: add(Tenant(aligned(liveness.lowered[at].scratch) * liveness.lowered[at].parts, at, at), ())
+        for at in sorted(liveness.lowered)
+        if liveness.lowered[at].scratch != 0
+    }
+    return Lifetimes(storages, groups, scratch)
+
+
+def _storages(schedule: Schedule, liveness: Liveness, direct: Container[int]) -> dict[Value, Storage]:
+    """A storage for every value that a step makes; a result that can be computed in its place is."""
+    storages: dict[Value, Storage] = {}
+    end = len(schedule.steps)
+    for at, step in enumerate(schedule.steps):
+        for v in liveness.reads.get(at, ()):
+            if v in storages:
+                storages[v].end = at
+        if isinstance(step, KernelStep):
+            for v in liveness.outputs.get(at, ()):
+                storages[v] = Storage(v, at, at)
+        elif isinstance(step, RegionStep):
+            for v in liveness.outputs.get(at, ()):
+                storages[v] = Storage(v, at, at, elsewhere=True)
+        elif isinstance(step, TableStep):
+            for v in liveness.outputs.get(at, ()):
+                storages[v] = Storage(v, at, at, elsewhere=isinstance(v.type, ListType))
+        elif at in liveness.steps and step.input in storages:
+            storages[step.output] = storages[step.input]
+    for k, v in enumerate(schedule.function.results):
+        storage = storages.get(v)
+        if storage is not None:
+            storage.end = end
+            if (
+                storage.result is None
+                and k in direct
+                and not storage.elsewhere
+                and _is_sized_by(v, storage.start, liveness)
+            ):
+                storage.result = k
+    _keep_for_regions(schedule, liveness, storages)
+    return storages
+
+
+def _keep_for_regions(schedule: Schedule, liveness: Liveness, storages: dict[Value, Storage]) -> None:
+    """What control flow gives may be what it was given: that lives as long."""
+    for at, step in reversed(list(enumerate(schedule.steps))):
+        if isinstance(step, RegionStep):
+            end = max((storages[v].end for v in liveness.outputs.get(at, ())), default=at)
+            for v in liveness.reads.get(at, ()):
+                if v in storages:
+                    storages[v].end = max(storages[v].end, end)
+
+
+def _is_sized_by(v: Value, step: int, liveness: Liveness) -> bool:
+    """Whether the dims of v have values before the step runs."""
+    return all(liveness.defined_at.get(s, ENTRY) < step for s in v.type.symbols())
+
+
+def _take_over(
+    schedule: Schedule, liveness: Liveness, storages: dict[Value, Storage], bytes_of: Callable[[Value], Size]
+) -> None:
+    """In place: an output gets the storage of an operand that nobody reads later, or twice in the step."""
+    for at, step in enumerate(schedule.steps):
+        if not isinstance(step, KernelStep) or at not in liveness.lowered:
+            continue
+        readers = [storages.get(v) for v in liveness.reads[at]]
+        value_of = {step.tensors[v]: v for v in (*step.inputs, *liveness.outputs[at])}
+        taken: set[Storage] = set()
+        for to, source in liveness.lowered[at].reusable:
+            new, old = storages.get(value_of[to]), storages.get(value_of[source])
+            if new is None or old is None or new.root is not new or new.result is not None or old.result is not None:
+                continue
+            if old.elsewhere:
+                continue
+            dies = old.end == at and old not in taken and readers.count(old) == 1
+            if dies and bytes_of(new.value) == bytes_of(old.value):
+                new.take_over(old)
+                taken.add(old)

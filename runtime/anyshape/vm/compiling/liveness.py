@@ -1,0 +1,309 @@
+"""What of a schedule has to run: a backward walk from the results and the checks.
+
+In: a schedule. Out: the steps needed, what each makes and reads, their kernels, and which elements of which values symbols stand for.
+An operand of which only the elements' expressions matter (the shape of a reshape) is not read, so what computes it may need no code at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeGuard
+
+from anyshape.dims import Dim, Size, bounds, free_symbols, fresh
+from anyshape.equations import Demand
+from anyshape.equations.dependencies import needed, reads
+from anyshape.errors import UnsupportedError
+from anyshape.graph.callee import calls_in_sight
+from anyshape.graph.value import Element, Node, Value
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, TableStep, ViewStep
+from anyshape.vm.compiling.kernels import THREADS, KernelMaker, LoweredStep
+from anyshape.vm.program.table import ELEMENT_CODE
+
+
+@dataclass(eq=False)
+class Liveness:
+    """By number of a step: `outputs` it has to make, values it `reads`, its `lowered` kernel, or that it is `stored` from registers.
+    `loads`: (element, symbol) pairs to load once a value is there. `defined_at`: the step that defines a symbol, -1 for the entry."""
+
+    steps: set[int] = field(default_factory=set)
+    outputs: dict[int, tuple[Value, ...]] = field(default_factory=dict)
+    reads: dict[int, tuple[Value, ...]] = field(default_factory=dict)
+    lowered: dict[int, LoweredStep] = field(default_factory=dict)
+    stored: set[int] = field(default_factory=set)
+    loads: dict[Value, list[tuple[int, Dim]]] = field(default_factory=dict)
+    symbols: set[Dim] = field(default_factory=set)
+    defined_at: dict[Dim, int] = field(default_factory=dict)
+    viewed: dict[Value, Value] = field(default_factory=dict)
+    values: set[Value] = field(default_factory=set)
+    """Values that have to be in memory."""
+    outside: set[Dim] = field(default_factory=set)
+    """Of a region: symbols that its surroundings define."""
+    bodies: dict[int, tuple[Liveness, ...]] = field(default_factory=dict)
+    """By number of a step with regions."""
+    apart: dict[int, dict[Value, Size]] = field(default_factory=dict)
+    """By number of a step through a list: what its kernel has to read a copy of, and where in the scratch that is."""
+    rooms: dict[int, tuple[Dim, Size]] = field(default_factory=dict)
+    """By number of a step through a list, where its kernel's scratch depends on the element: the most, and how much it is."""
+
+    def origin(self, v: Value) -> Value:
+        """The value whose memory v is seen in."""
+        while v in self.viewed:
+            v = self.viewed[v]
+        return v
+
+
+def analyse(schedule: Schedule, maker: KernelMaker) -> Liveness:
+    """Raises UnsupportedError for a symbol that no entry dim and no element of a value defines."""
+    return _Analysis(schedule, maker).run()
+
+
+class _Analysis:
+    """`own`: of a region, the parameters of which elements may be loaded; None for a program. `tested`: the first result is only a
+    condition."""
+
+    def __init__(
+        self, schedule: Schedule, maker: KernelMaker, own: Sequence[Value] | None = None, tested: bool = False
+    ) -> None:
+        self.schedule, self.maker, self.liveness, self.own, self.tested = schedule, maker, Liveness(), own, tested
+        self.values = self.liveness.values
+        self.element_of: dict[Dim, tuple[Value, int]] = {}
+        self.born: dict[Dim, Value] = {}
+        """results of control flow that first have a dim"""
+        self.sized: set[int] = set()
+        """steps on lists of which a dim is needed"""
+        for step in schedule.steps:
+            if isinstance(step, ViewStep):
+                self.liveness.viewed[step.output] = step.input
+
+    def run(self) -> Liveness:
+        f = self.schedule.function
+        self.find_definitions()
+        for check in (*f.checks, *(c for node in f.nodes for c in node.checks)):
+            self.want_symbols((check.cond,))
+        for k, v in enumerate(f.results):
+            if k > 0 or not self.tested or not self.want_elements(v):
+                self.want(v)
+        for at in range(len(self.schedule.steps) - 1, -1, -1):
+            self.step(at)
+        return self.liveness
+
+    def find_definitions(self) -> None:
+        f, defined = self.schedule.function, self.liveness.defined_at
+        for p in f.params if self.own is None else ():
+            for n in p.type.shape or ():
+                if isinstance(n, Dim) and n.is_symbol:
+                    defined.setdefault(n, -1)
+        if self.own is None:
+            defined[THREADS] = -1
+        for p in f.params if self.own is None else self.own:
+            self.elements(p, -1)
+        for at, step in enumerate(self.schedule.steps):
+            if isinstance(step, RegionStep | TableStep):
+                for s, (result, _) in step.node.bound.born.items():
+                    if defined.setdefault(s, at) == at:
+                        self.born[s] = step.node.outputs[result]
+            for v in results_of(step):
+                self.elements(v, at)
+
+    def elements(self, v: Value, at: int) -> None:
+        for k, e in enumerate(v.contents or ()):
+            if (
+                isinstance(e, Dim)
+                and e.is_symbol
+                and e not in self.liveness.defined_at
+                and v.type.dtype in ELEMENT_CODE
+            ):
+                self.liveness.defined_at[e] = at
+                self.element_of[e] = (v, k)
+
+    def want(self, v: Value) -> None:
+        if v not in self.values:
+            self.values.add(v)
+            self.want_symbols(n for n in v.type.shape or () if isinstance(n, Dim))
+
+    def want_symbols(self, expressions: Iterable[Element]) -> None:
+        for e in expressions:
+            for s in free_symbols(e):
+                if s not in self.liveness.symbols:
+                    self.liveness.symbols.add(s)
+                    self.define(s)
+
+    def define(self, s: Dim) -> None:
+        if s in self.element_of:
+            v, k = self.element_of[s]
+            self.liveness.loads.setdefault(v, []).append((k, s))
+            self.want(v)
+        elif s in self.born:
+            made = self.born[s]
+            assert made.node is not None
+            if made.node.regions:
+                self.want(made)
+            else:
+                self.sized.add(self.liveness.defined_at[s])
+        elif s not in self.liveness.defined_at and self.own is not None:
+            self.liveness.outside.add(s)
+        elif s not in self.liveness.defined_at:
+            where = ", ".join(f"{p.name}: {p.type}" for p in self.schedule.function.params if s in p.type.symbols())
+            mentioned = f" ({where} only mentions it; give it a dim of its own in some input)" if where else ""
+            raise UnsupportedError(
+                f"nothing defines the dim {s}: neither an input's shape nor an element of a tensor{mentioned}"
+            )
+
+    def step(self, at: int) -> None:
+        step, liveness = self.schedule.steps[at], self.liveness
+        if isinstance(step, ViewStep):
+            if step.output in self.values:
+                liveness.steps.add(at)
+                liveness.reads[at] = (step.input,)
+                self.want(step.input)
+            return
+        if _demands(step) and any(v in self.values for node in step.nodes for v in node.outputs):
+            for v in step.results:  # nobody reads whether an assert holds, but it is to be checked
+                self.want(v)
+        outputs = tuple(v for v in results_of(step) if v in self.values)
+        if isinstance(step, TableStep):
+            if outputs or at in self.sized:
+                self.list_step(at, step, outputs)
+            return
+        if not outputs:
+            return
+        if isinstance(step, RegionStep):
+            self.region_step(at, step)
+            return
+        liveness.steps.add(at)
+        liveness.outputs[at] = outputs
+        if all(self.is_known(v, at) for v in outputs):
+            liveness.stored.add(at)
+            liveness.reads[at] = ()
+            for v in outputs:
+                self.want_symbols(v.contents or ())
+            return
+        needed = narrowed(step, outputs)
+        lowered = liveness.lowered[at] = self.maker.lower(needed)
+        self.want_symbols((*lowered.scalars, lowered.scratch, lowered.parts, lowered.slices))
+        passed = [v for v in step.inputs if any(i is step.tensors[v] for i in lowered.inputs)]
+        liveness.reads[at] = tuple(passed)
+        for v in passed:
+            self.want(v)
+
+    def region_step(self, at: int, step: RegionStep) -> None:
+        """What the regions need of the surroundings; everything that they give is made."""
+        node, liveness = step.node, self.liveness
+        control = node.op.control
+        assert control is not None
+        captured, first = control.captured(node), control.captures_from(node)
+        read = dict.fromkeys(v for v in node.inputs[:first] if v is not None)
+        bodies = []
+        for body in step.bodies:
+            own = body.function.params[: len(body.function.params) - len(captured)]
+            inner = _Analysis(body, self.maker, own[1:], control.repeats).run()
+            bodies.append(inner)
+            self.want_symbols(s for s in inner.outside if not (control.repeats and s in node.bound.turn))
+            params = body.function.params[len(own) :]
+            read.update((v, None) for p, v in zip(params, captured, strict=True) if p in inner.values)
+        self.want_symbols(first_sizes(node).values())
+        for v in node.operand_inputs().values():
+            if v is not None and not self.want_elements(v):
+                read[v] = None
+        liveness.steps.add(at)
+        liveness.outputs[at], liveness.reads[at], liveness.bodies[at] = node.outputs, tuple(read), tuple(bodies)
+        for v in read:
+            self.want(v)
+
+    def list_step(self, at: int, step: TableStep, outputs: tuple[Value, ...]) -> None:
+        """Lists, what is put into them, arguments; a position or a function if it is not known. `outputs`: what is wanted in memory."""
+        node, liveness = step.node, self.liveness
+        if step.kernel is not None:
+            self.walk_step(at, step, step.kernel, outputs)
+            return
+        data = node.inputs[: len(node.inputs) - len(node.op.operands) - calls_in_sight(node)]
+        read = [v for v in data if v is not None]
+        read += [v for v in node.operand_inputs().values() if v is not None and not self.want_elements(v)]
+        liveness.steps.add(at)
+        liveness.outputs[at], liveness.reads[at] = outputs, tuple(dict.fromkeys(read))
+        for v in liveness.reads[at]:
+            self.want(v)
+        for v in node.outputs:
+            self.want_symbols(n for n in v.type.shape or () if isinstance(n, Dim))
+
+    def walk_step(self, at: int, step: TableStep, kernel: KernelStep, outputs: tuple[Value, ...]) -> None:
+        """The list, and what else the kernel reads, if results are wanted and not only their sizes."""
+        node, liveness, walk = step.node, self.liveness, step.node.bound.walk
+        wanted: list[Element] = [*(c.cond for c in walk.checks), *(e.item for e in walk.elements.sums)]
+        read = [v for v in (node.sequence,) if v is not None]
+        if outputs:
+            lowered = replace(self.maker.lower(narrowed(kernel, outputs)), parts=1, slices=1)
+            wanted += [*lowered.scalars, lowered.scratch]
+            if free_symbols(lowered.scratch) & walk.inside:
+                room = fresh("room", 0)
+                liveness.rooms[at], liveness.defined_at[room] = (room, lowered.scratch), at
+                lowered = replace(lowered, scratch=room)
+            passed = [v for v in kernel.inputs if any(i is kernel.tensors[v] for i in lowered.inputs)]
+            liveness.apart[at], scratch = copied(step, kernel, passed, lowered)
+            liveness.lowered[at] = replace(lowered, scratch=scratch)
+            read += passed
+        liveness.steps.add(at)
+        liveness.outputs[at] = outputs
+        liveness.reads[at] = tuple(v for v in dict.fromkeys(read) if v is not walk.value and v not in step.carried)
+        for v in liveness.reads[at]:
+            self.want(v)
+        self.want_symbols({s for e in wanted for s in free_symbols(e)} - walk.inside)
+        for v in node.outputs:
+            self.want_symbols(n for n in v.type.shape or () if isinstance(n, Dim))
+
+    def want_elements(self, v: Value) -> bool:
+        """Wants what is known of the elements, if anything is."""
+        self.want_symbols(v.contents or ())
+        return v.contents is not None
+
+    def is_known(self, v: Value, at: int) -> bool:
+        """Whether every element follows from sizes that are defined before the step. What follows from data is left to
+        the kernel, whose integers wrap where those of shapes must not."""
+        if v.contents is None or v.type.dtype not in ELEMENT_CODE:
+            return False
+        symbols = {s for e in v.contents for s in free_symbols(e)}
+        return all(self.liveness.defined_at.get(s, at) < at and bounds(s)[0] is not None for s in symbols)
+
+
+def copied(
+    step: TableStep, kernel: KernelStep, passed: Sequence[Value], lowered: LoweredStep
+) -> tuple[dict[Value, Size], Size]:
+    """Of results so far, those that the kernel may not read where it writes the new ones: where in the scratch; and all of the scratch."""
+    apart: dict[Value, Size] = {}
+    size = lowered.scratch
+    for v in passed:
+        if v in step.carried and (kernel.tensors[step.carried[v]], kernel.tensors[v]) not in lowered.reusable:
+            apart[v] = (size + 63) // 64 * 64
+            size = apart[v] + v.type.count() * v.type.dtype.itemsize
+    return apart, size
+
+
+def first_sizes(node: Node) -> Mapping[Dim, Size]:
+    """Dims of stacks that a loop without turns has."""
+    found: Mapping[Dim, Size] = node.bound.firsts if node.op.control is not None and node.op.control.repeats else {}
+    return found
+
+
+def results_of(step: Step) -> tuple[Value, ...]:
+    """Everything a step computes, also what only its own equations read: an element of that may be a size."""
+    if isinstance(step, ViewStep):
+        return (step.output,)
+    if isinstance(step, RegionStep | TableStep):
+        return step.node.outputs
+    return step.results
+
+
+def narrowed(step: KernelStep, outputs: tuple[Value, ...]) -> KernelStep:
+    """The step with these outputs, and without what only others need."""
+    if outputs == step.outputs:
+        return step
+    kept = needed(step.equations, (step.tensors[v] for v in outputs))
+    read = {t for q in kept for t in reads(q)}
+    inputs = tuple(v for v in step.inputs if step.tensors[v] in read)
+    return replace(step, equations=tuple(kept), inputs=inputs, outputs=outputs)
+
+
+def _demands(step: Step) -> TypeGuard[KernelStep]:
+    """Whether it checks an assert that reads values."""
+    return isinstance(step, KernelStep) and any(isinstance(q.form, Demand) for q in step.equations)

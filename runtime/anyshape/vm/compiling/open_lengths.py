@@ -1,0 +1,65 @@
+"""What a loop would have to decide anew in each turn, which machine code cannot, found before the program runs: a vector whose length
+the turn computes, and that decides a rank.
+
+In: the nodes that cannot be typed before the run. Out: an UnsupportedError that names loop, call, vector and length; nothing where what the
+run brings may still tell the length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from anyshape.errors import UnsupportedError
+from anyshape.graph.function import Function
+from anyshape.graph.value import Node, Value
+from anyshape.vm.report.causes import named
+
+
+class OpenLength(NamedTuple):
+    """A call that takes a vector of a length that differs from turn to turn, as this operand."""
+
+    node: Node
+    operand: str
+    vector: Value
+
+
+def refuse_open_lengths(nodes: Iterable[Node]) -> None:
+    """Raises UnsupportedError for the first loop that has such a vector."""
+    for node in nodes:
+        found = next(open_lengths(node), None)
+        if found is None:
+            continue
+        maker = found.vector.node
+        what = f"the vector that {named(maker)} makes" if maker is not None else f"the vector {found.vector.name}"
+        raise UnsupportedError(
+            f"{named(node)}: each turn decides anew how long {what} is, {found.vector.type}, which {named(found.node)} takes for its "
+            f"{found.operand}; machine code is made for one length, so say it, by a reshape to [1] or as a constant"
+        )
+
+
+def open_lengths(loop: Node) -> Iterator[OpenLength]:
+    """Those of a loop whose own operands are typed, and of loops within it."""
+    if loop.op.control is None or not loop.op.control.repeats:
+        return
+    if any(v is not None and v.type.shape is None for v in loop.inputs):
+        return  # what is not known of them may tell
+    captured = len(loop.op.control.captured(loop))
+    for region in loop.regions:
+        own = set(region.params[: len(region.params) - captured])
+        yield from _in_body(region, own)
+
+
+def _in_body(region: Function, own: set[Value]) -> Iterator[OpenLength]:
+    """`own`: what differs from turn to turn, to which is added what is made of it."""
+    for node in region.nodes:
+        if any(v in own for v in node.inputs):
+            own.update(node.outputs)
+        yield from open_lengths(node)
+        if node.bound is not None or any(v is not None and v.type.shape is None for v in node.inputs):
+            continue
+        given = node.operand_inputs()
+        for p in node.op.operands:
+            v = given[p.name]
+            if v in own and p.is_vector and v is not None and v.type.rank == 1 and not v.type.is_static:
+                yield OpenLength(node, p.name, v)

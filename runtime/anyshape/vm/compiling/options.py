@@ -1,0 +1,114 @@
+"""Every switch of a compile and of debugging, in one typed place.
+
+In: keyword arguments of `anyshape.compile` and the environment (ANYSHAPE_TARGET, ANYSHAPE_KERNELS, ANYSHAPE_LOOP, ANYSHAPE_WALK,
+ANYSHAPE_DUMP, ANYSHAPE_VERIFY, ANYSHAPE_THREADS). Out: one frozen `Options` that the rest of the VM reads; nothing else here looks at
+the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from anyshape.errors import ArgumentError
+from anyshape.public import fits, short, spell
+from anyshape.vm.native.pool_layout import MOST_THREADS
+
+if TYPE_CHECKING:
+    from anyshape.vm.report.profile import Recorder
+
+STAGES = ("graph", "schedule", "program", "llvm", "asm")
+KERNELS = ("native", "interpret")
+LOOPS = ("native", "python")
+EXECUTORS = ("vm", "graph")
+TARGETS = ("host", "avx512", "avx2", "sse")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to compile. `executor`: "graph" refuses a model of which any type is not fully static. `target`: this machine, or less of it.
+    `kernels`: machine code, or the slow interpreter of equations. `fuse`: off makes one kernel per node.
+    `loop`: what walks programs, the native loop or Python (which interpreted kernels always use).
+    `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `walk`: run programs by the
+    traceable interpreter of the table instead of its translation. `repair`: an ONNX model that the standard refuses is taken for what
+    it most likely means, and the report says how. `threads`: how many may work on one kernel, at most and by default (0)
+    as many as this process may use processors; results do not depend on it. `recorder`: what takes the times of kernels, for `profile`."""
+
+    executor: str = "vm"
+    target: str = "host"
+    kernels: str = "native"
+    loop: str = "native"
+    fuse: bool = True
+    dump: frozenset[str] = frozenset()
+    verify: bool = False
+    walk: bool = False
+    repair: bool = False
+    threads: int = 0
+    recorder: Recorder | None = None
+    dims: Mapping[str, Any] = field(default_factory=dict)
+
+    def show(self, stage: str, title: str, text: object) -> None:
+        """Prints a stage if asked for."""
+        if stage in self.dump:
+            print(f"=== {stage}: {title}\n{text}", file=sys.stderr)
+
+
+def from_environment() -> Options:
+    """Raises ArgumentError for a value that no switch has."""
+    dump = frozenset(s for s in os.environ.get("ANYSHAPE_DUMP", "").split(",") if s)
+    options = Options(
+        target=os.environ.get("ANYSHAPE_TARGET", "host"),
+        kernels=os.environ.get("ANYSHAPE_KERNELS", "native"),
+        loop=os.environ.get("ANYSHAPE_LOOP", "native"),
+        dump=dump,
+        verify=os.environ.get("ANYSHAPE_VERIFY", "0") not in ("", "0"),
+        walk=os.environ.get("ANYSHAPE_WALK", "0") not in ("", "0"),
+        threads=_number(os.environ.get("ANYSHAPE_THREADS", "0")),
+    )
+    return checked(options)
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ArgumentError(f"ANYSHAPE_THREADS must be a number, got {text!r}") from None
+
+
+def make_options(given: Mapping[str, Any]) -> Options:
+    """The environment's options with the given ones in their place. Raises ArgumentError for an unknown one."""
+    names = [f.name for f in fields(Options)]
+    unknown = sorted(set(given) - set(names))
+    if unknown:
+        raise ArgumentError(f"compile has no option {', '.join(unknown)}; there are {', '.join(names)}")
+    said = {k: v for k, v in given.items() if v is not None}
+    if fits(said.get("dump"), set[str] | list[str] | tuple[str, ...]):
+        said["dump"] = frozenset(said["dump"])
+    return checked(replace(from_environment(), **said))
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    from anyshape.vm.report.profile import Recorder
+
+    return get_type_hints(Options, localns={"Recorder": Recorder})
+
+
+def checked(options: Options) -> Options:
+    for f in fields(Options):
+        if not fits(value := getattr(options, f.name), _hints()[f.name]):
+            raise ArgumentError(f"{f.name} must be {spell(_hints()[f.name])}, got {short(value)}")
+    for name, allowed in (("kernels", KERNELS), ("loop", LOOPS), ("executor", EXECUTORS), ("target", TARGETS)):
+        if getattr(options, name) not in allowed:
+            raise ArgumentError(f"{name} must be one of {', '.join(allowed)}, got {getattr(options, name)!r}")
+    if not 0 <= options.threads <= MOST_THREADS:
+        wanted = f"a number from 1 to {MOST_THREADS}, or 0 for all processors"
+        raise ArgumentError(f"threads must be {wanted}, got {options.threads!r}")
+    strange = sorted(options.dump - set(STAGES))
+    if strange:
+        raise ArgumentError(f"cannot dump {', '.join(strange)}; stages are {', '.join(STAGES)}")
+    return options

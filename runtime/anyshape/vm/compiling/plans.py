@@ -1,0 +1,342 @@
+"""From a function to something that runs: the pipeline of a compile, and the variants of a program.
+
+In: a function. Out: a `Plan`. A function whose ranks are all known becomes a `Straight` plan: a *main* program that assumes entry
+dims to be at least 1, and a *general* one for calls with an empty dim, compiled when first needed. Any other is continued at run
+time (`continuation`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from numpy.typing import NDArray
+
+from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
+from anyshape.graph.callee import Callee, callees_of
+from anyshape.graph.function import Function
+from anyshape.graph.retype import retype
+from anyshape.passes.factors import bytes_of_factors
+from anyshape.passes.steps import Schedule
+from anyshape.types import FunctionType, ListType, TensorType
+from anyshape.vm.compiling.generate import generate, generate_function
+from anyshape.vm.compiling.kernels import KernelMaker, kernel_maker, target_called
+from anyshape.vm.compiling.options import Options
+from anyshape.vm.compiling.unfused import one_step_per_node
+from anyshape.vm.program.blocks import array_type, pack, result_dtypes, unpack
+from anyshape.vm.program.disassemble import disassemble
+from anyshape.vm.program.table import Program
+from anyshape.vm.report.causes import Causes, named
+from anyshape.vm.report.schedule_text import spell_schedule
+from anyshape.vm.report.summary import Report
+from anyshape.vm.run.arena import ContextPool
+from anyshape.vm.run.executors import expect_results, make_executor
+
+if TYPE_CHECKING:
+    from anyshape.lower.gemm.background_packing import BackgroundPacking
+    from anyshape.passes.folding import Compute
+
+Array = NDArray[Any]
+Direct = Callable[..., "list[Array] | None"]
+
+
+class Plan(Protocol):
+    """Something that runs, from any number of threads at once."""
+
+    def run(self, arrays: Sequence[Array], places: Sequence[Array | None] = ()) -> list[Array]:
+        """The results for arguments that `Signature.bind` made fit. A result may be computed in its place (see `places`), or not."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+    def by(self, options: Options) -> Plan:
+        """The same programs, run by another loop; nothing is compiled again."""
+        ...
+
+    def cancel(self) -> None:
+        """Calls that are under way stop soon."""
+        ...
+
+    @property
+    def direct(self) -> Direct | None:
+        """Takes arguments, and places, as the caller gave them: the results, or None where only `run` can tell."""
+        ...
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """Programs compiled so far."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """Memory for intermediate values that idle contexts keep."""
+        ...
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """What all parts of one compile share."""
+
+    options: Options
+    report: Report
+    lock: threading.RLock
+    packing: BackgroundPacking | None = None
+    """Where large constants are laid out until it is over; then each plan has one of its own."""
+    compute: Compute | None = None
+    """What makes calls on constants that would take the interpreter long."""
+
+    def plan(self, f: Function, low: int = 1) -> Plan:
+        """Entry symbols are assumed to be at least `low`; a function that is right for empty dims alone assumes nothing."""
+        _refuse_functions(f)
+        with self.lock, self._packing() as packing:
+            expect(packing, bytes_of_factors(f), self.options)
+            try:
+                with self.report.phase("optimise"):
+                    typed, assumed = retype(f, low)
+                    expect_results([v.type for v in typed.results], self.options)  # beside what follows
+                    optimised = self._optimise(typed)
+            except ShapeError:
+                if low == 0:
+                    raise
+                return self.plan(f, 0)
+            if not self.report.nodes:
+                self.report.count_variants(f, optimised)
+            if self.options.executor == "graph":
+                refuse_dynamic(optimised)
+            if undetermined(optimised):
+                from anyshape.vm.compiling.continuation import Continued
+
+                if assumed:
+                    optimised = self._optimise(f)
+                return Continued(self, optimised)
+            self.options.show("graph", f.name, optimised)
+            program = self._program(optimised, assumed)
+            general = (lambda: self.plan(f, 0)) if assumed else None
+            types = ([p.type for p in optimised.params], [v.type for v in optimised.results])
+            return Straight(program, general, self.options, types, self.lock, packing.wait)
+
+    @contextmanager
+    def _packing(self) -> Iterator[BackgroundPacking]:
+        if self.packing is not None and not self.packing.is_over:
+            yield self.packing
+            return
+        with packed_beside(self.report) as own:
+            yield own
+
+    def _optimise(self, f: Function) -> Function:
+        """Functions that it calls do one thing each: what they decide anew in each call becomes branches."""
+        from anyshape.passes import optimise
+        from anyshape.passes.branch_specialisation import in_branches
+
+        optimised = optimise(f, self.compute)
+        if any(undetermined(c.defined()) for c in callees_of([optimised])):
+            optimised = optimise(in_branches(optimised), self.compute)
+        return optimised
+
+    def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
+        """Its constants have their elements once `packed_beside` is ready."""
+        report, options = self.report, self.options
+        if options.verify:
+            from anyshape.graph.verify import verify
+
+            verify(f)
+        functions = callees_of([f])
+        maker = kernel_maker(options, report)
+        schedule = self._schedule(f)
+        with report.phase("generate"):
+            program = generate(schedule, maker, assumed, functions, options.recorder is not None)
+        if functions:
+            program = replace(program, functions=tuple(self._function(c, functions, maker) for c in functions))
+        if "program" in options.dump:
+            options.show("program", f.name, "\n".join(map(disassemble, (program, *program.functions))))
+        report.compiled(maker.made)
+        return program
+
+    def _schedule(self, f: Function) -> Schedule:
+        with self.report.phase("fuse"):
+            schedule: Schedule = fused(f) if self.options.fuse else one_step_per_node(f)
+        if "schedule" in self.options.dump:
+            self.options.show("schedule", f.name, spell_schedule(schedule))
+        self.report.steps += len(schedule.steps)
+        return schedule
+
+    def _function(self, callee: Callee, functions: Mapping[Callee, int], maker: KernelMaker) -> Program:
+        """One that is called; it assumes nothing of its dims, since a call cannot go elsewhere."""
+        f = callee.defined()
+        if undetermined(f):
+            inner = ", ".join(named(n) for n in f.nodes if n.is_open)
+            raise UnsupportedError(
+                f"{callee.name}: what {inner} does is known only at run time; say what decides it, such as the axes of a squeeze"
+            )
+        schedule = self._schedule(f)
+        with self.report.phase("generate"):
+            return generate_function(schedule, maker, functions, callee.name)
+
+
+@contextmanager
+def packed_beside(report: Report) -> Iterator[BackgroundPacking]:
+    """Large constants are laid out for the kernels made inside once `wait` returns; where no processor is left for it, at once."""
+    from anyshape.lower.gemm import collected
+    from anyshape.vm.native.pool import usable_threads
+
+    with collected(usable_threads()) as later:
+        yield later
+        with report.phase("pack"):
+            later.close()
+
+
+def expect(packing: BackgroundPacking, size: int, options: Options) -> None:
+    """So many bytes of constants will be laid out, it seems."""
+    from anyshape.lower.gemm import toucher
+
+    if options.kernels != "interpret":
+        packing.expect(size, lambda: toucher(target_called(options.target)))
+
+
+def _refuse_functions(f: Function) -> None:
+    for what, v in (*(("input", p) for p in f.params), *(("result", r) for r in f.results)):
+        if isinstance(v.type, FunctionType):
+            raise UnsupportedError(f"{f.name}: a function is no {what} of a program, only a value in it: {v.type}")
+
+
+def fused(f: Function) -> Any:
+    from anyshape.passes.fuse import fuse
+
+    return fuse(f)
+
+
+def undetermined(f: Function) -> bool:
+    """Whether the rank of anything is not known."""
+    return any(p.type.shape is None for p in f.params) or any(node.is_open for node in f.nodes)
+
+
+def refuse_dynamic(f: Function) -> None:
+    """What `executor="graph"` promises: every type is made of numbers. Raises UnsupportedError with all that is not, and why."""
+    dynamic = [f"input {p.name}: {p.type} is not static" for p in f.params if not p.type.is_static]
+    dynamic += _dynamic(f)
+    for callee in callees_of([f]):
+        dynamic += [f"{callee.name}: {line}" for line in _dynamic(callee.defined())]
+        if callee in callees_of([callee.defined()]):
+            dynamic.append(f"{callee.name}: how deep its calls are nested is known at run time")
+    if dynamic:
+        hint = "; dims={...} puts numbers in the place of named dims" if f.symbols() else ""
+        lines = "\n  ".join(dict.fromkeys(dynamic))
+        raise UnsupportedError(f'executor="graph" takes a fully static program only{hint}:\n  {lines}')
+
+
+def _dynamic(f: Function) -> list[str]:
+    """What is not static in a function, and why."""
+    causes = Causes(f)
+    found = [causes.of_node(n) for n in causes.nodes if n.op.variant == "dyn"]
+    others = [(n, v) for n in causes.nodes if n.op.variant != "dyn" for v in n.outputs]
+    found += [f"{named(n)}: {causes.of_type(v)}" for n, v in others if not v.type.is_static]
+    lists = [n for n, v in others if isinstance(v.type, ListType)]
+    lists = [n for n in lists if not any(v is not None and isinstance(v.type, ListType) for v in n.inputs)] or lists
+    return found + [f"{named(n)}: how many elements it comes to have is known at run time" for n in lists]
+
+
+class Straight:
+    """One program, and another plan for the calls that it declines."""
+
+    def __init__(
+        self,
+        program: Program,
+        general: Callable[[], Plan] | None,
+        options: Options,
+        types: tuple[Sequence[TensorType], Sequence[TensorType]],
+        lock: threading.RLock,
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`types` of arguments and of results. `ready` returns once the program's constants have their elements."""
+        self._program, self._ready = program, ready
+        self._make_general, self._general, self._lock = general, None, lock
+        self._types = types
+        executor = make_executor(program, options, [array_type(t) for t in types[0]])
+
+        def context() -> Any:  # no call is without one, and the first call makes the first
+            ready()
+            return executor.context()
+
+        self._pool = ContextPool(context)
+        self._run = executor.run
+        self._lists = any(isinstance(t, ListType) for side in types for t in side)
+        self.direct: Direct | None = None if self._lists else executor.direct(self._pool)
+
+    _general: Plan | None
+
+    def run(self, arrays: Sequence[Any], places: Sequence[Array | None] = ()) -> list[Any]:
+        return self._with_lists(arrays, places) if self._lists else self._run_arrays(arrays, places)
+
+    def _with_lists(self, arrays: Sequence[Any], places: Sequence[Array | None]) -> list[Any]:
+        """The same where arguments or results are lists: those are arrays of words to the program."""
+        packed = [pack(a, t) for a, t in zip(arrays, self._types[0], strict=True)]
+        spread = [p for p, t in zip(places, self._types[1]) for p in (p, None)[: len(result_dtypes(t))]]
+        results = self._run_once(packed, spread)
+        if results is None:
+            return self.general().run(arrays, places)
+        made = iter(results)
+        return [unpack(made, t) for t in self._types[1]]
+
+    def _run_arrays(self, arrays: Sequence[Array], places: Sequence[Array | None]) -> list[Array]:
+        results = self._run_once(arrays, places)
+        return results if results is not None else self.general().run(arrays, places)
+
+    def _run_once(self, arrays: Sequence[Array], places: Sequence[Array | None]) -> list[Array] | None:
+        """None where a guard declines."""
+        pool = self._pool
+        context = pool.take()
+        try:
+            return self._run(arrays, context, places)
+        except (MemoryError, ValueError) as e:
+            raise AnyshapeError(f"{self._program.name}: a result cannot be made: {e}") from e
+        finally:
+            pool.give_back(context)
+
+    def general(self) -> Plan:
+        """The plan without the assumption, compiled once."""
+        if self._general is None:
+            with self._lock:
+                if self._general is None:
+                    if self._make_general is None:
+                        raise AnyshapeError(
+                            f"{self._program.name}: a guard declined a call, and there is no other variant"
+                        )
+                    self._general = self._make_general()
+        return self._general
+
+    def cancel(self) -> None:
+        self._pool.cancel()
+        if self._general is not None:
+            self._general.cancel()
+
+    def by(self, options: Options) -> Straight:
+
+        general = (lambda: self.general().by(options)) if self.is_guarded else None
+        return Straight(self._program, general, options, self._types, self._lock, self._ready)
+
+    @property
+    def program(self) -> Program:
+        """With its constants laid out."""
+        self._ready()
+        return self._program
+
+    @property
+    def compiled_general(self) -> Plan | None:
+        """The other plan if a call has needed it."""
+        return self._general
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether there is another plan, or could be."""
+        return self._make_general is not None
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        return (self.program, *(self._general.programs if self._general is not None else ()))
+
+    @property
+    def bytes(self) -> int:
+        return self._pool.bytes + (self._general.bytes if self._general is not None else 0)

@@ -1,0 +1,1 @@
+"""Programs: the table of instructions and its objects, its text, and lists in memory."""

@@ -1,0 +1,1 @@
+"""What a compile did and what a call takes, for people."""

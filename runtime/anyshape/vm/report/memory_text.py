@@ -1,0 +1,180 @@
+"""The memory plan for people: what lies where from which step to which, with symbolic sizes, and the total as a formula.
+
+In: an executable. Out: text. The plan of a program is kept beside its table and executed by nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from anyshape.dims import Dim, Size, evaluate, free_symbols, maximum, symbol
+from anyshape.errors import ArgumentError
+from anyshape.graph.value import Value
+from anyshape.passes.steps import KernelStep, Schedule
+from anyshape.types import TensorType
+from anyshape.vm.compiling.kernels import THREADS
+from anyshape.vm.compiling.memory import Layout, Tenant
+
+if TYPE_CHECKING:
+    from anyshape.vm.compiling.arena_code import ArenaCode
+    from anyshape.vm.compiling.lifetimes import Lifetimes
+    from anyshape.vm.run.executable import Executable
+
+SCRATCH = "scratch"
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Tenants laid out together in one region, and what each of them is."""
+
+    region: int
+    tenants: tuple[Tenant, ...]
+    contents: tuple[str, ...]
+    layout: Layout
+
+    def places(self, sizes: Sequence[Size]) -> tuple[list[Size], Size]:
+        """(offsets, total) for these sizes of the tenants."""
+        offsets: list[Size] = [0] * len(sizes)
+        ends: list[Size] = [0] * len(sizes)
+        for k in self.layout.order:
+            offsets[k] = maximum(0, *(ends[j] for j in self.layout.below[k]))
+            ends[k] = offsets[k] + sizes[k]
+        return offsets, maximum(0, *(ends[k] for k in self.layout.top))
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a loop keeps from turn to turn: `bytes` of what one turn makes of it, as often as there are turns where it is collected."""
+
+    what: str
+    regions: tuple[int, ...]
+    bytes: Size
+    collected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """Memory of a body, laid out anew each time it runs and kept for the next time."""
+
+    title: str
+    plan: MemoryPlan
+    held: tuple[Held, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """`steps` are the steps' names; the other memory of a call is that of its results."""
+
+    steps: tuple[str, ...]
+    areas: tuple[Area, ...]
+    inside: tuple[Inside, ...] = ()
+
+    def sizes(self) -> Iterator[Size]:
+        """Every size in it."""
+        yield from (t.bytes for area in self.areas for t in area.tenants)
+        for i in self.inside:
+            yield from (h.bytes for h in i.held)
+            yield from i.plan.sizes()
+
+
+def memory_plan(
+    schedule: Schedule, memory: Lifetimes, arena: ArenaCode, inside: Sequence[Inside], spelled: Callable[[Size], Size]
+) -> MemoryPlan:
+    """`spelled`: a size in names that people know."""
+    from anyshape.vm.compiling.kernels import step_name
+
+    names = tuple(step_name(s) if isinstance(s, KernelStep) else s.node.op.name for s in schedule.steps)
+    areas = []
+    for ready, layout in arena.layouts.items():
+        group = memory.groups[ready]
+        contents = tuple(_described(values, spelled) for values in group.values)
+        tenants = tuple(replace(t, bytes=spelled(t.bytes)) for t in group.tenants)
+        areas.append(Area(arena.region_of[ready], tenants, contents, layout))
+    return MemoryPlan(names, tuple(areas), tuple(inside))
+
+
+def _described(values: Sequence[Value], spelled: Callable[[Size], Size]) -> str:
+    """The first value of a place, and how many are written over it in turn."""
+    if not values:
+        return SCRATCH
+    more = f", {len(values) - 1} more over it in turn" if len(values) > 1 else ""
+    t = values[0].type
+    return f"{TensorType(t.dtype, tuple(map(spelled, t.shape or ())))}{more}"
+
+
+def memory_text(executable: Executable, dims: Mapping[str, int] | None = None) -> str:
+    """The plans of the programs compiled so far; with `dims`, by name of symbol, in numbers too. Raises ArgumentError for another name."""
+    names = [str(s) for s in executable.function.symbols()]
+    planned = [size for p in executable.plan.programs if p.memory for size in p.memory.sizes()]
+    known = {*names, *(str(s) for size in planned for s in free_symbols(size))}
+    if unknown := sorted(set(dims or {}) - known):
+        raise ArgumentError(f"no input has a dim {', '.join(unknown)}; there are {', '.join(names) or 'none'}")
+    texts = []
+    for p in executable.plan.programs:
+        if p.memory is None:
+            texts.append(f"memory of {p.name}: not kept in a saved model")
+        else:
+            texts.append("\n".join([f"memory of {p.name}:", *_lines(p.memory, dims or {})]))
+    return "\n\n".join(texts)
+
+
+def _lines(plan: MemoryPlan, dims: Mapping[str, int]) -> list[str]:
+    lines = [line for area in plan.areas for line in _area_lines(area, plan.steps, dims)]
+    for i in plan.inside:
+        inner = [_held_line(h, dims) for h in i.held] + (_lines(i.plan, dims) if i.plan.areas or i.plan.inside else [])
+        lines += [f"  {i.title}:", *(f"  {line}" for line in inner)] if inner else []
+    return lines or ["  none but the results"]
+
+
+def _held_line(h: Held, dims: Mapping[str, int]) -> str:
+    regions = f"region{'s' if len(h.regions) > 1 else ''} {' and '.join(map(str, h.regions))}"
+    if h.collected:
+        return f"  {regions}: {h.what}, {_spelled(h.bytes, dims)} bytes more in each turn"
+    return f"  {regions}: {h.what}, read in one and written in the other, {_spelled(h.bytes, dims)} bytes each"
+
+
+def _area_lines(area: Area, steps: Sequence[str], dims: Mapping[str, int]) -> list[str]:
+    """Sizes have letters, so that offsets can be read."""
+    letters = _letters(area.tenants)
+    named = [letters[t.bytes] if isinstance(t.bytes, Dim) else t.bytes for t in area.tenants]
+    values = {letter: _value(size, dims) for size, letter in letters.items()}
+    numbers = {letter: n for letter, n in values.items() if n is not None}
+    offsets, total = area.places(named)
+    scratches = area.contents.count(SCRATCH)
+    kept = len(area.contents) - scratches
+    lines = [
+        f"  region {area.region}: {kept} values and {scratches} scratches in {_spelled(total, numbers)} bytes, where"
+    ]
+    lines += [f"    {letter} = {_spelled(size, dims)}" for size, letter in letters.items()]
+    for k in sorted(range(len(named)), key=lambda k: (area.tenants[k].start, area.tenants[k].end)):
+        t = area.tenants[k]
+        span = f"{t.start}" if t.start == t.end else f"{t.start}-{t.end}"
+        by = f" of {steps[t.start]}" if t.start < len(steps) else ""
+        lines.append(f"    {span:>9}  {named[k]} at {_spelled(offsets[k], numbers)}: {area.contents[k]}{by}")
+    return lines
+
+
+def _letters(tenants: Sequence[Tenant]) -> dict[Dim, Dim]:
+    """A symbol for each symbolic size: A, B, … Z, A1, …"""
+    found: dict[Dim, Dim] = {}
+    for t in tenants:
+        if isinstance(t.bytes, Dim) and t.bytes not in found:
+            turn, letter = divmod(len(found), 26)
+            found[t.bytes] = symbol(chr(ord("A") + letter) + (str(turn) if turn else ""))
+    return found
+
+
+def _value(e: Size, dims: Mapping[str, int]) -> int | None:
+    """The number, where `dims` has all symbols."""
+    if isinstance(e, int):
+        return e
+    dims = {str(THREADS): 1, **dims}
+    symbols = free_symbols(e)
+    return evaluate(e, {s: dims[str(s)] for s in symbols}) if all(str(s) in dims for s in symbols) else None
+
+
+def _spelled(e: Size, dims: Mapping[str, int] | Mapping[Dim, int]) -> str:
+    value = _value(e, {str(s): n for s, n in dims.items()})
+    return str(e) if value is None or isinstance(e, int) else f"{e} = {value:,}"

@@ -1,0 +1,30 @@
+"""A schedule as text: the kernels of a function, what they read and make, and their equations."""
+
+from __future__ import annotations
+
+from anyshape.graph.text import value_names
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, TableStep
+from anyshape.vm.compiling.kernels import step_name
+
+
+def spell_schedule(schedule: Schedule) -> str:
+    names = value_names(schedule.function)
+    lines: list[str] = []
+    for step in schedule.steps:
+        if isinstance(step, KernelStep):
+            made = ", ".join(f"{names[v]}: {v.type}" for v in step.outputs)
+            lines.append(f"{made} = kernel {step_name(step)}({', '.join(names[v] for v in step.inputs)})")
+            lines += [f"    {q}" for q in step.equations]
+        elif isinstance(step, RegionStep):
+            made = ", ".join(f"{names[v]}: {v.type}" for v in step.node.outputs)
+            lines.append(f"{made} = {step.node.op.full_name} {{")
+            for body in step.bodies:
+                lines += [f"  {body.function.name}:", *(f"    {line}" for line in spell_schedule(body).splitlines())]
+            lines.append("}")
+        elif isinstance(step, TableStep):
+            made = ", ".join(f"{names[v]}: {v.type}" for v in step.node.outputs)
+            given = ", ".join(names[v] for v in step.node.inputs if v is not None)
+            lines.append(f"{made} = {step.node.op.full_name}({given})")
+        else:
+            lines.append(f"{names[step.output]}: {step.output.type} = view {names[step.input]}")
+    return "\n".join(lines)

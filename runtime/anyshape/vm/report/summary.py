@@ -1,0 +1,91 @@
+"""What a compile did, for people: variants of ops, why something stayed dynamic, kernels, seconds per phase."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from anyshape.dims import Dim
+from anyshape.graph.function import Function
+from anyshape.graph.value import Node
+from anyshape.vm.report.causes import Causes
+
+
+@dataclass(eq=False)
+class Report:
+    """`dyn_symbolic`: dyn ops whose results have dims that are expressions of the inputs' dims and those of what they work on.
+    `still_dynamic`: the others, each with its cause; `unknown_dims`: sizes that only the run decides, with theirs. `programs` and
+    `kernels` count what was compiled; `compiled_after_first_call`, programs compiled since. `rebuilt`: why a saved model was compiled
+    again instead of loaded. `notes`: what the importer took for granted that the model does not say."""
+
+    imported_dyn: int = 0
+    became_static: int = 0
+    dyn_symbolic: int = 0
+    still_dynamic: list[str] = field(default_factory=list)
+    unknown_dims: list[str] = field(default_factory=list)
+    nodes: int = 0
+    steps: int = 0
+    kernels: int = 0
+    programs: int = 0
+    compiled_after_first_call: int = 0
+    phases: dict[str, float] = field(default_factory=dict)
+    finished: bool = False
+    rebuilt: str = ""
+    notes: list[str] = field(default_factory=list)
+    _inner: list[float] = field(default_factory=lambda: [0.0])
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Seconds spent here, without those of phases inside."""
+        self._inner.append(0.0)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            total = time.perf_counter() - start
+            inside = self._inner.pop()
+            self._inner[-1] += total
+            self.phases[name] = self.phases.get(name, 0.0) + total - inside
+
+    def compiled(self, kernels: int) -> None:
+        """One more program."""
+        self.programs += 1
+        self.kernels += kernels
+        self.compiled_after_first_call += self.finished
+
+    def count_variants(self, imported: Function, optimised: Function) -> None:
+        """Fills in what became of the dyn ops."""
+        entry = set(optimised.symbols())
+        left = [n for n in optimised.all_nodes() if n.op.variant == "dyn"]
+        self.imported_dyn = sum(n.op.variant == "dyn" for n in imported.all_nodes())
+        self.became_static = max(0, self.imported_dyn - len(left))
+        dynamic = [n for n in left if _decides_a_size(n, entry)]
+        self.dyn_symbolic = len(left) - len(dynamic)
+        causes = Causes(optimised)
+        self.still_dynamic = [causes.of_node(n) for n in dynamic]
+        self.unknown_dims = causes.unknown_dims()
+        self.nodes = sum(1 for _ in optimised.all_nodes())
+
+    def __str__(self) -> str:
+        seconds = ", ".join(f"{name} {s * 1e3:.1f} ms" for name, s in self.phases.items())
+        lines = [
+            f"{self.imported_dyn} ops came in dyn: {self.became_static} became static or were folded away, "
+            f"{self.dyn_symbolic} are dyn with all dims symbolic, {len(self.still_dynamic)} stayed dynamic",
+            *(f"  {reason}" for reason in self.still_dynamic),
+            *(["sizes that are no expression of the inputs' dims:"] if self.unknown_dims else []),
+            *(f"  {reason}" for reason in self.unknown_dims),
+            f"{self.nodes} nodes in {self.steps} steps, {self.kernels} kernels, {self.programs} programs; {seconds}",
+        ]
+        lines += self.notes
+        if self.rebuilt:
+            lines.append(f"compiled again from the saved file: {self.rebuilt}")
+        return "\n".join(lines)
+
+
+def _decides_a_size(node: Node, entry: set[Dim]) -> bool:
+    """Whether nothing but the values of the node's operands says a size or a rank of a result, or what is done at all."""
+    data = node.inputs[: len(node.inputs) - len(node.op.operands)]
+    known = entry.union(*(v.type.symbols() for v in data if v is not None))
+    return node.bound is None or any(not v.type.symbols() <= known for v in node.outputs)

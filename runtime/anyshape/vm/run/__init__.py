@@ -1,0 +1,1 @@
+"""What calls a program: arguments, memory, and what walks the table."""

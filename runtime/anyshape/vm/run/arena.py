@@ -1,0 +1,208 @@
+"""Memory of one call in progress: regions that grow and are kept for the next call, and the frame that passes kernel arguments.
+
+In: the number of regions and the words of the frame. Out: 64-byte aligned addresses. A region keeps no contents when it grows, and never
+holds more than the largest call needed, in whole huge pages if it is large, or if its size varies: memory that a call at a new shape is
+the first to touch would cost it a page fault every 4 KiB, which takes longer than most kernels take to fill it. Mapped memory keeps its
+pages when it grows: only those that are new are fresh.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.errors import AnyshapeError
+from anyshape.failure_report import AREA, take
+from anyshape.vm.run.available import LOOKED_AT, available_memory
+from anyshape.vm.run.limits import Bounds
+
+ALIGNMENT = 64
+MAPPED = 1 << 21
+"""From this many bytes on (the size of a huge page), memory is mapped."""
+SMALL = 1 << 16
+"""Where the size varies, it is at least this, touched at once; what needs more is mapped."""
+NEAR = 1 << 19
+"""Of memory that the system has just given, so many bytes are read: a call at a shape larger than those before would be the first to have
+them in its caches."""
+ROOMY = 1 << 12
+"""What typically needs more than this is mapped at once: a call at a shape that is not typical may need many times as much."""
+
+
+class Region:
+    """One growable piece of memory. `varies`: another call may need more; `roomy`: a typical one needs more than `ROOMY`."""
+
+    __slots__ = ("_owner", "_varies", "address", "capacity", "roomy")
+
+    def __init__(self, varies: bool = False, roomy: bool = False) -> None:
+        self.address, self.capacity = 0, 0
+        self._varies, self.roomy = varies, roomy
+        self._owner: NDArray[np.uint8] | mmap.mmap | None = None
+
+    def grow(self, size: int) -> None:
+        """At least `size` bytes; the old ones become part of them or are given back first, so that both are never held together."""
+        held = self.capacity
+        if size >= LOOKED_AT and size > (available := available_memory() + held):
+            self.release()
+            raise AnyshapeError(
+                f"{size} bytes of memory for intermediate values are not to be had: {available} are available"
+            )
+        try:
+            if size >= MAPPED or (self._varies and (self.roomy or size > SMALL)):
+                self._map(_in_huge_pages(size))
+            else:
+                self.release()
+                size = max(size, SMALL) if self._varies else size
+                block = np.empty(size + ALIGNMENT, np.uint8)
+                if self._varies:
+                    block.fill(0)
+                self._owner = block
+                self.address = (block.ctypes.data + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+                self.capacity = size
+        except (MemoryError, OSError, OverflowError, ValueError):
+            self.release()
+            raise AnyshapeError(f"{size} bytes of memory for intermediate values are not to be had") from None
+
+    def extend(self, size: int) -> None:
+        """At least `size` bytes and half as many again as before, the old ones kept in front."""
+        if size <= self.capacity and self.address:
+            return
+        size = max(size, self.capacity + self.capacity // 2)
+        if isinstance(self._owner, mmap.mmap) and self._stretch(self._owner, _in_huge_pages(size)):
+            return
+        larger = Region()
+        larger.grow(size)
+        ctypes.memmove(larger.address, self.address, self.capacity)
+        self.release()
+        self._owner, self.address, self.capacity = larger._owner, larger.address, larger.capacity
+
+    def _map(self, size: int) -> None:
+        if isinstance(self._owner, mmap.mmap) and self._stretch(self._owner, size):
+            return
+        self.release()
+        m = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            with suppress(OSError):  # a system may be built without them
+                m.madvise(mmap.MADV_HUGEPAGE)
+        self._owner = m
+        self._hold(m, 0, size)
+
+    def _stretch(self, m: mmap.mmap, size: int) -> bool:
+        """The same pages and more, perhaps at another address; or whether the system has no such thing."""
+        try:
+            m.resize(size)
+        except (OSError, SystemError, ValueError):
+            return False
+        self._hold(m, self.capacity, size)
+        return True
+
+    def _hold(self, m: mmap.mmap, old: int, size: int) -> None:
+        """Behind the old bytes, each huge page is touched: whichever call comes to need it finds it there."""
+        for at in range(old, size, MAPPED):
+            m[at] = 0
+        self.capacity = size
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(m))
+        if not old:
+            bring_near(self.address, min(size, NEAR))
+
+    def release(self) -> None:
+        owner, self._owner, self.address, self.capacity = self._owner, None, 0, 0
+        if isinstance(owner, mmap.mmap):
+            owner.close()
+
+
+def bring_near(address: int, size: int) -> None:
+    """Memory into the caches, by reading it."""
+    np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8).max()
+
+
+def _in_huge_pages(size: int) -> int:
+    return (max(size, 1) + MAPPED - 1) // MAPPED * MAPPED
+
+
+class Context:
+    """What one call owns while it runs. Never shared by two calls at once."""
+
+    __slots__ = ("_callees", "_memory", "_sizes", "bounds", "cancels", "frame", "pointers", "regions")
+
+    def __init__(self, regions: int, words: int, offsets: tuple[int, ...]) -> None:
+        """`pointers` are ctypes pointers to the frame's words `offsets`."""
+        self.regions = [Region() for _ in range(regions)]
+        self._callees: dict[int, Context] = {}
+        self.cancels: Sequence[int] = (0,)
+        self.bounds: Bounds | None = None
+        """Of the call that it is in."""
+        self._sizes = (words, offsets)
+        self._memory = (ctypes.c_int64 * (AREA + max(words, 1)))()
+        address = ctypes.addressof(self._memory) + 8 * AREA
+        self.frame: Any = (ctypes.c_int64 * max(words, 1)).from_address(address)
+        self.pointers = tuple(ctypes.c_void_p(address + 8 * k) for k in offsets)
+
+    def under(self, cancels: Any) -> None:
+        """Calls stop once this counter is another than when they began."""
+        self.cancels = cancels
+
+    def told(self) -> list[int]:
+        """What the kernel that failed said, once."""
+        return take(self._memory)
+
+    def region(self, number: int, size: int) -> int:
+        """The address of a region of at least `size` bytes."""
+        found = self.regions[number]
+        if size > found.capacity or not found.address:
+            found.grow(size)
+        return found.address
+
+    def extend(self, number: int, size: int) -> int:
+        """The same, with the old contents kept."""
+        self.regions[number].extend(size)
+        return self.regions[number].address
+
+    def callee(self, number: int, regions: int) -> Context:
+        """What a call of a function from here owns."""
+        if number not in self._callees:
+            self._callees[number] = Context(regions, *self._sizes)
+        return self._callees[number]
+
+    def swap(self, a: int, b: int) -> None:
+        self.regions[a], self.regions[b] = self.regions[b], self.regions[a]
+
+    @property
+    def bytes(self) -> int:
+        return sum(r.capacity for r in self.regions) + sum(c.bytes for c in self._callees.values())
+
+
+class ContextPool:
+    """Contexts of one executor that wait for a call. Taking and giving back are single operations of a list, which are atomic."""
+
+    __slots__ = ("_cancels", "_idle", "_make")
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._idle: list[Any] = []
+        self._cancels = (ctypes.c_int64 * 1)()
+
+    def take(self) -> Any:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            made = self._make()
+            made.under(self._cancels)
+            return made
+
+    def cancel(self) -> None:
+        """Calls that are under way stop soon."""
+        self._cancels[0] += 1
+
+    def give_back(self, context: Any) -> None:
+        self._idle.append(context)
+
+    @property
+    def bytes(self) -> int:
+        """Memory that idle contexts hold."""
+        return sum(c.bytes for c in tuple(self._idle))

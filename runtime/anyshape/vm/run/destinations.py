@@ -1,0 +1,124 @@
+"""Arrays that a caller gives for results: which of them results can be computed in. There are none for lists.
+
+In: what `run(outputs=)` was given. Out: for every result the array to compute it in, or None: then it is computed elsewhere and copied. A
+result is not computed where an argument or another result lies, nor in memory that is not dense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.exceptions import TooHardError
+from numpy.typing import NDArray
+
+from anyshape.dtypes import LIST
+from anyshape.errors import ArgumentError
+from anyshape.vm.program.address import address_of
+from anyshape.vm.program.table import ResultType
+
+Array = NDArray[Any]
+_ndarray = np.ndarray
+
+
+class Destinations:
+    """What can be given for the results of an executable."""
+
+    __slots__ = ("_numbers", "_results")
+
+    def __init__(self, results: Sequence[ResultType]) -> None:
+        self._results = tuple(results)
+        self._numbers = {r.name: (k, r.dtype.numpy) for k, r in enumerate(results) if r.dtype is not LIST}
+
+    def number(self, name: str) -> int:
+        return self._numbers[name][0]
+
+    def listed(self, given: Mapping[str, Any]) -> list[Any]:
+        """What was given, in the order of the results. Raises KeyError for a name that no result has."""
+        found: list[Any] = [None] * len(self._results)
+        for name, place in given.items():
+            found[self._numbers[name][0]] = place
+        return found
+
+    def plan(self, given: Mapping[str, Any], arguments: Sequence[Any]) -> list[Array | None]:
+        """Raises ArgumentError for a name that no result has, and for what is not a writable array of the result's dtype."""
+        found: list[Array | None] = [None] * len(self._results)
+        taken = [(at := address_of(a), at + a.nbytes) for a in arguments]
+        for name, place in given.items():
+            if name not in self._numbers:
+                raise ArgumentError(f"there is no output {name}; the outputs are {', '.join(self._numbers)}")
+            k, dtype = self._numbers[name]
+            _demand_apart(name, place, given)
+            if place.__class__ is not _ndarray or place.dtype is not dtype or not place.flags.carray:
+                self._refuse(name, dtype, place)
+                continue
+            start = address_of(place)
+            end = start + place.nbytes
+            if all(start >= e or s >= end for s, e in taken):
+                found[k] = place
+            taken.append((start, end))
+        return found
+
+    def _refuse(self, name: str, dtype: Any, place: Any) -> None:
+        """Raises for what no result can be copied to; anything else is copied to."""
+        if not isinstance(place, np.ndarray) or place.dtype != dtype or not place.flags.writeable:
+            raise ArgumentError(f"output {name} must be a writable array of dtype {dtype}, got {_described(place)}")
+
+    def unfit(self, number: int, dims: tuple[int, ...], place: Array) -> ArgumentError:
+        return unfit_destination(self._results[number], dims, place)
+
+
+def _demand_apart(name: str, place: Any, given: Mapping[str, Any]) -> None:
+    """Raises ArgumentError for a place whose elements lie on one another, or on those of another place: no two results can be there."""
+    if not isinstance(place, np.ndarray):
+        return
+    if overlaps_itself(place):
+        raise ArgumentError(f"output {name}: elements of the array lie on one another, by its strides {place.strides}")
+    for other, theirs in given.items():
+        if other != name and isinstance(theirs, np.ndarray) and _overlap(place, theirs):
+            raise ArgumentError(f"output {name}: its array shares memory with that of output {other}")
+
+
+_WORK: Any = 1 << 12
+"""Of looking whether two arrays with strides share memory; more is as good as yes."""
+_FEW = 1 << 16
+"""Elements whose places are compared one by one."""
+
+
+def _overlap(a: Array, b: Array) -> bool:
+    try:
+        return bool(np.shares_memory(a, b, max_work=_WORK))
+    except (TooHardError, OverflowError):
+        return True
+
+
+def overlaps_itself(a: Array) -> bool:
+    """Whether two elements of an array share memory. Dims nested in one another have none that do; other strides are looked at element by
+    element, and taken to overlap where those are many."""
+    if a.flags.c_contiguous or a.size <= 1:
+        return False
+    dims = sorted((abs(s), n) for s, n in zip(a.strides, a.shape) if n > 1)
+    reach, nested = a.itemsize, True
+    for stride, n in dims:
+        nested = nested and stride >= reach
+        reach += stride * (n - 1)
+    if nested:
+        return False
+    if a.size > _FEW:
+        return True
+    at = np.zeros(1, np.int64)
+    for stride, n in dims:
+        at = (at[:, None] + stride * np.arange(n)).reshape(-1)
+    return bool((np.diff(np.sort(at)) < a.itemsize).any())
+
+
+def unfit_destination(result: ResultType, dims: tuple[int, ...], place: Array) -> ArgumentError:
+    wanted = f"an array of shape {dims} and dtype {result.dtype.numpy}"
+    return ArgumentError(f"output {result.name} must be {wanted}, got {_described(place)}")
+
+
+def _described(place: Any) -> str:
+    if not isinstance(place, np.ndarray):
+        return repr(place)
+    return f"{place.shape} {place.dtype}" + ("" if place.flags.writeable else ", which is read-only")

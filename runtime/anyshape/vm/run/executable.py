@@ -1,0 +1,258 @@
+"""`compile`, and what it returns: a model that can be called with any shapes its types allow.
+
+In: a `Function`, or a model file. Out: an `Executable`, immutable to its callers and safe to call from any number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.dtypes import CHAR
+from anyshape.errors import ArgumentError
+from anyshape.graph.function import Function
+from anyshape.graph.retype import constrained
+from anyshape.graph.tuples import Form, formed
+from anyshape.graph.value import Value
+from anyshape.public import edge, fits, public, short
+from anyshape.types import ListType, TensorType
+from anyshape.vm.compiling.folding import folding
+from anyshape.vm.compiling.modules import load_modules
+from anyshape.vm.compiling.options import Options, make_options
+from anyshape.vm.compiling.plans import Compiler, Plan, expect, packed_beside
+from anyshape.vm.compiling.uncollected import uncollected
+from anyshape.vm.native import ahead
+from anyshape.vm.program.blocks import shown
+from anyshape.vm.program.disassemble import disassemble
+from anyshape.vm.program.table import ResultType
+from anyshape.vm.report.summary import Report
+from anyshape.vm.run.arguments import Signature
+from anyshape.vm.run.destinations import Destinations
+from anyshape.vm.run.limits import checked_deadline, until
+
+Array = NDArray[Any]
+
+PROBABLE = 1 << 28
+"""Bytes of a model's file that are taken for weights of products before it is read."""
+
+
+@edge
+def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Any) -> Executable:
+    """Compiles a Function, or an ONNX model (a path, its bytes, or the loaded proto), for all shapes at once.
+
+    `dims` says more of the inputs' symbols: {"seq": 128} or {"seq": (1, 512)}. Options are the fields of `Options`, such as
+    kernels="interpret". Raises a subclass of AnyshapeError for a model that is wrong or not supported.
+    """
+    chosen = make_options({**options, "dims": dims or {}})
+    report = Report()
+    with report.phase("modules"):
+        load_modules(reads_a_model=not isinstance(model, Function))
+    with uncollected(), packed_beside(report) as packing:
+        expect(packing, _size_of_file(model), chosen)
+        with report.phase("import"):
+            f = _function(model, chosen, report.notes)
+        plan = Compiler(chosen, report, threading.RLock(), packing, folding(chosen)).plan(f)
+    report.finished = True
+    return Executable(f, plan, report, chosen)
+
+
+def _size_of_file(model: Any) -> int:
+    """As far as it is likely to be weights of products, of which nothing is known yet: few enough to be wrong about."""
+    with suppress(OSError, ValueError):
+        return min(os.path.getsize(model), PROBABLE) if isinstance(model, (str, os.PathLike)) else 0
+    return 0
+
+
+def _function(model: Any, options: Options, notes: list[str]) -> Function:
+    dims = options.dims
+    if isinstance(model, Function):
+        return constrained(model, dims) if dims else model
+    if isinstance(model, (str, bytes, os.PathLike)) or hasattr(model, "SerializeToString"):
+        from importlib import import_module
+
+        from anyshape.vm.saved import is_saved
+
+        if isinstance(model, (str, os.PathLike)) and is_saved(model):
+            raise ArgumentError(f"{os.fspath(model)} is a compiled model that was saved; use anyshape.load for it")
+        loaded = import_module("anyshape.frontends.onnx").load(model, dims or None, repair=options.repair, notes=notes)
+        assert isinstance(loaded, Function)
+        return loaded
+    raise ArgumentError(f"compile takes a Function or an ONNX model (a path, bytes or a ModelProto), got {model!r}")
+
+
+class Head(Protocol):
+    """What callers of a function see of it; `whole` is the function."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def params(self) -> Sequence[Value]: ...
+    @property
+    def results(self) -> Sequence[Value]: ...
+    @property
+    def result_names(self) -> tuple[str, ...]: ...
+    @property
+    def form(self) -> Form: ...
+    def whole(self) -> Function: ...
+
+
+class Executable:
+    """A compiled model. Call it with arrays by position or by name, or `run` it with a dict."""
+
+    def __init__(self, function: Head, plan: Plan, report: Report, options: Options) -> None:
+        self._head, self.plan, self.report, self.options = function, plan, report, options
+        self.signature = Signature(function.params)
+        self._converts = any(isinstance(v.type, ListType) or v.type.dtype is CHAR for v in function.results)
+        self._strings = any(v.type.dtype is CHAR for v in (*function.params, *function.results))
+        form = function.form or ()
+        self._form = form if any(f is not None for f in form) else None
+        self._single = len(form or function.results) == 1
+        self._bind, self._run = self.signature.bind, plan.run
+        self._direct = None if self._strings else plan.direct
+        self._names = self.signature.names
+        self._places = Destinations(
+            [ResultType(n, v.type.dtype) for n, v in zip(function.result_names, function.results)]
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """One array, or a tuple of them. Raises ArgumentError, DtypeError or ShapeError for arguments that do not fit."""
+        results = None
+        if not kwargs and self._direct is not None:
+            results = self._direct(args)
+        if results is None:
+            results = self._shown(self._run(self._bind(args, kwargs)))
+        if self._form is not None:
+            results = formed(self._form, iter(results))
+        return results[0] if self._single else tuple(results)
+
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Array] | None = None,
+        *,
+        deadline: float | None = None,
+    ) -> list[Array]:
+        """The same from a dict of inputs, as a list in the order of `output_names`. Results named in `outputs` are put there; if the call
+        raises an error, what those arrays hold is not defined. With a `deadline`, in seconds from now, a call that is not over by then
+        raises DeadlineExceeded."""
+        if deadline is not None:
+            with until(checked_deadline(deadline)):
+                return self._run_at_leisure(inputs, outputs)
+        direct = self._direct
+        if direct is not None:
+            try:
+                given = tuple([inputs[name] for name in self._names])
+                places = self._places.listed(outputs) if outputs else ()
+            except (KeyError, TypeError, IndexError, ValueError, AttributeError):
+                direct = None  # said better below
+        if direct is not None and len(inputs) == len(self._names):
+            results = direct(given, places)
+            if results is not None:
+                return results
+        return self._run_at_leisure(inputs, outputs)
+
+    def _run_at_leisure(self, inputs: Any, outputs: Any) -> list[Array]:
+        for what, named in (("inputs", inputs), ("outputs", outputs if outputs is not None else {})):
+            if not fits(named, Mapping[str, Any]):
+                raise ArgumentError(f"run: {what} must be a mapping from names to arrays, got {short(named)}")
+        arguments = self._bind((), inputs)
+        return self._shown(self._run_into(arguments, outputs) if outputs else self._run(arguments))
+
+    def _shown(self, results: list[Any]) -> list[Any]:
+        if not self._converts:
+            return results
+        return [shown(r, t) for r, t in zip(results, self.output_types, strict=True)]
+
+    def _run_into(self, arguments: list[Array], outputs: Mapping[str, Array]) -> list[Array]:
+        """Computed in the given arrays where that is possible, else copied there."""
+        results = self._run(arguments, self._places.plan(outputs, arguments))
+        for name, place in outputs.items():
+            k = self._places.number(name)
+            if results[k] is not place:
+                if place.shape != results[k].shape:
+                    raise self._places.unfit(k, results[k].shape, place)
+                np.copyto(place, results[k])
+                results[k] = place
+        return results
+
+    @public
+    def cancel(self) -> None:
+        """Calls of this executable that are under way, in whatever threads, raise Cancelled within a tenth of a second; later ones run."""
+        self.plan.cancel()
+
+    @edge
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Puts all of it into one file for `anyshape.load`, atomically. Raises AnyshapeError if it cannot be written."""
+        from anyshape.vm.saved import save
+
+        save(self, path)
+
+    @public
+    def by(self, **options: Any) -> Executable:
+        """The same programs, run by another loop: `loop`, `walk` and `threads` of `Options`. Nothing is compiled again."""
+        chosen = make_options(options)
+        return Executable(self._head, self.plan.by(chosen), self.report, chosen)
+
+    @public
+    def wait(self) -> None:
+        """Returns once nothing of the compile goes on beside its caller any more: large constants are laid out meanwhile, for which calls
+        wait by themselves, and memory for large results is touched."""
+        _ = self.plan.programs
+        ahead.wait()
+
+    @public
+    def check_first(self, check: Callable[[], None]) -> None:
+        """Makes calls `check` before they run, until it once does not raise."""
+
+        def first(arrays: Sequence[Array], places: Sequence[Array | None] = ()) -> list[Array]:
+            check()
+            self._run, self._direct = self.plan.run, None if self._strings else self.plan.direct
+            return self.plan.run(arrays, places)
+
+        self._run, self._direct = first, None
+
+    @property
+    def function(self) -> Function:
+        """What was compiled; read from the file if the executable is loaded."""
+        return self._head.whole()
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return self.signature.names
+
+    @property
+    def input_types(self) -> tuple[TensorType, ...]:
+        return self.signature.types
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        return self._head.result_names
+
+    @property
+    def output_types(self) -> tuple[TensorType, ...]:
+        return tuple(v.type for v in self._head.results)
+
+    @property
+    def compiled_after_first_call(self) -> int:
+        """Programs compiled since `compile` returned: for an empty dim, or for a rank that turned up."""
+        return self.report.compiled_after_first_call
+
+    @property
+    def memory(self) -> int:
+        """Bytes for intermediate values that are kept for the next call."""
+        return self.plan.bytes
+
+    @public
+    def disassemble(self) -> str:
+        """The programs compiled so far, as text."""
+        return "\n\n".join(disassemble(p) for p in self.plan.programs)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{n}: {t}" for n, t in zip(self.input_names, self.input_types))
+        return f"<Executable {self._head.name}({inputs}) -> {', '.join(self.output_names)}>"

@@ -1,0 +1,105 @@
+"""What runs a program: the native loop, the translation to Python, or the walking interpreter.
+
+In: a program and the options. Out: an `Executor`. All three take the same table to the same results and the same messages; which one is
+used is a matter of speed and of debugging. Kernels that are Python themselves are never called from native code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from anyshape.types import TensorType
+from anyshape.vm.compiling.options import Options
+from anyshape.vm.program.table import Program
+from anyshape.vm.run import interpreter
+from anyshape.vm.run.arena import Context, ContextPool
+from anyshape.vm.run.limits import Bounds
+from anyshape.vm.run.translator import can_translate, frame_of, translate
+
+Array = NDArray[Any]
+
+
+class CallContext(Protocol):
+    """What one call owns while it runs."""
+
+    @property
+    def bytes(self) -> int:
+        """Memory for intermediate values."""
+        ...
+
+    def under(self, cancels: Any) -> None:
+        """Calls stop once this counter is another than when they began."""
+        ...
+
+
+class Executor(Protocol):
+    """A program made ready. Immutable; every call brings its own context."""
+
+    def context(self) -> CallContext: ...
+
+    def run(self, arguments: Sequence[Array], context: Any, places: Sequence[Array | None]) -> list[Array] | None:
+        """The results, or None where a guard declined. One that has a place may be computed in it, or not."""
+        ...
+
+    def direct(self, pool: ContextPool) -> Callable[..., list[Array] | None] | None:
+        """A call without ceremony, if there is one: (arguments, places), both as the caller gave them, to results that are in the places;
+        None where only `run` can tell."""
+        ...
+
+
+class PythonExecutor:
+    """The translation, or the interpreter where the program has jumps or `walk` asks for it."""
+
+    def __init__(self, program: Program, walk: bool) -> None:
+        self._program = program
+        self._words, self._offsets = frame_of(program)
+        self._run: Callable[[Sequence[Array], Context], list[Array] | None]
+        if walk or not can_translate(program):
+            self._run = lambda arguments, context: interpreter.run(program, arguments, context)
+        else:
+            self._run = translate(program)
+
+    def run(self, arguments: Sequence[Array], context: Context, places: Sequence[Array | None]) -> list[Array] | None:
+        context.bounds = bounds = Bounds(self._program.name, context.cancels)
+        try:
+            results = self._run(arguments, context)
+            bounds.look()
+        finally:
+            context.bounds = None
+        return results
+
+    def direct(self, pool: ContextPool) -> None:
+        return None
+
+    def context(self) -> Context:
+        return Context(self._program.regions, self._words, self._offsets)
+
+
+def make_executor(program: Program, options: Options, types: Sequence[TensorType]) -> Executor:
+    """`types` are those of the program's arguments."""
+    if options.recorder is not None:
+        from anyshape.vm.report.profile import RecordedExecutor
+
+        return RecordedExecutor(program, options.recorder)
+    if not _is_native(options):
+        return PythonExecutor(program, options.walk)
+    from anyshape.vm.native.executor import NativeExecutor
+    from anyshape.vm.native.pool import usable_threads
+
+    usable = usable_threads()  # more would only take turns on the same processors
+    return NativeExecutor(program, types, min(options.threads or usable, usable))
+
+
+def expect_results(types: Sequence[TensorType], options: Options) -> None:
+    """A program with results of these types is made ready; the memory that typical calls need for them had better be there by then."""
+    if _is_native(options):
+        from anyshape.vm.native.executor import expect_results
+
+        expect_results(types)
+
+
+def _is_native(options: Options) -> bool:
+    return options.recorder is None and not (options.loop == "python" or options.walk or options.kernels == "interpret")
