@@ -13,7 +13,7 @@ import pytest
 import anyshape.graph.matching  # noqa: F401  bound to the true registry, before another stands in its place
 from anyshape.graph import registry
 from anyshape.passes import simplify
-from anyshape.vm.native import executor
+from anyshape.vm.native import allocator, executor
 from anyshape.vm.native.ahead import Ahead
 from anyshape.vm.native.allocator import new_allocator, store_of
 from anyshape.vm.native.allocator_code import TOUCH, TOUCHED
@@ -33,7 +33,9 @@ def handmade_ops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def new_allocators(monkeypatch: pytest.MonkeyPatch) -> int:
-    """The first of two allocators of which other tests of the process have nothing."""
+    """The first of two allocators of which other tests of the process have nothing. Both stay as long as the process: with few addresses, or
+    those of many tests would leave none to a child that may have few."""
+    monkeypatch.setattr(allocator, "STORE", 1 << 26)
     entry, methods = executor._entry(), copy.copy(executor._methods())
     assert entry is not None and methods is not None
     methods.allocator = new_allocator(entry.address)
