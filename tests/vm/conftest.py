@@ -33,8 +33,10 @@ def handmade_ops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def new_allocators(monkeypatch: pytest.MonkeyPatch) -> int:
-    """The first of two allocators of which other tests of the process have nothing. Both stay as long as the process: with few addresses, or
-    those of many tests would leave none to a child that may have few."""
+    """The first of two allocators of which other tests of the process have nothing.
+
+    Both stay as long as the process, with few addresses: those of many tests would leave none to a child that may have few.
+    """
     monkeypatch.setattr(allocator, "STORE", 1 << 26)
     entry, methods = executor._entry(), copy.copy(executor._methods())
     assert entry is not None and methods is not None
