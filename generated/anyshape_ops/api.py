@@ -1033,14 +1033,15 @@ def div(a: Operand, b: Operand, *, source: str = "") -> Value:
 # specs/elementwise.yaml:85
 @called
 def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
-    """The first tensor raised to the power of the second, in the dtype of the first.
+    """The first tensor raised to the power of the second, in the dtype of the first; integers are cut, unless
+    rounding made them so.
 
     (a: T[*p], b: U[*q]) -> (y: T[*broadcast(p, q)])
     """
     return call(POW, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:107
+# specs/elementwise.yaml:112
 @called
 def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") -> Value:
     """What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.
@@ -1050,7 +1051,7 @@ def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") ->
     return call(MOD, [a, b], {"truncated": truncated}, source)[0]
 
 
-# specs/elementwise.yaml:123
+# specs/elementwise.yaml:128
 @called
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
@@ -1060,7 +1061,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:136
+# specs/elementwise.yaml:141
 @called
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
@@ -1070,7 +1071,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:149
+# specs/elementwise.yaml:154
 @called
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
@@ -1080,7 +1081,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:166
+# specs/elementwise.yaml:171
 @called
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
@@ -1090,7 +1091,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:182
+# specs/elementwise.yaml:187
 @called
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
@@ -1100,7 +1101,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:193
+# specs/elementwise.yaml:198
 @called
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
@@ -1110,7 +1111,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:209
 @called
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
@@ -1120,7 +1121,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:216
+# specs/elementwise.yaml:221
 @called
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
@@ -1130,7 +1131,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:228
+# specs/elementwise.yaml:233
 @called
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
@@ -1140,7 +1141,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:240
+# specs/elementwise.yaml:245
 @called
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
@@ -1150,7 +1151,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:257
+# specs/elementwise.yaml:262
 @called
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
@@ -1160,7 +1161,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:268
+# specs/elementwise.yaml:273
 @called
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
@@ -1170,7 +1171,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:279
+# specs/elementwise.yaml:284
 @called
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
@@ -1180,7 +1181,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:290
+# specs/elementwise.yaml:295
 @called
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
@@ -1190,7 +1191,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:302
+# specs/elementwise.yaml:307
 @called
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
@@ -1200,7 +1201,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:313
+# specs/elementwise.yaml:318
 @called
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
@@ -1210,7 +1211,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:329
+# specs/elementwise.yaml:334
 @called
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
@@ -1220,7 +1221,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:349
+# specs/elementwise.yaml:354
 @called
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
@@ -1230,7 +1231,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:362
+# specs/elementwise.yaml:367
 @called
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
@@ -1240,7 +1241,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:402
+# specs/elementwise.yaml:407
 @called
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.

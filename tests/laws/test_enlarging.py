@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anyshape.dtypes import F32
+from anyshape.dtypes import F32, F64, DType
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.functions import log, reduce_, sqrt
 from anyshape.equations.interpret import Arithmetic, interpret
@@ -71,6 +71,31 @@ def test_a_sum_next_to_the_largest_number_may_be_anything() -> None:
     eqs.define(y[i], reduce_("sum", [2], lambda k: x[i, k]))
     off = enlarged(lambda a: [interpret(eqs.equations, {x: array}, arithmetic=a)[y]], False, reductions=True)[0]
     assert np.isinf(off[0]) and off[1] < 1e-3
+
+
+@pytest.mark.parametrize(("dtype", "terms", "one_in"), [(F64, 1 << 18, 1 << 30), (F32, 2048, 4096), (F32, 100, 30_000)])
+def test_a_sum_of_many_equal_terms_may_be_off_by_what_adding_them_one_by_one_is(
+    dtype: DType, terms: int, one_in: int
+) -> None:
+    """By no more than a term that is left out, of some thousands."""
+    array = np.full(terms, 0.1, dtype.numpy)
+    x, y = Tensor("x", dtype, (terms,)), Tensor("y", dtype, ())
+    eqs = Equations("op", {"x": x}, {"y": y})
+    eqs.define(y[()], reduce_("sum", [terms], lambda k: x[k]))
+    (want,), allowed = read(eqs, x, y, array)
+    one_by_one = np.add.accumulate(array)[-1]
+    assert_close(one_by_one, want, allowed, "sum")
+    with pytest.raises(AssertionError):
+        assert_close(np.asarray(want * (1 + 1 / one_in), dtype.numpy), want, allowed, "sum")
+
+
+def read(eqs: Equations, x: Tensor, y: Tensor, array: np.ndarray) -> tuple[list[np.ndarray], Allowance]:
+    """The results, and what they may be off by as their own terms tell."""
+
+    def under(arithmetic: Arithmetic | None = None) -> list[np.ndarray]:
+        return [interpret(eqs.equations, {x: array}, arithmetic=arithmetic)[y]]
+
+    return under(), Allowance(64, 0.0, spread=enlarged(under, False, reductions=True)[0])
 
 
 def test_what_is_computed_of_a_sum_that_may_overflow_is_undetermined() -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from anyshape.dtypes import F32, I64
 from anyshape.equations import Equations, Tensor
+from anyshape.equations.functions import reduce_
 from anyshape.testing.calls import Call, static_node
 from anyshape.testing.laws import same
 from anyshape.testing.running import PROPERTIES, register
@@ -32,11 +33,42 @@ def test_infinities_meet_or_not_where_inputs_are_extreme() -> None:
 
 @pytest.mark.parametrize(
     ("got", "want", "inputs"),
-    [(NAN, INF, ORDINARY), (INF, NAN, ORDINARY), (NAN, ONE, EXTREME), (ONE, NAN, EXTREME)],
+    [(NAN, INF, ORDINARY), (INF, NAN, ORDINARY), (NAN, ONE, EXTREME), (ONE, NAN, EXTREME)]
+    + [(ONE, INF, inputs) for inputs in (ORDINARY, EXTREME)]
+    + [(INF, ONE, EXTREME), (-INF, INF, ORDINARY), (np.float32([1e38]), INF, ORDINARY)],
 )
-def test_nothing_else_stands_for_nan(got: NDArray[Any], want: NDArray[Any], inputs: NDArray[Any]) -> None:
+def test_nothing_else_stands_for_nan_or_an_infinity(got: NDArray[Any], want: NDArray[Any], inputs: NDArray[Any]) -> None:
     with pytest.raises(AssertionError, match="1 of 1 elements differ"):
         assert_close(got, want, allowed(inputs, inputs), "x")
+
+
+def recurrence(array: NDArray[Any]) -> Allowance:
+    """Of y[s + 1] = the sum of y[s] * x[s, k] over k, from 1 on."""
+    x, y = Tensor("x", F32, array.shape), Tensor("y", F32, (len(array) + 1,))
+    eqs = Equations("op", {"x": x}, {"y": y})
+    s = eqs.index("s", len(array))
+    eqs.define(y[0], 1.0)
+    eqs.step(y[s + 1], reduce_("sum", [array.shape[1]], lambda k: y[s] * x[s, k]), s)
+    return allowance(eqs.equations, [array], y.shape)
+
+
+def test_a_recurrence_on_finite_numbers_may_overflow_on_the_way() -> None:
+    """Three factors of 1e15 leave the range, which no product of two inputs tells; infinities that are given are what they are."""
+    finite = recurrence(np.full((3, 2), 1e15, np.float32))
+    assert_close(NAN, INF, finite, "x")
+    assert_close(INF, -INF, finite, "x")
+    for got, allowed_ in ((ONE, finite), (NAN, recurrence(np.float32([[1.0, np.inf]])))):
+        with pytest.raises(AssertionError, match="1 of 1 elements differ"):
+            assert_close(got, INF, replace(allowed_, scale=0.0), "x")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
+def test_what_rounding_makes_infinite_or_not(dtype: Any) -> None:
+    largest, infinite = np.array([ml_dtypes.finfo(dtype).max], dtype), np.array([np.inf], dtype)
+    for got, want in ((largest, infinite), (infinite, largest), (-largest, -infinite)):
+        assert_close(got, want, Allowance(ULPS_ELEMENTWISE, 0.0), "x")
+        with pytest.raises(AssertionError, match="1 of 1 elements differ"):
+            assert_close(got, -want, Allowance(ULPS_ELEMENTWISE, 0.0), "x")
 
 
 # --- an element near zero

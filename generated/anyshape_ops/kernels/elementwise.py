@@ -21,6 +21,7 @@ from anyshape.equations.functions import (
     fmod,
     ge,
     gt,
+    le,
     log,
     lt,
     maximum,
@@ -75,6 +76,9 @@ def div_kernel(eqs: Equations, bound: Bound) -> None:
 def pow_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, q, p = bound.i_extents, bound.q, bound.p
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
+    def unrounded(p: Any) -> Any:
+        return where(le(abs_(p - round_even(p)), 1e-15 * abs_(p)), lambda: round_even(p), lambda: p)
+
     if eqs.dtypes["T"].is_integer and eqs.dtypes["U"].is_float:
         i = eqs.indices("i", i_extents)
         eqs.define(
@@ -83,101 +87,102 @@ def pow_kernel(eqs: Equations, bound: Bound) -> None:
                 eq(b[*fit(i, q)], floor(b[*fit(i, q)])),
                 lambda: a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]),
                 lambda: cast(
-                    cast(a[*fit(i, p)], parse_dtype("f64")) ** cast(b[*fit(i, q)], parse_dtype("f64")), eqs.dtypes["T"]
+                    unrounded(cast(a[*fit(i, p)], parse_dtype("f64")) ** cast(b[*fit(i, q)], parse_dtype("f64"))),
+                    eqs.dtypes["T"],
                 ),
             ),
-            "specs/elementwise.yaml:92",
+            "specs/elementwise.yaml:95",
         )
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:93")
+        eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:96")
 
 
-# specs/elementwise.yaml:107
+# specs/elementwise.yaml:112
 def mod_kernel(eqs: Equations, bound: Bound) -> None:
     truncated, i_extents, p, q = bound.truncated, bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if truncated:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:114")
+        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:119")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:115")
+        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:120")
 
 
-# specs/elementwise.yaml:123
+# specs/elementwise.yaml:128
 def maximum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:127")
+    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:132")
 
 
-# specs/elementwise.yaml:136
+# specs/elementwise.yaml:141
 def minimum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:140")
+    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:145")
 
 
-# specs/elementwise.yaml:149
+# specs/elementwise.yaml:154
 def neg_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:155")
+    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:160")
 
 
-# specs/elementwise.yaml:166
+# specs/elementwise.yaml:171
 def abs_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:171")
+    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:176")
 
 
-# specs/elementwise.yaml:182
+# specs/elementwise.yaml:187
 def exp_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:185")
+    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:190")
 
 
-# specs/elementwise.yaml:193
+# specs/elementwise.yaml:198
 def log_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:196")
+    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:201")
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:209
 def floor_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:208")
+    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:213")
 
 
-# specs/elementwise.yaml:216
+# specs/elementwise.yaml:221
 def ceil_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:220")
+    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:225")
 
 
-# specs/elementwise.yaml:228
+# specs/elementwise.yaml:233
 def round_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:232")
+    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:237")
 
 
-# specs/elementwise.yaml:240
+# specs/elementwise.yaml:245
 def sign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -186,42 +191,42 @@ def sign_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*i],
             where(gt(x[*i], 0), lambda: 1, lambda: where(lt(x[*i], 0), lambda: -1, lambda: x[*i])),
-            "specs/elementwise.yaml:246",
+            "specs/elementwise.yaml:251",
         )
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             cast(gt(x[*i], 0), eqs.dtypes["T"]) - cast(lt(x[*i], 0), eqs.dtypes["T"]),
-            "specs/elementwise.yaml:247",
+            "specs/elementwise.yaml:252",
         )
 
 
-# specs/elementwise.yaml:257
+# specs/elementwise.yaml:262
 def sqrt_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:260")
+    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:265")
 
 
-# specs/elementwise.yaml:268
+# specs/elementwise.yaml:273
 def reciprocal_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:271")
+    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:276")
 
 
-# specs/elementwise.yaml:279
+# specs/elementwise.yaml:284
 def tanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:282")
+    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:287")
 
 
-# specs/elementwise.yaml:290
+# specs/elementwise.yaml:295
 def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -230,56 +235,56 @@ def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
         return where(ge(v, 0), lambda: 1, lambda: e) / (1 + e)
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:294")
+    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:299")
 
 
-# specs/elementwise.yaml:302
+# specs/elementwise.yaml:307
 def erf_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:305")
+    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:310")
 
 
-# specs/elementwise.yaml:313
+# specs/elementwise.yaml:318
 def relu_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:318")
+    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:323")
 
 
-# specs/elementwise.yaml:329
+# specs/elementwise.yaml:334
 def gelu_kernel(eqs: Equations, bound: Bound) -> None:
     approximate, d = bound.approximate, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if approximate == "none":
         i = eqs.indices("i", d)
-        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:335")
+        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:340")
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             0.5 * x[*i] * (1 + tanh(0.7978845608028654 * (x[*i] + 0.044715 * x[*i] * x[*i] * x[*i]))),
-            "specs/elementwise.yaml:336",
+            "specs/elementwise.yaml:341",
         )
 
 
-# specs/elementwise.yaml:362
+# specs/elementwise.yaml:367
 def cast_kernel(eqs: Equations, bound: Bound) -> None:
     saturate_, d, to = bound.saturate, bound.d, bound.to
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if eqs.dtypes["param:to"].is_narrow_float and saturate_:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:371")
+        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:376")
     else:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:372")
+        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:377")
 
 
-# specs/elementwise.yaml:402
+# specs/elementwise.yaml:407
 def where_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q, r = bound.i_extents, bound.p, bound.q, bound.r
     c, a, b, y = eqs.tensor("c"), eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:407")
+    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:412")

@@ -101,113 +101,113 @@ def div_7(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:99
+# specs/elementwise.yaml:103
 def pow_1(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:99
+# specs/elementwise.yaml:103
 def pow_7(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:117
+# specs/elementwise.yaml:122
 def mod_10(n: OnnxNode) -> Sequence[Value]:
     return [api.mod(n.input(0), n.input(1), truncated=n.attr("fmod"), source=n.source)]
 
 
-# specs/elementwise.yaml:129
+# specs/elementwise.yaml:134
 def max_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.maximum, n.inputs())]
 
 
-# specs/elementwise.yaml:142
+# specs/elementwise.yaml:147
 def min_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.minimum, n.inputs())]
 
 
-# specs/elementwise.yaml:158
+# specs/elementwise.yaml:163
 def neg_1(n: OnnxNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:174
+# specs/elementwise.yaml:179
 def abs_1(n: OnnxNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:187
+# specs/elementwise.yaml:192
 def exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.exp(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:198
+# specs/elementwise.yaml:203
 def log_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:210
+# specs/elementwise.yaml:215
 def floor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.floor(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:222
+# specs/elementwise.yaml:227
 def ceil_1(n: OnnxNode) -> Sequence[Value]:
     return [api.ceil(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:234
+# specs/elementwise.yaml:239
 def round_11(n: OnnxNode) -> Sequence[Value]:
     return [api.round(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:249
+# specs/elementwise.yaml:254
 def sign_9(n: OnnxNode) -> Sequence[Value]:
     return [api.sign(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:262
+# specs/elementwise.yaml:267
 def sqrt_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sqrt(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:273
+# specs/elementwise.yaml:278
 def reciprocal_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reciprocal(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:284
+# specs/elementwise.yaml:289
 def tanh_1(n: OnnxNode) -> Sequence[Value]:
     return [api.tanh(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:296
+# specs/elementwise.yaml:301
 def sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sigmoid(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:307
+# specs/elementwise.yaml:312
 def erf_9(n: OnnxNode) -> Sequence[Value]:
     return [api.erf(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:321
+# specs/elementwise.yaml:326
 def relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:339
+# specs/elementwise.yaml:344
 def gelu_20(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), approximate=choice(n.attr("approximate")), source=n.source)]
 
 
-# specs/elementwise.yaml:340
+# specs/elementwise.yaml:345
 def com_microsoft_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     return [api.gelu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:341
+# specs/elementwise.yaml:346
 def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [
@@ -219,18 +219,18 @@ def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:342
+# specs/elementwise.yaml:347
 def com_microsoft_bias_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [api.gelu(api.add(n.input(0), n.input(1), source=n.source), source=n.source)]
 
 
-# specs/elementwise.yaml:356
+# specs/elementwise.yaml:361
 def identity_1(n: OnnxNode) -> Sequence[Value]:
     return ([needed(n, n.input(0), "x")] if is_list(n, n.input(0)) else [api.identity(n.input(0), source=n.source)])
 
 
-# specs/elementwise.yaml:382
+# specs/elementwise.yaml:387
 def cast_1(n: OnnxNode) -> Sequence[Value]:
     if n.attr("to") == "STRING":
         n.refuse(
@@ -239,7 +239,7 @@ def cast_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/elementwise.yaml:385
+# specs/elementwise.yaml:390
 def cast_6(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 8) or (dtype_of(n, n.input(0)) == parse_dtype("char"))):
         n.refuse(
@@ -257,7 +257,7 @@ def cast_6(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/elementwise.yaml:389
+# specs/elementwise.yaml:394
 def cast_19(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 8) or (dtype_of(n, n.input(0)) == parse_dtype("char"))):
         n.refuse(
@@ -279,7 +279,7 @@ def cast_19(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/elementwise.yaml:409
+# specs/elementwise.yaml:414
 def where_9(n: OnnxNode) -> Sequence[Value]:
     return [api.where(n.input(0), n.input(1), n.input(2), source=n.source)]
 

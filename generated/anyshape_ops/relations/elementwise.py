@@ -50,7 +50,7 @@ def pow_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, q=q, p=p)
 
 
-# specs/elementwise.yaml:107
+# specs/elementwise.yaml:112
 def mod_relation(rule: Rule, *, a: Vec, b: Vec, truncated: bool) -> Bound:
     p = a
     q = b
@@ -58,7 +58,7 @@ def mod_relation(rule: Rule, *, a: Vec, b: Vec, truncated: bool) -> Bound:
     return rule.bind(outputs={"y": i_extents}, truncated=truncated, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:123
+# specs/elementwise.yaml:128
 def maximum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -66,7 +66,7 @@ def maximum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:136
+# specs/elementwise.yaml:141
 def minimum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -74,108 +74,108 @@ def minimum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:149
+# specs/elementwise.yaml:154
 def neg_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:166
+# specs/elementwise.yaml:171
 def abs_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:182
+# specs/elementwise.yaml:187
 def exp_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:193
+# specs/elementwise.yaml:198
 def log_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:209
 def floor_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:216
+# specs/elementwise.yaml:221
 def ceil_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:228
+# specs/elementwise.yaml:233
 def round_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:240
+# specs/elementwise.yaml:245
 def sign_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:257
+# specs/elementwise.yaml:262
 def sqrt_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:268
+# specs/elementwise.yaml:273
 def reciprocal_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:279
+# specs/elementwise.yaml:284
 def tanh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:290
+# specs/elementwise.yaml:295
 def sigmoid_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:302
+# specs/elementwise.yaml:307
 def erf_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:313
+# specs/elementwise.yaml:318
 def relu_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:329
+# specs/elementwise.yaml:334
 def gelu_relation(rule: Rule, *, x: Vec, approximate: str) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, approximate=approximate, d=d)
 
 
-# specs/elementwise.yaml:349
+# specs/elementwise.yaml:354
 def identity_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": x})
 
 
-# specs/elementwise.yaml:362
+# specs/elementwise.yaml:367
 def cast_relation(rule: Rule, *, x: Vec, to: Any, saturate: bool) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, saturate=saturate, d=d, to=to)
 
 
-# specs/elementwise.yaml:402
+# specs/elementwise.yaml:407
 def where_relation(rule: Rule, *, c: Vec, a: Vec, b: Vec) -> Bound:
     p = c
     q = a

@@ -179,17 +179,9 @@ def pow_case(d: Draw) -> Case:
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:95
+# specs/elementwise.yaml:98
 def pow_reference(a: Any, b: Any) -> Any:
-    return (
-        lambda cut, whole: np.power(a, b.astype(a.dtype))
-        if a.dtype.kind not in "iu" else whole(b.astype(a.dtype))
-        if b.dtype.kind in "iu" else np.where(
-            b == np.floor(b),
-            whole(cut(b, np.iinfo(a.dtype))),
-            cut(np.power(a.astype(np.float64), b.astype(np.float64)), np.iinfo(a.dtype)),
-        )
-    )(
+    return (lambda cut, whole, near: np.power(a, b.astype(a.dtype)) if a.dtype.kind not in "iu" else whole(b.astype(a.dtype)) if b.dtype.kind in "iu" else np.where(b == np.floor(b), whole(cut(b, np.iinfo(a.dtype))), cut(near(np.power(a.astype(np.float64), b.astype(np.float64))), np.iinfo(a.dtype))))(
         lambda p, t: np.where(
             p >= float(t.max),
             t.max,
@@ -198,6 +190,7 @@ def pow_reference(a: Any, b: Any) -> Any:
         lambda e: np.where(
             e >= 0, np.power(a, np.maximum(e, 0)), np.where(np.abs(a) == 1, np.power(a, e & 1), 0)
         ).astype(a.dtype),
+        lambda p: np.where(np.abs(p - np.rint(p)) <= 1e-15 * np.abs(p), np.rint(p), p),
     )
 
 
@@ -206,43 +199,53 @@ POW = Property(
     pow_case,
     pow_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:101"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:102"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:105"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:106"),
         Example(
             {"a": Given(value=((2.0,), (-3.0,))), "b": Given(value=(2.0, -1.0))},
             {},
             {"y": Given(value=((4.0, 0.5), (9.0, -0.33333333)))},
             None,
-            "specs/elementwise.yaml:103",
+            "specs/elementwise.yaml:107",
         ),
         Example(
             {"a": Given(value=(2, -1, 3), dtype="i32"), "b": Given(value=(3, -1, -2), dtype="i32")},
             {},
             {"y": Given(value=(8, -1, 0), dtype="i32")},
             None,
-            "specs/elementwise.yaml:104",
+            "specs/elementwise.yaml:108",
         ),
         Example(
             {"a": Given(value=(10, 2), dtype="i32"), "b": Given(value=(0.5, 3.0))},
             {},
             {"y": Given(value=(3, 8), dtype="i32")},
             None,
-            "specs/elementwise.yaml:105",
+            "specs/elementwise.yaml:109",
+        ),
+        Example(
+            {
+                "a": Given(value=(9, 8, 8, 36028797018963968), dtype="i64"),
+                "b": Given(value=(0.5, 0.9999999, -2.664476e-17, 0.5), dtype="f64"),
+            },
+            {},
+            {"y": Given(value=(3, 7, 1, 189812531), dtype="i64")},
+            None,
+            "specs/elementwise.yaml:110",
         ),
     ),
     "specs/elementwise.yaml:85",
-    reference_source="specs/elementwise.yaml:95",
+    reference_source="specs/elementwise.yaml:98",
 )
 
 
-# specs/elementwise.yaml:107
+# specs/elementwise.yaml:112
 def mod_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     truncated = d.truth()
     return Case({"a": p, "b": q}, {"truncated": d.default(truncated)})
 
 
-# specs/elementwise.yaml:116
+# specs/elementwise.yaml:121
 def mod_reference(a: Any, b: Any, truncated: Any) -> Any:
     return np.fmod(a, b) if truncated else np.mod(a, b)
 
@@ -252,28 +255,28 @@ MOD = Property(
     mod_case,
     mod_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:119"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:120"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:124"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:125"),
         Example(
             {"a": Given(value=(-7,)), "b": Given(value=(3,))},
             {},
             {"y": Given(value=(2,))},
             None,
-            "specs/elementwise.yaml:121",
+            "specs/elementwise.yaml:126",
         ),
     ),
-    "specs/elementwise.yaml:107",
-    reference_source="specs/elementwise.yaml:116",
+    "specs/elementwise.yaml:112",
+    reference_source="specs/elementwise.yaml:121",
 )
 
 
-# specs/elementwise.yaml:123
+# specs/elementwise.yaml:128
 def maximum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:128
+# specs/elementwise.yaml:133
 def maximum_reference(a: Any, b: Any) -> Any:
     return np.maximum(a, b)
 
@@ -283,35 +286,35 @@ MAXIMUM = Property(
     maximum_case,
     maximum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:131"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:132"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:136"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:137"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((0.5, -1.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:133",
+            "specs/elementwise.yaml:138",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(200, 100), dtype="u8")},
             None,
-            "specs/elementwise.yaml:134",
+            "specs/elementwise.yaml:139",
         ),
     ),
-    "specs/elementwise.yaml:123",
-    reference_source="specs/elementwise.yaml:128",
+    "specs/elementwise.yaml:128",
+    reference_source="specs/elementwise.yaml:133",
 )
 
 
-# specs/elementwise.yaml:136
+# specs/elementwise.yaml:141
 def minimum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:141
+# specs/elementwise.yaml:146
 def minimum_reference(a: Any, b: Any) -> Any:
     return np.minimum(a, b)
 
@@ -321,35 +324,35 @@ MINIMUM = Property(
     minimum_case,
     minimum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:144"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:145"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:149"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:150"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((-1.0, -2.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:146",
+            "specs/elementwise.yaml:151",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(100, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:147",
+            "specs/elementwise.yaml:152",
         ),
     ),
-    "specs/elementwise.yaml:136",
-    reference_source="specs/elementwise.yaml:141",
+    "specs/elementwise.yaml:141",
+    reference_source="specs/elementwise.yaml:146",
 )
 
 
-# specs/elementwise.yaml:149
+# specs/elementwise.yaml:154
 def neg_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:157
+# specs/elementwise.yaml:162
 def neg_reference(x: Any) -> Any:
     return np.negative(x)
 
@@ -359,43 +362,43 @@ NEG = Property(
     neg_case,
     neg_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:160"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:161"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:165"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:166"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, -2.0))},
             None,
-            "specs/elementwise.yaml:162",
+            "specs/elementwise.yaml:167",
         ),
         Example(
             {"x": Given(value=(-128, 5), dtype="i8")},
             {},
             {"y": Given(value=(-128, -5), dtype="i8")},
             None,
-            "specs/elementwise.yaml:163",
+            "specs/elementwise.yaml:168",
         ),
         Example(
             {"x": Given(value=(0, 1), dtype="u8")},
             {},
             {"y": Given(value=(0, 255), dtype="u8")},
             None,
-            "specs/elementwise.yaml:164",
+            "specs/elementwise.yaml:169",
         ),
     ),
-    "specs/elementwise.yaml:149",
-    reference_source="specs/elementwise.yaml:157",
+    "specs/elementwise.yaml:154",
+    reference_source="specs/elementwise.yaml:162",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:166
+# specs/elementwise.yaml:171
 def abs_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:173
+# specs/elementwise.yaml:178
 def abs_reference(x: Any) -> Any:
     return np.abs(x)
 
@@ -405,43 +408,43 @@ ABS = Property(
     abs_case,
     abs_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:176"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:177"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:181"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:182"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:178",
+            "specs/elementwise.yaml:183",
         ),
         Example(
             {"x": Given(value=(-128, -1), dtype="i8")},
             {},
             {"y": Given(value=(-128, 1), dtype="i8")},
             None,
-            "specs/elementwise.yaml:179",
+            "specs/elementwise.yaml:184",
         ),
         Example(
             {"x": Given(value=(200,), dtype="u8")},
             {},
             {"y": Given(value=(200,), dtype="u8")},
             None,
-            "specs/elementwise.yaml:180",
+            "specs/elementwise.yaml:185",
         ),
     ),
-    "specs/elementwise.yaml:166",
-    reference_source="specs/elementwise.yaml:173",
+    "specs/elementwise.yaml:171",
+    reference_source="specs/elementwise.yaml:178",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:182
+# specs/elementwise.yaml:187
 def exp_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:186
+# specs/elementwise.yaml:191
 def exp_reference(x: Any) -> Any:
     return np.exp(x)
 
@@ -451,29 +454,29 @@ EXP = Property(
     exp_case,
     exp_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:189"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:190"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:194"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:195"),
         Example(
             {"x": Given(value=(-inf, -1.0, 0.0, 1.0))},
             {},
             {"y": Given(value=(0.0, 0.36787944, 1.0, 2.7182818))},
             None,
-            "specs/elementwise.yaml:191",
+            "specs/elementwise.yaml:196",
         ),
     ),
-    "specs/elementwise.yaml:182",
-    reference_source="specs/elementwise.yaml:186",
+    "specs/elementwise.yaml:187",
+    reference_source="specs/elementwise.yaml:191",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:193
+# specs/elementwise.yaml:198
 def log_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:197
+# specs/elementwise.yaml:202
 def log_reference(x: Any) -> Any:
     return np.log(x)
 
@@ -483,29 +486,29 @@ LOG = Property(
     log_case,
     log_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:200"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:201"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:205"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:206"),
         Example(
             {"x": Given(value=(0.0, 1.0, 2.0, -1.0))},
             {},
             {"y": Given(value=(-inf, 0.0, 0.69314718, nan))},
             None,
-            "specs/elementwise.yaml:202",
+            "specs/elementwise.yaml:207",
         ),
     ),
-    "specs/elementwise.yaml:193",
-    reference_source="specs/elementwise.yaml:197",
+    "specs/elementwise.yaml:198",
+    reference_source="specs/elementwise.yaml:202",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:209
 def floor_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:209
+# specs/elementwise.yaml:214
 def floor_reference(x: Any) -> Any:
     return np.floor(x)
 
@@ -515,29 +518,29 @@ FLOOR = Property(
     floor_case,
     floor_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:212"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:213"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:217"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:218"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-2.0, -1.0, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:214",
+            "specs/elementwise.yaml:219",
         ),
     ),
-    "specs/elementwise.yaml:204",
-    reference_source="specs/elementwise.yaml:209",
+    "specs/elementwise.yaml:209",
+    reference_source="specs/elementwise.yaml:214",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:216
+# specs/elementwise.yaml:221
 def ceil_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:221
+# specs/elementwise.yaml:226
 def ceil_reference(x: Any) -> Any:
     return np.ceil(x)
 
@@ -547,29 +550,29 @@ CEIL = Property(
     ceil_case,
     ceil_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:224"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:225"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:229"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:230"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, 2.0))},
             None,
-            "specs/elementwise.yaml:226",
+            "specs/elementwise.yaml:231",
         ),
     ),
-    "specs/elementwise.yaml:216",
-    reference_source="specs/elementwise.yaml:221",
+    "specs/elementwise.yaml:221",
+    reference_source="specs/elementwise.yaml:226",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:228
+# specs/elementwise.yaml:233
 def round_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:233
+# specs/elementwise.yaml:238
 def round_reference(x: Any) -> Any:
     return np.rint(x)
 
@@ -579,29 +582,29 @@ ROUND = Property(
     round_case,
     round_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:236"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:237"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:241"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:242"),
         Example(
             {"x": Given(value=(-1.5, 0.5, 1.5, 2.5))},
             {},
             {"y": Given(value=(-2.0, 0.0, 2.0, 2.0))},
             None,
-            "specs/elementwise.yaml:238",
+            "specs/elementwise.yaml:243",
         ),
     ),
-    "specs/elementwise.yaml:228",
-    reference_source="specs/elementwise.yaml:233",
+    "specs/elementwise.yaml:233",
+    reference_source="specs/elementwise.yaml:238",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:240
+# specs/elementwise.yaml:245
 def sign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:248
+# specs/elementwise.yaml:253
 def sign_reference(x: Any) -> Any:
     return np.sign(x)
 
@@ -611,43 +614,43 @@ SIGN = Property(
     sign_case,
     sign_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:251"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:252"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:256"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:257"),
         Example(
             {"x": Given(value=(-2.5, 0.0, 3.0, nan))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, nan))},
             None,
-            "specs/elementwise.yaml:253",
+            "specs/elementwise.yaml:258",
         ),
         Example(
             {"x": Given(value=(-7, 0, 7), dtype="i32")},
             {},
             {"y": Given(value=(-1, 0, 1), dtype="i32")},
             None,
-            "specs/elementwise.yaml:254",
+            "specs/elementwise.yaml:259",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:255",
+            "specs/elementwise.yaml:260",
         ),
     ),
-    "specs/elementwise.yaml:240",
-    reference_source="specs/elementwise.yaml:248",
+    "specs/elementwise.yaml:245",
+    reference_source="specs/elementwise.yaml:253",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:257
+# specs/elementwise.yaml:262
 def sqrt_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:261
+# specs/elementwise.yaml:266
 def sqrt_reference(x: Any) -> Any:
     return np.sqrt(x)
 
@@ -657,29 +660,29 @@ SQRT = Property(
     sqrt_case,
     sqrt_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:264"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:265"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:269"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:270"),
         Example(
             {"x": Given(value=(0.0, 0.25, 2.0, -1.0))},
             {},
             {"y": Given(value=(0.0, 0.5, 1.4142136, nan))},
             None,
-            "specs/elementwise.yaml:266",
+            "specs/elementwise.yaml:271",
         ),
     ),
-    "specs/elementwise.yaml:257",
-    reference_source="specs/elementwise.yaml:261",
+    "specs/elementwise.yaml:262",
+    reference_source="specs/elementwise.yaml:266",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:268
+# specs/elementwise.yaml:273
 def reciprocal_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:272
+# specs/elementwise.yaml:277
 def reciprocal_reference(x: Any) -> Any:
     return np.reciprocal(x)
 
@@ -689,29 +692,29 @@ RECIPROCAL = Property(
     reciprocal_case,
     reciprocal_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:275"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:276"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:280"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:281"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 0.5, inf))},
             {},
             {"y": Given(value=(-0.5, inf, 2.0, 0.0))},
             None,
-            "specs/elementwise.yaml:277",
+            "specs/elementwise.yaml:282",
         ),
     ),
-    "specs/elementwise.yaml:268",
-    reference_source="specs/elementwise.yaml:272",
+    "specs/elementwise.yaml:273",
+    reference_source="specs/elementwise.yaml:277",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:279
+# specs/elementwise.yaml:284
 def tanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:283
+# specs/elementwise.yaml:288
 def tanh_reference(x: Any) -> Any:
     return np.tanh(x)
 
@@ -721,29 +724,29 @@ TANH = Property(
     tanh_case,
     tanh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:286"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:287"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:291"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:292"),
         Example(
             {"x": Given(value=(-20.0, -0.5, 0.0, 1.0))},
             {},
             {"y": Given(value=(-1.0, -0.46211716, 0.0, 0.76159416))},
             None,
-            "specs/elementwise.yaml:288",
+            "specs/elementwise.yaml:293",
         ),
     ),
-    "specs/elementwise.yaml:279",
-    reference_source="specs/elementwise.yaml:283",
+    "specs/elementwise.yaml:284",
+    reference_source="specs/elementwise.yaml:288",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:290
+# specs/elementwise.yaml:295
 def sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:295
+# specs/elementwise.yaml:300
 def sigmoid_reference(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -753,29 +756,29 @@ SIGMOID = Property(
     sigmoid_case,
     sigmoid_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:298"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:299"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:303"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:304"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 2.0, inf))},
             {},
             {"y": Given(value=(0.26894142, 0.5, 0.88079708, 1.0))},
             None,
-            "specs/elementwise.yaml:300",
+            "specs/elementwise.yaml:305",
         ),
     ),
-    "specs/elementwise.yaml:290",
-    reference_source="specs/elementwise.yaml:295",
+    "specs/elementwise.yaml:295",
+    reference_source="specs/elementwise.yaml:300",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:302
+# specs/elementwise.yaml:307
 def erf_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:306
+# specs/elementwise.yaml:311
 def erf_reference(x: Any) -> Any:
     return scipy.special.erf(x)
 
@@ -785,29 +788,29 @@ ERF = Property(
     erf_case,
     erf_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:309"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:310"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:314"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:315"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 6.0))},
             {},
             {"y": Given(value=(-0.84270079, 0.0, 0.52049988, 1.0))},
             None,
-            "specs/elementwise.yaml:311",
+            "specs/elementwise.yaml:316",
         ),
     ),
-    "specs/elementwise.yaml:302",
-    reference_source="specs/elementwise.yaml:306",
+    "specs/elementwise.yaml:307",
+    reference_source="specs/elementwise.yaml:311",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:313
+# specs/elementwise.yaml:318
 def relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:320
+# specs/elementwise.yaml:325
 def relu_reference(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -817,44 +820,44 @@ RELU = Property(
     relu_case,
     relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:323"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:324"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:328"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:329"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0, nan))},
             {},
             {"y": Given(value=(0.0, 0.0, 2.0, nan))},
             None,
-            "specs/elementwise.yaml:325",
+            "specs/elementwise.yaml:330",
         ),
         Example(
             {"x": Given(value=(-3, 4), dtype="i32")},
             {},
             {"y": Given(value=(0, 4), dtype="i32")},
             None,
-            "specs/elementwise.yaml:326",
+            "specs/elementwise.yaml:331",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 200), dtype="u8")},
             None,
-            "specs/elementwise.yaml:327",
+            "specs/elementwise.yaml:332",
         ),
     ),
-    "specs/elementwise.yaml:313",
-    reference_source="specs/elementwise.yaml:320",
+    "specs/elementwise.yaml:318",
+    reference_source="specs/elementwise.yaml:325",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:329
+# specs/elementwise.yaml:334
 def gelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     approximate = d.member(("none", "tanh"))
     return Case({"x": d_}, {"approximate": d.default(approximate)})
 
 
-# specs/elementwise.yaml:337
+# specs/elementwise.yaml:342
 def gelu_reference(x: Any, approximate: Any) -> Any:
     return x * scipy.special.ndtr(x).astype(x.dtype) if approximate == "none" else x * 0.5 * (
         1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x ** 3))
@@ -866,30 +869,30 @@ GELU = Property(
     gelu_case,
     gelu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:344"),
-        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:345"),
-        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:346"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:349"),
+        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:350"),
+        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:351"),
         Example(
             {"x": Given(value=(1.0,))},
             {},
             {"y": Given(value=(0.8413447460685429,))},
             None,
-            "specs/elementwise.yaml:347",
+            "specs/elementwise.yaml:352",
         ),
     ),
-    "specs/elementwise.yaml:329",
-    reference_source="specs/elementwise.yaml:337",
+    "specs/elementwise.yaml:334",
+    reference_source="specs/elementwise.yaml:342",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:349
+# specs/elementwise.yaml:354
 def identity_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:355
+# specs/elementwise.yaml:360
 def identity_reference(x: Any) -> Any:
     return np.copy(x)
 
@@ -899,19 +902,19 @@ IDENTITY = Property(
     identity_case,
     identity_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:358"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:359"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:363"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:364"),
         Example(
-            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:360"
+            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:365"
         ),
     ),
-    "specs/elementwise.yaml:349",
-    reference_source="specs/elementwise.yaml:355",
+    "specs/elementwise.yaml:354",
+    reference_source="specs/elementwise.yaml:360",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:362
+# specs/elementwise.yaml:367
 def cast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
@@ -919,7 +922,7 @@ def cast_case(d: Draw) -> Case:
     return Case({"x": d_}, {"to": to, "saturate": d.default(saturate)})
 
 
-# specs/elementwise.yaml:374
+# specs/elementwise.yaml:379
 def cast_reference(x: Any, to: Any, saturate: Any) -> Any:
     return (
         lambda whole, codes: (
@@ -943,57 +946,57 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:394"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:395"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:399"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:400"),
         Example(
             {"x": Given(value=(1.0, 500.0, -1000.0))},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, 448.0, -448.0))},
             None,
-            "specs/elementwise.yaml:396",
+            "specs/elementwise.yaml:401",
         ),
         Example(
             {"x": Given(value=(1.0, 17.0, -300.0))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(1.0, 16.0, -288.0))},
             None,
-            "specs/elementwise.yaml:397",
+            "specs/elementwise.yaml:402",
         ),
         Example(
             {"x": Given(value=(500.0,))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(nan,))},
             None,
-            "specs/elementwise.yaml:398",
+            "specs/elementwise.yaml:403",
         ),
         Example(
             {"x": Given(value=(100000.0, -100000.0))},
             {"to": "f8e5m2", "saturate": False},
             {"y": Given(value=(inf, -inf))},
             None,
-            "specs/elementwise.yaml:399",
+            "specs/elementwise.yaml:404",
         ),
         Example(
             {"x": Given(value=(300, -129), dtype="i32")},
             {"to": "i8"},
             {"y": Given(value=(44, 127))},
             None,
-            "specs/elementwise.yaml:400",
+            "specs/elementwise.yaml:405",
         ),
     ),
-    "specs/elementwise.yaml:362",
-    reference_source="specs/elementwise.yaml:374",
+    "specs/elementwise.yaml:367",
+    reference_source="specs/elementwise.yaml:379",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:402
+# specs/elementwise.yaml:407
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:408
+# specs/elementwise.yaml:413
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -1008,16 +1011,16 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:411",
+            "specs/elementwise.yaml:416",
         ),
         Example(
             {"c": Given(value=((True,), (False,))), "a": Given(value=(1.0, 2.0)), "b": Given(value=3.0)},
             {},
             {"y": Given(value=((1.0, 2.0), (3.0, 3.0)))},
             None,
-            "specs/elementwise.yaml:412",
+            "specs/elementwise.yaml:417",
         ),
     ),
-    "specs/elementwise.yaml:402",
-    reference_source="specs/elementwise.yaml:408",
+    "specs/elementwise.yaml:407",
+    reference_source="specs/elementwise.yaml:413",
 )

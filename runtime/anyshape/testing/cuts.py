@@ -2,13 +2,14 @@
 
 A sum in another order differs by rounding, and a cast that cuts it to an integer makes that a difference of one. Which elements this
 concerns follows from the equations: they are read again with every sum of floats moved up or down by as much as its rounding is
-allowed. An element is excused where one reading gives what came and one gives what was wanted: two readings of the same equations that
+allowed (`rounding`). An element is excused where one reading gives what came and one gives what was wanted: two readings of the same equations that
 differ by rounding alone. Equations without a cast of a float to an integer excuse nothing. Nothing but sums is moved; an index that is
 cut from a float stays what it is.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 from ml_dtypes import finfo
 from numpy.typing import NDArray
 
-from anyshape.dtypes import from_numpy
+from anyshape.dtypes import accum, from_numpy
 from anyshape.equations.builder import Equation
 from anyshape.equations.expr import Apply, Expr, Reduce
 from anyshape.equations.interpret import Arithmetic
@@ -50,13 +51,21 @@ class MovedSums:
         sign = self.direction(self.sums.setdefault(e, len(self.sums)), out.shape)
         if not np.any(sign):
             return out
-        spread = np.abs(np.where(keep, body, 0)).sum(axis=axes, keepdims=True)
-        by = (sign * ULPS_REDUCTION * float(finfo(out.dtype).eps) * spread).astype(out.dtype)
+        terms = np.abs(np.where(keep, body, 0))
+        spread = terms.sum(axis=axes, keepdims=True)
+        by = (sign * rounding(out.dtype, math.prod(terms.shape[a] for a in axes)) * spread).astype(out.dtype)
         return np.where(np.isfinite(out), out + by, out)
 
     def direction(self, number: int, shape: tuple[int, ...]) -> Any:
         """-1, 0 or 1, for the sum of that number: of all elements, or of each of them."""
         return self.signs[number % len(self.signs)]
+
+
+def rounding(dtype: Any, terms: int) -> float:
+    """What a sum may be off by, as a part of its terms' magnitudes. Of many equal ones that are added one after the other each is rounded to
+    the same side, by half a unit in the last place of what there is so far: a quarter of one in the mean."""
+    summed = accum(from_numpy(dtype)).numpy
+    return max(ULPS_REDUCTION * float(finfo(dtype).eps), terms / 4 * float(finfo(summed).eps))
 
 
 def readings(read: Reading) -> Iterator[Sequence[Array]]:

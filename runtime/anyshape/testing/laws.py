@@ -60,10 +60,11 @@ def same(got: list[Any], want: list[Any], c: Call, node: Node, what: str) -> boo
     """Raises AssertionError unless all results are equal, or off by what rounding explains. Gives whether an element tells something: a
     call whose results are all empty, or so uncertain that anything would be let pass, is none that the law was tried on."""
     stated = c.remembered("stated", node, lambda: equations_below(node))
-    most = 0.0
+    most, on_the_way = 0.0, list[Array]()
     if node.op.composition is not None:
-        # What a loop multiplies turn by turn grows beyond all inputs, and its parts cancel.
+        # What a loop multiplies turn by turn grows beyond all inputs, and its parts cancel, or overflow.
         most = largest_on_the_way(c, node) * max((a.size for a in c.flat_inputs()), default=1)
+        on_the_way = [np.array(largest_on_the_way(c, node))]
     assert len(got) == len(want), f"{what}: {len(got)} outputs, wanted {len(want)}"
     got, want = [np.asarray(g) for g in got], [np.asarray(w) for w in want]
 
@@ -84,6 +85,7 @@ def same(got: list[Any], want: list[Any], c: Call, node: Node, what: str) -> boo
     for k, (g, w) in enumerate(zip(got, want)):
         allowed = allowance(stated, c.flat_inputs(), np.shape(w))
         allowed = replace(allowed, scale=np.maximum(allowed.scale, most), signed_zeros=moves)
+        allowed = replace(allowed, inputs=[*allowed.inputs, *on_the_way])
         allowed = replace(allowed, sums=allowed.sums and not samples)
         told = f"{what}, output {k} of {node.op.full_name}"
         try:  # of sums as if no terms cancelled

@@ -17,7 +17,7 @@ from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from anyshape.dtypes import CHAR, from_numpy
-from anyshape.equations.builder import Equation, Run, Update
+from anyshape.equations.builder import Equation, Run, Step, Update
 from anyshape.equations.expr import Apply, Expr, Reduce
 from anyshape.equations.program import Put, every
 from anyshape.equations.traversal import walk
@@ -50,6 +50,8 @@ class Allowance:
     """What several steps were computed of."""
     sums: bool = False
     """Whether `scale` stands for the terms of sums, which a reading of the equations bounds better."""
+    overflows: bool = False
+    """A recurrence on finite numbers: what it carries on may overflow on the way, and then its order says whether two infinities meet."""
     signed_zeros: bool = False
     """Whether a zero has to have the sign that it should have: it is moved, and not computed."""
 
@@ -62,7 +64,9 @@ def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[
     if kinds & {"sum", "prod"} or updates:
         multiplies = "prod" in kinds or "mul" in updates
         sums = not multiplies and not any(isinstance(q.form, Run) for q in stated)
-        return Allowance(ULPS_REDUCTION, _total(inputs), multiplies and _leaves_range(inputs), inputs=inputs, sums=sums)
+        overflows = any(isinstance(q.form, Step) for q in stated) and all(map(_is_finite, inputs))
+        leaves = multiplies and _leaves_range(inputs)
+        return Allowance(ULPS_REDUCTION, _total(inputs), leaves, inputs=inputs, sums=sums, overflows=overflows)
     rounding = [e for e in nodes if isinstance(e, Apply) and e.op in ARITHMETIC and e.dtype is not None]
     steps = sum(e.dtype is not None and e.dtype.is_float for e in rounding)
     steps += _steps_that_update(stated)
@@ -88,6 +92,10 @@ def _steps_that_update(stated: Sequence[Equation]) -> int:
 def is_float(a: Array) -> bool:
     """bf16 among them, which is no kind of float to NumPy."""
     return from_numpy(a.dtype).is_float
+
+
+def _is_finite(a: Array) -> bool:
+    return not is_float(a) or bool(np.isfinite(a.astype(np.float64)).all())
 
 
 def _magnitudes(a: Array) -> Array:
@@ -148,12 +156,14 @@ def assert_close(got: Array, want: Array, allowed: Allowance, what: str) -> bool
     eps = float(finfo(got.dtype).eps)
     with np.errstate(all="ignore"):
         g, w = got.astype(np.float64), want.astype(np.float64)
-        margin = allowed.ulps * eps * (np.abs(w) + allowed.scale) + allowed.spread + _flushed(got)
-        good = (np.abs(g - w) <= margin) | (g == w) | (np.isnan(g) & np.isnan(w))
+        largest = float(finfo(got.dtype).max)  # stands for an infinity, which is but rounding away from it, and from nothing else
+        near, wanted = (np.clip(a, -largest, largest) for a in (g, w))
+        margin = allowed.ulps * eps * (np.abs(wanted) + allowed.scale) + allowed.spread + _flushed(got)
+        good = (np.abs(near - wanted) <= margin) | (g == w) | (np.isnan(g) & np.isnan(w))
         telling = ~np.isfinite(w) | (margin <= np.abs(w) / TELLING)
     if not good.all():  # where terms leave the range of the dtype, their order says whether two infinities meet
-        leaves = _total(allowed.inputs) > float(finfo(got.dtype).max)
-        good |= ~np.isfinite(g) & ~np.isfinite(w) & (leaves | np.isposinf(allowed.scale))
+        leaves = _total(allowed.inputs) > largest
+        good |= ~np.isfinite(g) & ~np.isfinite(w) & (leaves | allowed.overflows | np.isposinf(allowed.scale))
     undetermined = allowed.undetermined | np.isposinf(allowed.spread)
     if allowed.leaves_range:
         undetermined = undetermined | ~_is_normal(got) | ~_is_normal(want)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from ..builder import FunctionBuilder
 from ..types import F64, Val, const
-from .pieces import LOG2E, horner, power_of_two, scale
+from .logarithm import LN2_HIGH_F64, LN2_LOW_F64
+from .pieces import LOG2E, Double, horner, power_of_two, quick_sum, scale, two_product, two_sum
 from .rounding import abs_, at_least_keeping_nan, clamp_keeping_nan, copysign, round_even
 
+_RANGE_F64 = (-746.0, 710.0)
+"""Below, e**x is 0 in f64; above, it is infinite."""
 # (e**r - 1 - r) / r**2 on |r| <= ln(2)/2
 _EXP_F32 = (0.4999999344845867, 0.1666652062963538, 0.04166838785539014, 0.008368717081241716, 0.0013814610145257281)
 _EXPM1_F32 = (
@@ -80,7 +83,7 @@ _ERF_F64 = (
 def _reduce(f: FunctionBuilder, x: Val) -> tuple[Val, Val]:
     """(n, r) with x == n ln 2 + r; ln 2 in two words, the first with trailing zeros so that n times it is exact."""
     if x.type.scalar == F64:
-        high, low = 0.693147180369123816490, 1.90821492927058770002e-10
+        high, low = LN2_HIGH_F64, LN2_LOW_F64
     else:
         high, low = 0.693145751953125, 1.428606765330187e-06
     n = round_even(f, f.mul(x, LOG2E))
@@ -93,10 +96,27 @@ def exp(f: FunctionBuilder, x: Val, nonpositive: bool = False) -> Val:
 
     `nonpositive`: x is known to be at most 0, or NaN."""
     wide = x.type.scalar == F64
-    low, high = (-746.0, 710.0) if wide else (-104.0, 89.0)
+    low, high = _RANGE_F64 if wide else (-104.0, 89.0)
     x = at_least_keeping_nan(f, x, low) if nonpositive else clamp_keeping_nan(f, x, low, high)
     n, r = _reduce(f, x)
     return scale(f, horner(f, r, (1.0, 1.0, *(_EXP_F64 if wide else _EXP_F32))), n)
+
+
+def exp_of_two(f: FunctionBuilder, x: Double) -> Val:
+    """e**x of an f64 in two words, |x.low| a unit in the last place of x.high at most: 0.55 ulp where the result is normal.
+
+    1 + r + r**2 / 2 is kept in two words; what follows is less than 2**-7 of it, and is rounded that much less.
+    """
+    high = clamp_keeping_nan(f, x.high, *_RANGE_F64)
+    n = round_even(f, f.mul(high, LOG2E))
+    r = two_sum(f, f.fma(n, -LN2_HIGH_F64, high), f.fma(n, -LN2_LOW_F64, x.low))
+    square = two_product(f, r.high, r.high)
+    line = quick_sum(f, const(high.type, 1.0), r.high)
+    parabola = quick_sum(f, line.high, f.mul(square.high, 0.5))
+    tail = f.mul(f.mul(square.high, r.high), horner(f, r.high, _EXP_F64[1:]))
+    less = f.fma(square.low, 0.5, f.fma(r.high, r.low, r.low))
+    rest = f.add(f.add(line.low, parabola.low), f.add(tail, less))
+    return scale(f, f.add(parabola.high, rest), n)
 
 
 def _expm1_of_nonpositive(f: FunctionBuilder, y: Val) -> Val:
