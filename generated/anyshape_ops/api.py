@@ -1875,7 +1875,7 @@ def group_norm(
     return call(GROUP_NORM, [x, scale, bias], {"groups": groups, "epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:111
+# specs/normalisation.yaml:114
 @called
 def rms_norm(
     x: Operand, scale: Operand = None, axis: int = -1, epsilon: float = 1e-05, *, source: str = ""
@@ -1887,7 +1887,7 @@ def rms_norm(
     return call(RMS_NORM, [x, scale], {"axis": axis, "epsilon": epsilon}, source)
 
 
-# specs/normalisation.yaml:152
+# specs/normalisation.yaml:155
 @called
 def mean_variance_norm(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     """Elements over some axes, shifted to mean 0 and divided by their deviation and 1e-9, so that equal ones are
@@ -1898,7 +1898,7 @@ def mean_variance_norm(x: Operand, axes: Sequence[int], *, source: str = "") -> 
     return call(MEAN_VARIANCE_NORM, [x], {"axes": axes}, source)[0]
 
 
-# specs/normalisation.yaml:169
+# specs/normalisation.yaml:172
 @called
 def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Value:
     """Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).
@@ -1908,7 +1908,7 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
     return call(LP_NORM, [x], {"axis": axis, "p": p}, source)[0]
 
 
-# specs/normalisation.yaml:200
+# specs/normalisation.yaml:203
 @called
 def lrn(
     x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
@@ -1920,7 +1920,7 @@ def lrn(
     return call(LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
-# specs/normalisation.yaml:225
+# specs/normalisation.yaml:228
 @called
 def global_average_pool(x: Operand, *, source: str = "") -> Value:
     """The mean of every channel of every image.
@@ -1930,7 +1930,7 @@ def global_average_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_AVERAGE_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:237
+# specs/normalisation.yaml:240
 @called
 def global_max_pool(x: Operand, *, source: str = "") -> Value:
     """The largest element of every channel of every image.
@@ -1940,7 +1940,7 @@ def global_max_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_MAX_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:250
+# specs/normalisation.yaml:253
 @called
 def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     """The p-norm of every channel of every image.
