@@ -39,7 +39,16 @@ from anyshape_ops.ops.attention import (
     STATIC_HIDE_KEYS,
     STATIC_READ_BEAMS,
 )
-from anyshape_ops.ops.bits import BITCAST, BITWISE_AND, BITWISE_NOT, BITWISE_OR, BITWISE_SHIFT, BITWISE_XOR, MURMUR_HASH
+from anyshape_ops.ops.bits import (
+    BITCAST,
+    BITWISE_AND,
+    BITWISE_NOT,
+    BITWISE_OR,
+    BITWISE_SHIFT,
+    BITWISE_XOR,
+    MURMUR_HASH,
+    MURMUR_HASH_OF_TEXT,
+)
 from anyshape_ops.ops.comparison import (
     EQUAL,
     GREATER,
@@ -504,7 +513,7 @@ def rotate(x: Operand, cos: Operand, sin: Operand, interleaved: bool = False, *,
     return call(ROTATE, [x, cos, sin], {"interleaved": interleaved}, source)[0]
 
 
-# specs/bits.yaml:31
+# specs/bits.yaml:43
 @called
 def bitwise_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in both of two integers.
@@ -514,7 +523,7 @@ def bitwise_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_AND, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:44
+# specs/bits.yaml:56
 @called
 def bitwise_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in at least one of two integers.
@@ -524,7 +533,7 @@ def bitwise_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_OR, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:57
+# specs/bits.yaml:69
 @called
 def bitwise_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in exactly one of two integers.
@@ -534,7 +543,7 @@ def bitwise_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_XOR, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:69
+# specs/bits.yaml:81
 @called
 def bitwise_not(x: Operand, *, source: str = "") -> Value:
     """All bits of an integer flipped.
@@ -544,7 +553,7 @@ def bitwise_not(x: Operand, *, source: str = "") -> Value:
     return call(BITWISE_NOT, [x], {}, source)[0]
 
 
-# specs/bits.yaml:84
+# specs/bits.yaml:96
 @called
 def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -> Value:
     """The bits of a, moved by b places up or down (then the sign stays); all are moved out where b is not below
@@ -555,7 +564,7 @@ def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -
     return call(BITWISE_SHIFT, [a, b], {"direction": direction}, source)[0]
 
 
-# specs/bits.yaml:102
+# specs/bits.yaml:114
 @called
 def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     """The bits of every element as those of another dtype that has as many; a bool has those of 0 or 1, and is
@@ -566,7 +575,7 @@ def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     return call(BITCAST, [x], {"to": to}, source)[0]
 
 
-# specs/bits.yaml:123
+# specs/bits.yaml:135
 @called
 def murmur_hash(words: Operand, seed: int = 0, *, source: str = "") -> Value:
     """The hash of 32 bits (MurmurHash3) of the words of each row.
@@ -574,6 +583,16 @@ def murmur_hash(words: Operand, seed: int = 0, *, source: str = "") -> Value:
     (words: W[*d, n]) -> (y: W[*d])
     """
     return call(MURMUR_HASH, [words], {"seed": seed}, source)[0]
+
+
+# specs/bits.yaml:175
+@called
+def murmur_hash_of_text(x: Operand, seed: Operand, *, source: str = "") -> Value:
+    """The hash of 32 bits (MurmurHash3) of the bytes that each string has in UTF-8.
+
+    (x: char[*d, w], seed: W[]) -> (y: W[*d])
+    """
+    return call(MURMUR_HASH_OF_TEXT, [x, seed], {}, source)[0]
 
 
 # specs/comparison.yaml:19
@@ -3721,6 +3740,7 @@ __all__ = [
     "mul",
     "multinomial",
     "murmur_hash",
+    "murmur_hash_of_text",
     "neg",
     "non_max_suppression",
     "nonzero",
