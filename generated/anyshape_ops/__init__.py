@@ -75,6 +75,7 @@ OPS: dict[str, OpDef] = {
         bits.BITWISE_SHIFT,
         bits.BITCAST,
         bits.MURMUR_HASH,
+        bits.MURMUR_HASH_OF_TEXT,
         comparison.EQUAL,
         comparison.LESS,
         comparison.LESS_EQUAL,

@@ -39,7 +39,16 @@ from anyshape_ops.ops.attention import (
     STATIC_HIDE_KEYS,
     STATIC_READ_BEAMS,
 )
-from anyshape_ops.ops.bits import BITCAST, BITWISE_AND, BITWISE_NOT, BITWISE_OR, BITWISE_SHIFT, BITWISE_XOR, MURMUR_HASH
+from anyshape_ops.ops.bits import (
+    BITCAST,
+    BITWISE_AND,
+    BITWISE_NOT,
+    BITWISE_OR,
+    BITWISE_SHIFT,
+    BITWISE_XOR,
+    MURMUR_HASH,
+    MURMUR_HASH_OF_TEXT,
+)
 from anyshape_ops.ops.comparison import (
     EQUAL,
     GREATER,
@@ -504,7 +513,7 @@ def rotate(x: Operand, cos: Operand, sin: Operand, interleaved: bool = False, *,
     return call(ROTATE, [x, cos, sin], {"interleaved": interleaved}, source)[0]
 
 
-# specs/bits.yaml:31
+# specs/bits.yaml:43
 @called
 def bitwise_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in both of two integers.
@@ -514,7 +523,7 @@ def bitwise_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_AND, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:44
+# specs/bits.yaml:56
 @called
 def bitwise_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in at least one of two integers.
@@ -524,7 +533,7 @@ def bitwise_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_OR, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:57
+# specs/bits.yaml:69
 @called
 def bitwise_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in exactly one of two integers.
@@ -534,7 +543,7 @@ def bitwise_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_XOR, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:69
+# specs/bits.yaml:81
 @called
 def bitwise_not(x: Operand, *, source: str = "") -> Value:
     """All bits of an integer flipped.
@@ -544,7 +553,7 @@ def bitwise_not(x: Operand, *, source: str = "") -> Value:
     return call(BITWISE_NOT, [x], {}, source)[0]
 
 
-# specs/bits.yaml:84
+# specs/bits.yaml:96
 @called
 def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -> Value:
     """The bits of a, moved by b places up or down (then the sign stays); all are moved out where b is not below
@@ -555,7 +564,7 @@ def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -
     return call(BITWISE_SHIFT, [a, b], {"direction": direction}, source)[0]
 
 
-# specs/bits.yaml:102
+# specs/bits.yaml:114
 @called
 def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     """The bits of every element as those of another dtype that has as many; a bool has those of 0 or 1, and is
@@ -566,7 +575,7 @@ def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     return call(BITCAST, [x], {"to": to}, source)[0]
 
 
-# specs/bits.yaml:123
+# specs/bits.yaml:135
 @called
 def murmur_hash(words: Operand, seed: int = 0, *, source: str = "") -> Value:
     """The hash of 32 bits (MurmurHash3) of the words of each row.
@@ -574,6 +583,16 @@ def murmur_hash(words: Operand, seed: int = 0, *, source: str = "") -> Value:
     (words: W[*d, n]) -> (y: W[*d])
     """
     return call(MURMUR_HASH, [words], {"seed": seed}, source)[0]
+
+
+# specs/bits.yaml:175
+@called
+def murmur_hash_of_text(x: Operand, seed: Operand, *, source: str = "") -> Value:
+    """The hash of 32 bits (MurmurHash3) of the bytes that each string has in UTF-8.
+
+    (x: char[*d, w], seed: W[]) -> (y: W[*d])
+    """
+    return call(MURMUR_HASH_OF_TEXT, [x, seed], {}, source)[0]
 
 
 # specs/comparison.yaml:19
@@ -1876,7 +1895,7 @@ def group_norm(
     return call(GROUP_NORM, [x, scale, bias], {"groups": groups, "epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:111
+# specs/normalisation.yaml:114
 @called
 def rms_norm(
     x: Operand, scale: Operand = None, axis: int = -1, epsilon: float = 1e-05, *, source: str = ""
@@ -1888,7 +1907,7 @@ def rms_norm(
     return call(RMS_NORM, [x, scale], {"axis": axis, "epsilon": epsilon}, source)
 
 
-# specs/normalisation.yaml:152
+# specs/normalisation.yaml:155
 @called
 def mean_variance_norm(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     """Elements over some axes, shifted to mean 0 and divided by their deviation and 1e-9, so that equal ones are
@@ -1899,7 +1918,7 @@ def mean_variance_norm(x: Operand, axes: Sequence[int], *, source: str = "") -> 
     return call(MEAN_VARIANCE_NORM, [x], {"axes": axes}, source)[0]
 
 
-# specs/normalisation.yaml:169
+# specs/normalisation.yaml:172
 @called
 def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Value:
     """Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).
@@ -1909,7 +1928,7 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
     return call(LP_NORM, [x], {"axis": axis, "p": p}, source)[0]
 
 
-# specs/normalisation.yaml:200
+# specs/normalisation.yaml:203
 @called
 def lrn(
     x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
@@ -1921,7 +1940,7 @@ def lrn(
     return call(LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
-# specs/normalisation.yaml:225
+# specs/normalisation.yaml:228
 @called
 def global_average_pool(x: Operand, *, source: str = "") -> Value:
     """The mean of every channel of every image.
@@ -1931,7 +1950,7 @@ def global_average_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_AVERAGE_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:237
+# specs/normalisation.yaml:240
 @called
 def global_max_pool(x: Operand, *, source: str = "") -> Value:
     """The largest element of every channel of every image.
@@ -1941,7 +1960,7 @@ def global_max_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_MAX_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:250
+# specs/normalisation.yaml:253
 @called
 def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     """The p-norm of every channel of every image.
@@ -3722,6 +3741,7 @@ __all__ = [
     "mul",
     "multinomial",
     "murmur_hash",
+    "murmur_hash_of_text",
     "neg",
     "non_max_suppression",
     "nonzero",

@@ -1114,27 +1114,155 @@ def com_microsoft_mat_mul_bnb4_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:227
 def com_microsoft_gather_block_quantized_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
-    if n.attr("gather_axis", 0) != 0:
-        n.refuse("GatherBlockQuantized along another axis than the first")
-    if n.attr("quantize_axis", 1) == 0:
-        n.refuse("GatherBlockQuantized of blocks along the axis that is gathered")
-    if not ((dtype_of(n, n.input(0)) != parse_dtype("u8")) or (n.attr("bits", 4) > 8)):
-        n.refuse("GatherBlockQuantized of codes that share a byte")
-    codes_ = api.gather(n.input(0), n.input(1), axis=0, source=n.source)
-    scales_ = api.gather(n.input(2), n.input(1), axis=0, source=n.source)
-    points_ = (api.gather(n.input(3), n.input(1), axis=0, source=n.source) if n.input(3) is not None else None)
-    where__ = (
-        (n.attr("quantize_axis", 1) + rank_of(n, n.input(1))) - 1
-        if n.attr("quantize_axis", 1) > 0 else n.attr("quantize_axis", 1)
-    )
-    return [
-        api.dequantize_linear(
-            codes_, scales_, points_, axis=where__, block_size=n.attr("block_size", 128), source=n.source
+    if not (n.attr("block_size", 128) > 0):
+        n.refuse("GatherBlockQuantized of blocks without elements")
+    if not (
+        (-rank_of(n, n.input(0)) <= n.attr("gather_axis", 0)) and (n.attr("gather_axis", 0) < rank_of(n, n.input(0))) and (
+            -rank_of(n, n.input(0)) <= n.attr("quantize_axis", 1)
+        ) and (n.attr("quantize_axis", 1) < rank_of(n, n.input(0)))
+    ):
+        n.refuse("GatherBlockQuantized along an axis that the data have not")
+    if not ((dtype_of(n, n.input(0)) == parse_dtype("u8")) or (n.attr("bits", 4) == 4)):
+        n.refuse("GatherBlockQuantized of codes that have not as many bits as their dtype")
+    if not (
+        (
+            dtype_of(n, n.input(0)) != parse_dtype("u8")
+        ) or (n.attr("bits", 4) == 2) or (n.attr("bits", 4) == 4) or (n.attr("bits", 4) == 8)
+    ):
+        n.refuse("GatherBlockQuantized of bytes with codes of other than 2, 4 or 8 bits")
+    if not (
+        (dtype_of(n, n.input(0)) != parse_dtype("u8")) or (n.attr("gather_axis", 0) == 0) or (
+            n.attr("gather_axis", 0) == -rank_of(n, n.input(0))
         )
-    ]
+    ):
+        n.refuse("GatherBlockQuantized of bytes along another axis than the first")
+    if not (
+        (dtype_of(n, n.input(0)) != parse_dtype("u8")) or (
+            (rank_of(n, n.input(0)) > 1) and (
+                (n.attr("quantize_axis", 1) == -1) or (n.attr("quantize_axis", 1) == (rank_of(n, n.input(0)) - 1))
+            )
+        )
+    ):
+        n.refuse("GatherBlockQuantized of bytes with blocks along another axis than the last")
+    bytes__ = dtype_of(n, n.input(0)) == parse_dtype("u8")
+    along_ = (
+        n.attr("gather_axis", 0) if n.attr("gather_axis", 0) >= 0 else n.attr("gather_axis", 0) + rank_of(n, n.input(0))
+    )
+    across_ = (
+        n.attr("quantize_axis", 1)
+        if n.attr("quantize_axis", 1) >= 0 else n.attr("quantize_axis", 1) + rank_of(n, n.input(0))
+    )
+    flat_ = api.cast(api.reshape(n.input(1), (-1,), source=n.source), to=parse_dtype("i64"), source=n.source)
+    at_ = (
+        api.div(
+            api.mod(
+                flat_,
+                api.reshape(
+                    api.shape_of(n.input(0), start=along_, end=along_ + 1, source=n.source), (), source=n.source
+                ),
+                source=n.source,
+            ),
+            scalar(n.attr("block_size", 128)),
+            source=n.source,
+        )
+        if along_ == across_ else flat_
+    )
+    codes_ = api.gather(n.input(0), flat_, axis=along_, source=n.source)
+    scales_ = api.gather(n.input(2), at_, axis=along_, source=n.source)
+    points_ = (api.gather(n.input(3), at_, axis=along_, source=n.source) if n.input(3) is not None else None)
+    width_ = api.shape_of(n.input(0), start=rank_of(n, n.input(0)) - 1, source=n.source)
+    wide_ = api.mul(width_, scalar(8 // n.attr("bits", 4)), source=n.source)
+    rows_ = (
+        api.reshape(
+            scales_,
+            api.concat(
+                (vector((-1,)), api.shape_of(n.input(2), start=rank_of(n, n.input(0)) - 1, source=n.source)),
+                axis=0,
+                source=n.source,
+            ),
+            source=n.source,
+        )
+        if bytes__ else None
+    )
+    middle_ = (
+        api.full(
+            api.cast(
+                scalar(136 if n.attr("bits", 4) == 4 else (170 if n.attr("bits", 4) == 2 else 128)),
+                to=parse_dtype("u8"),
+                source=n.source,
+            ),
+            api.shape_of(rows_, source=n.source),
+            source=n.source,
+        )
+        if bytes__ else None
+    )
+    zeros__ = (
+        api.reshape(
+            points_,
+            api.concat((api.shape_of(rows_, end=1, source=n.source), vector((-1,))), axis=0, source=n.source),
+            source=n.source,
+        )
+        if bytes__ and (n.input(3) is not None) else middle_
+    )
+    group_ = api.div(
+        api.arange(scalar(0), api.reshape(wide_, (), source=n.source), scalar(1), source=n.source),
+        scalar(n.attr("block_size", 128)),
+        source=n.source,
+    )
+    made_ = (
+        api.unpack_nbits(
+            api.reshape(codes_, api.concat((vector((-1, 1)), width_), axis=0, source=n.source), source=n.source),
+            rows_,
+            zeros__,
+            group_,
+            bits=n.attr("bits", 4),
+            source=n.source,
+        )
+        if bytes__ else api.dequantize_linear(
+            codes_,
+            scales_,
+            points_,
+            axis=across_,
+            block_size=(1 if along_ == across_ else n.attr("block_size", 128)),
+            source=n.source,
+        )
+    )
+    return (
+        [
+            api.reshape(
+                made_,
+                api.concat(
+                    (
+                        api.shape_of(n.input(0), end=along_, source=n.source),
+                        api.shape_of(n.input(1), source=n.source),
+                        api.shape_of(n.input(0), start=along_ + 1, end=rank_of(n, n.input(0)) - 1, source=n.source),
+                        wide_,
+                    ),
+                    axis=0,
+                    source=n.source,
+                ),
+                source=n.source,
+            )
+        ]
+        if bytes__ else [
+            api.reshape(
+                made_,
+                api.concat(
+                    (
+                        api.shape_of(n.input(0), end=along_, source=n.source),
+                        api.shape_of(n.input(1), source=n.source),
+                        api.shape_of(n.input(0), start=along_ + 1, source=n.source),
+                    ),
+                    axis=0,
+                    source=n.source,
+                ),
+                source=n.source,
+            )
+        ]
+    )
 
 
-# specs/contrib.yaml:237
+# specs/contrib.yaml:251
 def com_microsoft_is_all_finite_1(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("isinf_only", 0) == 0) and (n.attr("isnan_only", 0) == 0)):
         n.refuse("IsAllFinite of one kind alone")
@@ -1159,7 +1287,7 @@ def com_microsoft_is_all_finite_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contrib.yaml:241
+# specs/contrib.yaml:255
 def com_microsoft_qembed_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     n.only(18)
     placed_ = api.add(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, scalar
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed, scalar
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -73,6 +73,25 @@ def instance_normalization_1(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/normalisation.yaml:103
+def group_normalization_18(n: OnnxNode) -> Sequence[Value]:
+    each__ = api.div(
+        api.reshape(api.shape_of(n.input(0), start=1, end=2, source=n.source), (), source=n.source),
+        scalar(n.attr("num_groups") if n.attr("num_groups") > 0 else 1),
+        source=n.source,
+    )
+    return [
+        api.group_norm(
+            n.input(0),
+            api.repeat(n.input(1), needed(n, each__, "repeats"), source=n.source),
+            api.repeat(n.input(2), needed(n, each__, "repeats"), source=n.source),
+            groups=n.attr("num_groups"),
+            epsilon=n.attr("epsilon", 1e-05),
+            source=n.source,
+        )
+    ]
+
+
+# specs/normalisation.yaml:106
 def group_normalization_21(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("GroupNormalization that computes in another dtype than f32")
@@ -83,7 +102,7 @@ def group_normalization_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:132
+# specs/normalisation.yaml:135
 def rmsnormalization_23(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("RMSNormalization that computes in another dtype than f32")
@@ -103,7 +122,7 @@ def rmsnormalization_23(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/normalisation.yaml:136
+# specs/normalisation.yaml:139
 def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("SimplifiedLayerNormalization that computes in another dtype than f32")
@@ -113,7 +132,7 @@ def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [normal_[0], api.cast(normal_[1], to=parse_dtype("f32"), source=n.source)]
 
 
-# specs/normalisation.yaml:141
+# specs/normalisation.yaml:144
 def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     total_ = (
@@ -130,17 +149,17 @@ def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence
     ]
 
 
-# specs/normalisation.yaml:164
+# specs/normalisation.yaml:167
 def mean_variance_normalization_9(n: OnnxNode) -> Sequence[Value]:
     return [api.mean_variance_norm(n.input(0), axes=n.attr("axes", (0, 2, 3)), source=n.source)]
 
 
-# specs/normalisation.yaml:186
+# specs/normalisation.yaml:189
 def lp_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [api.lp_norm(n.input(0), axis=n.attr("axis", -1), p=n.attr("p", 2), source=n.source)]
 
 
-# specs/normalisation.yaml:189
+# specs/normalisation.yaml:192
 def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     v_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
@@ -161,7 +180,7 @@ def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/normalisation.yaml:219
+# specs/normalisation.yaml:222
 def lrn_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lrn(
@@ -175,17 +194,17 @@ def lrn_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:231
+# specs/normalisation.yaml:234
 def global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_average_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:243
+# specs/normalisation.yaml:246
 def global_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_max_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:260
+# specs/normalisation.yaml:263
 def global_lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_lp_pool(n.input(0), p=n.attr("p"), source=n.source)]
 
@@ -198,7 +217,7 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
         14: batch_normalization_14,
     },
     "InstanceNormalization": {1: instance_normalization_1},
-    "GroupNormalization": {21: group_normalization_21},
+    "GroupNormalization": {18: group_normalization_18, 21: group_normalization_21},
     "RMSNormalization": {23: rmsnormalization_23},
     "SimplifiedLayerNormalization": {1: simplified_layer_normalization_1},
     "com.microsoft:SkipSimplifiedLayerNormalization": {1: com_microsoft_skip_simplified_layer_normalization_1},

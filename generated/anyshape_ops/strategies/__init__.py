@@ -38,6 +38,7 @@ PROPERTIES = LazyProperties(
         "bitwise_shift": "bits.BITWISE_SHIFT",
         "bitcast": "bits.BITCAST",
         "murmur_hash": "bits.MURMUR_HASH",
+        "murmur_hash_of_text": "bits.MURMUR_HASH_OF_TEXT",
         "equal": "comparison.EQUAL",
         "less": "comparison.LESS",
         "less_equal": "comparison.LESS_EQUAL",

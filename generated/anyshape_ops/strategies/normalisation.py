@@ -224,21 +224,21 @@ GROUP_NORM = Property(
             {"groups": -3},
             {},
             "at least one group",
-            "specs/normalisation.yaml:106",
+            "specs/normalisation.yaml:109",
         ),
         Example(
             {"x": Given((2, 4, 3)), "scale": Given((4,)), "bias": Given((4,))},
             {"groups": 2},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/normalisation.yaml:107",
+            "specs/normalisation.yaml:110",
         ),
         Example(
             {"x": Given((2, 4, 3)), "scale": Given((4,)), "bias": Given((4,))},
             {"groups": 3},
             {},
             "multiple",
-            "specs/normalisation.yaml:108",
+            "specs/normalisation.yaml:111",
         ),
         Example(
             {
@@ -249,7 +249,7 @@ GROUP_NORM = Property(
             {"groups": 1},
             {"y": Given(value=(((0.301511344578,), (-0.301511344578,)),))},
             None,
-            "specs/normalisation.yaml:109",
+            "specs/normalisation.yaml:112",
         ),
     ),
     "specs/normalisation.yaml:82",
@@ -258,7 +258,7 @@ GROUP_NORM = Property(
 )
 
 
-# specs/normalisation.yaml:111
+# specs/normalisation.yaml:114
 def rms_norm_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.run("n")
@@ -268,7 +268,7 @@ def rms_norm_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, *n)), "scale": d.default(u)}, {"axis": d.default(axis), "epsilon": d.default(epsilon)})
 
 
-# specs/normalisation.yaml:126
+# specs/normalisation.yaml:129
 def rms_norm_reference(x: Any, scale: Any, axis: Any, epsilon: Any) -> Any:
     return (
         lambda w: (lambda inv: ((w * inv).astype(x.dtype) * scale, inv))(
@@ -287,40 +287,40 @@ RMS_NORM = Property(
             {},
             {"y": Given((2, 3)), "inv_rms": Given((2, 1))},
             None,
-            "specs/normalisation.yaml:146",
+            "specs/normalisation.yaml:149",
         ),
         Example(
             {"x": Given((2, 3, 4)), "scale": Given((4,))},
             {"axis": 1},
             {"y": Given((2, 3, 4)), "inv_rms": Given((2, 1, 1))},
             None,
-            "specs/normalisation.yaml:147",
+            "specs/normalisation.yaml:150",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "does not broadcast", "specs/normalisation.yaml:148"
+            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "does not broadcast", "specs/normalisation.yaml:151"
         ),
         Example(
             {"x": Given((2, 4, 3)), "scale": Given((2, 1, 3))},
             {},
             {"y": Given((2, 4, 3)), "inv_rms": Given((2, 4, 1))},
             None,
-            "specs/normalisation.yaml:149",
+            "specs/normalisation.yaml:152",
         ),
         Example(
             {"x": Given(value=(((0.001, 0.001), (0.002, 0.002)),))},
             {},
             {"y": Given(value=(((0.301511344578, 0.301511344578), (0.534522483825, 0.534522483825)),))},
             None,
-            "specs/normalisation.yaml:150",
+            "specs/normalisation.yaml:153",
         ),
     ),
-    "specs/normalisation.yaml:111",
-    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/normalisation.yaml:120"),),
-    reference_source="specs/normalisation.yaml:126",
+    "specs/normalisation.yaml:114",
+    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/normalisation.yaml:123"),),
+    reference_source="specs/normalisation.yaml:129",
 )
 
 
-# specs/normalisation.yaml:152
+# specs/normalisation.yaml:155
 def mean_variance_norm_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -328,7 +328,7 @@ def mean_variance_norm_case(d: Draw) -> Case:
     return Case({"x": place(o, r, [k % (len(o) + len(r)) for k in axes])}, {"axes": axes})
 
 
-# specs/normalisation.yaml:163
+# specs/normalisation.yaml:166
 def mean_variance_norm_reference(x: Any, axes: Any) -> Any:
     return (x - np.mean(x, tuple(axes), keepdims=True)) / (np.std(x, tuple(axes), keepdims=True) + x.dtype.type(1e-09))
 
@@ -343,22 +343,22 @@ MEAN_VARIANCE_NORM = Property(
             {"axes": (0, 2, 3)},
             {"y": Given((2, 3, 4, 5))},
             None,
-            "specs/normalisation.yaml:166",
+            "specs/normalisation.yaml:169",
         ),
         Example(
             {"x": Given(value=((1.0, 3.0), (5.0, 5.0)))},
             {"axes": (-1,)},
             {"y": Given(value=((-1.0, 1.0), (0.0, 0.0)))},
             None,
-            "specs/normalisation.yaml:167",
+            "specs/normalisation.yaml:170",
         ),
     ),
-    "specs/normalisation.yaml:152",
-    reference_source="specs/normalisation.yaml:163",
+    "specs/normalisation.yaml:155",
+    reference_source="specs/normalisation.yaml:166",
 )
 
 
-# specs/normalisation.yaml:169
+# specs/normalisation.yaml:172
 def lp_norm_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -368,7 +368,7 @@ def lp_norm_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": d.default(axis), "p": d.default(p)})
 
 
-# specs/normalisation.yaml:184
+# specs/normalisation.yaml:187
 def lp_norm_reference(x: Any, axis: Any, p: Any) -> Any:
     return (
         lambda m: np.where(m == 0, np.zeros_like(x), x / np.where(m == 0, 1, m).astype(x.dtype))
@@ -380,32 +380,32 @@ LP_NORM = Property(
     lp_norm_case,
     lp_norm_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:193"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:196"),
         Example(
-            {"x": Given((2, 3, 4))}, {"axis": 1, "p": 1}, {"y": Given((2, 3, 4))}, None, "specs/normalisation.yaml:194"
+            {"x": Given((2, 3, 4))}, {"axis": 1, "p": 1}, {"y": Given((2, 3, 4))}, None, "specs/normalisation.yaml:197"
         ),
-        Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:195"),
+        Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:198"),
         Example(
             {"x": Given(value=(((3.0, 4.0), (0.0, 5.0)),))},
             {},
             {"y": Given(value=(((0.6, 0.8), (0.0, 1.0)),))},
             None,
-            "specs/normalisation.yaml:196",
+            "specs/normalisation.yaml:199",
         ),
         Example(
-            {"x": Given(value=(1.0, 0.0))}, {}, {"y": Given(value=(1.0, 0.0))}, None, "specs/normalisation.yaml:197"
+            {"x": Given(value=(1.0, 0.0))}, {}, {"y": Given(value=(1.0, 0.0))}, None, "specs/normalisation.yaml:200"
         ),
         Example(
-            {"x": Given(value=(0.0, 0.0))}, {}, {"y": Given(value=(0.0, 0.0))}, None, "specs/normalisation.yaml:198"
+            {"x": Given(value=(0.0, 0.0))}, {}, {"y": Given(value=(0.0, 0.0))}, None, "specs/normalisation.yaml:201"
         ),
     ),
-    "specs/normalisation.yaml:169",
-    asserts=(Refusal(r"p must be 1 or 2, got .*", "specs/normalisation.yaml:178"),),
-    reference_source="specs/normalisation.yaml:184",
+    "specs/normalisation.yaml:172",
+    asserts=(Refusal(r"p must be 1 or 2, got .*", "specs/normalisation.yaml:181"),),
+    reference_source="specs/normalisation.yaml:187",
 )
 
 
-# specs/normalisation.yaml:200
+# specs/normalisation.yaml:203
 def lrn_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -420,7 +420,7 @@ def lrn_case(d: Draw) -> Case:
     )
 
 
-# specs/normalisation.yaml:217
+# specs/normalisation.yaml:220
 def lrn_reference(x: Any, size: Any, alpha: Any, beta: Any, bias: Any) -> Any:
     return x / (
         np.asarray(bias, x.dtype)
@@ -442,23 +442,23 @@ LRN = Property(
     lrn_case,
     lrn_reference,
     (
-        Example({"x": Given((2, 5, 3))}, {"size": 3}, {"y": Given((2, 5, 3))}, None, "specs/normalisation.yaml:221"),
-        Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:222"),
+        Example({"x": Given((2, 5, 3))}, {"size": 3}, {"y": Given((2, 5, 3))}, None, "specs/normalisation.yaml:224"),
+        Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:225"),
         Example(
             {"x": Given(value=((2.0,),))},
             {"size": 1},
             {"y": Given(value=((1.99940020992,),))},
             None,
-            "specs/normalisation.yaml:223",
+            "specs/normalisation.yaml:226",
         ),
     ),
-    "specs/normalisation.yaml:200",
-    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:211"),),
-    reference_source="specs/normalisation.yaml:217",
+    "specs/normalisation.yaml:203",
+    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:214"),),
+    reference_source="specs/normalisation.yaml:220",
 )
 
 
-# specs/normalisation.yaml:225
+# specs/normalisation.yaml:228
 def global_average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -466,7 +466,7 @@ def global_average_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {})
 
 
-# specs/normalisation.yaml:230
+# specs/normalisation.yaml:233
 def global_average_pool_reference(x: Any) -> Any:
     return np.mean(x, tuple(range(2, x.ndim)), keepdims=True)
 
@@ -476,22 +476,22 @@ GLOBAL_AVERAGE_POOL = Property(
     global_average_pool_case,
     global_average_pool_reference,
     (
-        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:233"),
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:234"),
+        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:236"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:237"),
         Example(
             {"x": Given(value=(((1.0, 2.0), (-3.0, 5.0)),))},
             {},
             {"y": Given(value=(((1.5,), (1.0,)),))},
             None,
-            "specs/normalisation.yaml:235",
+            "specs/normalisation.yaml:238",
         ),
     ),
-    "specs/normalisation.yaml:225",
-    reference_source="specs/normalisation.yaml:230",
+    "specs/normalisation.yaml:228",
+    reference_source="specs/normalisation.yaml:233",
 )
 
 
-# specs/normalisation.yaml:237
+# specs/normalisation.yaml:240
 def global_max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -499,7 +499,7 @@ def global_max_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {})
 
 
-# specs/normalisation.yaml:242
+# specs/normalisation.yaml:245
 def global_max_pool_reference(x: Any) -> Any:
     return np.max(
         x, tuple(range(2, x.ndim)), keepdims=True, initial=np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
@@ -511,29 +511,29 @@ GLOBAL_MAX_POOL = Property(
     global_max_pool_case,
     global_max_pool_reference,
     (
-        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:245"),
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:246"),
+        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:248"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:249"),
         Example(
             {"x": Given(value=(((-3.0, -1.0), (2.0, nan)),))},
             {},
             {"y": Given(value=(((-1.0,), (nan,)),))},
             None,
-            "specs/normalisation.yaml:247",
+            "specs/normalisation.yaml:250",
         ),
         Example(
             {"x": Given(value=(((200, 100),),), dtype="u8")},
             {},
             {"y": Given(value=(((200,),),), dtype="u8")},
             None,
-            "specs/normalisation.yaml:248",
+            "specs/normalisation.yaml:251",
         ),
     ),
-    "specs/normalisation.yaml:237",
-    reference_source="specs/normalisation.yaml:242",
+    "specs/normalisation.yaml:240",
+    reference_source="specs/normalisation.yaml:245",
 )
 
 
-# specs/normalisation.yaml:250
+# specs/normalisation.yaml:253
 def global_lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -542,7 +542,7 @@ def global_lp_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {"p": d.default(p)})
 
 
-# specs/normalisation.yaml:259
+# specs/normalisation.yaml:262
 def global_lp_pool_reference(x: Any, p: Any) -> Any:
     return np.power(np.sum(np.power(np.abs(x), p), tuple(range(2, x.ndim)), keepdims=True), np.asarray(1 / p, x.dtype))
 
@@ -552,25 +552,25 @@ GLOBAL_LP_POOL = Property(
     global_lp_pool_case,
     global_lp_pool_reference,
     (
-        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:262"),
-        Example({"x": Given((2, 3, 4))}, {"p": 0.0}, {}, "must be positive", "specs/normalisation.yaml:263"),
+        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:265"),
+        Example({"x": Given((2, 3, 4))}, {"p": 0.0}, {}, "must be positive", "specs/normalisation.yaml:266"),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {},
             {"y": Given(value=(((5.0,),),))},
             None,
-            "specs/normalisation.yaml:264",
+            "specs/normalisation.yaml:267",
         ),
-        Example({"x": Given((2, 3, 4))}, {"p": 1.0}, {"y": Given((2, 3, 1))}, None, "specs/normalisation.yaml:265"),
+        Example({"x": Given((2, 3, 4))}, {"p": 1.0}, {"y": Given((2, 3, 1))}, None, "specs/normalisation.yaml:268"),
         Example(
             {"x": Given(value=(((1.0, 4.0),),))},
             {"p": 0.5},
             {"y": Given(value=(((9.0,),),))},
             None,
-            "specs/normalisation.yaml:266",
+            "specs/normalisation.yaml:269",
         ),
     ),
-    "specs/normalisation.yaml:250",
-    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:257"),),
-    reference_source="specs/normalisation.yaml:259",
+    "specs/normalisation.yaml:253",
+    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:260"),),
+    reference_source="specs/normalisation.yaml:262",
 )
