@@ -37,7 +37,9 @@ def test_infinities_meet_or_not_where_inputs_are_extreme() -> None:
     + [(ONE, INF, inputs) for inputs in (ORDINARY, EXTREME)]
     + [(INF, ONE, EXTREME), (-INF, INF, ORDINARY), (np.float32([1e38]), INF, ORDINARY)],
 )
-def test_nothing_else_stands_for_nan_or_an_infinity(got: NDArray[Any], want: NDArray[Any], inputs: NDArray[Any]) -> None:
+def test_nothing_else_stands_for_nan_or_an_infinity(
+    got: NDArray[Any], want: NDArray[Any], inputs: NDArray[Any]
+) -> None:
     with pytest.raises(AssertionError, match="1 of 1 elements differ"):
         assert_close(got, want, allowed(inputs, inputs), "x")
 

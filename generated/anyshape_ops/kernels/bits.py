@@ -30,59 +30,59 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/bits.yaml:43
+# specs/bits.yaml:45
 def bitwise_and_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], bit_and(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:47")
+    eqs.define(y[*i], bit_and(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:49")
 
 
-# specs/bits.yaml:56
+# specs/bits.yaml:58
 def bitwise_or_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], bit_or(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:60")
+    eqs.define(y[*i], bit_or(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:62")
 
 
-# specs/bits.yaml:69
+# specs/bits.yaml:71
 def bitwise_xor_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], bit_xor(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:72")
+    eqs.define(y[*i], bit_xor(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:74")
 
 
-# specs/bits.yaml:81
+# specs/bits.yaml:83
 def bitwise_not_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 0 - x[*i] - 1, "specs/bits.yaml:87")
+    eqs.define(y[*i], 0 - x[*i] - 1, "specs/bits.yaml:89")
 
 
-# specs/bits.yaml:96
+# specs/bits.yaml:98
 def bitwise_shift_kernel(eqs: Equations, bound: Bound) -> None:
     direction, i_extents, p, q = bound.direction, bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if direction == "LEFT":
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], shift_left(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:103")
+        eqs.define(y[*i], shift_left(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:105")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], shift_right(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:104")
+        eqs.define(y[*i], shift_right(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:106")
 
 
-# specs/bits.yaml:114
+# specs/bits.yaml:116
 def bitcast_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], bitcast(x[*i], eqs.dtypes["R"]), "specs/bits.yaml:121")
+    eqs.define(y[*i], bitcast(x[*i], eqs.dtypes["R"]), "specs/bits.yaml:123")
 
 
-# specs/bits.yaml:135
+# specs/bits.yaml:137
 def murmur_hash_kernel(eqs: Equations, bound: Bound) -> None:
     n, d, seed = bound.n, bound.d, bound.seed
     words, y = eqs.tensor("words"), eqs.tensor("y")
@@ -94,34 +94,34 @@ def murmur_hash_kernel(eqs: Equations, bound: Bound) -> None:
 
     spread = eqs.scratch("spread", eqs.dtypes["W"], rules.Vec((n, *d)))
     s, i = eqs.index("s", n), eqs.indices("i", d)
-    eqs.define(spread[s, *i], words[*i, s] * cast(3432918353, eqs.dtypes["W"]), "specs/bits.yaml:149")
+    eqs.define(spread[s, *i], words[*i, s] * cast(3432918353, eqs.dtypes["W"]), "specs/bits.yaml:151")
     mixed = eqs.scratch("mixed", eqs.dtypes["W"], rules.Vec((n, *d)))
     s, i = eqs.index("s", n), eqs.indices("i", d)
-    eqs.define(mixed[s, *i], turned(spread[s, *i], 15) * cast(461845907, eqs.dtypes["W"]), "specs/bits.yaml:150")
+    eqs.define(mixed[s, *i], turned(spread[s, *i], 15) * cast(461845907, eqs.dtypes["W"]), "specs/bits.yaml:152")
     hash = eqs.scratch("hash", eqs.dtypes["W"], rules.Vec((n + 1, *d)))
     i = eqs.indices("i", d)
-    eqs.define(hash[0, *i], cast(seed, eqs.dtypes["W"]), "specs/bits.yaml:151")
+    eqs.define(hash[0, *i], cast(seed, eqs.dtypes["W"]), "specs/bits.yaml:153")
     s, i = eqs.index("s", n), eqs.indices("i", d)
     eqs.step(
         hash[s + 1, *i],
         turned(bit_xor(hash[s, *i], mixed[s, *i]), 13) * cast(5, eqs.dtypes["W"]) + cast(3864292196, eqs.dtypes["W"]),
         s,
-        source="specs/bits.yaml:152",
+        source="specs/bits.yaml:154",
     )
     whole = eqs.scratch("whole", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(whole[*i], bit_xor(hash[n, *i], cast(4 * n, eqs.dtypes["W"])), "specs/bits.yaml:153")
+    eqs.define(whole[*i], bit_xor(hash[n, *i], cast(4 * n, eqs.dtypes["W"])), "specs/bits.yaml:155")
     half = eqs.scratch("half", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(half[*i], folded(whole[*i], 16) * cast(2246822507, eqs.dtypes["W"]), "specs/bits.yaml:154")
+    eqs.define(half[*i], folded(whole[*i], 16) * cast(2246822507, eqs.dtypes["W"]), "specs/bits.yaml:156")
     last = eqs.scratch("last", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(last[*i], folded(half[*i], 13) * cast(3266489909, eqs.dtypes["W"]), "specs/bits.yaml:155")
+    eqs.define(last[*i], folded(half[*i], 13) * cast(3266489909, eqs.dtypes["W"]), "specs/bits.yaml:157")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], folded(last[*i], 16), "specs/bits.yaml:156")
+    eqs.define(y[*i], folded(last[*i], 16), "specs/bits.yaml:158")
 
 
-# specs/bits.yaml:175
+# specs/bits.yaml:177
 def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
     d, w = bound.d, bound.w
     x, seed, y = eqs.tensor("x"), eqs.tensor("seed"), eqs.tensor("y")
@@ -167,11 +167,11 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             0,
         ),
-        "specs/bits.yaml:195",
+        "specs/bits.yaml:197",
     )
     code = eqs.scratch("code", parse_dtype("i32"), rules.Vec((*d, w)))
     i, c = eqs.indices("i", d), eqs.index("c", w)
-    eqs.define(code[*i, c], cast(x[*i, c], parse_dtype("i32")), "specs/bits.yaml:196")
+    eqs.define(code[*i, c], cast(x[*i, c], parse_dtype("i32")), "specs/bits.yaml:198")
     used = eqs.scratch("used", parse_dtype("bool"), rules.Vec((4 * w, *d)))
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
     eqs.define(
@@ -180,7 +180,7 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
             lt(cast(s // 4, parse_dtype("i32")), size[*i]),
             lt(cast(s % 4, parse_dtype("i32")), bytes_of(code[*i, s // 4])),
         ),
-        "specs/bits.yaml:197",
+        "specs/bits.yaml:199",
     )
     byte = eqs.scratch("byte", eqs.dtypes["W"], rules.Vec((4 * w, *d)))
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
@@ -191,16 +191,16 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(byte_of(code[*i, s // 4], cast(s % 4, parse_dtype("i32"))), eqs.dtypes["W"]),
             lambda: cast(0, eqs.dtypes["W"]),
         ),
-        "specs/bits.yaml:198",
+        "specs/bits.yaml:200",
     )
     count = eqs.scratch("count", parse_dtype("i32"), rules.Vec((4 * w + 1, *d)))
     i = eqs.indices("i", d)
-    eqs.define(count[0, *i], 0, "specs/bits.yaml:199")
+    eqs.define(count[0, *i], 0, "specs/bits.yaml:201")
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
-    eqs.step(count[s + 1, *i], count[s, *i] + cast(used[s, *i], parse_dtype("i32")), s, source="specs/bits.yaml:200")
+    eqs.step(count[s + 1, *i], count[s, *i] + cast(used[s, *i], parse_dtype("i32")), s, source="specs/bits.yaml:202")
     word = eqs.scratch("word", eqs.dtypes["W"], rules.Vec((4 * w + 1, *d)))
     i = eqs.indices("i", d)
-    eqs.define(word[0, *i], cast(0, eqs.dtypes["W"]), "specs/bits.yaml:201")
+    eqs.define(word[0, *i], cast(0, eqs.dtypes["W"]), "specs/bits.yaml:203")
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
     eqs.step(
         word[s + 1, *i],
@@ -214,11 +214,11 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
         ),
         s,
         cycle=1,
-        source="specs/bits.yaml:202",
+        source="specs/bits.yaml:204",
     )
     hash = eqs.scratch("hash", eqs.dtypes["W"], rules.Vec((4 * w + 1, *d)))
     i = eqs.indices("i", d)
-    eqs.define(hash[0, *i], seed[()], "specs/bits.yaml:203")
+    eqs.define(hash[0, *i], seed[()], "specs/bits.yaml:205")
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
     eqs.step(
         hash[s + 1, *i],
@@ -230,27 +230,27 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
         ),
         s,
         cycle=2,
-        source="specs/bits.yaml:204",
+        source="specs/bits.yaml:206",
     )
     rest = eqs.scratch("rest", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
     eqs.define(
         rest[*i],
         where(ne(bit_and(count[4 * w, *i], 3), 0), lambda: mixed(word[4 * w, *i]), lambda: cast(0, eqs.dtypes["W"])),
-        "specs/bits.yaml:205",
+        "specs/bits.yaml:207",
     )
     whole = eqs.scratch("whole", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
     eqs.define(
         whole[*i],
         bit_xor(bit_xor(hash[4 * w, *i], rest[*i]), cast(count[4 * w, *i], eqs.dtypes["W"])),
-        "specs/bits.yaml:206",
+        "specs/bits.yaml:208",
     )
     half = eqs.scratch("half", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(half[*i], folded(whole[*i], 16) * cast(2246822507, eqs.dtypes["W"]), "specs/bits.yaml:207")
+    eqs.define(half[*i], folded(whole[*i], 16) * cast(2246822507, eqs.dtypes["W"]), "specs/bits.yaml:209")
     last = eqs.scratch("last", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(last[*i], folded(half[*i], 13) * cast(3266489909, eqs.dtypes["W"]), "specs/bits.yaml:208")
+    eqs.define(last[*i], folded(half[*i], 13) * cast(3266489909, eqs.dtypes["W"]), "specs/bits.yaml:210")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], folded(last[*i], 16), "specs/bits.yaml:209")
+    eqs.define(y[*i], folded(last[*i], 16), "specs/bits.yaml:211")

@@ -13,37 +13,37 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/bits.yaml:49
+# specs/bits.yaml:51
 def bitwise_and_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_and(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/bits.yaml:62
+# specs/bits.yaml:64
 def bitwise_or_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_or(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/bits.yaml:74
+# specs/bits.yaml:76
 def bitwise_xor_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_xor(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/bits.yaml:90
+# specs/bits.yaml:92
 def bitwise_not_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_not(n.input(0), source=n.source)]
 
 
-# specs/bits.yaml:108
+# specs/bits.yaml:110
 def bit_shift_11(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_shift(n.input(0), n.input(1), direction=n.attr("direction"), source=n.source)]
 
 
-# specs/bits.yaml:123
+# specs/bits.yaml:125
 def bit_cast_26(n: OnnxNode) -> Sequence[Value]:
     return [api.bitcast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/bits.yaml:161
+# specs/bits.yaml:163
 def com_microsoft_murmur_hash3_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not ((0 <= n.attr("seed", 0)) and (n.attr("seed", 0) < 4294967296)):

@@ -2,9 +2,9 @@
 
 A sum in another order differs by rounding, and a cast that cuts it to an integer makes that a difference of one. Which elements this
 concerns follows from the equations: they are read again with every sum of floats moved up or down by as much as its rounding is
-allowed (`rounding`). An element is excused where one reading gives what came and one gives what was wanted: two readings of the same equations that
-differ by rounding alone. Equations without a cast of a float to an integer excuse nothing. Nothing but sums is moved; an index that is
-cut from a float stays what it is.
+allowed (`rounding`). An element is excused where one reading gives what came and one gives what was wanted: two readings of the same
+equations that differ by rounding alone. Equations without a cast of a float to an integer excuse nothing. Nothing but sums is moved; an
+index that is cut from a float stays what it is.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class MovedSums:
 
 
 def rounding(dtype: Any, terms: int) -> float:
-    """What a sum may be off by, as a part of its terms' magnitudes. Of many equal ones that are added one after the other each is rounded to
-    the same side, by half a unit in the last place of what there is so far: a quarter of one in the mean."""
+    """What a sum may be off by, as a part of its terms' magnitudes. Of many equal ones that are added one after the other each is rounded
+    to the same side, by half a unit in the last place of what there is so far: a quarter of one in the mean."""
     summed = accum(from_numpy(dtype)).numpy
     return max(ULPS_REDUCTION * float(finfo(dtype).eps), terms / 4 * float(finfo(summed).eps))
 

@@ -156,7 +156,9 @@ def assert_close(got: Array, want: Array, allowed: Allowance, what: str) -> bool
     eps = float(finfo(got.dtype).eps)
     with np.errstate(all="ignore"):
         g, w = got.astype(np.float64), want.astype(np.float64)
-        largest = float(finfo(got.dtype).max)  # stands for an infinity, which is but rounding away from it, and from nothing else
+        largest = float(
+            finfo(got.dtype).max
+        )  # stands for an infinity, which is but rounding away from it, and from nothing else
         near, wanted = (np.clip(a, -largest, largest) for a in (g, w))
         margin = allowed.ulps * eps * (np.abs(wanted) + allowed.scale) + allowed.spread + _flushed(got)
         good = (np.abs(near - wanted) <= margin) | (g == w) | (np.isnan(g) & np.isnan(w))
