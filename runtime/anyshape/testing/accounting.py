@@ -33,7 +33,7 @@ class Tally:
     cut_short: bool = False
     """whether it ended because its time was over"""
     listed: bool = False
-    """whether its calls are a list that is the same however many are allowed: then one that is wanted and tried is one too many for a reason"""
+    """whether its calls are a list, the same however many are allowed: one that is tried makes a reason for none stale"""
 
     @property
     def number(self) -> str:
