@@ -882,7 +882,7 @@ def grouped_query_attention(
     )
 
 
-# specs/decoding.yaml:364
+# specs/decoding.yaml:363
 @called
 def linear_attention(
     query: Operand,
@@ -2692,7 +2692,7 @@ def scatter_elements(
     return call(SCATTER_ELEMENTS, [x, index, updates], {"axis": axis, "reduction": reduction}, source)[0]
 
 
-# specs/scatter.yaml:79
+# specs/scatter.yaml:78
 @called
 def tensor_scatter(
     x: Operand, update: Operand, index: Operand = None, axis: int = -2, mode: str = "linear", *, source: str = ""
@@ -2705,7 +2705,7 @@ def tensor_scatter(
     return call(TENSOR_SCATTER, [x, update, index], {"axis": axis, "mode": mode}, source)[0]
 
 
-# specs/scatter.yaml:106
+# specs/scatter.yaml:105
 @called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""

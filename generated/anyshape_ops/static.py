@@ -864,7 +864,7 @@ def cumprod(x: Operand, axis: int, exclusive: bool = False, reverse: bool = Fals
     return call(STATIC_CUMPROD, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/scatter.yaml:106
+# specs/scatter.yaml:105
 @called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int], source: str = ""

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from anyshape.dims import Size
-from anyshape.equations import Expr
+from anyshape.dtypes import parse_dtype
+from anyshape.equations import Expr, Tensor
 from anyshape.equations.expr import cast
 from anyshape.equations.functions import exp, reduce_
 from anyshape.lower import Group, host_target
@@ -55,7 +56,7 @@ def shares(
     b.eqs.define(peak[i], reduce_("max", [columns], lambda r: x[i, r]))
     b.eqs.define(total[i], reduce_("sum", [columns], lambda r: exp(x[i, r] - peak[i])))
     for n in range(1 + others):
-        y = b.output(b.tensor([N, columns], dtype))
+        y = b.output(Tensor(f"y{n}", parse_dtype(dtype), (N, columns)))  # scratch of a narrow dtype would be f32
         b.eqs.define(y[i, k], cast(value(exp(x[i, k] - peak[i]), total[i] + float(n), x[i, k], z[k]), y.dtype))
     return b.group()
 
@@ -84,6 +85,7 @@ def test_rows_of_several_dims_and_a_computed_operand(found: list[bool]) -> None:
         (shares(lambda e, t, x, z: e / t + x), False),
         (shares(lambda e, t, x, z: e / t * z), False),
         (shares(lambda e, t, x, z: e / t, dtype="f64"), False),
+        (shares(lambda e, t, x, z: e / t, dtype="f16"), False),
         (shares(lambda e, t, x, z: e / t, others=1), False),
         (shares(lambda e, t, x, z: e / t, columns=32), False),
         (shares(lambda e, t, x, z: e / t, columns=33), True),

@@ -242,7 +242,7 @@ GROUPED_QUERY_ATTENTION = Composition(
 )
 
 
-# specs/decoding.yaml:364
+# specs/decoding.yaml:363
 def linear_attention_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

@@ -20,17 +20,17 @@ def scatter_nd_16(n: OnnxNode) -> Sequence[Value]:
     return [api.scatter_nd(n.input(0), n.input(1), n.input(2), reduction=choice(n.attr("reduction")), source=n.source)]
 
 
-# specs/scatter.yaml:64
+# specs/scatter.yaml:63
 def scatter_9(n: OnnxNode) -> Sequence[Value]:
     return [api.scatter_elements(n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/scatter.yaml:66
+# specs/scatter.yaml:65
 def scatter_elements_11(n: OnnxNode) -> Sequence[Value]:
     return [api.scatter_elements(n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/scatter.yaml:67
+# specs/scatter.yaml:66
 def scatter_elements_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.scatter_elements(
@@ -44,7 +44,7 @@ def scatter_elements_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/scatter.yaml:96
+# specs/scatter.yaml:95
 def tensor_scatter_24(n: OnnxNode) -> Sequence[Value]:
     return [
         api.tensor_scatter(

@@ -236,7 +236,7 @@ DYN_GROUPED_QUERY_ATTENTION = OpDef(
     source="specs/decoding.yaml:209",
 )
 
-# specs/decoding.yaml:364
+# specs/decoding.yaml:363
 # linear_attention: no dyn variant, it has no parameters that are operands
 LINEAR_ATTENTION = OpDef(
     name="linear_attention",
@@ -263,5 +263,5 @@ LINEAR_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.LINEAR_ATTENTION,
     summary="What queries read of a state to which every token adds its key times its value.",
-    source="specs/decoding.yaml:364",
+    source="specs/decoding.yaml:363",
 )

@@ -60,7 +60,7 @@ SCATTER_ELEMENTS = OpDef(
     moves_where={"reduction": ("none",)},
 )
 
-# specs/scatter.yaml:79
+# specs/scatter.yaml:78
 # tensor_scatter: no dyn variant, it has no parameters that are operands
 TENSOR_SCATTER = OpDef(
     name="tensor_scatter",
@@ -79,11 +79,11 @@ TENSOR_SCATTER = OpDef(
     relation=relations.tensor_scatter_relation,
     kernel=kernels.tensor_scatter_kernel,
     summary="x with a block of entries replaced along one axis, in every batch from where an index says; circular, from the start again.",
-    source="specs/scatter.yaml:79",
+    source="specs/scatter.yaml:78",
     moves=("T",),
 )
 
-# specs/scatter.yaml:106
+# specs/scatter.yaml:105
 STATIC_SPARSE_TO_DENSE = OpDef(
     name="sparse_to_dense",
     variant="static",
@@ -101,7 +101,7 @@ STATIC_SPARSE_TO_DENSE = OpDef(
     relation=relations.sparse_to_dense_relation,
     kernel=kernels.sparse_to_dense_kernel,
     summary="A tensor of one value, but for the places that rows of indices name, which have values of their own.",
-    source="specs/scatter.yaml:106",
+    source="specs/scatter.yaml:105",
     moves=("T",),
 )
 DYN_SPARSE_TO_DENSE = OpDef(
@@ -121,6 +121,6 @@ DYN_SPARSE_TO_DENSE = OpDef(
     relation=relations.sparse_to_dense_relation,
     kernel=kernels.sparse_to_dense_kernel,
     summary="A tensor of one value, but for the places that rows of indices name, which have values of their own.",
-    source="specs/scatter.yaml:106",
+    source="specs/scatter.yaml:105",
     moves=("T",),
 )

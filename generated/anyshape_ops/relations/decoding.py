@@ -226,7 +226,7 @@ def grouped_query_attention_relation(
     )
 
 
-# specs/decoding.yaml:364
+# specs/decoding.yaml:363
 def linear_attention_relation(
     rule: Rule,
     *,

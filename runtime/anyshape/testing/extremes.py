@@ -72,7 +72,7 @@ def test_extremes(integer_op: str, record_property: Callable[[str, Any], None]) 
             drawn += 1
             right_or_refused(c)
     p = PROPERTIES[integer_op]
-    settle(Tally(LAW, integer_op, drawn, drawn, 1, turn.is_over()), p.weak, record_property, p.source)
+    settle(Tally(LAW, integer_op, drawn, drawn, 1, turn.is_over(), listed=True), p.weak, record_property, p.source)
 
 
 def right_or_refused(c: Call) -> bool:
