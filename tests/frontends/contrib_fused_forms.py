@@ -326,6 +326,8 @@ def renamed() -> Iterator[Form]:
         numbers = (real(3, 4) * 100).astype(dtype)
         yield Form("MurmurHash3", f"of {np.dtype(dtype)}", {"x": numbers}, attributes={"seed": 9})
     yield Form("MurmurHash3", "`positive` 0", {"x": ints(99, 5)}, attributes={"positive": 0})
+    words = np.array(["", "a", "ab", "abc", "abcd", "é", "€uro", "😀😀"], object)
+    yield Form("MurmurHash3", "of strings", {"x": words}, attributes={"seed": 9})
 
 
 def attention_of_codes() -> Iterator[Form]:
