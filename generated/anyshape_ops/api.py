@@ -454,7 +454,7 @@ def attention(
 
     Whichever of behind is a Value makes this the dyn variant; without any it is the static one.
 
-    (q: F[b, (g, r), s, e], k: F[b, g, t, e], v: F[b, g, t, f], bias: F[*m] = 0) -> (y: F[b, (g, r), s, f])
+    (q: F[b, (g, r), s, e], k: F[b, g, t, e], v: F[b, g, t, f], bias: B[*m] = 0) -> (y: F[b, (g, r), s, f])
     """
     return call_alias(
         STATIC_ATTENTION, DYN_ATTENTION, [q, k, v, bias], {"causal": causal, "behind": behind, "scale": scale}, source

@@ -82,7 +82,7 @@ def attention(
 
     Here behind must be known when the call is built: attributes.
 
-    (q: F[b, (g, r), s, e], k: F[b, g, t, e], v: F[b, g, t, f], bias: F[*m] = 0) -> (y: F[b, (g, r), s, f])
+    (q: F[b, (g, r), s, e], k: F[b, g, t, e], v: F[b, g, t, f], bias: B[*m] = 0) -> (y: F[b, (g, r), s, f])
     """
     return call(STATIC_ATTENTION, [q, k, v, bias], {"causal": causal, "behind": behind, "scale": scale}, source)[0]
 

@@ -24,6 +24,7 @@ KINDS = {
     np.dtype(np.int16): TensorProto.INT16,
     np.dtype(np.uint16): TensorProto.UINT16,
     np.dtype(np.bool_): TensorProto.BOOL,
+    np.dtype(object): TensorProto.STRING,
 }
 FIXED = ("biased", "words", "places", "kinds", "gamma", "shift")
 """Inputs that onnxruntime must know the shapes of"""

@@ -326,6 +326,16 @@ def renamed() -> Iterator[Form]:
         numbers = (real(3, 4) * 100).astype(dtype)
         yield Form("MurmurHash3", f"of {np.dtype(dtype)}", {"x": numbers}, attributes={"seed": 9})
     yield Form("MurmurHash3", "`positive` 0", {"x": ints(99, 5)}, attributes={"positive": 0})
+    for bits in (2, 4, 8):
+        packed = whole(256, 5, 6, 40 * bits // 8, dtype=np.uint8)
+        gathered: Feeds = {"data": packed, "at": whole(5, 2, 3), "scale": real(5, 6, 3)}
+        more = {"bits": bits, "block_size": 16, "quantize_axis": 2}
+        yield Form("GatherBlockQuantized", f"bytes of {bits} bits", gathered, attributes=more)
+    far = {"block_size": 16, "gather_axis": 1, "quantize_axis": 2}
+    why = "both refuse another axis than the first"
+    yield Form("GatherBlockQuantized", "bytes along another axis", gathered, attributes=far, theirs=NO, ours=NO, why=why)
+    words = np.array(["", "a", "ab", "abc", "abcd", "é", "€uro", "😀😀"], object)
+    yield Form("MurmurHash3", "of strings", {"x": words}, attributes={"seed": 9})
 
 
 def attention_of_codes() -> Iterator[Form]:

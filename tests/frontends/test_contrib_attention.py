@@ -206,3 +206,32 @@ def test_a_mask_of_four_axes_is_the_part_of_it_that_is_asked_for(past, causal):
         want = session.run(None, {n: a for n, a in part.items() if a is not None})
         for a, w in zip(got, want, strict=True):
             np.testing.assert_allclose(a, w, 2e-5, 2e-5)
+
+
+def halves(feeds: Feeds) -> Feeds:
+    return {n: a.astype(np.float16) if a is not None and a.dtype == np.float32 else a for n, a in feeds.items()}
+
+
+@pytest.mark.parametrize("filter_", [-10000.0, LEAST, -65504.0, -np.inf])
+@pytest.mark.parametrize("causal", [0, 1])
+def test_halves_whose_keys_are_all_hidden(causal, filter_):
+    """What hides a key is a number of f32, as onnxruntime has it: as an f16 the least one would be -inf, and a row of those is NaN."""
+    for mask in (np.zeros((2, 3), np.int32), np.array([3, 0], np.int32), np.ones((2, 3, 3), np.int32)):
+        if mask.ndim == 3:
+            mask[0, 0] = 0
+        more: dict[str, Any] = {"unidirectional": causal, "mask_filter_value": filter_, "tolerance": 2e-2}
+        attention([halves(fused(2, 3, mask))], **more)
+        multi([halves(heads(2, 3, 3, mask=mask))], **more)
+
+
+@pytest.mark.parametrize("half_", [False, True])
+@pytest.mark.parametrize("causal", [0, 1])
+def test_scores_of_minus_infinity(causal, half_):
+    """A query that sees nothing but keys with a bias of -inf is NaN where onnxruntime has NaN, and nowhere else."""
+    extra = real(2, 2, 3, 3)
+    extra[:, :, :, 0] = -np.inf
+    extra[0, 1, 2] = -np.inf
+    for feeds in ({**fused(2, 3), "extra": extra}, heads(2, 3, 3, extra=extra)):
+        op = "Attention" if "w" in feeds else "MultiHeadAttention"
+        given = halves(feeds) if half_ else feeds
+        check(op, [given], tolerance=2e-2 if half_ else 2e-5, num_heads=2, unidirectional=causal)

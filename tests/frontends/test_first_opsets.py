@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import anyshape
 from anyshape.errors import AnyshapeError, UnsupportedError
@@ -78,3 +79,39 @@ def test_labels_of_strings_and_strings_of_labels():
     assert encoder(INT64, classes_strings=["a"], default_string="?")(at).tolist() == ["?", "a", "?", "?"]
     with pytest.raises(UnsupportedError, match="without classes"):
         encoder(INT64)
+
+
+@pytest.mark.parametrize(("shape", "groups"), [((2, 6, 4), 3), ((1, 6, 2, 3), 1), ((3, 6), 6)])
+def test_groups_that_are_normalised_with_a_scale_for_each(shape, groups):
+    """What opset 18 says, before opset 21 gave each channel a scale of its own; a scale by channel is refused there."""
+    x = np.random.default_rng(1).normal(size=shape).astype(F32)
+    scale, bias = np.arange(groups, dtype=F32) + 1, np.arange(groups, dtype=F32) * 10
+    grouped = node("GroupNormalization", "x scale bias", "y", num_groups=groups, epsilon=1e-3)
+    dims = [f"d{k}" for k in range(len(shape))]
+    proto = model([grouped], [tensor("x", dims), tensor("scale", ["g"]), tensor("bias", ["g"])], "y", opset=18)
+    f = anyshape.compile(proto)
+    parts = x.reshape(shape[0], groups, -1)
+    normal = (parts - parts.mean(2, keepdims=True)) / np.sqrt(parts.var(2, keepdims=True) + 1e-3)
+    wanted = (normal * scale[:, None] + bias[:, None]).reshape(shape)
+    np.testing.assert_allclose(f(x, scale, bias), wanted, 1e-5, 1e-5)
+    np.testing.assert_allclose(ReferenceEvaluator(proto).run(None, {"x": x, "scale": scale, "bias": bias})[0], wanted, 1e-4, 1e-4)
+    if groups < 6:
+        with pytest.raises(AnyshapeError, match="GroupNormalization"):
+            f(x, np.ones(6, F32), np.ones(6, F32))
+
+
+@pytest.mark.parametrize("groups", [0, -1, 4])
+def test_groups_that_channels_have_not(groups):
+    grouped = node("GroupNormalization", "x scale bias", "y", num_groups=groups)
+    with pytest.raises(AnyshapeError, match="group"):
+        anyshape.compile(
+            model([grouped], [tensor("x", [1, 6, 2]), tensor("scale", [1]), tensor("bias", [1])], "y", opset=18)
+        )(ramp(1, 6, 2), ramp(1), ramp(1))
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
+@pytest.mark.parametrize("shape", [(0, 4, 5), (3, 0, 5), (3, 4, 0)])
+def test_rows_of_a_matrix_of_nothing(op, shape):
+    """A dim of 0 is a dim of 0, and copies none."""
+    x = np.zeros(shape, F32)
+    assert anyshape.compile(model([node(op, "x", "y")], [tensor("x", ["a", "b", "c"])], "y", opset=1))(x).shape == shape

@@ -132,7 +132,7 @@ def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
         n.input(4)
         if n.input(4) is not None else (
             api.full(api.cast(scalar(1), to=parse_dtype("i32"), source=n.source), (1, 1), source=n.source)
-            if (n.attr("unidirectional", 0) == 1) and (n.output_count > 3) else None
+            if (n.attr("unidirectional", 0) == 1) and ((n.output_count > 3) or (n.input(5) is not None)) else None
         )
     )
     mask_ = (
@@ -151,13 +151,13 @@ def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
                 axes=(1,),
                 source=n.source,
             ),
-            to=dtype_of(n, n.input(0)),
+            to=(parse_dtype("f64") if dtype_of(n, n.input(0)) == parse_dtype("f64") else parse_dtype("f32")),
             source=n.source,
         )
         if seen_ is not None else None
     )
     biased_ = (
-        api.add(mask_, n.input(5), source=n.source)
+        api.add(mask_, api.cast(n.input(5), to=dtype_of(n, mask_), source=n.source), source=n.source)
         if (mask_ is not None) and (n.input(5) is not None) else (mask_ if mask_ is not None else n.input(5))
     )
     dots_ = (
@@ -177,7 +177,11 @@ def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
         )
     )
     scores_ = (
-        api.add(api.mul(dots_, factor_, source=n.source), biased_, source=n.source)
+        api.add(
+            api.mul(dots_, factor_, source=n.source),
+            api.cast(biased_, to=dtype_of(n, n.input(0)), source=n.source),
+            source=n.source,
+        )
         if (n.output_count > 3) and (biased_ is not None) else (
             api.mul(dots_, factor_, source=n.source) if n.output_count > 3 else q_
         )
@@ -308,13 +312,13 @@ def com_microsoft_decoder_masked_multi_head_attention_1(n: OnnxNode) -> Sequence
                 axes=(1,),
                 source=n.source,
             ),
-            to=dtype_of(n, n.input(0)),
+            to=(parse_dtype("f64") if dtype_of(n, n.input(0)) == parse_dtype("f64") else parse_dtype("f32")),
             source=n.source,
         )
         if n.input(3) is not None else None
     )
     biased_ = (
-        api.add(hidden_keys_, n.input(4), source=n.source)
+        api.add(hidden_keys_, api.cast(n.input(4), to=dtype_of(n, hidden_keys_), source=n.source), source=n.source)
         if (n.input(3) is not None) and (n.input(4) is not None) else (
             hidden_keys_ if n.input(3) is not None else n.input(4)
         )
@@ -336,7 +340,11 @@ def com_microsoft_decoder_masked_multi_head_attention_1(n: OnnxNode) -> Sequence
         )
     )
     scores_ = (
-        api.add(api.mul(dots_, factor_, source=n.source), biased_, source=n.source)
+        api.add(
+            api.mul(dots_, factor_, source=n.source),
+            api.cast(biased_, to=dtype_of(n, n.input(0)), source=n.source),
+            source=n.source,
+        )
         if (n.output_count > 3) and (biased_ is not None) else (
             api.mul(dots_, factor_, source=n.source) if n.output_count > 3 else q_
         )
@@ -412,7 +420,10 @@ def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
     )
     first_ = api.concat((api.reshape(behind_, (1,), source=n.source), vector((0,))), axis=0, source=n.source)
     seen_ = (
-        None
+        (
+            api.full(api.cast(scalar(1), to=parse_dtype("i32"), source=n.source), (1, 1), source=n.source)
+            if (n.attr("unidirectional", 0) == 1) and (n.input(5) is not None) else None
+        )
         if n.input(3) is None else (
             api.squeeze(
                 api.slice(
@@ -444,23 +455,21 @@ def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
                 axes=(1,),
                 source=n.source,
             ),
-            to=dtype_of(n, n.input(0)),
+            to=(parse_dtype("f64") if dtype_of(n, n.input(0)) == parse_dtype("f64") else parse_dtype("f32")),
             source=n.source,
         )
-        if n.input(3) is not None else None
+        if seen_ is not None else None
     )
     biased_ = (
-        api.add(hidden_, n.input(5), source=n.source)
-        if (n.input(3) is not None) and (n.input(5) is not None) else (
-            hidden_ if n.input(3) is not None else n.input(5)
-        )
+        api.add(hidden_, api.cast(n.input(5), to=dtype_of(n, hidden_), source=n.source), source=n.source)
+        if (hidden_ is not None) and (n.input(5) is not None) else (hidden_ if hidden_ is not None else n.input(5))
     )
     attended_ = api.attention(
         q_,
         k_,
         v_,
         biased_,
-        causal=(n.attr("unidirectional", 0) == 1) and (n.input(3) is None),
+        causal=(n.attr("unidirectional", 0) == 1) and (hidden_ is None),
         behind=behind_,
         scale=n.attr("scale", 0.0),
         source=n.source,
@@ -565,7 +574,7 @@ def com_microsoft_qattention_1(n: OnnxNode) -> Sequence[Value]:
                 axes=(1,),
                 source=n.source,
             ),
-            to=dtype_of(n, x_),
+            to=(parse_dtype("f64") if dtype_of(n, x_) == parse_dtype("f64") else parse_dtype("f32")),
             source=n.source,
         )
         if n.input(5) is not None else None
@@ -624,7 +633,7 @@ def com_microsoft_rotary_embedding_1(n: OnnxNode) -> Sequence[Value]:
         source=n.source,
     )
     return (
-        [api.reshape(turned_, api.shape_of(n.input(0), source=n.source), source=n.source)]
+        [api.reshape(turned_, api.shape_of(n.input(0), source=n.source), allowzero=True, source=n.source)]
         if rank_of(n, n.input(0)) == 3 else [api.transpose(turned_, axes=(0, 2, 1, 3), source=n.source)]
     )
 

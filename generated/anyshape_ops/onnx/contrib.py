@@ -184,6 +184,7 @@ def com_microsoft_bias_softmax_1(n: OnnxNode) -> Sequence[Value]:
         api.reshape(
             api.softmax(api.flatten(biased_, axis=n.attr("axis", 1), source=n.source), source=n.source),
             api.shape_of(n.input(0), source=n.source),
+            allowzero=True,
             source=n.source,
         )
     ]
@@ -411,6 +412,7 @@ def com_microsoft_qlinear_softmax_1(n: OnnxNode) -> Sequence[Value]:
         if n.attr("opset") >= 13 else api.reshape(
             api.softmax(api.flatten(whole_, axis=n.attr("axis", -1), source=n.source), source=n.source),
             api.shape_of(n.input(0), source=n.source),
+            allowzero=True,
             source=n.source,
         )
     )
@@ -1241,6 +1243,7 @@ def com_microsoft_gather_block_quantized_1(n: OnnxNode) -> Sequence[Value]:
                     axis=0,
                     source=n.source,
                 ),
+                allowzero=True,
                 source=n.source,
             )
         ]
@@ -1256,6 +1259,7 @@ def com_microsoft_gather_block_quantized_1(n: OnnxNode) -> Sequence[Value]:
                     axis=0,
                     source=n.source,
                 ),
+                allowzero=True,
                 source=n.source,
             )
         ]

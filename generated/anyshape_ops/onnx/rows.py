@@ -17,6 +17,7 @@ def softmax_1(n: OnnxNode) -> Sequence[Value]:
         api.reshape(
             api.softmax(api.flatten(n.input(0), axis=n.attr("axis", 1), source=n.source), source=n.source),
             api.shape_of(n.input(0), source=n.source),
+            allowzero=True,
             source=n.source,
         )
     ]
@@ -33,6 +34,7 @@ def log_softmax_1(n: OnnxNode) -> Sequence[Value]:
         api.reshape(
             api.log_softmax(api.flatten(n.input(0), axis=n.attr("axis", 1), source=n.source), source=n.source),
             api.shape_of(n.input(0), source=n.source),
+            allowzero=True,
             source=n.source,
         )
     ]
@@ -49,6 +51,7 @@ def hardmax_1(n: OnnxNode) -> Sequence[Value]:
         api.reshape(
             api.hardmax(api.flatten(n.input(0), axis=n.attr("axis", 1), source=n.source), source=n.source),
             api.shape_of(n.input(0), source=n.source),
+            allowzero=True,
             source=n.source,
         )
     ]

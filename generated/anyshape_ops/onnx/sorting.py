@@ -35,6 +35,7 @@ def unique_11(n: OnnxNode) -> Sequence[Value]:
         api.reshape(
             api.string_rank(api.reshape(n.input(0), (-1,), source=n.source), source=n.source),
             api.shape_of(items_, source=n.source),
+            allowzero=True,
             source=n.source,
         )
         if dtype_of(n, n.input(0)) == parse_dtype("char") else items_
