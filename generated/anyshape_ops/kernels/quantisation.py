@@ -25,7 +25,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound, Rule
 
 
-# specs/quantisation.yaml:56
+# specs/quantisation.yaml:49
 def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
     q, named, d, z, block_size, along = bound.q, bound.named, bound.d, bound.z, bound.block_size, bound.along
     x, scale, zero, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("zero"), eqs.tensor("y")
@@ -36,7 +36,7 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
             y[*i],
             (cast(x[*i], eqs.dtypes["U"]) - cast(checked(zero)[*rules.fill(len(z), 0)], eqs.dtypes["U"]))
             * cast(scale[*rules.fill(len(q), 0)], eqs.dtypes["U"]),
-            "specs/quantisation.yaml:63: y[*i] = (U(x[*i]) - U(zero[*fill(len(z), 0)])) * "
+            "specs/quantisation.yaml:56: y[*i] = (U(x[*i]) - U(zero[*fill(len(z), 0)])) * "
             "U(scale[*fill(len(q), 0)])",
         )
     if rule.and_(rules.eq(len(q), 1), lambda: rule.and_(named, lambda: rules.eq(block_size, 0))):
@@ -52,7 +52,7 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             )
             * cast(scale[*(where(rules.eq(q[0], 1), lambda: 0, lambda: i[along]),)], eqs.dtypes["U"]),
-            "specs/quantisation.yaml:64: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
+            "specs/quantisation.yaml:57: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
         )
     if rule.and_(rules.gt(len(q), 0), lambda: rule.and_(named, lambda: rules.gt(block_size, 0))):
         i = eqs.indices("i", d)
@@ -64,11 +64,11 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             )
             * cast(scale[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]),
-            "specs/quantisation.yaml:65: zero[*put(i, [along], [i[along] // block_size])]",
+            "specs/quantisation.yaml:58: zero[*put(i, [along], [i[along] // block_size])]",
         )
 
 
-# specs/quantisation.yaml:113
+# specs/quantisation.yaml:106
 def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
     saturate_ = bound.saturate
     q = bound.q
@@ -98,7 +98,7 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                     cast(checked(zero)[*rules.fill(len(z), 0)], eqs.dtypes["U"]),
                 )
             ),
-            "specs/quantisation.yaml:127: y[*i] = stored(rounded(U(x[*i]) / "
+            "specs/quantisation.yaml:120: y[*i] = stored(rounded(U(x[*i]) / "
             "U(scale[*fill(len(q), 0)]), U(zero[*fill(len(z), 0)])))",
         )
     if rule.and_(rules.eq(len(q), 1), lambda: rule.and_(named, lambda: rules.eq(block_size, 0))):
@@ -118,7 +118,7 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                     ),
                 )
             ),
-            "specs/quantisation.yaml:128: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
+            "specs/quantisation.yaml:121: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
         )
     if rule.and_(rules.gt(len(q), 0), lambda: rule.and_(named, lambda: rules.gt(block_size, 0))):
         i = eqs.indices("i", d)
@@ -132,36 +132,24 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                     cast(checked(zero)[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]),
                 )
             ),
-            "specs/quantisation.yaml:129: zero[*put(i, [along], [i[along] // block_size])]",
+            "specs/quantisation.yaml:122: zero[*put(i, [along], [i[along] // block_size])]",
         )
 
 
-# specs/quantisation.yaml:180
+# specs/quantisation.yaml:175
 def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
-    p, m, q, n, u, w, g_extents, k = bound.p, bound.m, bound.q, bound.n, bound.u, bound.w, bound.g_extents, bound.k
+    p, m, u, q, n, w, g_extents, k = bound.p, bound.m, bound.u, bound.q, bound.n, bound.w, bound.g_extents, bound.k
     a, b, za, zb, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("za"), eqs.tensor("zb"), eqs.tensor("y")
     ra = eqs.scratch("ra", parse_dtype("i32"), rules.Vec((*p, *m)))
-    rb = eqs.scratch("rb", parse_dtype("i32"), rules.Vec((*q, *n)))
-    if rules.eq(len(m), 0):
+    if rules.eq(len(u), len(m)):
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(ra[*g, *i], cast(za[*fit((0,), u)], parse_dtype("i32")), "specs/quantisation.yaml:187")
+        eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:182")
     else:
-        if rules.lt(len(u), 2):
-            g, i = eqs.indices("g", p), eqs.indices("i", m)
-            eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:188")
-        else:
-            g, i = eqs.indices("g", p), eqs.indices("i", m)
-            eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:189")
-    if rules.eq(len(n), 0):
-        g, j = eqs.indices("g", q), eqs.indices("j", n)
-        eqs.define(rb[*g, *j], cast(zb[*fit((0,), w)], parse_dtype("i32")), "specs/quantisation.yaml:190")
-    else:
-        if rules.lt(len(w), 2):
-            g, j = eqs.indices("g", q), eqs.indices("j", n)
-            eqs.define(rb[*g, *j], cast(zb[*fit(j, w)], parse_dtype("i32")), "specs/quantisation.yaml:191")
-        else:
-            g, j = eqs.indices("g", q), eqs.indices("j", n)
-            eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:192")
+        g, i = eqs.indices("g", p), eqs.indices("i", m)
+        eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:183")
+    rb = eqs.scratch("rb", parse_dtype("i32"), rules.Vec((*q, *n)))
+    g, j = eqs.indices("g", q), eqs.indices("j", n)
+    eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:184")
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
         y[*g, *i, *j],
@@ -171,17 +159,17 @@ def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - ra[*fit(g, p), *i])
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - rb[*fit(g, q), *j]),
         ),
-        "specs/quantisation.yaml:193",
+        "specs/quantisation.yaml:185",
     )
 
 
-# specs/quantisation.yaml:217
+# specs/quantisation.yaml:210
 def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     m = bound.m
+    u = bound.u
     q = bound.q
     n = bound.n
-    u = bound.u
     w = bound.w
     g_extents = bound.g_extents
     k = bound.k
@@ -198,40 +186,22 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     rule = Rule(eqs.op)
     ra = eqs.scratch("ra", parse_dtype("i32"), rules.Vec((*p, *m)))
     fa = eqs.scratch("fa", parse_dtype("f32"), rules.Vec((*p, *m)))
+    if rules.eq(len(u), len(m)):
+        g, i = eqs.indices("g", p), eqs.indices("i", m)
+        eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:228")
+        g, i = eqs.indices("g", p), eqs.indices("i", m)
+        eqs.define(fa[*g, *i], cast(sa[*fit(i, u)], parse_dtype("f32")), "specs/quantisation.yaml:229")
+    else:
+        g, i = eqs.indices("g", p), eqs.indices("i", m)
+        eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:231")
+        g, i = eqs.indices("g", p), eqs.indices("i", m)
+        eqs.define(fa[*g, *i], cast(sa[*fit((*g, *i, 0), u)], parse_dtype("f32")), "specs/quantisation.yaml:232")
     rb = eqs.scratch("rb", parse_dtype("i32"), rules.Vec((*q, *n)))
+    g, j = eqs.indices("g", q), eqs.indices("j", n)
+    eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:233")
     fb = eqs.scratch("fb", parse_dtype("f32"), rules.Vec((*q, *n)))
-    if rules.eq(len(m), 0):
-        g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(ra[*g, *i], cast(za[*fit((0,), u)], parse_dtype("i32")), "specs/quantisation.yaml:235")
-        g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(fa[*g, *i], cast(sa[*fit((0,), u)], parse_dtype("f32")), "specs/quantisation.yaml:236")
-    else:
-        if rules.lt(len(u), 2):
-            g, i = eqs.indices("g", p), eqs.indices("i", m)
-            eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:238")
-            g, i = eqs.indices("g", p), eqs.indices("i", m)
-            eqs.define(fa[*g, *i], cast(sa[*fit(i, u)], parse_dtype("f32")), "specs/quantisation.yaml:239")
-        else:
-            g, i = eqs.indices("g", p), eqs.indices("i", m)
-            eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:241")
-            g, i = eqs.indices("g", p), eqs.indices("i", m)
-            eqs.define(fa[*g, *i], cast(sa[*fit((*g, *i, 0), u)], parse_dtype("f32")), "specs/quantisation.yaml:242")
-    if rules.eq(len(n), 0):
-        g, j = eqs.indices("g", q), eqs.indices("j", n)
-        eqs.define(rb[*g, *j], cast(zb[*fit((0,), w)], parse_dtype("i32")), "specs/quantisation.yaml:244")
-        g, j = eqs.indices("g", q), eqs.indices("j", n)
-        eqs.define(fb[*g, *j], cast(sb[*fit((0,), w)], parse_dtype("f32")), "specs/quantisation.yaml:245")
-    else:
-        if rules.lt(len(w), 2):
-            g, j = eqs.indices("g", q), eqs.indices("j", n)
-            eqs.define(rb[*g, *j], cast(zb[*fit(j, w)], parse_dtype("i32")), "specs/quantisation.yaml:247")
-            g, j = eqs.indices("g", q), eqs.indices("j", n)
-            eqs.define(fb[*g, *j], cast(sb[*fit(j, w)], parse_dtype("f32")), "specs/quantisation.yaml:248")
-        else:
-            g, j = eqs.indices("g", q), eqs.indices("j", n)
-            eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:250")
-            g, j = eqs.indices("g", q), eqs.indices("j", n)
-            eqs.define(fb[*g, *j], cast(sb[*fit((*g, 0, *j), w)], parse_dtype("f32")), "specs/quantisation.yaml:251")
+    g, j = eqs.indices("g", q), eqs.indices("j", n)
+    eqs.define(fb[*g, *j], cast(sb[*fit((*g, 0, *j), w)], parse_dtype("f32")), "specs/quantisation.yaml:234")
     total = eqs.scratch("total", parse_dtype("i32"), rules.Vec((*rule.broadcast(p, q), *m, *n)))
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
@@ -242,14 +212,14 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - ra[*fit(g, p), *i])
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - rb[*fit(g, q), *j]),
         ),
-        "specs/quantisation.yaml:252",
+        "specs/quantisation.yaml:235",
     )
     factor = eqs.scratch("factor", parse_dtype("f32"), rules.Vec((*rule.broadcast(p, q), *m, *n)))
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
         factor[*g, *i, *j],
         fa[*fit(g, p), *i] * fb[*fit(g, q), *j] / cast(sy[*rules.fill(len(e), 0)], parse_dtype("f32")),
-        "specs/quantisation.yaml:253",
+        "specs/quantisation.yaml:236",
     )
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
@@ -259,11 +229,11 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(zy[*rules.fill(len(e), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/quantisation.yaml:254",
+        "specs/quantisation.yaml:237",
     )
 
 
-# specs/quantisation.yaml:278
+# specs/quantisation.yaml:262
 def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     g, blocks, width, per, c, bits, p = bound.g, bound.blocks, bound.width, bound.per, bound.c, bound.bits, bound.p
     a = eqs.tensor("a")
@@ -285,7 +255,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             shift_right(cast(codes[u, q, r, j], parse_dtype("i32")), cast(s * bits, parse_dtype("i32"))),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:289",
+        "specs/quantisation.yaml:273",
     )
     weight = eqs.scratch("weight", eqs.dtypes["F"], rules.Vec((g, blocks, width, per, c)))
     u = eqs.index("u", g)
@@ -296,7 +266,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         weight[u, q, r, s, j],
         (cast(code[u, q, r, s, j], eqs.dtypes["F"]) - zero[u, q, j]) * scale[u, q, j],
-        "specs/quantisation.yaml:290",
+        "specs/quantisation.yaml:274",
     )
     i, u, j = eqs.indices("i", p), eqs.index("u", g), eqs.index("j", c)
     eqs.define(
@@ -307,11 +277,11 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             lambda q, r, s: a[*i, (q * width + r) * per + s] * cast(weight[u, q, r, s, j], eqs.dtypes["U"]),
         )
         + bias[u, j],
-        "specs/quantisation.yaml:291",
+        "specs/quantisation.yaml:275",
     )
 
 
-# specs/quantisation.yaml:325
+# specs/quantisation.yaml:309
 def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     n, size, bits, width, groups = bound.n, bound.size, bound.bits, bound.width, bound.groups
     codes = eqs.tensor("codes")
@@ -332,7 +302,7 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:336",
+        "specs/quantisation.yaml:320",
     )
     base = eqs.scratch("base", parse_dtype("i32"), rules.Vec((n, size)))
     j, l = eqs.index("j", n), eqs.index("l", size)
@@ -345,12 +315,12 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:337: zero[j, wrap(group[l], groups) * bits // 8]",
+        "specs/quantisation.yaml:321: zero[j, wrap(group[l], groups) * bits // 8]",
     )
     j, l = eqs.index("j", n), eqs.index("l", size)
     eqs.define(
         y[j, l],
         (cast(code[j, l] - base[j, l], eqs.dtypes["F"]) - offset[j, wrap(group[l], groups)])
         * scale[j, wrap(group[l], groups)],
-        "specs/quantisation.yaml:338: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
+        "specs/quantisation.yaml:322: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
     )

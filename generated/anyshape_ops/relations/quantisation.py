@@ -10,7 +10,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, all_, clamp, eq, ge, gt, le, lt, not_, prod, put
 
 
-# specs/quantisation.yaml:56
+# specs/quantisation.yaml:49
 def dequantize_linear_relation(
     rule: Rule, *, x: Vec, scale: Vec, zero: Vec | None, axis: Any, block_size: Any
 ) -> Bound:
@@ -59,7 +59,7 @@ def dequantize_linear_relation(
     return rule.bind(outputs={"y": x}, q=q, named=named, d=d, z=z, block_size=block_size, along=along, axis=axis)
 
 
-# specs/quantisation.yaml:113
+# specs/quantisation.yaml:106
 def quantize_linear_relation(
     rule: Rule, *, x: Vec, scale: Vec, zero: Vec, axis: Any, block_size: Any, saturate: bool
 ) -> Bound:
@@ -107,7 +107,7 @@ def quantize_linear_relation(
     )
 
 
-# specs/quantisation.yaml:180
+# specs/quantisation.yaml:175
 def matmul_integer_relation(rule: Rule, *, a: Vec, b: Vec, za: Vec | None, zb: Vec | None) -> Bound:
     rule.require(ge(len(a), 1), lambda: f"a must have at least rank 1, got rank {len(a)}")
     a_m = clamp(len(a) - 1, 0, 1)
@@ -127,27 +127,16 @@ def matmul_integer_relation(rule: Rule, *, a: Vec, b: Vec, za: Vec | None, zb: V
         w = zb
     else:
         w = Vec(())
-    if eq(len(m), 0):
-        rule.require(rule.broadcasts(u, Vec((1,))), lambda: f"za {u} is not one, and a is one row")
+    if eq(len(u), len(m)):
+        rule.require(rule.broadcasts(u, m), lambda: f"za {u} does not fit {m} rows")
     else:
-        if lt(len(u), 2):
-            rule.require(rule.broadcasts(u, m), lambda: f"za {u} does not fit {m} rows")
-        else:
-            rule.require(rule.broadcasts(u, Vec((*p, *m, 1))), lambda: f"za {u} does not fit {m} rows")
-    if eq(len(n), 0):
-        rule.require(rule.broadcasts(w, Vec((1,))), lambda: f"zb {w} is not one, and b is one column")
-    else:
-        if lt(len(w), 2):
-            rule.require(rule.broadcasts(w, n), lambda: f"zb {w} is not one for all columns or for each of {n}")
-        else:
-            rule.require(
-                rule.broadcasts(w, Vec((*q, 1, *n))), lambda: f"zb {w} is not one for all columns or for each of {n}"
-            )
+        rule.require(rule.broadcasts(u, Vec((*p, *m, 1))), lambda: f"za {u} does not fit {m} rows")
+    rule.require(rule.broadcasts(w, Vec((*q, 1, *n))), lambda: f"zb {w} is not one for all columns or for each of {n}")
     g_extents = rule.broadcast(p, q)
-    return rule.bind(outputs={"y": Vec((*g_extents, *m, *n))}, p=p, m=m, q=q, n=n, u=u, w=w, g_extents=g_extents, k=k)
+    return rule.bind(outputs={"y": Vec((*g_extents, *m, *n))}, p=p, m=m, u=u, q=q, n=n, w=w, g_extents=g_extents, k=k)
 
 
-# specs/quantisation.yaml:217
+# specs/quantisation.yaml:210
 def qlinear_matmul_relation(
     rule: Rule, *, a: Vec, sa: Vec, za: Vec, b: Vec, sb: Vec, zb: Vec, sy: Vec, zy: Vec
 ) -> Bound:
@@ -167,30 +156,19 @@ def qlinear_matmul_relation(
     w = rule.equal(w, zb, "w of zb")
     e = sy
     e = rule.equal(e, zy, "e of zy")
-    if eq(len(m), 0):
-        rule.require(rule.broadcasts(u, Vec((1,))), lambda: f"za {u} is not one, and a is one row")
+    if eq(len(u), len(m)):
+        rule.require(rule.broadcasts(u, m), lambda: f"za {u} does not fit {m} rows")
     else:
-        if lt(len(u), 2):
-            rule.require(rule.broadcasts(u, m), lambda: f"za {u} does not fit {m} rows")
-        else:
-            rule.require(rule.broadcasts(u, Vec((*p, *m, 1))), lambda: f"za {u} does not fit {m} rows")
-    if eq(len(n), 0):
-        rule.require(rule.broadcasts(w, Vec((1,))), lambda: f"zb {w} is not one, and b is one column")
-    else:
-        if lt(len(w), 2):
-            rule.require(rule.broadcasts(w, n), lambda: f"zb {w} is not one for all columns or for each of {n}")
-        else:
-            rule.require(
-                rule.broadcasts(w, Vec((*q, 1, *n))), lambda: f"zb {w} is not one for all columns or for each of {n}"
-            )
+        rule.require(rule.broadcasts(u, Vec((*p, *m, 1))), lambda: f"za {u} does not fit {m} rows")
+    rule.require(rule.broadcasts(w, Vec((*q, 1, *n))), lambda: f"zb {w} is not one for all columns or for each of {n}")
     rule.require(eq(prod(e), 1), lambda: f"the result has one scale, got {e}")
     g_extents = rule.broadcast(p, q)
     return rule.bind(
-        outputs={"y": Vec((*g_extents, *m, *n))}, p=p, m=m, q=q, n=n, u=u, w=w, g_extents=g_extents, k=k, e=e
+        outputs={"y": Vec((*g_extents, *m, *n))}, p=p, m=m, u=u, q=q, n=n, w=w, g_extents=g_extents, k=k, e=e
     )
 
 
-# specs/quantisation.yaml:278
+# specs/quantisation.yaml:262
 def matmul_nbits_relation(
     rule: Rule, *, a: Vec, codes: Vec, scale: Vec, zero: Vec | None, bias: Vec | None, bits: Any
 ) -> Bound:
@@ -227,7 +205,7 @@ def matmul_nbits_relation(
     return rule.bind(outputs={"y": Vec((*p, g * c))}, g=g, blocks=blocks, width=width, per=per, c=c, bits=bits, p=p)
 
 
-# specs/quantisation.yaml:325
+# specs/quantisation.yaml:309
 def unpack_nbits_relation(
     rule: Rule, *, codes: Vec, scale: Vec, zero: Vec, group: Vec, offset: Vec | None, bits: Any
 ) -> Bound:

@@ -223,10 +223,9 @@ class _Case:
                     return f"d.repeated({value})"
                 case Compare(Call("prod", (Name(id),), ()), (("==", Int(1)),)) if id == name:
                     return "d.repeated(1)"
-                case Call("broadcasts", (Name(id), to), ()) if (
-                    id == name and is_expression(to) and self._known(to, Name(name))
-                ):
-                    return f"d.broadcasting_to({self._said(to)})"
+        to = [self._said(e) for e in self.wants.broadcasts_to(name, lambda e: self._known(e, Name(name)))]
+        if to:
+            return f"d.broadcasting_to({to[0] if len(to) == 1 else f'd.member({tuple_text(to)})'})"
         if (between := self._run_between(name, None)) is not None:
             return between
         if (narrow := self.wants.broadcast_of(name, lambda e: free_names(e) <= self.drawn)) is not None:

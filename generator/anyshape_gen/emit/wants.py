@@ -150,6 +150,18 @@ class Wants:
                     return e if _can_be_said(e) and known(e) else None
         return None
 
+    def broadcasts_to(self, name: str, known: Known) -> tuple[Expr, ...]:
+        """What the name must broadcast to: of all calls one vector, or else one for each `if` or `else` that asks for it."""
+        for parts in (self.parts, [p for _, p in self.sometimes]):
+            found = tuple(
+                to
+                for part in parts
+                if (to := _broadcast_to(part, name)) is not None and _can_be_said(to) and known(to)
+            )
+            if found:
+                return found if parts is not self.parts else found[:1]
+        return ()
+
     def bounds(self, subject: Expr, known: Known) -> Between | None:
         """What the subject, or each of its items, lies between."""
         low = high = None
@@ -265,6 +277,13 @@ def all_of(e: Expr) -> Iterator[Expr]:
                 first = second
         case _:
             yield e
+
+
+def _broadcast_to(part: Expr, name: str) -> Expr | None:
+    match part:
+        case Call("broadcasts", (Name(id), to), ()) if id == name and is_expression(to):
+            return to
+    return None
 
 
 def _any_of(e: Expr) -> tuple[Expr, ...]:
