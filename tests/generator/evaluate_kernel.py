@@ -64,6 +64,14 @@ def _runs(node: Comprehension) -> bool:
     return all(g.over in (Over.EXTENT, Over.EXTENTS, Over.RANGE) for g in node.generators)
 
 
+def _is_whole(value: Any, dtype: np.dtype[Any]) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and dtype.kind in "iu"
+
+
+def _wrapped(value: int, dtype: np.dtype[Any]) -> int:
+    return int(np.uint64(value % 2**64).astype(dtype))
+
+
 @dataclass
 class KernelEvaluation(Evaluation):
     """Runs the equations of one call."""
@@ -141,9 +149,7 @@ class KernelEvaluation(Evaluation):
     def _held(self, made: Any, name: str, tensor: Any) -> Any:
         """What a place of a tensor keeps: integers wrap, in scratch too where it says that it is of integers."""
         dtype = self.whole.get(name, tensor.dtype)
-        if not isinstance(made, int) or dtype.kind not in "iu":
-            return made
-        return np.uint64(made % 2**64).astype(dtype).item()
+        return _wrapped(made, dtype) if _is_whole(made, dtype) else made
 
     def _vector(self, equation: ResolvedEquation, tensor: Any, env: Env) -> None:
         """A vector along `:`: its items one after the other, or their order."""
@@ -274,7 +280,8 @@ class KernelEvaluation(Evaluation):
                 value = self.expr(inner, env)  # what is done with it is rounded as in f32
                 return np.float32(value) if isinstance(value, int) else value
             case Call(func=func, args=(inner,)) if func in self.dtypes:
-                return self._number(self.dtypes[func](self.expr(inner, env)))
+                value, dtype = self.expr(inner, env), np.dtype(self.dtypes[func])
+                return _wrapped(value, dtype) if _is_whole(value, dtype) else self._number(self.dtypes[func](value))
             case Call(func="i32" | "i64", args=(inner,)):
                 value = self.expr(inner, env)
                 return int(value) if isinstance(value, (float, np.floating)) else value

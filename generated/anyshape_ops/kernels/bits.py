@@ -148,12 +148,16 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
         return bit_xor(v, shift_right(v, cast(k, eqs.dtypes["W"])))
 
     def turned(v: Any, k: Any) -> Any:
-        return bit_or(shift_left(v, cast(k, eqs.dtypes["W"])), shift_right(v, cast(32 - k, eqs.dtypes["W"])))
+        return bit_or(
+            cast(shift_left(v, cast(k, eqs.dtypes["W"])), eqs.dtypes["W"]),
+            shift_right(v, cast(32 - k, eqs.dtypes["W"])),
+        )
 
     def mixed(v: Any) -> Any:
-        return turned(
-            cast(v * cast(3432918353, eqs.dtypes["W"]), eqs.dtypes["W"]), 15
-        ) * cast(461845907, eqs.dtypes["W"])
+        return cast(
+            turned(cast(v * cast(3432918353, eqs.dtypes["W"]), eqs.dtypes["W"]), 15) * cast(461845907, eqs.dtypes["W"]),
+            eqs.dtypes["W"],
+        )
 
     size = eqs.scratch("size", parse_dtype("i32"), d)
     i = eqs.indices("i", d)

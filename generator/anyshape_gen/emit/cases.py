@@ -13,7 +13,6 @@ from anyshape_gen.emit.module import Code, quoted, tuple_text
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import NOT_LITERAL, literal
 from anyshape_gen.emit.rule_text import RuleText, source_of
-from anyshape_gen.emit.seen_through import is_expression
 from anyshape_gen.emit.wants import ANY, Between, Wants, unconditional
 from anyshape_gen.kinds import kind_of
 from anyshape_gen.model import (

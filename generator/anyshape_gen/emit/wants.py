@@ -154,9 +154,7 @@ class Wants:
         """What the name must broadcast to: of all calls one vector, or else one for each `if` or `else` that asks for it."""
         for parts in (self.parts, [p for _, p in self.sometimes]):
             found = tuple(
-                to
-                for part in parts
-                if (to := _broadcast_to(part, name)) is not None and _can_be_said(to) and known(to)
+                to for part in parts if (to := _broadcast_to(part, name)) is not None and _can_be_said(to) and known(to)
             )
             if found:
                 return found if parts is not self.parts else found[:1]
