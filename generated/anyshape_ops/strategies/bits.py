@@ -345,6 +345,7 @@ MURMUR_HASH = Property(
         Example({"words": Given((2, 3, 2))}, {"seed": 7}, {"y": Given((2, 3))}, None, "specs/bits.yaml:158"),
         Example({"words": Given((2, 0))}, {"seed": 4294967295}, {"y": Given((2,))}, None, "specs/bits.yaml:159"),
         Example({"words": Given((2, 1))}, {"seed": -1}, {}, "of 32 bits", "specs/bits.yaml:160"),
+        Example({"words": Given((2, 1))}, {"seed": 4294967296}, {}, "of 32 bits", "specs/bits.yaml:161"),
     ),
     "specs/bits.yaml:123",
     asserts=(Refusal(r"a seed of 32 bits, got .*", "specs/bits.yaml:130"),),
