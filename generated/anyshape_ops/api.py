@@ -585,7 +585,7 @@ def murmur_hash(words: Operand, seed: int = 0, *, source: str = "") -> Value:
     return call(MURMUR_HASH, [words], {"seed": seed}, source)[0]
 
 
-# specs/bits.yaml:177
+# specs/bits.yaml:178
 @called
 def murmur_hash_of_text(x: Operand, seed: Operand, *, source: str = "") -> Value:
     """The hash of 32 bits (MurmurHash3) of the bytes that each string has in UTF-8.
@@ -794,7 +794,7 @@ def place_tokens(
     )
 
 
-# specs/decoding.yaml:133
+# specs/decoding.yaml:134
 @called
 def causal_conv(
     x: Operand, w: Operand, bias: Operand = None, past: Operand = None, *, source: str = ""
@@ -808,7 +808,7 @@ def causal_conv(
     return call(CAUSAL_CONV, [x, w, bias, past], {}, source)
 
 
-# specs/decoding.yaml:162
+# specs/decoding.yaml:163
 @called
 def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False, *, source: str = "") -> Value:
     """Elements divided by their scale and rounded to even, as integers; or packed, two of 4 bits in a byte, each 8
@@ -819,7 +819,7 @@ def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False,
     return call(CODE_TOKENS, [x, scale, like], {"packed": packed}, source)[0]
 
 
-# specs/decoding.yaml:189
+# specs/decoding.yaml:190
 @called
 def known_tokens(codes: Operand, scale: Operand, packed: bool = False, *, source: str = "") -> Value:
     """Integers times their scale; where they are packed, two of 4 bits in a byte, each 8 less than it says.
@@ -829,7 +829,7 @@ def known_tokens(codes: Operand, scale: Operand, packed: bool = False, *, source
     return call(KNOWN_TOKENS, [codes, scale], {"packed": packed}, source)[0]
 
 
-# specs/decoding.yaml:209
+# specs/decoding.yaml:210
 @called
 def grouped_query_attention(
     q: Operand,
@@ -882,7 +882,7 @@ def grouped_query_attention(
     )
 
 
-# specs/decoding.yaml:363
+# specs/decoding.yaml:364
 @called
 def linear_attention(
     query: Operand,
@@ -996,7 +996,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:263
+# specs/detection.yaml:264
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
@@ -1386,7 +1386,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:147
+# specs/images.yaml:148
 @called
 def resize(
     x: Operand,
@@ -1432,7 +1432,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:297
+# specs/images.yaml:303
 @called
 def grid_sample(
     x: Operand,
@@ -1453,7 +1453,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:350
+# specs/images.yaml:356
 @called
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -1467,7 +1467,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:376
+# specs/images.yaml:382
 @called
 def crop_and_resize(
     x: Operand,
@@ -1566,7 +1566,7 @@ def roll(
     return call_alias(STATIC_ROLL, DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:126
+# specs/indexing.yaml:127
 @called
 def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """For every place of the index tensor the element of x at that place, but along one axis where the index says.
@@ -1576,7 +1576,7 @@ def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = 
     return call(GATHER_ELEMENTS, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:148
+# specs/indexing.yaml:149
 @called
 def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = "") -> Value:
     """Slices of x that the rows of an index tensor name; negative indices count from the end.
@@ -1586,7 +1586,7 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = 
     return call(GATHER_ND, [x, index], {"batch_dims": batch_dims}, source)[0]
 
 
-# specs/indexing.yaml:172
+# specs/indexing.yaml:173
 @called
 def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
@@ -1596,7 +1596,7 @@ def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:198
+# specs/indexing.yaml:199
 @called
 def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
@@ -1606,7 +1606,7 @@ def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:223
+# specs/indexing.yaml:224
 @called
 def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
@@ -1619,7 +1619,7 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
     return call_alias(STATIC_ONE_HOT, DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:246
+# specs/indexing.yaml:247
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -1631,7 +1631,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value,
     return call_alias(STATIC_DILATE, DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:262
+# specs/indexing.yaml:263
 @called
 def center_crop_pad(
     x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
@@ -1646,7 +1646,7 @@ def center_crop_pad(
     return call_alias(STATIC_CENTER_CROP_PAD, DYN_CENTER_CROP_PAD, [x], {"axes": axes, "shape": shape}, source)[0]
 
 
-# specs/indexing.yaml:286
+# specs/indexing.yaml:287
 @called
 def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: int = 0, *, source: str = "") -> Value:
     """The first elements of each sequence of a batch in reverse order, as many as its length says; the others
@@ -1727,7 +1727,7 @@ def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
     return call(FLATTEN, [x], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:109
+# specs/movement.yaml:110
 @called
 def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
@@ -1740,7 +1740,7 @@ def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") 
     return call_alias(STATIC_BROADCAST_TO, DYN_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:127
+# specs/movement.yaml:128
 @called
 def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors side by side along one axis; their other dims are equal.
@@ -1750,7 +1750,7 @@ def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") ->
     return call(CONCAT, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:145
+# specs/movement.yaml:146
 @called
 def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors of one shape, side by side along a new axis.
@@ -1760,7 +1760,7 @@ def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> 
     return call(STACK, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:160
+# specs/movement.yaml:161
 @called
 def split(
     x: Operand,
@@ -1783,7 +1783,7 @@ def split(
     return call_alias(STATIC_SPLIT, DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:190
+# specs/movement.yaml:191
 @called
 def slice(
     x: Operand,
@@ -1807,7 +1807,7 @@ def slice(
     )[0]
 
 
-# specs/movement.yaml:220
+# specs/movement.yaml:221
 @called
 def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """The entries of x along one axis that an index tensor names; negative indices count from the end.
@@ -1817,7 +1817,7 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
     return call(GATHER, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:238
+# specs/movement.yaml:239
 @called
 def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
@@ -2240,7 +2240,7 @@ def gru(
     )
 
 
-# specs/recurrent.yaml:246
+# specs/recurrent.yaml:248
 @called
 def lstm(
     x: Operand,
@@ -2324,7 +2324,7 @@ def mean(
     )[0]
 
 
-# specs/reduction.yaml:82
+# specs/reduction.yaml:83
 @called
 def prod(
     x: Operand,
@@ -2345,7 +2345,7 @@ def prod(
     )[0]
 
 
-# specs/reduction.yaml:100
+# specs/reduction.yaml:101
 @called
 def max(
     x: Operand,
@@ -2367,7 +2367,7 @@ def max(
     )[0]
 
 
-# specs/reduction.yaml:121
+# specs/reduction.yaml:122
 @called
 def min(
     x: Operand,
@@ -2389,7 +2389,7 @@ def min(
     )[0]
 
 
-# specs/reduction.yaml:142
+# specs/reduction.yaml:143
 @called
 def l1(
     x: Operand,
@@ -2410,7 +2410,7 @@ def l1(
     )[0]
 
 
-# specs/reduction.yaml:161
+# specs/reduction.yaml:162
 @called
 def l2(
     x: Operand,
@@ -2431,7 +2431,7 @@ def l2(
     )[0]
 
 
-# specs/reduction.yaml:179
+# specs/reduction.yaml:180
 @called
 def sum_square(
     x: Operand,
@@ -2456,7 +2456,7 @@ def sum_square(
     )[0]
 
 
-# specs/reduction.yaml:198
+# specs/reduction.yaml:199
 @called
 def log_sum(
     x: Operand,
@@ -2477,7 +2477,7 @@ def log_sum(
     )[0]
 
 
-# specs/reduction.yaml:216
+# specs/reduction.yaml:217
 @called
 def log_sum_exp(
     x: Operand,
@@ -2502,7 +2502,7 @@ def log_sum_exp(
     )[0]
 
 
-# specs/reduction.yaml:237
+# specs/reduction.yaml:238
 @called
 def any(
     x: Operand,
@@ -2523,7 +2523,7 @@ def any(
     )[0]
 
 
-# specs/reduction.yaml:252
+# specs/reduction.yaml:253
 @called
 def all(
     x: Operand,
@@ -2544,7 +2544,7 @@ def all(
     )[0]
 
 
-# specs/reduction.yaml:267
+# specs/reduction.yaml:268
 @called
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2557,7 +2557,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:279
+# specs/reduction.yaml:280
 @called
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""

@@ -158,7 +158,7 @@ def place_tokens(
     )
 
 
-# specs/decoding.yaml:209
+# specs/decoding.yaml:210
 @called
 def grouped_query_attention(
     q: Operand,
@@ -237,7 +237,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:147
+# specs/images.yaml:148
 @called
 def resize(
     x: Operand,
@@ -282,7 +282,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:350
+# specs/images.yaml:356
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -294,7 +294,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:376
+# specs/images.yaml:382
 @called
 def crop_and_resize(
     x: Operand,
@@ -390,7 +390,7 @@ def roll(x: Operand, shift: Sequence[int], axes: Sequence[int] | None = None, *,
     return call(STATIC_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:223
+# specs/indexing.yaml:224
 @called
 def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
@@ -403,7 +403,7 @@ def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, sour
     return call(STATIC_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:246
+# specs/indexing.yaml:247
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -415,7 +415,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source:
     return call(STATIC_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:262
+# specs/indexing.yaml:263
 @called
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int], source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
@@ -488,7 +488,7 @@ def expand_dims(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:109
+# specs/movement.yaml:110
 @called
 def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
@@ -501,7 +501,7 @@ def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value
     return call(STATIC_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:160
+# specs/movement.yaml:161
 @called
 def split(
     x: Operand,
@@ -524,7 +524,7 @@ def split(
     return call(STATIC_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:190
+# specs/movement.yaml:191
 @called
 def slice(
     x: Operand,
@@ -545,7 +545,7 @@ def slice(
     return call(STATIC_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:238
+# specs/movement.yaml:239
 @called
 def trilu(x: Operand, k: int = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
@@ -634,7 +634,7 @@ def mean(
     return call(STATIC_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:82
+# specs/reduction.yaml:83
 @called
 def prod(
     x: Operand,
@@ -653,7 +653,7 @@ def prod(
     return call(STATIC_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:100
+# specs/reduction.yaml:101
 @called
 def max(
     x: Operand,
@@ -673,7 +673,7 @@ def max(
     return call(STATIC_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:121
+# specs/reduction.yaml:122
 @called
 def min(
     x: Operand,
@@ -693,7 +693,7 @@ def min(
     return call(STATIC_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:142
+# specs/reduction.yaml:143
 @called
 def l1(
     x: Operand,
@@ -712,7 +712,7 @@ def l1(
     return call(STATIC_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:161
+# specs/reduction.yaml:162
 @called
 def l2(
     x: Operand,
@@ -731,7 +731,7 @@ def l2(
     return call(STATIC_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:179
+# specs/reduction.yaml:180
 @called
 def sum_square(
     x: Operand,
@@ -750,7 +750,7 @@ def sum_square(
     return call(STATIC_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:198
+# specs/reduction.yaml:199
 @called
 def log_sum(
     x: Operand,
@@ -769,7 +769,7 @@ def log_sum(
     return call(STATIC_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:216
+# specs/reduction.yaml:217
 @called
 def log_sum_exp(
     x: Operand,
@@ -788,7 +788,7 @@ def log_sum_exp(
     return call(STATIC_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:237
+# specs/reduction.yaml:238
 @called
 def any(
     x: Operand,
@@ -807,7 +807,7 @@ def any(
     return call(STATIC_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:252
+# specs/reduction.yaml:253
 @called
 def all(
     x: Operand,

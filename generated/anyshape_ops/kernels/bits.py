@@ -121,7 +121,7 @@ def murmur_hash_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*i], folded(last[*i], 16), "specs/bits.yaml:158")
 
 
-# specs/bits.yaml:177
+# specs/bits.yaml:178
 def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
     d, w = bound.d, bound.w
     x, seed, y = eqs.tensor("x"), eqs.tensor("seed"), eqs.tensor("y")
@@ -173,11 +173,11 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             0,
         ),
-        "specs/bits.yaml:197",
+        "specs/bits.yaml:198",
     )
     code = eqs.scratch("code", parse_dtype("i32"), rules.Vec((*d, w)))
     i, c = eqs.indices("i", d), eqs.index("c", w)
-    eqs.define(code[*i, c], cast(x[*i, c], parse_dtype("i32")), "specs/bits.yaml:198")
+    eqs.define(code[*i, c], cast(x[*i, c], parse_dtype("i32")), "specs/bits.yaml:199")
     used = eqs.scratch("used", parse_dtype("bool"), rules.Vec((4 * w, *d)))
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
     eqs.define(
@@ -186,7 +186,7 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
             lt(cast(s // 4, parse_dtype("i32")), size[*i]),
             lt(cast(s % 4, parse_dtype("i32")), bytes_of(code[*i, s // 4])),
         ),
-        "specs/bits.yaml:199",
+        "specs/bits.yaml:200",
     )
     byte = eqs.scratch("byte", eqs.dtypes["W"], rules.Vec((4 * w, *d)))
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
@@ -197,16 +197,16 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(byte_of(code[*i, s // 4], cast(s % 4, parse_dtype("i32"))), eqs.dtypes["W"]),
             lambda: cast(0, eqs.dtypes["W"]),
         ),
-        "specs/bits.yaml:200",
+        "specs/bits.yaml:201",
     )
     count = eqs.scratch("count", parse_dtype("i32"), rules.Vec((4 * w + 1, *d)))
     i = eqs.indices("i", d)
-    eqs.define(count[0, *i], 0, "specs/bits.yaml:201")
+    eqs.define(count[0, *i], 0, "specs/bits.yaml:202")
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
-    eqs.step(count[s + 1, *i], count[s, *i] + cast(used[s, *i], parse_dtype("i32")), s, source="specs/bits.yaml:202")
+    eqs.step(count[s + 1, *i], count[s, *i] + cast(used[s, *i], parse_dtype("i32")), s, source="specs/bits.yaml:203")
     word = eqs.scratch("word", eqs.dtypes["W"], rules.Vec((4 * w + 1, *d)))
     i = eqs.indices("i", d)
-    eqs.define(word[0, *i], cast(0, eqs.dtypes["W"]), "specs/bits.yaml:203")
+    eqs.define(word[0, *i], cast(0, eqs.dtypes["W"]), "specs/bits.yaml:204")
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
     eqs.step(
         word[s + 1, *i],
@@ -220,11 +220,11 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
         ),
         s,
         cycle=1,
-        source="specs/bits.yaml:204",
+        source="specs/bits.yaml:205",
     )
     hash = eqs.scratch("hash", eqs.dtypes["W"], rules.Vec((4 * w + 1, *d)))
     i = eqs.indices("i", d)
-    eqs.define(hash[0, *i], seed[()], "specs/bits.yaml:205")
+    eqs.define(hash[0, *i], seed[()], "specs/bits.yaml:206")
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
     eqs.step(
         hash[s + 1, *i],
@@ -236,27 +236,27 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
         ),
         s,
         cycle=2,
-        source="specs/bits.yaml:206",
+        source="specs/bits.yaml:207",
     )
     rest = eqs.scratch("rest", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
     eqs.define(
         rest[*i],
         where(ne(bit_and(count[4 * w, *i], 3), 0), lambda: mixed(word[4 * w, *i]), lambda: cast(0, eqs.dtypes["W"])),
-        "specs/bits.yaml:207",
+        "specs/bits.yaml:208",
     )
     whole = eqs.scratch("whole", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
     eqs.define(
         whole[*i],
         bit_xor(bit_xor(hash[4 * w, *i], rest[*i]), cast(count[4 * w, *i], eqs.dtypes["W"])),
-        "specs/bits.yaml:208",
+        "specs/bits.yaml:209",
     )
     half = eqs.scratch("half", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(half[*i], folded(whole[*i], 16) * cast(2246822507, eqs.dtypes["W"]), "specs/bits.yaml:209")
+    eqs.define(half[*i], folded(whole[*i], 16) * cast(2246822507, eqs.dtypes["W"]), "specs/bits.yaml:210")
     last = eqs.scratch("last", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(last[*i], folded(half[*i], 13) * cast(3266489909, eqs.dtypes["W"]), "specs/bits.yaml:210")
+    eqs.define(last[*i], folded(half[*i], 13) * cast(3266489909, eqs.dtypes["W"]), "specs/bits.yaml:211")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], folded(last[*i], 16), "specs/bits.yaml:211")
+    eqs.define(y[*i], folded(last[*i], 16), "specs/bits.yaml:212")

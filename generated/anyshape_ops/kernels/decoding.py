@@ -57,7 +57,7 @@ def place_tokens_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(gone[n], resident(at_[n]) + new - resident(at_[n] + new), "specs/decoding.yaml:123")
 
 
-# specs/decoding.yaml:133
+# specs/decoding.yaml:134
 def causal_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, n, k = bound.b, bound.c, bound.n, bound.k
     x = eqs.tensor("x")
@@ -81,17 +81,17 @@ def causal_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(bias[h], eqs.dtypes["U"]),
             eqs.dtypes["F"],
         ),
-        "specs/decoding.yaml:141",
+        "specs/decoding.yaml:142",
     )
     i, h, q = eqs.index("i", b), eqs.index("h", c), eqs.index("q", k - 1)
     eqs.define(
         last[i, h, q],
         where(ge(n + q + 1, k), lambda: x[i, h, n + q + 1 - k], lambda: past[i, h, n + q]),
-        "specs/decoding.yaml:142",
+        "specs/decoding.yaml:143",
     )
 
 
-# specs/decoding.yaml:162
+# specs/decoding.yaml:163
 def code_tokens_kernel(eqs: Equations, bound: Bound) -> None:
     b, g, s, e, c, packed, w = bound.b, bound.g, bound.s, bound.e, bound.c, bound.packed, bound.w
     x, scale, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("y")
@@ -103,21 +103,21 @@ def code_tokens_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         times[n, h, j, l],
         round_even(cast(x[n, j, h, l], parse_dtype("f32")) / scale[*fit((h, j, l), c)]),
-        "specs/decoding.yaml:175",
+        "specs/decoding.yaml:176",
     )
     if packed:
         n, h, j, l = eqs.index("n", b), eqs.index("h", g), eqs.index("j", s), eqs.index("l", w)
         eqs.define(
             y[n, h, j, l],
             cast(four(times[n, h, j, 2 * l]) + 16 * four(pad(times, 0)[n, h, j, 2 * l + 1]), eqs.dtypes["Q"]),
-            "specs/decoding.yaml:176",
+            "specs/decoding.yaml:177",
         )
     else:
         n, h, j, l = eqs.index("n", b), eqs.index("h", g), eqs.index("j", s), eqs.index("l", w)
-        eqs.define(y[n, h, j, l], saturate(times[n, h, j, l], eqs.dtypes["Q"]), "specs/decoding.yaml:177")
+        eqs.define(y[n, h, j, l], saturate(times[n, h, j, l], eqs.dtypes["Q"]), "specs/decoding.yaml:178")
 
 
-# specs/decoding.yaml:189
+# specs/decoding.yaml:190
 def known_tokens_kernel(eqs: Equations, bound: Bound) -> None:
     packed, b, g, s, e, d = bound.packed, bound.b, bound.g, bound.s, bound.e, bound.d
     codes, scale, y = eqs.tensor("codes"), eqs.tensor("scale"), eqs.tensor("y")
@@ -134,12 +134,12 @@ def known_tokens_kernel(eqs: Equations, bound: Bound) -> None:
                 parse_dtype("f32"),
             )
             * scale[*fit((h, j, l), d)],
-            "specs/decoding.yaml:199",
+            "specs/decoding.yaml:200",
         )
     else:
         n, h, j, l = eqs.index("n", b), eqs.index("h", g), eqs.index("j", s), eqs.index("l", e)
         eqs.define(
             y[n, h, j, l],
             cast(codes[n, h, j, l], parse_dtype("f32")) * scale[*fit((h, j, l), d)],
-            "specs/decoding.yaml:200",
+            "specs/decoding.yaml:201",
         )

@@ -95,7 +95,7 @@ def roll_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/indexing.yaml:126
+# specs/indexing.yaml:127
 def gather_elements_kernel(eqs: Equations, bound: Bound) -> None:
     u, m, v, o, n, i = bound.u, bound.m, bound.v, bound.o, bound.n, bound.i
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
@@ -103,11 +103,11 @@ def gather_elements_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*a, k, *b],
         x[*fit(a, o), wrap(index[*a, k, *b], n), *fit(b, i)],
-        "specs/indexing.yaml:135: y[*a, k, *b] = x[*a, wrap(index[*a, k, *b], n), *b]",
+        "specs/indexing.yaml:136: y[*a, k, *b] = x[*a, wrap(index[*a, k, *b], n), *b]",
     )
 
 
-# specs/indexing.yaml:148
+# specs/indexing.yaml:149
 def gather_nd_kernel(eqs: Equations, bound: Bound) -> None:
     b, j, r, q, n = bound.b, bound.j, bound.r, bound.q, bound.n
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
@@ -115,11 +115,11 @@ def gather_nd_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*a, *u, *c],
         x[*a, *(wrap(p0, n_) for p0, n_ in zip((index[*a, *u, l] for l in range(q)), n)), *c],
-        "specs/indexing.yaml:156: y[*a, *u, *c] = x[*a, *wrap([index[*a, *u, l] for l in q], n), *c]",
+        "specs/indexing.yaml:157: y[*a, *u, *c] = x[*a, *wrap([index[*a, *u, l] for l in q], n), *c]",
     )
 
 
-# specs/indexing.yaml:172
+# specs/indexing.yaml:173
 def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
     mode, b, c, h, size, w = bound.mode, bound.b, bound.c, bound.h, bound.size, bound.w
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -130,7 +130,7 @@ def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
         u = eqs.index("u", size)
         j = eqs.index("j", w)
         v = eqs.index("v", size)
-        eqs.define(y[n, k, i * size + u, j * size + v], x[n, (u * size + v) * c + k, i, j], "specs/indexing.yaml:183")
+        eqs.define(y[n, k, i * size + u, j * size + v], x[n, (u * size + v) * c + k, i, j], "specs/indexing.yaml:184")
     else:
         n = eqs.index("n", b)
         k = eqs.index("k", c)
@@ -139,29 +139,29 @@ def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
         j = eqs.index("j", w)
         v = eqs.index("v", size)
         eqs.define(
-            y[n, k, i * size + u, j * size + v], x[n, (k * size + u) * size + v, i, j], "specs/indexing.yaml:184"
+            y[n, k, i * size + u, j * size + v], x[n, (k * size + u) * size + v, i, j], "specs/indexing.yaml:185"
         )
 
 
-# specs/indexing.yaml:198
+# specs/indexing.yaml:199
 def space_to_depth_kernel(eqs: Equations, bound: Bound) -> None:
     mode, b, c, size, h, w = bound.mode, bound.b, bound.c, bound.size, bound.h, bound.w
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if mode == "DCR":
         n, k, i, j = eqs.index("n", b), eqs.index("k", c * size * size), eqs.index("i", h), eqs.index("j", w)
         eqs.define(
-            y[n, k, i, j], x[n, k % c, i * size + k // (c * size), j * size + k // c % size], "specs/indexing.yaml:208"
+            y[n, k, i, j], x[n, k % c, i * size + k // (c * size), j * size + k // c % size], "specs/indexing.yaml:209"
         )
     else:
         n, k, i, j = eqs.index("n", b), eqs.index("k", c * size * size), eqs.index("i", h), eqs.index("j", w)
         eqs.define(
             y[n, k, i, j],
             x[n, k // (size * size), i * size + k // size % size, j * size + k % size],
-            "specs/indexing.yaml:209",
+            "specs/indexing.yaml:210",
         )
 
 
-# specs/indexing.yaml:223
+# specs/indexing.yaml:224
 def one_hot_kernel(eqs: Equations, bound: Bound) -> None:
     o, depth, i = bound.o, bound.depth, bound.i
     index, values, y = eqs.tensor("index"), eqs.tensor("values"), eqs.tensor("y")
@@ -173,11 +173,11 @@ def one_hot_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: values[1],
             lambda: values[0],
         ),
-        "specs/indexing.yaml:232",
+        "specs/indexing.yaml:233",
     )
 
 
-# specs/indexing.yaml:246
+# specs/indexing.yaml:247
 def dilate_kernel(eqs: Equations, bound: Bound) -> None:
     s, strides = bound.s, bound.strides
     x, value, y = eqs.tensor("x"), eqs.tensor("value"), eqs.tensor("y")
@@ -189,19 +189,19 @@ def dilate_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: x[*(i_ // strides_ for i_, strides_ in zip(i, strides))],
             lambda: value[()],
         ),
-        "specs/indexing.yaml:255",
+        "specs/indexing.yaml:256",
     )
 
 
-# specs/indexing.yaml:262
+# specs/indexing.yaml:263
 def center_crop_pad_kernel(eqs: Equations, bound: Bound) -> None:
     s, shift = bound.s, bound.shift
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], pad(x, 0)[*(i_ + shift_ for i_, shift_ in zip(i, shift))], "specs/indexing.yaml:273")
+    eqs.define(y[*i], pad(x, 0)[*(i_ + shift_ for i_, shift_ in zip(i, shift))], "specs/indexing.yaml:274")
 
 
-# specs/indexing.yaml:286
+# specs/indexing.yaml:287
 def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
     time_axis, m, n, b, i = bound.time_axis, bound.m, bound.n, bound.b, bound.i
     x, lens, y = eqs.tensor("x"), eqs.tensor("lens"), eqs.tensor("y")
@@ -213,7 +213,7 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
             lambda k: and_(le(0, lens[k]), le(lens[k], rule.where(rules.eq(time_axis, 0), lambda: m, lambda: n))),
         ),
         ("a length is not within 0..", rule.where(rules.eq(time_axis, 0), lambda: m, lambda: n)),
-        "specs/indexing.yaml:297: all(0 <= lens[k] <= (m if time_axis == 0 else n) for k " "in b) does not hold",
+        "specs/indexing.yaml:298: all(0 <= lens[k] <= (m if time_axis == 0 else n) for k " "in b) does not hold",
     )
     if rules.eq(time_axis, 0):
         k, g, j = eqs.index("k", m), eqs.index("g", n), eqs.indices("j", i)
@@ -228,7 +228,7 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
                 g,
                 *j,
             ],
-            "specs/indexing.yaml:299: y[k, g, *j] = x[i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, g, *j]",
+            "specs/indexing.yaml:300: y[k, g, *j] = x[i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, g, *j]",
         )
     if rules.eq(time_axis, 1):
         g, k, j = eqs.index("g", m), eqs.index("k", n), eqs.indices("j", i)
@@ -243,5 +243,5 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 *j,
             ],
-            "specs/indexing.yaml:300: y[g, k, *j] = x[g, i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, *j]",
+            "specs/indexing.yaml:301: y[g, k, *j] = x[g, i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, *j]",
         )

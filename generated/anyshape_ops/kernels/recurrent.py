@@ -352,7 +352,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/recurrent.yaml:246
+# specs/recurrent.yaml:248
 def lstm_kernel(eqs: Equations, bound: Bound) -> None:
     acts = bound.acts
     takes = bound.takes
@@ -459,7 +459,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, a * h + j, l])
         + bias[u, ((0) * 4 + a) * h + j]
         + bias[u, ((1) * 4 + a) * h + j],
-        "specs/recurrent.yaml:281",
+        "specs/recurrent.yaml:283",
     )
     now = eqs.scratch("now", parse_dtype("i64"), rules.Vec((t, e, b)))
     s, u, n = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b)
@@ -475,14 +475,14 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s,
             lambda: s,
         ),
-        "specs/recurrent.yaml:282",
+        "specs/recurrent.yaml:284",
     )
     mem = eqs.scratch("mem", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:284")
+    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:286")
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:289")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:291")
     pre = eqs.scratch("pre", eqs.dtypes["F"], rules.Vec((t, e, b, 4, h)))
     enter = eqs.scratch("enter", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     keep = eqs.scratch("keep", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
@@ -492,7 +492,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         pre[s, u, n, a, j],
         into[u, now[s, u, n], n, a, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
-        source="specs/recurrent.yaml:283: into[u, now[s, u, n], n, a, j]",
+        source="specs/recurrent.yaml:285: into[u, now[s, u, n], n, a, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -505,7 +505,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:285",
+        source="specs/recurrent.yaml:287",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -519,14 +519,14 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:286",
+        source="specs/recurrent.yaml:288",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         mem[s + 1, u, n, j],
         keep[s, u, n, j] * mem[s, u, n, j] + enter[s, u, n, j] * active(u, limited(pre[s, u, n, 3, j])),
         s,
-        source="specs/recurrent.yaml:287",
+        source="specs/recurrent.yaml:289",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -539,11 +539,11 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:288",
+        source="specs/recurrent.yaml:290",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
-        hid[s + 1, u, n, j], leave[s, u, n, j] * shown(u, mem[s + 1, u, n, j]), s, source="specs/recurrent.yaml:290"
+        hid[s + 1, u, n, j], leave[s, u, n, j] * shown(u, mem[s + 1, u, n, j]), s, source="specs/recurrent.yaml:292"
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -553,18 +553,18 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:291: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:293: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:292: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:294: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         cell[u, n, j],
         mem[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:293: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:295: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
     )

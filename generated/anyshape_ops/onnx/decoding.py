@@ -14,7 +14,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/decoding.yaml:151
+# specs/decoding.yaml:152
 def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
     if not (
         (n.attr("activation", "none") == "none") or (n.attr("activation", "none") == "silu") or (
@@ -37,7 +37,7 @@ def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/decoding.yaml:302
+# specs/decoding.yaml:303
 def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(14)
     if not ((n.output_count <= 3) or (n.attr("qk_output", 0) == 1) or (n.attr("qk_output", 0) == 2)):
@@ -273,7 +273,7 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/decoding.yaml:402
+# specs/decoding.yaml:403
 def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("kv_num_heads") > 0) and ((n.attr("q_num_heads") % n.attr("kv_num_heads")) == 0)):
         n.refuse("LinearAttention whose heads of queries are no multiple of those of keys")

@@ -60,7 +60,7 @@ def roi_align_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:297
+# specs/detection.yaml:298
 def max_roi_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max_roi_pool(

@@ -120,7 +120,7 @@ def gru_14(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/recurrent.yaml:300
+# specs/recurrent.yaml:302
 def lstm_1(n: OnnxNode) -> Sequence[Value]:
     return api.lstm(
         n.input(0),
@@ -141,7 +141,7 @@ def lstm_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:302
+# specs/recurrent.yaml:304
 def lstm_14(n: OnnxNode) -> Sequence[Value]:
     made_ = api.lstm(
         (api.transpose(n.input(0), (1, 0, 2), source=n.source) if n.attr("layout") == 1 else n.input(0)),

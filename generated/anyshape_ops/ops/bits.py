@@ -159,7 +159,7 @@ MURMUR_HASH = OpDef(
     source="specs/bits.yaml:137",
 )
 
-# specs/bits.yaml:177
+# specs/bits.yaml:178
 # murmur_hash_of_text: no dyn variant, it has no parameters
 MURMUR_HASH_OF_TEXT = OpDef(
     name="murmur_hash_of_text",
@@ -174,5 +174,5 @@ MURMUR_HASH_OF_TEXT = OpDef(
     relation=relations.murmur_hash_of_text_relation,
     kernel=kernels.murmur_hash_of_text_kernel,
     summary="The hash of 32 bits (MurmurHash3) of the bytes that each string has in UTF-8.",
-    source="specs/bits.yaml:177",
+    source="specs/bits.yaml:178",
 )

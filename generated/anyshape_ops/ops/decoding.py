@@ -93,7 +93,7 @@ DYN_PLACE_TOKENS = OpDef(
     source="specs/decoding.yaml:103",
 )
 
-# specs/decoding.yaml:133
+# specs/decoding.yaml:134
 # causal_conv: no dyn variant, it has no parameters
 CAUSAL_CONV = OpDef(
     name="causal_conv",
@@ -114,10 +114,10 @@ CAUSAL_CONV = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.causal_conv_kernel,
     summary="Of each channel the sums of each element and those before it times weights, and the elements that the next call wants.",
-    source="specs/decoding.yaml:133",
+    source="specs/decoding.yaml:134",
 )
 
-# specs/decoding.yaml:162
+# specs/decoding.yaml:163
 # code_tokens: no dyn variant, it has no parameters that are operands
 CODE_TOKENS = OpDef(
     name="code_tokens",
@@ -133,10 +133,10 @@ CODE_TOKENS = OpDef(
     relation=relations.code_tokens_relation,
     kernel=kernels.code_tokens_kernel,
     summary="Elements divided by their scale and rounded to even, as integers; or packed, two of 4 bits in a byte, each 8 more than it is.",
-    source="specs/decoding.yaml:162",
+    source="specs/decoding.yaml:163",
 )
 
-# specs/decoding.yaml:189
+# specs/decoding.yaml:190
 # known_tokens: no dyn variant, it has no parameters that are operands
 KNOWN_TOKENS = OpDef(
     name="known_tokens",
@@ -151,10 +151,10 @@ KNOWN_TOKENS = OpDef(
     relation=relations.known_tokens_relation,
     kernel=kernels.known_tokens_kernel,
     summary="Integers times their scale; where they are packed, two of 4 bits in a byte, each 8 less than it says.",
-    source="specs/decoding.yaml:189",
+    source="specs/decoding.yaml:190",
 )
 
-# specs/decoding.yaml:209
+# specs/decoding.yaml:210
 STATIC_GROUPED_QUERY_ATTENTION = OpDef(
     name="grouped_query_attention",
     variant="static",
@@ -193,7 +193,7 @@ STATIC_GROUPED_QUERY_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.GROUPED_QUERY_ATTENTION,
     summary="Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share one of keys.",
-    source="specs/decoding.yaml:209",
+    source="specs/decoding.yaml:210",
 )
 DYN_GROUPED_QUERY_ATTENTION = OpDef(
     name="grouped_query_attention",
@@ -233,10 +233,10 @@ DYN_GROUPED_QUERY_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.GROUPED_QUERY_ATTENTION,
     summary="Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share one of keys.",
-    source="specs/decoding.yaml:209",
+    source="specs/decoding.yaml:210",
 )
 
-# specs/decoding.yaml:363
+# specs/decoding.yaml:364
 # linear_attention: no dyn variant, it has no parameters that are operands
 LINEAR_ATTENTION = OpDef(
     name="linear_attention",
@@ -263,5 +263,5 @@ LINEAR_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.LINEAR_ATTENTION,
     summary="What queries read of a state to which every token adds its key times its value.",
-    source="specs/decoding.yaml:363",
+    source="specs/decoding.yaml:364",
 )

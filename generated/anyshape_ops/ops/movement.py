@@ -385,7 +385,7 @@ FLATTEN = OpDef(
     moves=("T",),
 )
 
-# specs/movement.yaml:109
+# specs/movement.yaml:110
 STATIC_BROADCAST_TO = OpDef(
     name="broadcast_to",
     variant="static",
@@ -396,7 +396,7 @@ STATIC_BROADCAST_TO = OpDef(
     relation=relations.broadcast_to_relation,
     kernel=kernels.broadcast_to_kernel,
     summary="A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its dim.",
-    source="specs/movement.yaml:109",
+    source="specs/movement.yaml:110",
     moves=("T",),
 )
 DYN_BROADCAST_TO = OpDef(
@@ -409,12 +409,12 @@ DYN_BROADCAST_TO = OpDef(
     relation=relations.broadcast_to_relation,
     kernel=kernels.broadcast_to_kernel,
     summary="A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its dim.",
-    source="specs/movement.yaml:109",
+    source="specs/movement.yaml:110",
     shaping=("shape",),
     moves=("T",),
 )
 
-# specs/movement.yaml:127
+# specs/movement.yaml:128
 # concat: no dyn variant, it has no parameters that are operands
 CONCAT = OpDef(
     name="concat",
@@ -426,11 +426,11 @@ CONCAT = OpDef(
     relation=relations.concat_relation,
     kernel=kernels.concat_kernel,
     summary="Tensors side by side along one axis; their other dims are equal.",
-    source="specs/movement.yaml:127",
+    source="specs/movement.yaml:128",
     moves=("T",),
 )
 
-# specs/movement.yaml:145
+# specs/movement.yaml:146
 # stack: no dyn variant, it has no parameters that are operands
 STACK = OpDef(
     name="stack",
@@ -442,11 +442,11 @@ STACK = OpDef(
     relation=relations.stack_relation,
     kernel=kernels.stack_kernel,
     summary="Tensors of one shape, side by side along a new axis.",
-    source="specs/movement.yaml:145",
+    source="specs/movement.yaml:146",
     moves=("T",),
 )
 
-# specs/movement.yaml:160
+# specs/movement.yaml:161
 STATIC_SPLIT = OpDef(
     name="split",
     variant="static",
@@ -461,7 +461,7 @@ STATIC_SPLIT = OpDef(
     relation=relations.split_relation,
     kernel=kernels.split_kernel,
     summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
-    source="specs/movement.yaml:160",
+    source="specs/movement.yaml:161",
     moves=("T",),
 )
 DYN_SPLIT = OpDef(
@@ -478,11 +478,11 @@ DYN_SPLIT = OpDef(
     relation=relations.split_relation,
     kernel=kernels.split_kernel,
     summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
-    source="specs/movement.yaml:160",
+    source="specs/movement.yaml:161",
     moves=("T",),
 )
 
-# specs/movement.yaml:190
+# specs/movement.yaml:191
 STATIC_SLICE = OpDef(
     name="slice",
     variant="static",
@@ -498,7 +498,7 @@ STATIC_SLICE = OpDef(
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
-    source="specs/movement.yaml:190",
+    source="specs/movement.yaml:191",
     moves=("T",),
 )
 DYN_SLICE = OpDef(
@@ -516,12 +516,12 @@ DYN_SLICE = OpDef(
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
-    source="specs/movement.yaml:190",
+    source="specs/movement.yaml:191",
     shaping=("ends",),
     moves=("T",),
 )
 
-# specs/movement.yaml:220
+# specs/movement.yaml:221
 # gather: no dyn variant, it has no parameters that are operands
 GATHER = OpDef(
     name="gather",
@@ -539,11 +539,11 @@ GATHER = OpDef(
     relation=relations.gather_relation,
     kernel=kernels.gather_kernel,
     summary="The entries of x along one axis that an index tensor names; negative indices count from the end.",
-    source="specs/movement.yaml:220",
+    source="specs/movement.yaml:221",
     moves=("T",),
 )
 
-# specs/movement.yaml:238
+# specs/movement.yaml:239
 STATIC_TRILU = OpDef(
     name="trilu",
     variant="static",
@@ -557,7 +557,7 @@ STATIC_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:238",
+    source="specs/movement.yaml:239",
     moves=("T",),
 )
 DYN_TRILU = OpDef(
@@ -573,6 +573,6 @@ DYN_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:238",
+    source="specs/movement.yaml:239",
     moves=("T",),
 )

@@ -74,7 +74,7 @@ GRU = OpDef(
     source="specs/recurrent.yaml:161",
 )
 
-# specs/recurrent.yaml:246
+# specs/recurrent.yaml:248
 # lstm: no dyn variant, it has no parameters that are operands
 LSTM = OpDef(
     name="lstm",
@@ -108,5 +108,5 @@ LSTM = OpDef(
     relation=relations.lstm_relation,
     kernel=kernels.lstm_kernel,
     summary="Long short-term memory over time, in one or both directions; y is every output, last and cell are the state at the end.",
-    source="specs/recurrent.yaml:246",
+    source="specs/recurrent.yaml:248",
 )

@@ -63,7 +63,7 @@ def murmur_hash_relation(rule: Rule, *, words: Vec, seed: Any) -> Bound:
     return rule.bind(outputs={"y": d}, n=n, d=d, seed=seed)
 
 
-# specs/bits.yaml:177
+# specs/bits.yaml:178
 def murmur_hash_of_text_relation(rule: Rule, *, x: Vec, seed: Vec) -> Bound:
     rule.require(ge(len(x), 1), lambda: f"x must have at least rank 1, got rank {len(x)}")
     rule.require(eq(len(seed), 0), lambda: f"seed must have rank 0, got rank {len(seed)}")

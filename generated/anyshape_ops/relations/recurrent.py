@@ -218,7 +218,7 @@ def gru_relation(
     )
 
 
-# specs/recurrent.yaml:246
+# specs/recurrent.yaml:248
 def lstm_relation(
     rule: Rule,
     *,

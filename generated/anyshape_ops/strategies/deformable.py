@@ -190,7 +190,7 @@ DEFORM_CONV = Property(
             "specs/deformable.yaml:72",
         ),
         Example(
-            {"x": Given((1, 3, 2)), "w": Given((1, 3, 1)), "offset": Given((1, 2, 2))},
+            {"x": Given((2, 3, 2)), "w": Given((1, 3, 1)), "offset": Given((2, 2, 2))},
             {"offset_groups": 2},
             {},
             "channels in",

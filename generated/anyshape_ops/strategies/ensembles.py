@@ -425,8 +425,8 @@ TREE_ENSEMBLE = Property(
                 "feature": Given(value=(0, 0, 0)),
                 "split": Given(value=(2, 0, 0), dtype="f32"),
                 "mode": Given(value=(0, 7, 7)),
-                "yes": Given(value=(1, 1, 2)),
-                "no": Given(value=(2, 1, 2)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 1)),
                 "missing": Given(value=(0, 0, 0)),
                 "root": Given(value=(0,)),
                 "start": Given(value=(0, 0, 1, 2)),
@@ -589,14 +589,14 @@ TREE_ENSEMBLE = Property(
                 "no": Given(value=(0,)),
                 "missing": Given((1,)),
                 "root": Given(value=(0,)),
-                "start": Given(value=(0, 1)),
-                "target": Given(value=(0,)),
-                "weight": Given((1,)),
+                "start": Given(value=(0, 0)),
+                "target": Given((0,)),
+                "weight": Given((0,)),
                 "member": Given((0,)),
             },
             {"targets": 0},
             {},
-            "targets",
+            "0 targets",
             "specs/ensembles.yaml:333",
         ),
         Example(
@@ -1160,6 +1160,32 @@ COUNT_GRAMS = Property(
     (
         Example(
             {
+                "x": Given(value=((5, 0, 0, 0, 0, 6),)),
+                "pool": Given(value=(5, 5, 6)),
+                "starts": Given(value=(0, 1)),
+                "places": Given(value=(0, 1)),
+                "weight": Given(value=(1, 1), dtype="f32"),
+            },
+            {"size": 2, "most": 2, "skips": 4},
+            {"y": Given(value=((1, 1),), dtype="f32")},
+            None,
+            "specs/ensembles.yaml:413",
+        ),
+        Example(
+            {
+                "x": Given(value=((5,),)),
+                "pool": Given(value=(5,)),
+                "starts": Given(value=(0,)),
+                "places": Given(value=(0,)),
+                "weight": Given(value=(0.5,), dtype="f32"),
+            },
+            {"size": 1, "mode": "IDF"},
+            {"y": Given(value=((0.5,),), dtype="f32")},
+            None,
+            "specs/ensembles.yaml:414",
+        ),
+        Example(
+            {
                 "x": Given(value=(1, 2, 1, 2)),
                 "pool": Given(value=(1, 1, 2)),
                 "starts": Given(value=(0, 1)),
@@ -1169,7 +1195,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:413",
+            "specs/ensembles.yaml:415",
         ),
         Example(
             {
@@ -1182,7 +1208,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:414",
+            "specs/ensembles.yaml:416",
         ),
         Example(
             {
@@ -1195,7 +1221,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:415",
+            "specs/ensembles.yaml:417",
         ),
         Example(
             {
@@ -1208,7 +1234,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:416",
+            "specs/ensembles.yaml:418",
         ),
         Example(
             {
@@ -1221,7 +1247,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:417",
+            "specs/ensembles.yaml:419",
         ),
         Example(
             {
@@ -1234,7 +1260,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:418",
+            "specs/ensembles.yaml:420",
         ),
         Example(
             {
@@ -1247,7 +1273,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:419",
+            "specs/ensembles.yaml:421",
         ),
         Example(
             {
@@ -1260,7 +1286,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:420",
+            "specs/ensembles.yaml:422",
         ),
         Example(
             {
@@ -1273,7 +1299,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:421",
+            "specs/ensembles.yaml:423",
         ),
         Example(
             {
@@ -1286,7 +1312,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:422",
+            "specs/ensembles.yaml:424",
         ),
         Example(
             {
@@ -1299,7 +1325,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:423",
+            "specs/ensembles.yaml:425",
         ),
         Example(
             {
@@ -1312,7 +1338,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:424",
+            "specs/ensembles.yaml:426",
         ),
         Example(
             {
@@ -1325,7 +1351,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:425",
+            "specs/ensembles.yaml:427",
         ),
         Example(
             {
@@ -1338,7 +1364,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2, "most": 2, "skips": 9},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:427",
+            "specs/ensembles.yaml:429",
         ),
         Example(
             {
@@ -1351,7 +1377,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:428",
+            "specs/ensembles.yaml:430",
         ),
         Example(
             {
@@ -1364,7 +1390,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:429",
+            "specs/ensembles.yaml:431",
         ),
         Example(
             {
@@ -1377,7 +1403,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:430",
+            "specs/ensembles.yaml:432",
         ),
     ),
     "specs/ensembles.yaml:361",

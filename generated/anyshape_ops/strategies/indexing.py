@@ -263,13 +263,14 @@ ROLL = Property(
         Example(
             {"x": Given((2, 3))}, {"shift": (-2,), "axes": (1,)}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:124"
         ),
+        Example({"x": Given((0,))}, {"shift": (1,)}, {"y": Given((0,))}, None, "specs/indexing.yaml:125"),
     ),
     "specs/indexing.yaml:113",
     reference_source="specs/indexing.yaml:121",
 )
 
 
-# specs/indexing.yaml:126
+# specs/indexing.yaml:127
 def gather_elements_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -281,7 +282,7 @@ def gather_elements_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": Vec((*u, m, *v))}, {"axis": axis}, ranges={"index": (-n, n)})
 
 
-# specs/indexing.yaml:136
+# specs/indexing.yaml:137
 def gather_elements_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take_along_axis(
         x[tuple([slice(None) if k == axis else slice(m) for k, m in enumerate(index.shape)])], index, axis
@@ -298,58 +299,58 @@ GATHER_ELEMENTS = Property(
             {},
             {"y": Given((2, 2))},
             None,
-            "specs/indexing.yaml:139",
+            "specs/indexing.yaml:140",
         ),
         Example(
             {"x": Given((2, 3)), "index": Given(value=((0,), (-1,)))},
             {"axis": 1},
             {"y": Given((2, 1))},
             None,
-            "specs/indexing.yaml:140",
+            "specs/indexing.yaml:141",
         ),
-        Example({"x": Given((3, 3)), "index": Given(value=(0,))}, {}, {}, "axes, and x", "specs/indexing.yaml:141"),
+        Example({"x": Given((3, 3)), "index": Given(value=(0,))}, {}, {}, "axes, and x", "specs/indexing.yaml:142"),
         Example(
-            {"x": Given((3, 1)), "index": Given(value=((0, 0),))}, {}, {}, "reaches beyond", "specs/indexing.yaml:142"
+            {"x": Given((3, 1)), "index": Given(value=((0, 0),))}, {}, {}, "reaches beyond", "specs/indexing.yaml:143"
         ),
         Example(
             {"x": Given((2, 2)), "index": Given(value=((1, 0),))},
             {},
             {"y": Given((1, 2))},
             None,
-            "specs/indexing.yaml:143",
+            "specs/indexing.yaml:144",
         ),
         Example(
             {"x": Given((1, 3)), "index": Given(value=((0,), (0,)))},
             {"axis": 1},
             {},
             "reaches beyond",
-            "specs/indexing.yaml:144",
+            "specs/indexing.yaml:145",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((0, -1),))},
             {},
             {"y": Given(value=((1, 4),))},
             None,
-            "specs/indexing.yaml:145",
+            "specs/indexing.yaml:146",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1,), (-2,)))},
             {"axis": 1},
             {"y": Given(value=((2,), (3,)))},
             None,
-            "specs/indexing.yaml:146",
+            "specs/indexing.yaml:147",
         ),
     ),
-    "specs/indexing.yaml:126",
+    "specs/indexing.yaml:127",
     asserts=(
-        Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:133"),
-        Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:134"),
+        Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:134"),
+        Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:135"),
     ),
-    reference_source="specs/indexing.yaml:136",
+    reference_source="specs/indexing.yaml:137",
 )
 
 
-# specs/indexing.yaml:148
+# specs/indexing.yaml:149
 def gather_nd_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.run("n")
@@ -364,7 +365,7 @@ def gather_nd_case(d: Draw) -> Case:
     )
 
 
-# specs/indexing.yaml:158
+# specs/indexing.yaml:159
 def gather_nd_reference(x: Any, index: Any, batch_dims: Any) -> Any:
     return np.asarray(
         [x[k][tuple(np.moveaxis(index[k], -1, 0))] for k in np.ndindex(x.shape[:batch_dims])], x.dtype
@@ -381,34 +382,34 @@ GATHER_ND = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/indexing.yaml:166",
+            "specs/indexing.yaml:167",
         ),
         Example(
             {"x": Given((2, 3)), "index": Given(value=((0,), (2,)))},
             {"batch_dims": 1},
             {"y": Given((2,))},
             None,
-            "specs/indexing.yaml:167",
+            "specs/indexing.yaml:168",
         ),
-        Example({"x": Given((2, 3)), "index": Given((2, 0))}, {}, {}, "at least one axis", "specs/indexing.yaml:168"),
+        Example({"x": Given((2, 3)), "index": Given((2, 0))}, {}, {}, "at least one axis", "specs/indexing.yaml:169"),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((0, -1), (1, 0)))},
             {},
             {"y": Given(value=(2, 3))},
             None,
-            "specs/indexing.yaml:169",
+            "specs/indexing.yaml:170",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1,), (-1,)))},
             {"batch_dims": 1},
             {"y": Given(value=(2, 4))},
             None,
-            "specs/indexing.yaml:170",
+            "specs/indexing.yaml:171",
         ),
     ),
-    "specs/indexing.yaml:148",
-    asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:155"),),
-    reference_source="specs/indexing.yaml:158",
+    "specs/indexing.yaml:149",
+    asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:156"),),
+    reference_source="specs/indexing.yaml:159",
     weak={
         "3a": "a dim of index is the number of axes that a row names, so that no rank is known where dims are symbols",
         "7b": "a dim of index is the number of axes that a row names, and a kernel is made for ranks",
@@ -417,7 +418,7 @@ GATHER_ND = Property(
 )
 
 
-# specs/indexing.yaml:172
+# specs/indexing.yaml:173
 def depth_to_space_case(d: Draw) -> Case:
     b = d.dim("b")
     size = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
@@ -428,7 +429,7 @@ def depth_to_space_case(d: Draw) -> Case:
     return Case({"x": Vec((b, f, h, w))}, {"size": size, "mode": d.default(mode)})
 
 
-# specs/indexing.yaml:186
+# specs/indexing.yaml:187
 def depth_to_space_reference(x: Any, size: Any, mode: Any) -> Any:
     return (
         lambda b, f, h, w: (
@@ -443,39 +444,39 @@ DEPTH_TO_SPACE = Property(
     depth_to_space_case,
     depth_to_space_reference,
     (
-        Example({"x": Given((1, 8, 2, 3))}, {"size": 2}, {"y": Given((1, 2, 4, 6))}, None, "specs/indexing.yaml:190"),
+        Example({"x": Given((1, 8, 2, 3))}, {"size": 2}, {"y": Given((1, 2, 4, 6))}, None, "specs/indexing.yaml:191"),
         Example(
             {"x": Given((1, 4, 1, 1))},
             {"size": 2, "mode": "DCR"},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/indexing.yaml:191",
+            "specs/indexing.yaml:192",
         ),
         Example(
             {"x": Given((1, 8, 1, 2))},
             {"size": 2, "mode": "CRD"},
             {"y": Given((1, 2, 2, 4))},
             None,
-            "specs/indexing.yaml:192",
+            "specs/indexing.yaml:193",
         ),
-        Example({"x": Given((1, 6, 2, 3))}, {"size": 2}, {}, "multiple", "specs/indexing.yaml:193"),
-        Example({"x": Given((1, 6, 2, 3))}, {"size": 0}, {}, "positive size", "specs/indexing.yaml:194"),
-        Example({"x": Given((1, 2, 1, 1))}, {"size": 1}, {"y": Given((1, 2, 1, 1))}, None, "specs/indexing.yaml:195"),
+        Example({"x": Given((1, 6, 2, 3))}, {"size": 2}, {}, "multiple", "specs/indexing.yaml:194"),
+        Example({"x": Given((1, 6, 2, 3))}, {"size": 0}, {}, "positive size", "specs/indexing.yaml:195"),
+        Example({"x": Given((1, 2, 1, 1))}, {"size": 1}, {"y": Given((1, 2, 1, 1))}, None, "specs/indexing.yaml:196"),
         Example(
             {"x": Given(value=((((1,),), ((2,),), ((3,),), ((4,),), ((5,),), ((6,),), ((7,),), ((8,),)),))},
             {"size": 2},
             {"y": Given(value=((((1, 3), (5, 7)), ((2, 4), (6, 8))),))},
             None,
-            "specs/indexing.yaml:196",
+            "specs/indexing.yaml:197",
         ),
     ),
-    "specs/indexing.yaml:172",
-    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:180"),),
-    reference_source="specs/indexing.yaml:186",
+    "specs/indexing.yaml:173",
+    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:181"),),
+    reference_source="specs/indexing.yaml:187",
 )
 
 
-# specs/indexing.yaml:198
+# specs/indexing.yaml:199
 def space_to_depth_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -486,7 +487,7 @@ def space_to_depth_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, h * size, w * size))}, {"size": size, "mode": d.default(mode)})
 
 
-# specs/indexing.yaml:211
+# specs/indexing.yaml:212
 def space_to_depth_reference(x: Any, size: Any, mode: Any) -> Any:
     return (
         lambda b, c, h, w: x.reshape(b, c, h // size, size, w // size, size).transpose(
@@ -500,39 +501,39 @@ SPACE_TO_DEPTH = Property(
     space_to_depth_case,
     space_to_depth_reference,
     (
-        Example({"x": Given((1, 2, 4, 6))}, {"size": 2}, {"y": Given((1, 8, 2, 3))}, None, "specs/indexing.yaml:215"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": 2}, {"y": Given((1, 8, 2, 3))}, None, "specs/indexing.yaml:216"),
         Example(
             {"x": Given((1, 2, 2, 2))},
             {"size": 2, "mode": "DCR"},
             {"y": Given((1, 8, 1, 1))},
             None,
-            "specs/indexing.yaml:216",
+            "specs/indexing.yaml:217",
         ),
         Example(
             {"x": Given((1, 2, 2, 4))},
             {"size": 2, "mode": "CRD"},
             {"y": Given((1, 8, 1, 2))},
             None,
-            "specs/indexing.yaml:217",
+            "specs/indexing.yaml:218",
         ),
-        Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:218"),
-        Example({"x": Given((1, 2, 4, 6))}, {"size": -2}, {}, "positive size", "specs/indexing.yaml:219"),
-        Example({"x": Given((1, 2, 3, 1))}, {"size": 1}, {"y": Given((1, 2, 3, 1))}, None, "specs/indexing.yaml:220"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:219"),
+        Example({"x": Given((1, 2, 0, 0))}, {"size": 0}, {}, "positive size", "specs/indexing.yaml:220"),
+        Example({"x": Given((1, 2, 3, 1))}, {"size": 1}, {"y": Given((1, 2, 3, 1))}, None, "specs/indexing.yaml:221"),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)), ((5, 6), (7, 8))),))},
             {"size": 2},
             {"y": Given(value=((((1,),), ((5,),), ((2,),), ((6,),), ((3,),), ((7,),), ((4,),), ((8,),)),))},
             None,
-            "specs/indexing.yaml:221",
+            "specs/indexing.yaml:222",
         ),
     ),
-    "specs/indexing.yaml:198",
-    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:206"),),
-    reference_source="specs/indexing.yaml:211",
+    "specs/indexing.yaml:199",
+    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:207"),),
+    reference_source="specs/indexing.yaml:212",
 )
 
 
-# specs/indexing.yaml:223
+# specs/indexing.yaml:224
 def one_hot_case(d: Draw) -> Case:
     o = d.run("o")
     i = d.run("i")
@@ -541,7 +542,7 @@ def one_hot_case(d: Draw) -> Case:
     return Case({"index": Vec((*o, *i)), "values": Vec((2,))}, {"depth": depth, "axis": d.default(axis)})
 
 
-# specs/indexing.yaml:234
+# specs/indexing.yaml:235
 def one_hot_reference(index: Any, values: Any, depth: Any, axis: Any) -> Any:
     return np.where(
         (lambda e, k: (e == k) | (e + depth == k))(
@@ -563,65 +564,65 @@ ONE_HOT = Property(
             {"depth": 3},
             {"y": Given((4, 3))},
             None,
-            "specs/indexing.yaml:238",
+            "specs/indexing.yaml:239",
         ),
         Example(
             {"index": Given(value=(0, 2)), "values": Given(value=(0, 1))},
             {"depth": 3, "axis": 0},
             {"y": Given((3, 2))},
             None,
-            "specs/indexing.yaml:239",
+            "specs/indexing.yaml:240",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": -1},
             {},
             "must not be negative",
-            "specs/indexing.yaml:240",
+            "specs/indexing.yaml:241",
         ),
         Example(
             {"index": Given(value=((0, 2), (1, 0))), "values": Given(value=(0, 1))},
             {"depth": 3},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/indexing.yaml:241",
+            "specs/indexing.yaml:242",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": 0},
             {"y": Given((1, 0))},
             None,
-            "specs/indexing.yaml:242",
+            "specs/indexing.yaml:243",
         ),
         Example(
             {"index": Given(value=(1, -1, 3)), "values": Given(value=(5, 7))},
             {"depth": 3},
             {"y": Given(value=((5, 7, 5), (5, 5, 7), (5, 5, 5)))},
             None,
-            "specs/indexing.yaml:243",
+            "specs/indexing.yaml:244",
         ),
         Example(
             {"index": Given(value=(1, -1)), "values": Given(value=(5, 7))},
             {"depth": 2, "axis": 0},
             {"y": Given(value=((5, 5), (7, 7)))},
             None,
-            "specs/indexing.yaml:244",
+            "specs/indexing.yaml:245",
         ),
     ),
-    "specs/indexing.yaml:223",
-    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:231"),),
-    reference_source="specs/indexing.yaml:234",
+    "specs/indexing.yaml:224",
+    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:232"),),
+    reference_source="specs/indexing.yaml:235",
 )
 
 
-# specs/indexing.yaml:246
+# specs/indexing.yaml:247
 def dilate_case(d: Draw) -> Case:
     d_ = d.run("d")
     strides = Vec(d.positives(len(d_)))
     return Case({"x": d_, "value": d.default(Vec(()))}, {"strides": strides})
 
 
-# specs/indexing.yaml:256
+# specs/indexing.yaml:257
 def dilate_reference(x: Any, value: Any, strides: Any) -> Any:
     return (lambda y: (y.__setitem__(tuple([slice(None, None, t) for t in strides]), x), y)[1])(
         np.full([max((n - 1) * t + 1, 0) for n, t in zip(x.shape, strides)], value, x.dtype)
@@ -638,24 +639,24 @@ DILATE = Property(
             {"strides": (1, 3)},
             {"y": Given(value=((1, 0, 0, 2), (3, 0, 0, 4)))},
             None,
-            "specs/indexing.yaml:258",
+            "specs/indexing.yaml:259",
         ),
         Example(
             {"x": Given((0, 2)), "value": Given(())},
             {"strides": (2, 2)},
             {"y": Given((0, 3))},
             None,
-            "specs/indexing.yaml:259",
+            "specs/indexing.yaml:260",
         ),
-        Example({"x": Given((2,))}, {"strides": (0,)}, {}, "strides must be positive", "specs/indexing.yaml:260"),
+        Example({"x": Given((2,))}, {"strides": (0,)}, {}, "strides must be positive", "specs/indexing.yaml:261"),
     ),
-    "specs/indexing.yaml:246",
-    asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:253"),),
-    reference_source="specs/indexing.yaml:256",
+    "specs/indexing.yaml:247",
+    asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:254"),),
+    reference_source="specs/indexing.yaml:257",
 )
 
 
-# specs/indexing.yaml:262
+# specs/indexing.yaml:263
 def center_crop_pad_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -664,7 +665,7 @@ def center_crop_pad_case(d: Draw) -> Case:
     return Case({"x": d_}, {"axes": d.default(axes), "shape": shape})
 
 
-# specs/indexing.yaml:275
+# specs/indexing.yaml:276
 def center_crop_pad_reference(x: Any, axes: Any, shape: Any) -> Any:
     return (
         lambda s: np.pad(
@@ -685,24 +686,24 @@ CENTER_CROP_PAD = Property(
             {"shape": (2,)},
             {"y": Given(value=(2, 3))},
             None,
-            "specs/indexing.yaml:280",
+            "specs/indexing.yaml:281",
         ),
         Example(
-            {"x": Given((2, 3))}, {"axes": (-1,), "shape": (6,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:281"
+            {"x": Given((2, 3))}, {"axes": (-1,), "shape": (6,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:282"
         ),
-        Example({"x": Given((2, 3))}, {"shape": (0, 2)}, {"y": Given((0, 2))}, None, "specs/indexing.yaml:282"),
+        Example({"x": Given((2, 3))}, {"shape": (0, 2)}, {"y": Given((0, 2))}, None, "specs/indexing.yaml:283"),
         Example(
-            {"x": Given(value=(1, 2))}, {"shape": (2,)}, {"y": Given(value=(1, 2))}, None, "specs/indexing.yaml:283"
+            {"x": Given(value=(1, 2))}, {"shape": (2,)}, {"y": Given(value=(1, 2))}, None, "specs/indexing.yaml:284"
         ),
-        Example({"x": Given((2,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/indexing.yaml:284"),
+        Example({"x": Given((2,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/indexing.yaml:285"),
     ),
-    "specs/indexing.yaml:262",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:270"),),
-    reference_source="specs/indexing.yaml:275",
+    "specs/indexing.yaml:263",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:271"),),
+    reference_source="specs/indexing.yaml:276",
 )
 
 
-# specs/indexing.yaml:286
+# specs/indexing.yaml:287
 def reverse_sequence_case(d: Draw) -> Case:
     rule = Rule("reverse_sequence")
     m = d.dim("m")
@@ -719,7 +720,7 @@ def reverse_sequence_case(d: Draw) -> Case:
     )
 
 
-# specs/indexing.yaml:302
+# specs/indexing.yaml:303
 def reverse_sequence_reference(x: Any, lens: Any, batch_axis: Any, time_axis: Any) -> Any:
     return (
         lambda t: np.swapaxes(
@@ -740,43 +741,43 @@ REVERSE_SEQUENCE = Property(
             {},
             {"y": Given(value=((5, 4), (3, 2), (1, 6)))},
             None,
-            "specs/indexing.yaml:306",
+            "specs/indexing.yaml:307",
         ),
         Example(
             {"x": Given(value=((1, 2, 3), (4, 5, 6))), "lens": Given(value=(3, 2))},
             {"batch_axis": 0, "time_axis": 1},
             {"y": Given(value=((3, 2, 1), (5, 4, 6)))},
             None,
-            "specs/indexing.yaml:307",
+            "specs/indexing.yaml:308",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1))},
             {"batch_axis": 0},
             {},
             "axes of time and batch",
-            "specs/indexing.yaml:308",
+            "specs/indexing.yaml:309",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1))},
             {"batch_axis": -1, "time_axis": 2},
             {},
             "axes of time and batch",
-            "specs/indexing.yaml:309",
+            "specs/indexing.yaml:310",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1, 1))},
             {},
             {},
             "lengths for a batch",
-            "specs/indexing.yaml:310",
+            "specs/indexing.yaml:311",
         ),
-        Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:311"),
-        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:312"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:312"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:313"),
     ),
-    "specs/indexing.yaml:286",
+    "specs/indexing.yaml:287",
     asserts=(
-        Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:295"),
-        Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:296"),
+        Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:296"),
+        Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:297"),
     ),
-    reference_source="specs/indexing.yaml:302",
+    reference_source="specs/indexing.yaml:303",
 )

@@ -214,20 +214,21 @@ FLATTEN = Property(
         Example({"x": Given((2, 3, 4))}, {"axis": 0}, {"y": Given((1, 24))}, None, "specs/movement.yaml:102"),
         Example({"x": Given((2, 3, 4))}, {"axis": -1}, {"y": Given((6, 4))}, None, "specs/movement.yaml:103"),
         Example({"x": Given((2, 3))}, {"axis": 3}, {}, "axis must be within", "specs/movement.yaml:104"),
-        Example({"x": Given((2, 3))}, {"axis": 2}, {"y": Given((6, 1))}, None, "specs/movement.yaml:105"),
+        Example({"x": Given((2, 3))}, {"axis": -3}, {}, "axis must be within", "specs/movement.yaml:105"),
+        Example({"x": Given((2, 3))}, {"axis": 2}, {"y": Given((6, 1))}, None, "specs/movement.yaml:106"),
         Example(
             {"x": Given(value=(((1, 2),), ((3, 4),)))},
             {},
             {"y": Given(value=((1, 2), (3, 4)))},
             None,
-            "specs/movement.yaml:106",
+            "specs/movement.yaml:107",
         ),
         Example(
             {"x": Given(value=(((1, 2), (3, 4)),))},
             {"axis": -1},
             {"y": Given(value=((1, 2), (3, 4)))},
             None,
-            "specs/movement.yaml:107",
+            "specs/movement.yaml:108",
         ),
     ),
     "specs/movement.yaml:87",
@@ -236,13 +237,13 @@ FLATTEN = Property(
 )
 
 
-# specs/movement.yaml:109
+# specs/movement.yaml:110
 def broadcast_to_case(d: Draw) -> Case:
     d_, shape = d.broadcastable(2)
     return Case({"x": d_}, {"shape": shape})
 
 
-# specs/movement.yaml:118
+# specs/movement.yaml:119
 def broadcast_to_reference(x: Any, shape: Any) -> Any:
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
 
@@ -252,25 +253,25 @@ BROADCAST_TO = Property(
     broadcast_to_case,
     broadcast_to_reference,
     (
-        Example({"x": Given((3, 1))}, {"shape": (2, 1, 4)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:121"),
-        Example({"x": Given((3,))}, {"shape": (1,)}, {"y": Given((3,))}, None, "specs/movement.yaml:122"),
-        Example({"x": Given((3,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/movement.yaml:123"),
-        Example({"x": Given((1,))}, {"shape": (0,)}, {"y": Given((0,))}, None, "specs/movement.yaml:124"),
+        Example({"x": Given((3, 1))}, {"shape": (2, 1, 4)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:122"),
+        Example({"x": Given((3,))}, {"shape": (1,)}, {"y": Given((3,))}, None, "specs/movement.yaml:123"),
+        Example({"x": Given((3,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/movement.yaml:124"),
+        Example({"x": Given((1,))}, {"shape": (0,)}, {"y": Given((0,))}, None, "specs/movement.yaml:125"),
         Example(
             {"x": Given(value=((1,), (2,)))},
             {"shape": (2, 1, 2)},
             {"y": Given(value=(((1, 1), (2, 2)), ((1, 1), (2, 2))))},
             None,
-            "specs/movement.yaml:125",
+            "specs/movement.yaml:126",
         ),
     ),
-    "specs/movement.yaml:109",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/movement.yaml:116"),),
-    reference_source="specs/movement.yaml:118",
+    "specs/movement.yaml:110",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/movement.yaml:117"),),
+    reference_source="specs/movement.yaml:119",
 )
 
 
-# specs/movement.yaml:127
+# specs/movement.yaml:128
 def concat_case(d: Draw) -> Case:
     c = 1 + d.length(3)
     o = d.run("o")
@@ -280,7 +281,7 @@ def concat_case(d: Draw) -> Case:
     return Case({"xs": [Vec((*o, n[v], *i)) for v in range(c)]}, {"axis": d.default(axis)})
 
 
-# specs/movement.yaml:134
+# specs/movement.yaml:135
 def concat_reference(xs: Any, axis: Any) -> Any:
     return np.concatenate(xs, axis)
 
@@ -291,24 +292,24 @@ CONCAT = Property(
     concat_reference,
     (
         Example(
-            {"xs": Given(((2, 3), (2, 0), (2, 4)))}, {"axis": 1}, {"y": Given((2, 7))}, None, "specs/movement.yaml:140"
+            {"xs": Given(((2, 3), (2, 0), (2, 4)))}, {"axis": 1}, {"y": Given((2, 7))}, None, "specs/movement.yaml:141"
         ),
-        Example({"xs": Given(((2, 3),))}, {}, {"y": Given((2, 3))}, None, "specs/movement.yaml:141"),
-        Example({"xs": Given(((2, 3), (1, 3)))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:142"),
+        Example({"xs": Given(((2, 3),))}, {}, {"y": Given((2, 3))}, None, "specs/movement.yaml:142"),
+        Example({"xs": Given(((2, 3), (1, 3)))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:143"),
         Example(
             {"xs": Given(value=(((1,), (2,)), ((3, 4), (5, 6))))},
             {"axis": -1},
             {"y": Given(value=((1, 3, 4), (2, 5, 6)))},
             None,
-            "specs/movement.yaml:143",
+            "specs/movement.yaml:144",
         ),
     ),
-    "specs/movement.yaml:127",
-    reference_source="specs/movement.yaml:134",
+    "specs/movement.yaml:128",
+    reference_source="specs/movement.yaml:135",
 )
 
 
-# specs/movement.yaml:145
+# specs/movement.yaml:146
 def stack_case(d: Draw) -> Case:
     c = 1 + d.length(3)
     o = d.run("o")
@@ -317,7 +318,7 @@ def stack_case(d: Draw) -> Case:
     return Case({"xs": [Vec((*o, *i)) for v in range(c)]}, {"axis": d.default(axis)})
 
 
-# specs/movement.yaml:152
+# specs/movement.yaml:153
 def stack_reference(xs: Any, axis: Any) -> Any:
     return np.stack(xs, axis)
 
@@ -332,25 +333,25 @@ STACK = Property(
             {"axis": 1},
             {"y": Given((2, 3, 3))},
             None,
-            "specs/movement.yaml:154",
+            "specs/movement.yaml:155",
         ),
-        Example({"xs": Given(((2,),))}, {"axis": -1}, {"y": Given((2, 1))}, None, "specs/movement.yaml:155"),
-        Example({"xs": Given(((), ()))}, {}, {"y": Given((2,))}, None, "specs/movement.yaml:156"),
-        Example({"xs": Given(((2, 3), (2, 3)))}, {}, {"y": Given((2, 2, 3))}, None, "specs/movement.yaml:157"),
+        Example({"xs": Given(((2,),))}, {"axis": -1}, {"y": Given((2, 1))}, None, "specs/movement.yaml:156"),
+        Example({"xs": Given(((), ()))}, {}, {"y": Given((2,))}, None, "specs/movement.yaml:157"),
+        Example({"xs": Given(((2, 3), (2, 3)))}, {}, {"y": Given((2, 2, 3))}, None, "specs/movement.yaml:158"),
         Example(
             {"xs": Given(value=((1, 2), (3, 4)))},
             {"axis": -1},
             {"y": Given(value=((1, 3), (2, 4)))},
             None,
-            "specs/movement.yaml:158",
+            "specs/movement.yaml:159",
         ),
     ),
-    "specs/movement.yaml:145",
-    reference_source="specs/movement.yaml:152",
+    "specs/movement.yaml:146",
+    reference_source="specs/movement.yaml:153",
 )
 
 
-# specs/movement.yaml:160
+# specs/movement.yaml:161
 def split_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -363,7 +364,7 @@ def split_case(d: Draw) -> Case:
     )
 
 
-# specs/movement.yaml:173
+# specs/movement.yaml:174
 def split_reference(x: Any, axis: Any, parts: Any, sizes: Any) -> Any:
     return np.split(x, np.cumsum(sizes)[:-1], axis)
 
@@ -373,43 +374,43 @@ SPLIT = Property(
     split_case,
     split_reference,
     (
-        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:180"),
+        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:181"),
         Example(
             {"x": Given((2, 6))},
             {"axis": 1, "sizes": (1, 0, 5)},
             {"ys": Given(((2, 1), (2, 0), (2, 5)))},
             None,
-            "specs/movement.yaml:181",
+            "specs/movement.yaml:182",
         ),
-        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:182"),
-        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:183"),
-        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:184"),
+        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:183"),
+        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:184"),
+        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:185"),
         Example(
-            {"x": Given((5,))}, {"parts": 4}, {"ys": Given(((2,), (2,), (1,), (0,)))}, None, "specs/movement.yaml:185"
+            {"x": Given((5,))}, {"parts": 4}, {"ys": Given(((2,), (2,), (1,), (0,)))}, None, "specs/movement.yaml:186"
         ),
-        Example({"x": Given((5,))}, {"parts": 1}, {"ys": Given(((5,),))}, None, "specs/movement.yaml:186"),
+        Example({"x": Given((5,))}, {"parts": 1}, {"ys": Given(((5,),))}, None, "specs/movement.yaml:187"),
         Example(
-            {"x": Given(value=(1, 2, 3))}, {}, {"ys": Given(value=((1, 2), (3,)))}, None, "specs/movement.yaml:187"
+            {"x": Given(value=(1, 2, 3))}, {}, {"ys": Given(value=((1, 2), (3,)))}, None, "specs/movement.yaml:188"
         ),
         Example(
             {"x": Given(value=((1, 2, 3),))},
             {"axis": -1, "sizes": (1, 2)},
             {"ys": Given(value=(((1,),), ((2, 3),)))},
             None,
-            "specs/movement.yaml:188",
+            "specs/movement.yaml:189",
         ),
     ),
-    "specs/movement.yaml:160",
+    "specs/movement.yaml:161",
     asserts=(
-        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:169"),
-        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:170"),
-        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:171"),
+        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:170"),
+        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:171"),
+        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:172"),
     ),
-    reference_source="specs/movement.yaml:173",
+    reference_source="specs/movement.yaml:174",
 )
 
 
-# specs/movement.yaml:190
+# specs/movement.yaml:191
 def slice_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -420,7 +421,7 @@ def slice_case(d: Draw) -> Case:
     return Case({"x": d_}, {"starts": starts, "ends": ends, "axes": d.default(axes), "steps": d.default(steps)})
 
 
-# specs/movement.yaml:209
+# specs/movement.yaml:210
 def slice_reference(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
     return x[tuple([dict(zip(axes, map(slice, starts, ends, steps))).get(k, slice(None)) for k in range(x.ndim)])]
 
@@ -431,54 +432,54 @@ SLICE = Property(
     slice_reference,
     (
         Example(
-            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:212"
+            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:213"
         ),
         Example(
             {"x": Given((5, 4))},
             {"starts": (-1,), "ends": (-100,), "axes": (1,), "steps": (-2,)},
             {"y": Given((5, 2))},
             None,
-            "specs/movement.yaml:213",
+            "specs/movement.yaml:214",
         ),
         Example(
-            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:214"
+            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:215"
         ),
         Example(
             {"x": Given(value=(1, 2, 3))},
             {"starts": (1,), "ends": (9223372036854775807,), "steps": (9223372036854775807,)},
             {"y": Given(value=(2,))},
             None,
-            "specs/movement.yaml:215",
+            "specs/movement.yaml:216",
         ),
         Example(
             {"x": Given(value=(1, 2, 3))},
             {"starts": (1,), "ends": (-9,), "steps": (-9223372036854775808,)},
             {"y": Given(value=(2,))},
             None,
-            "specs/movement.yaml:216",
+            "specs/movement.yaml:217",
         ),
         Example(
             {"x": Given((5,))},
             {"starts": (0,), "ends": (3,), "steps": (0,)},
             {},
             "must not be 0",
-            "specs/movement.yaml:217",
+            "specs/movement.yaml:218",
         ),
         Example(
             {"x": Given(value=(1, 2, 3, 4))},
             {"starts": (-1,), "ends": (-4,), "steps": (-2,)},
             {"y": Given(value=(4, 2))},
             None,
-            "specs/movement.yaml:218",
+            "specs/movement.yaml:219",
         ),
     ),
-    "specs/movement.yaml:190",
-    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:203"),),
-    reference_source="specs/movement.yaml:209",
+    "specs/movement.yaml:191",
+    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:204"),),
+    reference_source="specs/movement.yaml:210",
 )
 
 
-# specs/movement.yaml:220
+# specs/movement.yaml:221
 def gather_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -488,7 +489,7 @@ def gather_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": axis}, ranges={"index": (-n, n)})
 
 
-# specs/movement.yaml:228
+# specs/movement.yaml:229
 def gather_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take(x, index, axis)
 
@@ -503,36 +504,36 @@ GATHER = Property(
             {},
             {"y": Given((2, 2, 4))},
             None,
-            "specs/movement.yaml:233",
+            "specs/movement.yaml:234",
         ),
         Example(
             {"x": Given((3, 4)), "index": Given(value=1)},
             {"axis": 1},
             {"y": Given((3,))},
             None,
-            "specs/movement.yaml:234",
+            "specs/movement.yaml:235",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=(-1, 0))},
             {},
             {"y": Given(value=((3, 4), (1, 2)))},
             None,
-            "specs/movement.yaml:235",
+            "specs/movement.yaml:236",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1, 0),))},
             {"axis": 1},
             {"y": Given(value=(((2, 1),), ((4, 3),)))},
             None,
-            "specs/movement.yaml:236",
+            "specs/movement.yaml:237",
         ),
     ),
-    "specs/movement.yaml:220",
-    reference_source="specs/movement.yaml:228",
+    "specs/movement.yaml:221",
+    reference_source="specs/movement.yaml:229",
 )
 
 
-# specs/movement.yaml:238
+# specs/movement.yaml:239
 def trilu_case(d: Draw) -> Case:
     b = d.run("b")
     m = d.dim("m")
@@ -542,7 +543,7 @@ def trilu_case(d: Draw) -> Case:
     return Case({"x": Vec((*b, m, n))}, {"k": d.default(k), "upper": d.default(upper)})
 
 
-# specs/movement.yaml:246
+# specs/movement.yaml:247
 def trilu_reference(x: Any, k: Any, upper: Any) -> Any:
     return np.triu(x, k) if upper else np.tril(x, k)
 
@@ -552,18 +553,18 @@ TRILU = Property(
     trilu_case,
     trilu_reference,
     (
-        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:249"),
+        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:250"),
         Example(
-            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:250"
+            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:251"
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {},
             {"y": Given(value=((1, 2), (0, 4)))},
             None,
-            "specs/movement.yaml:251",
+            "specs/movement.yaml:252",
         ),
     ),
-    "specs/movement.yaml:238",
-    reference_source="specs/movement.yaml:246",
+    "specs/movement.yaml:239",
+    reference_source="specs/movement.yaml:247",
 )

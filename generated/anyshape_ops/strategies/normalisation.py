@@ -221,7 +221,7 @@ GROUP_NORM = Property(
     (
         Example(
             {"x": Given((0, 0)), "scale": Given((0,)), "bias": Given((0,))},
-            {"groups": -3},
+            {"groups": 0},
             {},
             "at least one group",
             "specs/normalisation.yaml:109",

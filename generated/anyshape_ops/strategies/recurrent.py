@@ -319,8 +319,8 @@ RNN = Property(
             {
                 "direction": "bidirectional",
                 "activations": ("Tanh", "Affine"),
-                "activation_alpha": (0.5,),
-                "activation_beta": (0.4,),
+                "activation_alpha": (0.5, 0.9),
+                "activation_beta": (0.4, 0.3),
             },
             {"y": Given((3, 2, 2, 5))},
             None,
@@ -328,7 +328,7 @@ RNN = Property(
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
-            {"direction": "bidirectional", "activations": ("Elu", "Softplus"), "activation_alpha": (0.5,)},
+            {"direction": "bidirectional", "activations": ("Elu", "LeakyRelu"), "activation_alpha": (0.5,)},
             {"y": Given((3, 2, 2, 5))},
             None,
             "specs/recurrent.yaml:148",
@@ -499,11 +499,23 @@ GRU = Property(
     gru_reference,
     (
         Example(
+            {
+                "x": Given(value=(((3.0,),), ((5.0,),))),
+                "w": Given(value=(((0.0,), (0.0,), (1.0,)),)),
+                "r": Given(value=(((0.0,), (0.0,), (0.0,)),)),
+                "lens": Given(value=(1,)),
+            },
+            {"direction": "reverse", "activations": ("Sigmoid", "Affine")},
+            {"y": Given(value=((((1.5,),),), (((0.0,),),))), "last": Given(value=(((1.5,),),))},
+            None,
+            "specs/recurrent.yaml:217",
+        ),
+        Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:217",
+            "specs/recurrent.yaml:219",
         ),
         Example(
             {
@@ -516,21 +528,21 @@ GRU = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:218",
+            "specs/recurrent.yaml:220",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5)), "bias": Given((2, 30))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:219",
+            "specs/recurrent.yaml:221",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:220",
+            "specs/recurrent.yaml:222",
         ),
         Example(
             {
@@ -543,7 +555,7 @@ GRU = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:221",
+            "specs/recurrent.yaml:223",
         ),
         Example(
             {
@@ -557,49 +569,49 @@ GRU = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:222",
+            "specs/recurrent.yaml:224",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Affine", "LeakyRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:223",
+            "specs/recurrent.yaml:225",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("ThresholdedRelu", "ScaledTanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:224",
+            "specs/recurrent.yaml:226",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:225",
+            "specs/recurrent.yaml:227",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Relu", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:226",
+            "specs/recurrent.yaml:228",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid", "Softsign")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:227",
+            "specs/recurrent.yaml:229",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:228",
+            "specs/recurrent.yaml:230",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -611,14 +623,14 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:229",
+            "specs/recurrent.yaml:231",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "bias": Given((1, 30))},
             {"linear_before_reset": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:230",
+            "specs/recurrent.yaml:232",
         ),
         Example(
             {
@@ -631,7 +643,7 @@ GRU = Property(
             {},
             {"y": Given(value=((((0.58972777,),),),))},
             None,
-            "specs/recurrent.yaml:231",
+            "specs/recurrent.yaml:233",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -643,7 +655,7 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:232",
+            "specs/recurrent.yaml:234",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -654,7 +666,7 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:233",
+            "specs/recurrent.yaml:235",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -666,77 +678,77 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:234",
+            "specs/recurrent.yaml:236",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:235",
+            "specs/recurrent.yaml:237",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:236",
+            "specs/recurrent.yaml:238",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:237",
+            "specs/recurrent.yaml:239",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:238",
+            "specs/recurrent.yaml:240",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:239",
+            "specs/recurrent.yaml:241",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:240",
+            "specs/recurrent.yaml:242",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Sigmoid")},
             {},
             "activations for",
-            "specs/recurrent.yaml:241",
+            "specs/recurrent.yaml:243",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid",)},
             {},
             "activations for",
-            "specs/recurrent.yaml:242",
+            "specs/recurrent.yaml:244",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:243",
+            "specs/recurrent.yaml:245",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:244",
+            "specs/recurrent.yaml:246",
         ),
     ),
     "specs/recurrent.yaml:161",
@@ -750,7 +762,7 @@ GRU = Property(
 )
 
 
-# specs/recurrent.yaml:246
+# specs/recurrent.yaml:248
 def lstm_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -787,7 +799,7 @@ def lstm_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:295
+# specs/recurrent.yaml:297
 def lstm_reference(
     x: Any,
     w: Any,
@@ -830,7 +842,7 @@ LSTM = Property(
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:305",
+            "specs/recurrent.yaml:307",
         ),
         Example(
             {
@@ -843,21 +855,21 @@ LSTM = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:306",
+            "specs/recurrent.yaml:308",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5)), "bias": Given((2, 40))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:307",
+            "specs/recurrent.yaml:309",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:308",
+            "specs/recurrent.yaml:310",
         ),
         Example(
             {
@@ -870,7 +882,7 @@ LSTM = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:309",
+            "specs/recurrent.yaml:311",
         ),
         Example(
             {
@@ -884,35 +896,35 @@ LSTM = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:310",
+            "specs/recurrent.yaml:312",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Affine", "LeakyRelu", "ThresholdedRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:311",
+            "specs/recurrent.yaml:313",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("ScaledTanh", "HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:312",
+            "specs/recurrent.yaml:314",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Relu", "Tanh", "Sigmoid")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:313",
+            "specs/recurrent.yaml:315",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Softsign", "Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:314",
+            "specs/recurrent.yaml:316",
         ),
         Example(
             {
@@ -924,7 +936,7 @@ LSTM = Property(
             {},
             {"y": Given(value=((((0.83409775,),),),)), "cell": Given(value=(((1.8016886,),),))},
             None,
-            "specs/recurrent.yaml:315",
+            "specs/recurrent.yaml:317",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
@@ -936,7 +948,7 @@ LSTM = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:316",
+            "specs/recurrent.yaml:318",
         ),
         Example(
             {
@@ -950,84 +962,84 @@ LSTM = Property(
             {"clip": 0.7},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:317",
+            "specs/recurrent.yaml:319",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"input_forget": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:318",
+            "specs/recurrent.yaml:320",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:319",
+            "specs/recurrent.yaml:321",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:320",
+            "specs/recurrent.yaml:322",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:321",
+            "specs/recurrent.yaml:323",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Cosine", "Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:322",
+            "specs/recurrent.yaml:324",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:323",
+            "specs/recurrent.yaml:325",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:324",
+            "specs/recurrent.yaml:326",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh")},
             {},
             "activations for",
-            "specs/recurrent.yaml:325",
+            "specs/recurrent.yaml:327",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Sigmoid", "Tanh")},
             {},
             "activations for",
-            "specs/recurrent.yaml:326",
+            "specs/recurrent.yaml:328",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Sigmoid", "Tanh", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:327",
+            "specs/recurrent.yaml:329",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:328",
+            "specs/recurrent.yaml:330",
         ),
         Example(
             {
@@ -1040,28 +1052,28 @@ LSTM = Property(
             {},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:329",
+            "specs/recurrent.yaml:331",
         ),
         Example(
             {"x": Given((3, 2, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1)), "lens": Given(value=(2, 1))},
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 1)), "last": Given((1, 2, 1)), "cell": Given((1, 2, 1))},
             None,
-            "specs/recurrent.yaml:330",
+            "specs/recurrent.yaml:332",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
             {"activations": ("Sigmoid", "LeakyRelu", "Tanh")},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:331",
+            "specs/recurrent.yaml:333",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
             {"activations": ("Sigmoid", "Tanh", "Affine")},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:332",
+            "specs/recurrent.yaml:334",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
@@ -1072,28 +1084,28 @@ LSTM = Property(
             },
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:333",
+            "specs/recurrent.yaml:335",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Elu", "Sigmoid", "LeakyRelu", "Tanh")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:334",
+            "specs/recurrent.yaml:336",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Tanh", "Elu", "Tanh", "Elu", "Tanh", "Elu")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:335",
+            "specs/recurrent.yaml:337",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Tanh", "Tanh", "Affine", "HardSigmoid")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:336",
+            "specs/recurrent.yaml:338",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
@@ -1105,7 +1117,7 @@ LSTM = Property(
             },
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:337",
+            "specs/recurrent.yaml:339",
         ),
         Example(
             {
@@ -1118,15 +1130,15 @@ LSTM = Property(
             {},
             {"cell": Given(value=(((1,),),))},
             None,
-            "specs/recurrent.yaml:338",
+            "specs/recurrent.yaml:340",
         ),
     ),
-    "specs/recurrent.yaml:246",
+    "specs/recurrent.yaml:248",
     asserts=(
         Refusal(r".* weights of .* directions", "specs/recurrent.yaml:85"),
         Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:86"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:274"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:275"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:276"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:277"),
     ),
-    reference_source="specs/recurrent.yaml:295",
+    reference_source="specs/recurrent.yaml:297",
 )

@@ -127,13 +127,16 @@ MEAN = Property(
             None,
             "specs/reduction.yaml:80",
         ),
+        Example(
+            {"x": Given(value=(), dtype="i32")}, {}, {"y": Given(value=0, dtype="i32")}, None, "specs/reduction.yaml:81"
+        ),
     ),
     "specs/reduction.yaml:62",
     reference_source="specs/reduction.yaml:69",
 )
 
 
-# specs/reduction.yaml:82
+# specs/reduction.yaml:83
 def prod_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -146,7 +149,7 @@ def prod_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:86
+# specs/reduction.yaml:87
 def prod_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.prod(x, tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -156,40 +159,40 @@ PROD = Property(
     prod_case,
     prod_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:92"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:93"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:93"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:94"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:94",
+            "specs/reduction.yaml:95",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:95"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:96"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:96"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:97"
         ),
         Example(
             {"x": Given(value=((1, -2), (3, 4)))},
             {"axes": (0,)},
             {"y": Given(value=(3, -8))},
             None,
-            "specs/reduction.yaml:97",
+            "specs/reduction.yaml:98",
         ),
         Example(
             {"x": Given(value=(16, 17), dtype="u8")},
             {},
             {"y": Given(value=16, dtype="u8")},
             None,
-            "specs/reduction.yaml:98",
+            "specs/reduction.yaml:99",
         ),
     ),
-    "specs/reduction.yaml:82",
-    reference_source="specs/reduction.yaml:86",
+    "specs/reduction.yaml:83",
+    reference_source="specs/reduction.yaml:87",
 )
 
 
-# specs/reduction.yaml:100
+# specs/reduction.yaml:101
 def max_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -202,7 +205,7 @@ def max_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:106
+# specs/reduction.yaml:107
 def max_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.max(
         x,
@@ -217,38 +220,38 @@ MAX = Property(
     max_case,
     max_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:113"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:114"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:114",
+            "specs/reduction.yaml:115",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:115"),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:116"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:116"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:117"),
         Example(
             {"x": Given(value=((1.0, -2.0), (nan, -1.0)))},
             {"axes": (0,)},
             {"y": Given(value=(nan, -1.0))},
             None,
-            "specs/reduction.yaml:117",
+            "specs/reduction.yaml:118",
         ),
-        Example({"x": Given(value=())}, {}, {"y": Given(value=-inf)}, None, "specs/reduction.yaml:118"),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=-inf)}, None, "specs/reduction.yaml:119"),
         Example(
             {"x": Given(value=(200, 100), dtype="u8")},
             {},
             {"y": Given(value=200, dtype="u8")},
             None,
-            "specs/reduction.yaml:119",
+            "specs/reduction.yaml:120",
         ),
     ),
-    "specs/reduction.yaml:100",
-    reference_source="specs/reduction.yaml:106",
+    "specs/reduction.yaml:101",
+    reference_source="specs/reduction.yaml:107",
 )
 
 
-# specs/reduction.yaml:121
+# specs/reduction.yaml:122
 def min_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -261,7 +264,7 @@ def min_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:127
+# specs/reduction.yaml:128
 def min_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.min(
         x,
@@ -276,38 +279,38 @@ MIN = Property(
     min_case,
     min_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:134"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:135"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:135",
+            "specs/reduction.yaml:136",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:136"),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:137"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:137"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:138"),
         Example(
             {"x": Given(value=((1.0, -2.0), (nan, -1.0)))},
             {"axes": (0,)},
             {"y": Given(value=(nan, -2.0))},
             None,
-            "specs/reduction.yaml:138",
+            "specs/reduction.yaml:139",
         ),
-        Example({"x": Given(value=())}, {}, {"y": Given(value=inf)}, None, "specs/reduction.yaml:139"),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=inf)}, None, "specs/reduction.yaml:140"),
         Example(
             {"x": Given(value=(200, 100), dtype="u8")},
             {},
             {"y": Given(value=100, dtype="u8")},
             None,
-            "specs/reduction.yaml:140",
+            "specs/reduction.yaml:141",
         ),
     ),
-    "specs/reduction.yaml:121",
-    reference_source="specs/reduction.yaml:127",
+    "specs/reduction.yaml:122",
+    reference_source="specs/reduction.yaml:128",
 )
 
 
-# specs/reduction.yaml:142
+# specs/reduction.yaml:143
 def l1_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -320,7 +323,7 @@ def l1_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:147
+# specs/reduction.yaml:148
 def l1_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.abs(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -330,40 +333,40 @@ L1 = Property(
     l1_case,
     l1_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:153"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:154"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:154"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:155"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:155",
+            "specs/reduction.yaml:156",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:156"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:157"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:157"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:158"
         ),
         Example(
             {"x": Given(value=((1, -2), (3, 4)))},
             {"axes": (-1,)},
             {"y": Given(value=(3, 7))},
             None,
-            "specs/reduction.yaml:158",
+            "specs/reduction.yaml:159",
         ),
         Example(
             {"x": Given(value=(-100, 100), dtype="i8")},
             {},
             {"y": Given(value=-56, dtype="i8")},
             None,
-            "specs/reduction.yaml:159",
+            "specs/reduction.yaml:160",
         ),
     ),
-    "specs/reduction.yaml:142",
-    reference_source="specs/reduction.yaml:147",
+    "specs/reduction.yaml:143",
+    reference_source="specs/reduction.yaml:148",
 )
 
 
-# specs/reduction.yaml:161
+# specs/reduction.yaml:162
 def l2_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -376,7 +379,7 @@ def l2_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:166
+# specs/reduction.yaml:167
 def l2_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sqrt(np.sum(np.square(x), tuple(axes), keepdims=keepdims))
 
@@ -386,33 +389,33 @@ L2 = Property(
     l2_case,
     l2_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:172"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:173"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:173"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:174"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:174",
+            "specs/reduction.yaml:175",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:175"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:176"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:176"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:177"
         ),
         Example(
             {"x": Given(value=((3, -4), (0, 0)))},
             {"axes": (-1,), "keepdims": True},
             {"y": Given(value=((5,), (0,)))},
             None,
-            "specs/reduction.yaml:177",
+            "specs/reduction.yaml:178",
         ),
     ),
-    "specs/reduction.yaml:161",
-    reference_source="specs/reduction.yaml:166",
+    "specs/reduction.yaml:162",
+    reference_source="specs/reduction.yaml:167",
 )
 
 
-# specs/reduction.yaml:179
+# specs/reduction.yaml:180
 def sum_square_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -425,7 +428,7 @@ def sum_square_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:184
+# specs/reduction.yaml:185
 def sum_square_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.square(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -435,40 +438,40 @@ SUM_SQUARE = Property(
     sum_square_case,
     sum_square_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:190"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:191"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:191"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:192"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:192",
+            "specs/reduction.yaml:193",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:193"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:194"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:194"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:195"
         ),
         Example(
             {"x": Given(value=((1, -2), (3, 4)))},
             {"axes": (-1,)},
             {"y": Given(value=(5, 25))},
             None,
-            "specs/reduction.yaml:195",
+            "specs/reduction.yaml:196",
         ),
         Example(
             {"x": Given(value=(16, 1), dtype="i8")},
             {},
             {"y": Given(value=1, dtype="i8")},
             None,
-            "specs/reduction.yaml:196",
+            "specs/reduction.yaml:197",
         ),
     ),
-    "specs/reduction.yaml:179",
-    reference_source="specs/reduction.yaml:184",
+    "specs/reduction.yaml:180",
+    reference_source="specs/reduction.yaml:185",
 )
 
 
-# specs/reduction.yaml:198
+# specs/reduction.yaml:199
 def log_sum_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -481,7 +484,7 @@ def log_sum_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:203
+# specs/reduction.yaml:204
 def log_sum_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.log(np.sum(x, tuple(axes), keepdims=keepdims))
 
@@ -491,33 +494,33 @@ LOG_SUM = Property(
     log_sum_case,
     log_sum_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:209"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:210"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:210"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:211"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:211",
+            "specs/reduction.yaml:212",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:212"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:213"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:213"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:214"
         ),
         Example(
             {"x": Given(value=((1, 2), (0, 0)))},
             {"axes": (-1,)},
             {"y": Given(value=(1.0986123, -inf))},
             None,
-            "specs/reduction.yaml:214",
+            "specs/reduction.yaml:215",
         ),
     ),
-    "specs/reduction.yaml:198",
-    reference_source="specs/reduction.yaml:203",
+    "specs/reduction.yaml:199",
+    reference_source="specs/reduction.yaml:204",
 )
 
 
-# specs/reduction.yaml:216
+# specs/reduction.yaml:217
 def log_sum_exp_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -530,7 +533,7 @@ def log_sum_exp_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:224
+# specs/reduction.yaml:225
 def log_sum_exp_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.logaddexp.reduce(x, tuple(axes), keepdims=keepdims, initial=-np.inf)
 
@@ -540,33 +543,33 @@ LOG_SUM_EXP = Property(
     log_sum_exp_case,
     log_sum_exp_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:230"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:231"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:231"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:232"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:232",
+            "specs/reduction.yaml:233",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:233"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:234"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:234"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:235"
         ),
         Example(
             {"x": Given(value=((0, 1), (1000, 1000), (-inf, -inf)))},
             {"axes": (-1,)},
             {"y": Given(value=(1.3132617, 1000.6931, -inf))},
             None,
-            "specs/reduction.yaml:235",
+            "specs/reduction.yaml:236",
         ),
     ),
-    "specs/reduction.yaml:216",
-    reference_source="specs/reduction.yaml:224",
+    "specs/reduction.yaml:217",
+    reference_source="specs/reduction.yaml:225",
 )
 
 
-# specs/reduction.yaml:237
+# specs/reduction.yaml:238
 def any_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -579,7 +582,7 @@ def any_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:242
+# specs/reduction.yaml:243
 def any_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.any(x, tuple(axes), keepdims=keepdims)
 
@@ -589,34 +592,34 @@ ANY = Property(
     any_case,
     any_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:244"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:245"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:245"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:246"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:246",
+            "specs/reduction.yaml:247",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:247"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:248"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:248"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:249"
         ),
         Example(
             {"x": Given(value=((False, True), (False, False)))},
             {"axes": (-1,)},
             {"y": Given(value=(True, False))},
             None,
-            "specs/reduction.yaml:249",
+            "specs/reduction.yaml:250",
         ),
-        Example({"x": Given(value=())}, {}, {"y": Given(value=False)}, None, "specs/reduction.yaml:250"),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=False)}, None, "specs/reduction.yaml:251"),
     ),
-    "specs/reduction.yaml:237",
-    reference_source="specs/reduction.yaml:242",
+    "specs/reduction.yaml:238",
+    reference_source="specs/reduction.yaml:243",
 )
 
 
-# specs/reduction.yaml:252
+# specs/reduction.yaml:253
 def all_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -629,7 +632,7 @@ def all_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:257
+# specs/reduction.yaml:258
 def all_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.all(x, tuple(axes), keepdims=keepdims)
 
@@ -639,34 +642,34 @@ ALL = Property(
     all_case,
     all_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:259"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:260"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:260"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:261"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:261",
+            "specs/reduction.yaml:262",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:262"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:263"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:263"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:264"
         ),
         Example(
             {"x": Given(value=((True, True), (True, False)))},
             {"axes": (-1,)},
             {"y": Given(value=(True, False))},
             None,
-            "specs/reduction.yaml:264",
+            "specs/reduction.yaml:265",
         ),
-        Example({"x": Given(value=())}, {}, {"y": Given(value=True)}, None, "specs/reduction.yaml:265"),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=True)}, None, "specs/reduction.yaml:266"),
     ),
-    "specs/reduction.yaml:252",
-    reference_source="specs/reduction.yaml:257",
+    "specs/reduction.yaml:253",
+    reference_source="specs/reduction.yaml:258",
 )
 
 
-# specs/reduction.yaml:267
+# specs/reduction.yaml:268
 def argmax_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
@@ -680,7 +683,7 @@ def argmax_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:274
+# specs/reduction.yaml:275
 def argmax_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -704,20 +707,20 @@ ARGMAX = Property(
             "specs/reduction.yaml:33",
         ),
         Example({"x": Given((2, 0))}, {}, {}, "no element stands first", "specs/reduction.yaml:34"),
-        Example({"x": Given((0, 0))}, {}, {"y": Given((0,))}, None, "specs/reduction.yaml:35"),
+        Example({"x": Given((0, 2, 0))}, {}, {"y": Given((0, 2))}, None, "specs/reduction.yaml:35"),
         Example({"x": Given((2, 1))}, {}, {"y": Given((2,))}, None, "specs/reduction.yaml:36"),
         Example({"x": Given((2, 0, 0))}, {"axis": 1}, {"y": Given((2, 0))}, None, "specs/reduction.yaml:37"),
         Example({"x": Given((0, 0, 2))}, {"axis": 1}, {"y": Given((0, 2))}, None, "specs/reduction.yaml:38"),
         Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:39"),
         Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:40"),
     ),
-    "specs/reduction.yaml:267",
+    "specs/reduction.yaml:268",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
-    reference_source="specs/reduction.yaml:274",
+    reference_source="specs/reduction.yaml:275",
 )
 
 
-# specs/reduction.yaml:279
+# specs/reduction.yaml:280
 def argmin_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
@@ -731,7 +734,7 @@ def argmin_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:286
+# specs/reduction.yaml:287
 def argmin_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -755,14 +758,14 @@ ARGMIN = Property(
             "specs/reduction.yaml:33",
         ),
         Example({"x": Given((2, 0))}, {}, {}, "no element stands first", "specs/reduction.yaml:34"),
-        Example({"x": Given((0, 0))}, {}, {"y": Given((0,))}, None, "specs/reduction.yaml:35"),
+        Example({"x": Given((0, 2, 0))}, {}, {"y": Given((0, 2))}, None, "specs/reduction.yaml:35"),
         Example({"x": Given((2, 1))}, {}, {"y": Given((2,))}, None, "specs/reduction.yaml:36"),
         Example({"x": Given((2, 0, 0))}, {"axis": 1}, {"y": Given((2, 0))}, None, "specs/reduction.yaml:37"),
         Example({"x": Given((0, 0, 2))}, {"axis": 1}, {"y": Given((0, 2))}, None, "specs/reduction.yaml:38"),
         Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:39"),
         Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:40"),
     ),
-    "specs/reduction.yaml:279",
+    "specs/reduction.yaml:280",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
-    reference_source="specs/reduction.yaml:286",
+    reference_source="specs/reduction.yaml:287",
 )

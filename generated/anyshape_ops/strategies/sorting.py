@@ -297,10 +297,10 @@ UNIQUE_SLICES = Property(
     unique_slices_reference,
     (
         Example(
-            {"x": Given(value=((1, 0), (1, 0), (2, 3)))},
+            {"x": Given(value=((1, 0), (1, 0), (1, 3)))},
             {"axis": 0},
             {
-                "y": Given(value=((1, 0), (2, 3))),
+                "y": Given(value=((1, 0), (1, 3))),
                 "first": Given(value=(0, 2)),
                 "inverse": Given(value=(0, 0, 1)),
                 "counts": Given(value=(2, 1)),

@@ -297,9 +297,9 @@ STRING_SPLIT = Property(
             "specs/text.yaml:173",
         ),
         Example(
-            {"x": Given(value=("a-",)), "delimiter": Given(value="-")},
+            {"x": Given(value=("--",)), "delimiter": Given(value="-")},
             {},
-            {"parts": Given(value=(("a", ""),)), "count": Given(value=(2,))},
+            {"parts": Given(value=(("", "", ""),)), "count": Given(value=(3,))},
             None,
             "specs/text.yaml:174",
         ),
