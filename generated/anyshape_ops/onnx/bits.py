@@ -46,7 +46,7 @@ def bit_cast_26(n: OnnxNode) -> Sequence[Value]:
 # specs/bits.yaml:163
 def com_microsoft_murmur_hash3_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if not ((0 <= n.attr("seed", 0)) and (n.attr("seed", 0) < 4294967296)):
+    if not ((n.attr("seed", 0) >= 0) and (n.attr("seed", 0) < 4294967296)):
         n.refuse("MurmurHash3 with a seed of other than 32 bits")
     text_ = dtype_of(n, n.input(0)) == parse_dtype("char")
     wide_ = (dtype_of(n, n.input(0)) == parse_dtype("i64")) or (dtype_of(n, n.input(0)) == parse_dtype("u64")) or (
