@@ -333,7 +333,9 @@ def renamed() -> Iterator[Form]:
         yield Form("GatherBlockQuantized", f"bytes of {bits} bits", gathered, attributes=more)
     far = {"block_size": 16, "gather_axis": 1, "quantize_axis": 2}
     why = "both refuse another axis than the first"
-    yield Form("GatherBlockQuantized", "bytes along another axis", gathered, attributes=far, theirs=NO, ours=NO, why=why)
+    yield Form(
+        "GatherBlockQuantized", "bytes along another axis", gathered, attributes=far, theirs=NO, ours=NO, why=why
+    )
     words = np.array(["", "a", "ab", "abc", "abcd", "é", "€uro", "😀😀"], object)
     yield Form("MurmurHash3", "of strings", {"x": words}, attributes={"seed": 9})
 

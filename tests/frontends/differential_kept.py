@@ -244,7 +244,7 @@ KEPT: tuple[Kept, ...] = (
     Kept(
         'other', 'MaxUnpool', 'as it is | strides=* | output_shape* | X with *',
         'MaxUnpool-11 maxunpool_export_with_output_shape: as it is',
-        "indices are places in what kernel, strides and pads make, as ONNX's suite has it; onnxruntime takes them for places in output_shape",
+        "indices are places without output_shape, as in ONNX's suite; onnxruntime has them in output_shape",
     ),
     Kept(
         'other', 'Squeeze', 'axes=[[]] | axes without elements*',

@@ -94,7 +94,9 @@ def test_groups_that_are_normalised_with_a_scale_for_each(shape, groups):
     normal = (parts - parts.mean(2, keepdims=True)) / np.sqrt(parts.var(2, keepdims=True) + 1e-3)
     wanted = (normal * scale[:, None] + bias[:, None]).reshape(shape)
     np.testing.assert_allclose(f(x, scale, bias), wanted, 1e-5, 1e-5)
-    np.testing.assert_allclose(ReferenceEvaluator(proto).run(None, {"x": x, "scale": scale, "bias": bias})[0], wanted, 1e-4, 1e-4)
+    np.testing.assert_allclose(
+        ReferenceEvaluator(proto).run(None, {"x": x, "scale": scale, "bias": bias})[0], wanted, 1e-4, 1e-4
+    )
     if groups < 6:
         with pytest.raises(AnyshapeError, match="GroupNormalization"):
             f(x, np.ones(6, F32), np.ones(6, F32))
