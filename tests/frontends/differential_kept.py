@@ -241,6 +241,78 @@ KEPT: tuple[Kept, ...] = (
         'DequantizeLinear-24 dequantizelinear: T1 is float4e2m1',
         'a zero point of 4 bits counts as any other does; the reference leaves it out',
     ),
+    Kept(
+        'other', 'MaxUnpool', 'as it is | strides=* | output_shape* | X with *',
+        'MaxUnpool-11 maxunpool_export_with_output_shape: as it is',
+        "indices are places without output_shape, as in ONNX's suite; onnxruntime has them in output_shape",
+    ),
+    Kept(
+        'other', 'Squeeze', 'axes=[[]] | axes without elements*',
+        'Squeeze-13 squeeze: axes without elements along 0',
+        "an empty vector is given, and takes nothing away, as ONNX's shape inference has it; onnxruntime takes all",
+        'shapes',
+    ),
+    Kept(
+        'other', 'TopK', 'sorted=0',
+        'TopK-11 top_k_same_values: sorted=0',
+        'the order is left open',
+        'output',
+    ),
+    Kept(
+        'other', 'Unique', 'X with nan',
+        'Unique-28 unique_sorted_without_axis: X with nan',
+        'NaN equals nothing, as in NumPy; onnxruntime takes for equal what is neither less nor greater',
+        'shapes',
+    ),
+    Kept(
+        'refused', 'LpPool', 'p=-*',
+        'LpPool-11 lppool_1d_default: p=-1',
+        'a norm of a negative order',
+        'must be positive',
+    ),
+    Kept(
+        'wrong', 'LeakyRelu', 'alpha=inf',
+        'LeakyRelu-1 leakyrelu: alpha=inf',
+        'alpha counts below zero only; 0 times infinity of the others',
+    ),
+    Kept(
+        'other', 'ai.onnx.ml:TreeEnsembleClassifier', 'classlabels_int64s=* | class_weights=*',
+        'ai.onnx.ml:TreeEnsembleClassifier-1 one_tree_of_classes: classlabels_int64s=[-1, 1]',
+        'onnxruntime labels rows of two classes 0 and 1 where both have weights',
+        'output 0',
+    ),
+    Kept(
+        'refused', 'IsInf IsNaN', 'T1 is float8*',
+        'IsInf-20 isinf: T1 is float8e5m2',
+        'floats of 8 bits are stored, moved and converted only',
+        'must be one of',
+    ),
+    Kept(
+        'other', 'Resize', "nearest_mode=b''",
+        "Resize-18 resize_upsample_scales_nearest: nearest_mode=b''",
+        'no text is no choice, and round_prefer_floor is what is usual',
+    ),
+    Kept(
+        'wrong', 'RoiAlign', "mode=b''",
+        "RoiAlign-10 roialign_mode_max: mode=b''",
+        'no text is no choice, and avg is what is usual; others take any text but avg for max',
+    ),
+    Kept(
+        'refused', 'ai.onnx.ml:TreeEnsemble', 'nodes_*leafs=*',
+        'ai.onnx.ml:TreeEnsemble-5 ai_onnx_ml_tree_ensemble_set_membership: nodes_falseleafs=[-9223372036854775808, 0, 1]',
+        'a leaf that the model has not',
+        'is none of',
+    ),
+    Kept(
+        'wrong', 'STFT', 'signal with inf',
+        'STFT-17 stft_with_window: signal with inf',
+        'sums of products; others go by another way, on which infinity meets other elements',
+    ),
+    Kept(
+        'wrong', 'QuantizeLinear', 'x with inf',
+        'QuantizeLinear-28 quantizelinear: x with inf',
+        'infinity is beyond the greatest code, and is that; others cast it, which C leaves open',
+    ),
 )  # fmt: skip
 
 
