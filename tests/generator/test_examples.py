@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from anyshape.dtypes import ALL, CHAR, NARROW, from_numpy, highest, lowest
+from anyshape.dtypes import ALL, CHAR, NARROW, from_numpy, highest, lowest, parse_dtype
 from anyshape.strings import as_chars, as_strings
 from anyshape_gen.analysis import load_specs
 from anyshape_gen.analysis_model import OpAnalysis
@@ -23,7 +23,15 @@ from tests.specs import all_specs
 
 ROOT = Path(__file__).parents[2]
 OPS = (*all_specs().ops, *load_specs([ROOT / "tests/generator/data/new_user.yaml"], ROOT).ops)
-CASES = [(op, example) for op in OPS for example in op.spec.examples]
+
+
+def is_narrow(example: Example) -> bool:
+    """Whether it is of floats of 8 bits or 4, which the laws try: here an op has the first dtypes of its signature."""
+    values = [v for _, v in (*example.given, *example.expected)]
+    return any(v.dtype is not None and parse_dtype(v.dtype).is_narrow_float for v in values)
+
+
+CASES = [(op, example) for op in OPS for example in op.spec.examples if not is_narrow(example)]
 NUMPY = {t.name: t.computed.type for t in (*ALL, *NARROW, CHAR)}
 """Of characters, that of their code points."""
 

@@ -18,17 +18,7 @@ from tests.generator.test_examples import CASES, dtype_of, inputs, listed, refer
 DECIDED = [(op, example) for op, example in CASES if "random" not in op.spec.traits]
 
 
-def _is_narrow(example: Example) -> bool:
-    """Whether it is of floats of 8 bits or 4, which the laws try: here an op has the first dtypes of its signature."""
-    values = [v for _, v in (*example.given, *example.expected)]
-    return any(v.dtype is not None and parse_dtype(v.dtype).is_narrow_float for v in values)
-
-
-KERNELS = [
-    (op, example)
-    for op, example in DECIDED
-    if op.kernel is not None and example.error is None and not _is_narrow(example)
-]
+KERNELS = [(op, example) for op, example in DECIDED if op.kernel is not None and example.error is None]
 
 
 @pytest.mark.parametrize(("op", "example"), KERNELS, ids=[f"{op.spec.name}-{k}" for k, (op, _) in enumerate(KERNELS)])

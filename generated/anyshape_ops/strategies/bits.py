@@ -403,7 +403,7 @@ MURMUR_HASH_OF_TEXT = Property(
             None,
             "specs/bits.yaml:216",
         ),
-        Example({"x": Given((2, 0)), "seed": Given(())}, {}, {"y": Given((2,))}, None, "specs/bits.yaml:217"),
+        Example({"x": Given((2, 3)), "seed": Given(())}, {}, {"y": Given((2,))}, None, "specs/bits.yaml:217"),
     ),
     "specs/bits.yaml:178",
     reference_source="specs/bits.yaml:213",

@@ -220,17 +220,17 @@ GROUP_NORM = Property(
     group_norm_reference,
     (
         Example(
-            {"x": Given((0, 0)), "scale": Given((0,)), "bias": Given((0,))},
-            {"groups": 0},
-            {},
-            "at least one group",
-            "specs/normalisation.yaml:109",
-        ),
-        Example(
             {"x": Given((2, 4, 3)), "scale": Given((4,)), "bias": Given((4,))},
             {"groups": 2},
             {"y": Given((2, 4, 3))},
             None,
+            "specs/normalisation.yaml:109",
+        ),
+        Example(
+            {"x": Given((0, 0)), "scale": Given((0,)), "bias": Given((0,))},
+            {"groups": -3},
+            {},
+            "at least one group",
             "specs/normalisation.yaml:110",
         ),
         Example(

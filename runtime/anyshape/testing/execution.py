@@ -16,13 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anyshape
-from anyshape.dtypes import CHAR, DType, from_numpy, parse_dtype
+from anyshape.dtypes import CHAR, DType, from_numpy
 from anyshape.equations import entropy
 from anyshape.equations.interpret import Arithmetic, interpret
 from anyshape.errors import TypeRelationError, UnsupportedError
 from anyshape.graph.alike import alike
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
+from anyshape.graph.infer import absent_dtype
+from anyshape.graph.opdef import InputDef
 from anyshape.graph.value import Node
 from anyshape.strings import as_chars, as_strings, is_text
 from anyshape.testing import BrokenReference, eager
@@ -63,8 +65,7 @@ def _reference(c: Call, node: Node) -> list[Array]:
     for i in node.op.inputs:
         v = c.inputs[i.name]
         if v is None and i.default is not None:
-            dtype = node.dtypes[i.dtype] if i.dtype in node.dtypes else parse_dtype(i.dtype)
-            v = np.asarray(i.absent(dtype), dtype.numpy)
+            v = in_place_of_nothing(i, node)
         given[i.name] = [shown(a) for a in v] if isinstance(v, list) else None if v is None else shown(v)
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -76,6 +77,12 @@ def _reference(c: Call, node: Node) -> list[Array]:
     except Exception as e:
         where = c.property.reference_source or c.property.source
         raise BrokenReference(f"in the reference of {c.property.op}, {where}: {type(e).__name__}: {e}") from e
+
+
+def in_place_of_nothing(i: InputDef, node: Node) -> Array:
+    """What an input is read as that is not there."""
+    dtype = absent_dtype(node, i.dtype)
+    return np.asarray(i.absent(dtype), dtype.numpy)
 
 
 def _is_half(dtype: DType) -> bool:

@@ -17,7 +17,7 @@ from hypothesis.errors import UnsatisfiedAssumption
 from ml_dtypes import finfo
 from numpy.typing import NDArray
 
-from anyshape.dtypes import F64, DType, accum, from_numpy, parse_dtype
+from anyshape.dtypes import F64, DType, accum, from_numpy
 from anyshape.equations.accumulation import ARITHMETIC
 from anyshape.equations.builder import Run, Step, Update
 from anyshape.equations.expr import Reduce, Scalar
@@ -38,7 +38,7 @@ from anyshape.testing.calls import (
     variants,
 )
 from anyshape.testing.draws import Choosing, HypothesisDraw
-from anyshape.testing.execution import run_native
+from anyshape.testing.execution import in_place_of_nothing, run_native
 from anyshape.testing.profile import WIDE
 from anyshape.testing.running import PROPERTIES, repeated, report
 from anyshape.testing.time_limit import TooLong, time_limit
@@ -167,8 +167,7 @@ def read_in(dtype: DType, c: Call, node: Node) -> list[Array]:
     for i in node.op.inputs:
         v = c.inputs[i.name]
         if v is None and i.default is not None:
-            own = node.dtypes[i.dtype] if i.dtype in node.dtypes else parse_dtype(i.dtype)
-            v = np.asarray(i.absent(own), own.numpy)
+            v = in_place_of_nothing(i, node)
         given[i.name] = [_as(dtype, a) for a in v] if isinstance(v, list) else None if v is None else _as(dtype, v)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
