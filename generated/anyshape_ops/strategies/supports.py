@@ -193,26 +193,33 @@ COUPLE_PAIRS = Property(
             "specs/supports.yaml:159",
         ),
         Example(
-            {"shares": Given(value=((1.0,), (0.0,)), dtype="f32")},
+            {"shares": Given(value=((1.0,),), dtype="f32")},
             {"classes": 2},
-            {"y": Given((2, 2))},
+            {"y": Given(value=((0.9999999, 1.0000001e-07),), dtype="f32")},
             None,
             "specs/supports.yaml:160",
         ),
         Example(
-            {"shares": Given((2, 0))}, {"classes": 1}, {"y": Given(value=((1,), (1,)))}, None, "specs/supports.yaml:161"
+            {"shares": Given(value=((1.0,), (0.0,)), dtype="f32")},
+            {"classes": 2},
+            {"y": Given((2, 2))},
+            None,
+            "specs/supports.yaml:161",
         ),
-        Example({"shares": Given((2, 0))}, {"classes": 0}, {}, "classes", "specs/supports.yaml:162"),
-        Example({"shares": Given((2, 2))}, {"classes": 3}, {}, "shares of pairs", "specs/supports.yaml:163"),
         Example(
-            {"shares": Given(value=((1.5,),), dtype="f32")}, {"classes": 2}, {}, "not within", "specs/supports.yaml:164"
+            {"shares": Given((2, 0))}, {"classes": 1}, {"y": Given(value=((1,), (1,)))}, None, "specs/supports.yaml:162"
+        ),
+        Example({"shares": Given((2, 0))}, {"classes": 0}, {}, "classes", "specs/supports.yaml:163"),
+        Example({"shares": Given((2, 2))}, {"classes": 3}, {}, "shares of pairs", "specs/supports.yaml:164"),
+        Example(
+            {"shares": Given(value=((1.5,),), dtype="f32")}, {"classes": 2}, {}, "not within", "specs/supports.yaml:165"
         ),
         Example(
             {"shares": Given(value=((-0.5,),), dtype="f32")},
             {"classes": 2},
             {},
             "not within",
-            "specs/supports.yaml:165",
+            "specs/supports.yaml:166",
         ),
     ),
     "specs/supports.yaml:109",
