@@ -35,7 +35,7 @@ class ValueKind(StrEnum):
     ANY = "any"
 
 
-class Liveness(IntEnum):
+class Need(IntEnum):
     """What the size of the outputs depends on."""
 
     NOTHING = 0
@@ -229,7 +229,7 @@ class OpAnalysis:
     outputs: tuple[OutputShape, ...]
     kinds: Mapping[str, ValueKind] = field(hash=False)
     """of every name known in the rule: dims, runs, params, locals"""
-    needs: Mapping[str, Liveness] = field(hash=False)
+    needs: Mapping[str, Need] = field(hash=False)
     """per input and dyn parameter: what sizing the output takes from it"""
     shape_functions: tuple[Function, ...]
     """`define:` functions that the rule (or a default) calls"""

@@ -1,12 +1,12 @@
 """What each operand is needed for when outputs are sized: nothing, its rank, its shape, or its values.
 
-In: solve steps, the rule, shapes of outputs. Out: a `Liveness` per input and per dyn parameter, read off free variables, so
+In: solve steps, the rule, shapes of outputs. Out: a `Need` per input and per dyn parameter, read off free variables, so
 that bulk data is never touched to compute a shape.
 """
 
 from __future__ import annotations
 
-from anyshape_gen.analysis_model import BindParam, Define, ForEach, IfPresent, Liveness, OutputShape, SolveStep
+from anyshape_gen.analysis_model import BindParam, Define, ForEach, IfPresent, Need, OutputShape, SolveStep
 from anyshape_gen.model import OpSpec
 from anyshape_gen.nodes import Assign, Born, Call, Expr, If, Index, Name, Node, Statement
 from anyshape_gen.traverse import children
@@ -14,18 +14,18 @@ from anyshape_gen.traverse import children
 
 def operand_needs(
     spec: OpSpec, steps: tuple[SolveStep, ...], rule: tuple[Statement, ...], outputs: tuple[OutputShape, ...]
-) -> dict[str, Liveness]:
+) -> dict[str, Need]:
     """The strongest need of each operand, following definitions back from the output shapes."""
     sources: dict[str, list[Expr]] = {}
     _definitions(steps, sources)
     _assignments(rule, (), sources)
-    needs: dict[str, Liveness] = {}
+    needs: dict[str, Need] = {}
     for output in outputs:
         for expr in (output.shape, output.count):
             if expr is not None:
-                _follow(expr, Liveness.VALUES, sources, needs)
-    found = {operand.name: min(needs.get(operand.name, Liveness.NOTHING), Liveness.SHAPE) for operand in spec.inputs}
-    return found | {param.name: needs.get(param.name, Liveness.NOTHING) for param in spec.dyn_params}
+                _follow(expr, Need.VALUES, sources, needs)
+    found = {operand.name: min(needs.get(operand.name, Need.NOTHING), Need.SHAPE) for operand in spec.inputs}
+    return found | {param.name: needs.get(param.name, Need.NOTHING) for param in spec.dyn_params}
 
 
 def _definitions(steps: tuple[SolveStep, ...], sources: dict[str, list[Expr]]) -> None:
@@ -54,16 +54,16 @@ def _assignments(rule: tuple[Statement, ...], conditions: tuple[Expr, ...], sour
                 _assignments(other, (*conditions, cond), sources)
 
 
-def _follow(node: Node, level: Liveness, sources: dict[str, list[Expr]], needs: dict[str, Liveness]) -> None:
+def _follow(node: Node, level: Need, sources: dict[str, list[Expr]], needs: dict[str, Need]) -> None:
     match node:
         case Name(id=name):
-            if needs.get(name, Liveness.NOTHING) >= level:
+            if needs.get(name, Need.NOTHING) >= level:
                 return
             needs[name] = level
             for source in sources.get(name, []):
                 _follow(source, level, sources, needs)
         case Call(func="shape", args=(tensor,)):
-            _follow(tensor, min(level, Liveness.SHAPE), sources, needs)
+            _follow(tensor, min(level, Need.SHAPE), sources, needs)
         case Call(func="len" | "rank", args=(inner,)):
             _follow_length(inner, sources, needs)
         case Index(base=base, items=items):
@@ -74,10 +74,10 @@ def _follow(node: Node, level: Liveness, sources: dict[str, list[Expr]], needs: 
                 _follow(child, level, sources, needs)
 
 
-def _follow_length(node: Node, sources: dict[str, list[Expr]], needs: dict[str, Liveness]) -> None:
+def _follow_length(node: Node, sources: dict[str, list[Expr]], needs: dict[str, Need]) -> None:
     """Of what only a length is taken, only the rank matters."""
     match node:
         case Name() | Call(func="shape", args=(Name(),)):
-            _follow(node, Liveness.RANK, sources, needs)
+            _follow(node, Need.RANK, sources, needs)
         case _:
-            _follow(node, Liveness.RANK, sources, needs)
+            _follow(node, Need.RANK, sources, needs)

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 VERSION = "0.1.0"
-"""Of the package, as `pyproject.toml` has it."""
+"""The version of the package; `pyproject.toml` says the same, which a test holds."""
 _OUTSIDE = {"anyshape": ("cli", "frontends"), "anyshape_ops": ("onnx",)}
 """Rooms whose code decides how a function comes to be, not what is made of it."""
 

@@ -15,7 +15,7 @@ from anyshape_gen.analysis_model import (
     Equal,
     ForEach,
     IfPresent,
-    Liveness,
+    Need,
     RankCheck,
     Role,
     SolveStep,
@@ -171,11 +171,11 @@ def test_output_shapes(specs: Analysis, op: str, shape: str) -> None:
 
 
 def test_needs(specs: Analysis) -> None:
-    assert specs.op("reshape").needs == {"x": Liveness.SHAPE, "newshape": Liveness.VALUES}
-    assert specs.op("shape_of").needs == {"x": Liveness.RANK}
-    assert specs.op("full").needs == {"value": Liveness.NOTHING, "shape": Liveness.VALUES}
-    assert specs.op("trilu").needs["k"] == Liveness.NOTHING
-    assert specs.op("layer_norm").needs["scale"] == Liveness.NOTHING
+    assert specs.op("reshape").needs == {"x": Need.SHAPE, "newshape": Need.VALUES}
+    assert specs.op("shape_of").needs == {"x": Need.RANK}
+    assert specs.op("full").needs == {"value": Need.NOTHING, "shape": Need.VALUES}
+    assert specs.op("trilu").needs["k"] == Need.NOTHING
+    assert specs.op("layer_norm").needs["scale"] == Need.NOTHING
 
 
 def reads(analysis: Analysis, op: str, tensor: str) -> list[TensorRead]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anyshape_gen.analysis_model import Analysis, Liveness, OpAnalysis
+from anyshape_gen.analysis_model import Analysis, Need, OpAnalysis
 from anyshape_gen.check_procedure import born_sizes
 from anyshape_gen.emit.module import quoted, render
 from anyshape_gen.emit.ops import variants
@@ -20,10 +20,10 @@ from anyshape_gen.parse_values import CLASSES
 from anyshape_gen.printer import function_text, kernel_text, procedure_text, statements_text, to_text
 
 _NEEDS = {
-    Liveness.NOTHING: "nothing",
-    Liveness.RANK: "its rank",
-    Liveness.SHAPE: "its shape",
-    Liveness.VALUES: "its values",
+    Need.NOTHING: "nothing",
+    Need.RANK: "its rank",
+    Need.SHAPE: "its shape",
+    Need.VALUES: "its values",
 }
 
 
@@ -100,12 +100,12 @@ def _sizes(a: OpAnalysis) -> str:
     found = a.spec.kernel is not None and any(q.target.items is None for q in a.spec.kernel.equations)
     if found or born_sizes(a.spec.shape):
         return "data"
-    most = max(a.needs.values(), default=Liveness.NOTHING, key=list(Liveness).index)
+    most = max(a.needs.values(), default=Need.NOTHING, key=list(Need).index)
     return {
-        Liveness.NOTHING: "attributes",
-        Liveness.RANK: "ranks",
-        Liveness.SHAPE: "shapes",
-        Liveness.VALUES: "operands",
+        Need.NOTHING: "attributes",
+        Need.RANK: "ranks",
+        Need.SHAPE: "shapes",
+        Need.VALUES: "operands",
     }[most]
 
 

@@ -48,7 +48,7 @@ def rewrites(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> str:
 
 
 def _depth(pattern: Node) -> int:
-    """Of calls within calls."""
+    """How deep the calls of a pattern are nested: 1 for a call of names, 0 for a name."""
     if not isinstance(pattern, Call):
         return 0
     return 1 + max((_depth(part) for part in (*pattern.args, *dict(pattern.keywords).values())), default=0)
