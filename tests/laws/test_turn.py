@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis.errors import FlakyFailure
 
 import anyshape
 from anyshape.testing import Property, corpus, turn
+from anyshape.testing.accounting import WeakLaw
 from anyshape.testing.aiming import aims
 from anyshape.testing.calls import Call, random_call
 from anyshape.testing.examples import test_example as law_of_examples
@@ -21,7 +23,7 @@ from anyshape.testing.profile import load_profile, usual
 from anyshape.testing.quick import Crew, all_hold, checks, shares
 from anyshape.testing.refusals import AIMED
 from anyshape.testing.refusals import test_asserts as law_of_asserts
-from anyshape.testing.running import Tried, register
+from anyshape.testing.running import Tried, on_random_calls, register
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +73,17 @@ def test_drawing_ends_with_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     turn.begin()
     drawn.clear()
     assert len(corpus.corpus(p, 51).valid) == 51 <= len(drawn)
+
+
+@pytest.mark.parametrize(("op", "seconds"), [("add", 0), ("sub", math.inf)])
+def test_a_law_whose_draws_ended_with_its_turn_is_short_and_one_that_had_all_is_weak(op: str, seconds: float) -> None:
+    """Of ten calls, with which drawing may end, a law can have too little to say without being at fault."""
+    said: dict[str, Any] = {}
+    few = iter(range(1000))
+    turn.begin(seconds, 60)
+    with nullcontext() if seconds == 0 else pytest.raises(WeakLaw):
+        on_random_calls(op, "1a of few calls", said.__setitem__, lambda c: next(few) < 3)
+    assert 0 < said["accepted"] < said["wanted"]
 
 
 def test_a_failure_outlives_the_turn() -> None:

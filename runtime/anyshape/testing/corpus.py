@@ -69,6 +69,8 @@ class Corpus:
     accepted: tuple[tuple[Call, int], ...]
     refused: Counter[str] = field(default_factory=Counter)
     """Draws that were in vain, by the reason"""
+    cut_short: bool = False
+    """Whether drawing ended because its time was over"""
 
     @builtins.property
     def valid(self) -> tuple[Call, ...]:
@@ -106,28 +108,31 @@ class Corpus:
 _corpora: OrderedDict[object, tuple[object, Corpus]] = OrderedDict()
 
 
-def corpus(p: Property, examples: int) -> Corpus:
-    """So many valid calls, or as many as are found in ten times as many draws. Raises Unsatisfiable where there is none."""
+def corpus(p: Property, examples: int, least: int = LEAST) -> Corpus:
+    """So many valid calls, or as many as are found in ten times as many draws; of these `least` where the time of a law is over, if its
+    patience is not. Raises Unsatisfiable where there is none."""
     made_of = (p, *variants(p.op))
     key = (examples, *map(id, made_of))
     if key not in _corpora:
-        _corpora[key] = (made_of, _draw(p, examples))  # what has the ids is kept with them
+        _corpora[key] = (made_of, _draw(p, examples, least))  # what has the ids is kept with them
         while len(_corpora) > KEPT:
             _corpora.popitem(last=False)
     return _corpora[key][1]
 
 
-def _draw(p: Property, examples: int) -> Corpus:
-    counted = _Counted(p)
+def _draw(p: Property, examples: int, least: int) -> Corpus:
+    counted, cut_short = _Counted(p), False
 
     def body(c: Call) -> None:
+        nonlocal cut_short
         had = len(counted.accepted)
-        if had and (turn.is_over() if had >= LEAST else turn.is_spent()):
+        if had and (turn.is_over() if had >= least else turn.is_spent()):
+            cut_short = True
             raise Enough
         counted.take(c)
 
     search(p, counted.make, examples, body)
-    return Corpus(p, tuple(counted.drawn), tuple(counted.accepted), counted.refused)
+    return Corpus(p, tuple(counted.drawn), tuple(counted.accepted), counted.refused, cut_short)
 
 
 class _Counted:

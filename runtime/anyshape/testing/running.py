@@ -74,7 +74,7 @@ def on_random_calls(
     p, usual = PROPERTIES[op], settings().max_examples
     examples = max(min(LEAST, usual), usual // share)
     tried = Tried(body, wanted(examples, different_calls(variants(op)[0]), least))
-    declared = law.split()[0] in p.weak
+    declared, has_all = law.split()[0] in p.weak, True
     try:
         for times in (1,) if declared else (1, MORE):
             if times > 1 and (not tried.is_weak or turn.is_spent()):
@@ -83,7 +83,8 @@ def on_random_calls(
                 with suppress(Unsatisfiable):  # none of which it speaks: then it is weak
                     search(p, make, examples * times, tried if times == 1 else tried.until_it_is_enough)
                 continue
-            found = corpus(p, usual * times)
+            found = corpus(p, usual * times, LEAST * min(times, 2))  # some of the first were of no use to the law
+            has_all = not found.cut_short
             given = found.among(refused, share)
             tried.calls(given if times == 1 else tried.while_weak(given), examples if times == 1 else math.inf)
             if times == 1 and every_dtype and examples > FEW:
@@ -95,7 +96,7 @@ def on_random_calls(
         if tried.failing:
             smallest.add_note(report(tried.failing[-1], law, body))
         raise smallest from None
-    cut_short = tried.is_weak and turn.is_spent()
+    cut_short = tried.is_weak and (turn.is_spent() or not has_all)
     settle(Tally(law, op, tried.drawn, tried.accepted, tried.wanted, cut_short), p.weak, record, p.source)
 
 
