@@ -187,5 +187,5 @@ def silences(p: Property) -> dict[str, str]:
 
 def stale(p: Property) -> str | None:
     """What is wrong with what the spec says of weak laws: one that does not speak of the op cannot be weak there."""
-    never = [f"{number}: {reason}" for number, reason in silences(p).items() if number in p.weak]
+    never = [f"{law.number}: {why}" for law in LAWS if law.number in p.weak and (why := law.silent(p)) is not None]
     return f"{p.source}: `weak:` of {p.op} names a law that does not apply, {'; '.join(never)}" if never else None

@@ -59,9 +59,10 @@ def pytest_generate_tests(metafunc: Any) -> None:
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     """All laws of an op one after the other, at the places that laws have: they share its calls and what was compiled for them."""
     if config.getoption("--op") is not None:
-        others = [item for item in items if getattr(getattr(item, "module", None), "PACKAGE", None) is None]
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item not in others]
+        laws = [item for item in items if getattr(getattr(item, "module", None), "PACKAGE", None) is not None]
+        known = {*laws}
+        config.hook.pytest_deselected(items=[item for item in items if item not in known])
+        items[:] = laws
     places = [k for k, item in enumerate(items) if _op_of(item) is not None]
     laws = [items[k] for k in places]
     number = {op: k for k, op in enumerate(dict.fromkeys(map(_op_of, laws)))}
