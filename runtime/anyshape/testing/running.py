@@ -28,8 +28,8 @@ from anyshape.testing.properties import KnownProperties
 
 Body = Callable[[Call], object]
 """Of a law. What it gives is False where the call has nothing that the law speaks of: a view has no kernel to divide."""
-MORE = 10
-"""Times as many calls are drawn where a law has something to say of too few of them."""
+SOME, MORE = 3, 10
+"""Times as many calls are drawn where a law has something to say of too few of them; and of those."""
 
 PROPERTIES = KnownProperties()
 """By op, of the packages under test; `register` adds to it."""
@@ -66,7 +66,7 @@ def on_random_calls(
     `every_dtype`: it has a small call more in each dtype that the op allows and no random call has. `least`: different calls that it has
     to accept, or it is weak.
 
-    All laws of an op have the same calls, drawn once; MORE times as many where a law has too little to say of those. Where one fails,
+    All laws of an op have the same calls, drawn once; SOME or MORE times as many where a law has too little to say. Where one fails,
     calls are drawn again to find the smallest; so they are, too, of a law that makes its own."""
     if _again:
         body(made(PROPERTIES[op], _again[-1]))
@@ -76,7 +76,7 @@ def on_random_calls(
     tried = Tried(body, wanted(examples, different_calls(variants(op)[0]), least))
     declared, has_all = law.split()[0] in p.weak, True
     try:
-        for times in (1,) if declared else (1, MORE):
+        for times in (1,) if declared else (1, SOME, MORE):
             if times > 1 and (not tried.is_weak or turn.is_spent()):
                 break
             if make is not random_call:
