@@ -15,7 +15,7 @@ EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),20)
 # `make retrain TORCH="torch==2.13.0+cpu --extra-index-url URL"`. On a Mac plain `TORCH=torch==2.13.0` is a CPU build.
 TORCH      ?= torch==2.13.0+cpu
 TORCH_VENV ?= .venv-torch
-export PYTHONPATH := runtime:generator:generated:.
+export PYTHONPATH := runtime:generator:generated:testing:.
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run retrain gen check test test-long test-targets fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
@@ -25,9 +25,9 @@ help:  ## list the targets
 
 setup: $(STAMP)  ## create the virtual environment and install what the other targets need
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml generator/pyproject.toml testing/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test,lint]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test,lint]' --editable generator --editable testing
 	@touch $@
 
 run: $(STAMP) gen  ## compile a real dynamic model, run it at a dozen shapes, show answers, variants and speed
@@ -54,7 +54,7 @@ test-long: test
 
 test: $(STAMP)  ## everything that must hold (OP=name: only that op's laws and examples, in seconds)
 	@$(BIN)/python -m anyshape_gen --check & checked=$$!; \
-	$(BIN)/python -m anyshape.testing.quick $(OP) --jobs $(JOBS) $(if $(ANYSHAPE_EXAMPLES),,--seconds 2); held=$$?; \
+	$(BIN)/python -m anyshape_testing.quick $(OP) --jobs $(JOBS) $(if $(ANYSHAPE_EXAMPLES),,--seconds 2); held=$$?; \
 	wait $$checked && exit $$held
 else
 # Types are checked beside the first tests: they take a process that is idle else.
@@ -76,7 +76,7 @@ watch: $(STAMP)  ## on every save of a spec, generate again and test one op: mak
 	$(BIN)/python -m anyshape_gen watch $(OP)
 
 programs: $(STAMP)  ## laws 3, 4, 6 and 7 on random programs, and a tally of what they contained (COUNT=5000)
-	$(BIN)/python -m anyshape.testing.programs --jobs $(JOBS) --count $(or $(COUNT),5000)
+	$(BIN)/python -m anyshape_testing.programs --jobs $(JOBS) --count $(or $(COUNT),5000)
 
 # Of the laws those that run machine code: what inference says does not depend on the processor.
 ON_CODE := kernel_is_interpreter or run_time or executors or spec_examples or gradients or moving or rewriting or programs or models
@@ -85,11 +85,11 @@ test-targets: $(STAMP)  ## the laws on code for lesser processors: AVX2, and SSE
 	ANYSHAPE_TARGET=sse ANYSHAPE_EXAMPLES=$(EXAMPLES) $(PYTEST) tests/laws tests/models -k "$(ON_CODE)"
 
 mutate: $(STAMP)  ## change every spec in one place at a time; its own tests must notice (OP=name: one op, again; else what changed)
-	$(BIN)/python -m anyshape.testing.mutation $(if $(OP),--op $(OP)) --jobs $(JOBS)
+	$(BIN)/python -m anyshape_testing.mutation $(if $(OP),--op $(OP)) --jobs $(JOBS)
 
 lint: $(STAMP)
-	$(BIN)/ruff check runtime generator generated tests benchmarks examples
-	$(BIN)/ruff format --check runtime generator tests benchmarks examples
+	$(BIN)/ruff check runtime generator generated testing tests benchmarks examples
+	$(BIN)/ruff format --check runtime generator testing tests benchmarks examples
 
 types: $(STAMP)
 	$(BIN)/mypy
@@ -108,7 +108,7 @@ bench-memory: $(VENV)/.anyshape-bench  ## memory beside onnxruntime's, and of a 
 	$(BIN)/python -m benchmarks.memory bert_mini --json benchmarks/results/memory.json
 
 $(VENV)/.anyshape-bench: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test,bench]' --editable generator --editable testing
 	@touch $@
 
 clean:  ## remove caches and build output, keep the virtual environment

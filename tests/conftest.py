@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-from anyshape.testing.collector import leave_out_what_stays
+from anyshape_testing.collector import leave_out_what_stays
 
 settings.register_profile(
     "anyshape", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

@@ -24,10 +24,10 @@ from unittest.mock import patch
 import anyshape
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
-from anyshape.testing.calls import ByName, flat_values, typed
-from anyshape.testing.examples import call_of
-from anyshape.testing.running import register
 from anyshape.vm.compiling.kernels import NativeKernels
+from anyshape_testing.calls import ByName, flat_values, typed
+from anyshape_testing.examples import call_of
+from anyshape_testing.running import register
 from benchmarks.models import MODELS, load
 
 ROOT = Path(__file__).parents[1]

@@ -21,7 +21,7 @@ from pathlib import Path
 
 CALLS, MANY = 200, 1000
 """For each law of an op; of the ops of a chunk"""
-COUNTS, LAW_PAGE = Path("docs/law-counts.json"), "anyshape.testing.law_page"
+COUNTS, LAW_PAGE = Path("docs/law-counts.json"), "anyshape_testing.law_page"
 """How often each law was tried on each op, and what writes that into docs/laws.md"""
 CHUNKS = 10
 SEEDS = 5000
@@ -62,8 +62,8 @@ def parts(jobs: int, chunk: int) -> list[Part]:
     halves = [["-m", "tests.frontends.differential_run", "--part", f"{k}/2"] for k in range(2)]
     forms = (("given", "constants"), ("operands", "rankless"))
     onnx = [["-m", "tests.frontends.onnx_suite", *(w for f in two for w in ("--form", f))] for two in forms]
-    programs = ["-m", "anyshape.testing.programs", "--count", str(SEEDS), "--start", str(chunk * 10_000_000)]
-    matrix = ["-m", "anyshape.testing.matrix"]
+    programs = ["-m", "anyshape_testing.programs", "--count", str(SEEDS), "--start", str(chunk * 10_000_000)]
+    matrix = ["-m", "anyshape_testing.matrix"]
     chosen = chosen_ops(chunk)
     counted = {**long(CALLS), "LAW_COUNTS": str(COUNTS)}
     return [
@@ -81,7 +81,7 @@ def parts(jobs: int, chunk: int) -> list[Part]:
 
 def chosen_ops(chunk: int) -> list[str]:
     """A tenth of the ops: of ten chunks in a row each has others, and together they are all."""
-    from anyshape.testing.running import register
+    from anyshape_testing.running import register
 
     return [op for op in sorted(register("anyshape_ops")) if zlib.crc32(op.encode()) % CHUNKS == chunk % CHUNKS]
 

@@ -1,4 +1,5 @@
-"""Imports between rooms of the run time go the way that docs/architecture.md says, lazy ones and those for types alone too."""
+"""Imports between rooms of the run time go the way that docs/architecture.md says, lazy ones and those for types alone too; the run time
+imports no other distribution of the repository, and the generator of it only the rooms that the page allows."""
 
 from __future__ import annotations
 
@@ -28,22 +29,25 @@ def room_of(module: str) -> str:
     return ".".join(parts[:2] if parts[:1] == ["lower"] else parts[:1]) or "anyshape"
 
 
-def imported(module: str, text: str, is_package: bool = False) -> Iterator[str]:
-    """The modules of `anyshape` that a module's text imports, wherever it does."""
+def names_imported(module: str, text: str, is_package: bool = False) -> Iterator[str]:
+    """The full names that a module's text imports, wherever it does."""
     package = module if is_package else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(text)):
-        names: list[str] = []
         if isinstance(node, ast.Import):
-            names = [a.name for a in node.names]
+            yield from (a.name for a in node.names)
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
-            names = [f"{base}.{a.name}" for a in node.names]
-        for name in names:
-            while name and name not in MODULES:
-                name = name.rpartition(".")[0]
-            if name:
-                yield name
+            yield from (f"{base}.{a.name}" for a in node.names)
+
+
+def imported(module: str, text: str, is_package: bool = False) -> Iterator[str]:
+    """The modules of `anyshape` that a module's text imports."""
+    for name in names_imported(module, text, is_package):
+        while name and name not in MODULES:
+            name = name.rpartition(".")[0]
+        if name:
+            yield name
 
 
 def against(place: Mapping[str, int], module: str, text: str, is_package: bool = False) -> list[str]:
@@ -66,6 +70,32 @@ def test_an_import_the_other_way_is_found() -> None:
     assert against(place, "anyshape.passes.fuse", lazy) == ["anyshape.passes.fuse imports anyshape.vm.program.table"]
     assert against(place, "anyshape.lower.ir.dag", "from ..emit import rows\n") != []
     assert against(place, "anyshape.vm.compiling.plans", "from anyshape.passes.fuse import fuse\n") == []
+
+
+def other_packages(text: str) -> set[str]:
+    """The other distributions of this repository that a text of the run time imports; the generated ops are one with it."""
+    return {n.split(".")[0] for n in names_imported("anyshape.x", text)} & {"anyshape_gen", "anyshape_testing"}
+
+
+def test_the_run_time_imports_no_other_distribution() -> None:
+    assert {m: found for m, p in MODULES.items() if (found := other_packages(p.read_text()))} == {}
+    assert other_packages("def f():\n    from anyshape_testing import laws\n") == {"anyshape_testing"}
+
+
+def beyond(allowed: set[str], text: str) -> set[str]:
+    """The rooms of the run time that a text of the generator imports and may not."""
+    rooms = {room_of(name) for name in imported("anyshape_gen.x", text)} - allowed
+    return rooms | {n for n in names_imported("anyshape_gen.x", text) if n.split(".")[0] == "anyshape_testing"}
+
+
+def test_the_generator_imports_leaf_rooms_alone() -> None:
+    (sentence,) = re.findall(r"`anyshape_gen` may import (.*?) alone\.", PAGE, re.DOTALL)
+    allowed = set(re.findall(r"`(\w+)`", sentence))
+    texts = {p: p.read_text() for p in (RUNTIME.parent / "generator/anyshape_gen").rglob("*.py")}
+    assert {str(p): found for p, text in texts.items() if (found := beyond(allowed, text))} == {}
+    assert beyond(allowed, "from anyshape.vm.program import table\n") == {"vm"}
+    assert beyond(allowed, "from anyshape_testing import laws\n") == {"anyshape_testing.laws"}
+    assert beyond(allowed, "from anyshape.dims import Dim\n") == set()
 
 
 def test_no_more_rooms_are_knotted_than_were() -> None:

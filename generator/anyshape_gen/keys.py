@@ -73,7 +73,7 @@ LAWS = (
     "13",
     "14",
 )
-"""Numbers of the laws on random calls, as `anyshape.testing.catalogue` has them."""
+"""Numbers of the laws on random calls, as `anyshape_testing.catalogue` has them."""
 PARAM_KEYS = (
     Key(
         "kind",

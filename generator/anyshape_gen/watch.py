@@ -168,7 +168,7 @@ def run_tests(package: str, op: str, out: Path) -> NoReturn:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         sys.path.insert(0, str(out))
         invalidate_caches()
-        status = 0 if import_module("anyshape.testing.quick").main(package, op) else 1
+        status = 0 if import_module("anyshape_testing.quick").main(package, op) else 1
     except AnyshapeError as e:
         print(e)
     except BaseException:
@@ -184,13 +184,13 @@ def warm(package: Path) -> None:
     oracles = {name for text in texts for name in re.findall(r"^import (scipy\S*)", text, re.MULTILINE)}
     for name in (
         *compiling(),
-        "anyshape.testing.quick",
-        *(f"anyshape.testing.{room}" for room in LAWS),
+        "anyshape_testing.quick",
+        *(f"anyshape_testing.{room}" for room in LAWS),
         *sorted(oracles),
     ):
         with suppress(ImportError):
             import_module(name)
-    import_module("anyshape.testing.quick").warm()
+    import_module("anyshape_testing.quick").warm()
 
 
 LAWS = ("laws", "examples", "rewriting", "refusals", "executors")

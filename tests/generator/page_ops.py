@@ -29,9 +29,9 @@ def main(folder: Path, calls: int) -> int:
     if status:
         return status
     sys.path.insert(0, str(folder))
-    from anyshape.testing.profile import load_profile
-    from anyshape.testing.quick import checks, run
-    from anyshape.testing.running import register
+    from anyshape_testing.profile import load_profile
+    from anyshape_testing.quick import checks, run
+    from anyshape_testing.running import register
 
     load_profile(calls)
     failed = 0

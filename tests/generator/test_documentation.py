@@ -30,7 +30,7 @@ def test_every_example_runs(tmp_path: Path) -> None:
     (tmp_path / "specs").mkdir()
     for k, block in enumerate(BLOCKS):
         (tmp_path / "specs" / f"page_{k:02d}.yaml").write_text(block)
-    path = ":".join(str(ROOT / part) for part in ("runtime", "generator", "generated", "."))
+    path = ":".join(str(ROOT / part) for part in ("runtime", "generator", "generated", "testing", "."))
     run = subprocess.run(
         [sys.executable, "-m", "tests.generator.page_ops", str(tmp_path), "100" if LONG else "3"],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,

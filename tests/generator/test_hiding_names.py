@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from anyshape.graph.registry import all_ops, packages
-from anyshape.testing.profile import load_profile, usual
-from anyshape.testing.quick import checks, run
-from anyshape.testing.running import PACKAGES, PROPERTIES
 from anyshape_gen.cli import main
 from anyshape_gen.emit import names
 from anyshape_gen.emit.module import used_names
+from anyshape_testing.profile import load_profile, usual
+from anyshape_testing.quick import checks, run
+from anyshape_testing.running import PACKAGES, PROPERTIES
 
 CALLED = sorted({*names.RULE_NAMES, *names.KERNEL_NAMES, *names._LOCAL} - {"inf", "pi"})
 """What relations and kernels call"""
@@ -122,7 +122,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_any_name_that_is_called_may_be_a_name_of_a_spec(package: str) -> None:
-    from anyshape.testing.running import register
+    from anyshape_testing.running import register
 
     load_profile(3)
     try:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from anyshape.testing.corpus import corpus
-from anyshape.testing.profile import load_profile, usual
-from anyshape.testing.running import PROPERTIES, register
 from anyshape_gen.analysis import analyse
 from anyshape_gen.emit.cases import case
 from anyshape_gen.emit.wants import ANY, Between, Wants, unconditional
@@ -30,6 +27,9 @@ from anyshape_gen.nodes import (
     VecLit,
 )
 from anyshape_gen.traverse import free_names
+from anyshape_testing.corpus import corpus
+from anyshape_testing.profile import load_profile, usual
+from anyshape_testing.running import PROPERTIES, register
 
 N, M, K = Name("n"), Name("m"), Name("k")
 

@@ -51,7 +51,7 @@ def test_every_way_of_saving_regenerates_and_tests(folder: Path) -> None:
             w.until("waiting for a change")
         said = "\n".join(w.heard)
         assert "specs/mine.yaml:2:3: warning: no example of op 'tried' has values" in said
-        assert "tried, specs/mine.yaml:2: tried:" in said and "from anyshape.testing.running import rerun" in said
+        assert "tried, specs/mine.yaml:2: tried:" in said and "from anyshape_testing.running import rerun" in said
         assert w.interrupt() == 0
         w.until("stopped watching")
         w.until("<end>")

@@ -50,7 +50,7 @@ def test_laws_find_what_is_wrong(tmp_path: Path) -> None:
         head = head if any(f"{f}(" in entry(op) for f in re.findall(r"def (\w+)", head)) else ""
         changed = entry(op).replace(right, wrong).replace(f"  {op}:", f"  {name}:", 1)
         (tmp_path / "specs" / f"{name}.yaml").write_text(f"{head}ops:\n{changed}")
-    path = ":".join(str(ROOT / part) for part in ("runtime", "generator", "generated", "."))
+    path = ":".join(str(ROOT / part) for part in ("runtime", "generator", "generated", "testing", "."))
     run = subprocess.run(
         [sys.executable, "-m", "tests.generator.page_ops", str(tmp_path), "5"],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,

@@ -37,7 +37,7 @@ def words(folder: Path, *command: str) -> list[str]:
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    path = (folder / "generated", ROOT / "runtime", ROOT / "generator", ROOT)
+    path = (folder / "generated", ROOT / "runtime", ROOT / "generator", ROOT / "testing", ROOT)
     return {**os.environ, "PYTHONPATH": ":".join(map(str, path)), **more}
 
 

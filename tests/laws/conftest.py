@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from anyshape.testing.mutation.making import Workshop
-from anyshape.testing.plugin import (
+from anyshape_testing.mutation.making import Workshop
+from anyshape_testing.plugin import (
     pytest_collection_modifyitems,
     pytest_generate_tests,
     pytest_terminal_summary,
     record_property,
 )
-from anyshape.testing.running import register
+from anyshape_testing.running import register
 from tests.specs import all_specs
 
 

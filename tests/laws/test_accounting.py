@@ -9,19 +9,20 @@ from typing import Any
 
 import pytest
 
-from anyshape.testing import Property, turn
-from anyshape.testing.accounting import LEAST, Tally, WeakLaw, different_calls, settle, wanted
-from anyshape.testing.calls import Call, valid_node, variants
-from anyshape.testing.catalogue import LAWS, SPEAKS_OF, silences, stale
-from anyshape.testing.corpus import _corpora as corpora
-from anyshape.testing.corpus import corpus
-from anyshape.testing.counts import by_law, keep, read, summary
-from anyshape.testing.draw_report import draws_of, reason
-from anyshape.testing.law_page import MARKER, with_counts
-from anyshape.testing.profile import load_profile, usual
-from anyshape.testing.quick import Check, Verdict, run
-from anyshape.testing.running import PROPERTIES, Body, on_random_calls, register
+from anyshape.properties import Property
 from anyshape_gen.keys import LAWS as NUMBERS
+from anyshape_testing import turn
+from anyshape_testing.accounting import LEAST, Tally, WeakLaw, different_calls, settle, wanted
+from anyshape_testing.calls import Call, valid_node, variants
+from anyshape_testing.catalogue import LAWS, SPEAKS_OF, silences, stale
+from anyshape_testing.corpus import _corpora as corpora
+from anyshape_testing.corpus import corpus
+from anyshape_testing.counts import by_law, keep, read, summary
+from anyshape_testing.draw_report import draws_of, reason
+from anyshape_testing.law_page import MARKER, with_counts
+from anyshape_testing.profile import load_profile, usual
+from anyshape_testing.quick import Check, Verdict, run
+from anyshape_testing.running import PROPERTIES, Body, on_random_calls, register
 
 LAW = "1a interpreter == reference"
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from anyshape.testing import Refusal, refusals
-from anyshape.testing.aiming import aims, refused
-from anyshape.testing.refusals import refused_by
-from anyshape.testing.running import register
+from anyshape.properties import Refusal
+from anyshape_testing import refusals
+from anyshape_testing.aiming import aims, refused
+from anyshape_testing.refusals import refused_by
+from anyshape_testing.running import register
 
 PROPERTIES = register("anyshape_ops")
 

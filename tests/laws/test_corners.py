@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anyshape.testing import Case
-from anyshape.testing.calls import Recipe, made
-from anyshape.testing.gradients import STEP, holds
-from anyshape.testing.running import register
+from anyshape.properties import Case
+from anyshape_testing.calls import Recipe, made
+from anyshape_testing.gradients import STEP, holds
+from anyshape_testing.running import register
 
 
 @pytest.mark.parametrize(("x", "says"), [(STEP / 1000, False), (-STEP / 1000, False), (0.5, True), (-0.5, True)])

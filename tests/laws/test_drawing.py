@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from ml_dtypes import finfo
 
 from anyshape.dtypes import parse_dtype
+from anyshape.properties import Case, Property
 from anyshape.rules import Vec
-from anyshape.testing import Case, Property
-from anyshape.testing.calls import MANY, MOST_ITEMS, MOST_STEPPED, _largest, random_call
-from anyshape.testing.corpus import corpus
-from anyshape.testing.draws import LARGE, MOST_ELEMENTS, SIZES, TINY, Choosing, HypothesisDraw
-from anyshape.testing.profile import load_profile, usual
-from anyshape.testing.running import register
-from anyshape.testing.values import CONSTANT, RISING, SORTED, STYLES, TIES, contents
+from anyshape_testing.calls import MANY, MOST_ITEMS, MOST_STEPPED, _largest, random_call
+from anyshape_testing.corpus import corpus
+from anyshape_testing.draws import LARGE, MOST_ELEMENTS, SIZES, TINY, Choosing, HypothesisDraw
+from anyshape_testing.profile import load_profile, usual
+from anyshape_testing.running import register
+from anyshape_testing.values import CONSTANT, RISING, SORTED, STYLES, TIES, contents
 
 PROPERTIES = register("anyshape_ops")
 F32, I32, I64 = parse_dtype("f32"), parse_dtype("i32"), parse_dtype("i64")

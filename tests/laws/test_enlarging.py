@@ -9,8 +9,8 @@ from anyshape.dtypes import F32, F64, DType
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.functions import log, reduce_, sqrt
 from anyshape.equations.interpret import Arithmetic, interpret
-from anyshape.testing.enlarging import enlarged, is_steep, overflowing, recurs
-from anyshape.testing.tolerance import Allowance, assert_close
+from anyshape_testing.enlarging import enlarged, is_steep, overflowing, recurs
+from anyshape_testing.tolerance import Allowance, assert_close
 
 STEPS, WIDE = 40, 6
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from anyshape.testing import laws, refusals
-from anyshape.testing.matrix.making import make, under_test
-from anyshape.testing.profile import load_profile, usual
+from anyshape_testing import laws, refusals
+from anyshape_testing.matrix.making import make, under_test
+from anyshape_testing.profile import load_profile, usual
 
 IGNORED: Callable[[str, Any], None] = lambda key, value: None  # noqa: E731
 

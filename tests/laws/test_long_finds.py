@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from anyshape.testing.running import rerun
+from anyshape_testing.running import rerun
 
 REFERENCE, NATIVE = "test_interpreter_is_reference", "test_kernel_is_interpreter"
 ATTENTION = (
@@ -39,5 +39,5 @@ FOUND = {
 def test_it_holds(found: str, capsys: pytest.CaptureFixture[str]) -> None:
     law, op, shapes, params, contents = FOUND[found]
     drawn: dict[str, Any] = contents
-    rerun(f"anyshape.testing.laws:{law}", "anyshape_ops", op, shapes, params, **drawn)
+    rerun(f"anyshape_testing.laws:{law}", "anyshape_ops", op, shapes, params, **drawn)
     assert "holds for this call" in capsys.readouterr().out

@@ -1,8 +1,8 @@
 """The law of what moves, on every op of specs/ of which the generator finds that it only moves elements."""
 
-from anyshape.testing.calls import variants
-from anyshape.testing.moving import *  # noqa: F403
-from anyshape.testing.running import PROPERTIES
+from anyshape_testing.calls import variants
+from anyshape_testing.moving import *  # noqa: F403
+from anyshape_testing.running import PROPERTIES
 
 PACKAGE = "anyshape_ops"
 

@@ -9,18 +9,18 @@ import pytest
 import anyshape
 from anyshape import ops
 from anyshape.errors import ShapeError
-from anyshape.testing.programs import search as searching
-from anyshape.testing.programs.drawing import sized_by_data, sizes_of
-from anyshape.testing.programs.refusals import refusals
-from anyshape.testing.programs.search import Outcome, search, tried
-from anyshape.testing.programs.seeds import run_seed
-from anyshape.testing.programs.statements import Block, Call, Loop, Program
-from anyshape.testing.programs.tally import Tally
-from anyshape.testing.running import register
+from anyshape_testing.programs import search as searching
+from anyshape_testing.programs.drawing import sized_by_data, sizes_of
+from anyshape_testing.programs.refusals import refusals
+from anyshape_testing.programs.search import Outcome, search, tried
+from anyshape_testing.programs.seeds import run_seed
+from anyshape_testing.programs.statements import Block, Call, Loop, Program
+from anyshape_testing.programs.tally import Tally
+from anyshape_testing.running import register
 
 OPS = tuple(register("anyshape_ops"))
 COUNT = 20
-"""Of each part; `make test-long` tries 5,000 by `python -m anyshape.testing.programs`"""
+"""Of each part; `make test-long` tries 5,000 by `python -m anyshape_testing.programs`"""
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from anyshape.testing import Case, Property
-from anyshape.testing.properties import KnownProperties, LazyProperties
-from anyshape.testing.running import register
+from anyshape.properties import Case, LazyProperties, Property
+from anyshape_testing.known_properties import KnownProperties
+from anyshape_testing.running import register
 
 KNOWN_WITHOUT_IMPORTS = """
 import sys
-from anyshape.testing.running import PROPERTIES, register
+from anyshape_testing.running import PROPERTIES, register
 
 def imported():
     return {n.split(".")[2] for n in sys.modules if n.startswith("anyshape_ops.strategies.")}
@@ -28,7 +28,7 @@ assert imported() == {"rows"}, imported()
 """
 WHILE_SOMEBODY_WAITS = """
 import sys
-from anyshape.testing.quick import checks
+from anyshape_testing.quick import checks
 
 assert len(checks("anyshape_ops", "reshape")) > 5
 large = {"pytest", "scipy"} & set(sys.modules)

@@ -9,9 +9,9 @@ import pytest
 
 import anyshape
 from anyshape import ops
-from anyshape.testing.evaluation import evaluate
-from anyshape.testing.programs.laws import close
-from anyshape.testing.programs.rounding import Rounding, order_decides_product, order_decides_sum
+from anyshape_testing.evaluation import evaluate
+from anyshape_testing.programs.laws import close
+from anyshape_testing.programs.rounding import Rounding, order_decides_product, order_decides_sum
 
 PART = 2e-6
 F32 = np.dtype(np.float32)

@@ -1,8 +1,8 @@
 """The law of lists, on every op of specs/ that takes one for several tensors."""
 
-from anyshape.testing.calls import variants
-from anyshape.testing.running import PROPERTIES
-from anyshape.testing.sequences import *  # noqa: F403
+from anyshape_testing.calls import variants
+from anyshape_testing.running import PROPERTIES
+from anyshape_testing.sequences import *  # noqa: F403
 
 PACKAGE = "anyshape_ops"
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from anyshape.dtypes import F32, I64
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.functions import reduce_
-from anyshape.testing.calls import Call, static_node
-from anyshape.testing.laws import same
-from anyshape.testing.running import PROPERTIES, register
-from anyshape.testing.tolerance import ULPS_ELEMENTWISE, ULPS_REDUCTION, Allowance, allowance, assert_close
+from anyshape_testing.calls import Call, static_node
+from anyshape_testing.laws import same
+from anyshape_testing.running import PROPERTIES, register
+from anyshape_testing.tolerance import ULPS_ELEMENTWISE, ULPS_REDUCTION, Allowance, allowance, assert_close
 
 ORDINARY, EXTREME = np.full(100, 5, np.float32), np.full(2, 3e38, np.float32)
 NAN, INF, ONE = np.float32([np.nan]), np.float32([np.inf]), np.float32([1])

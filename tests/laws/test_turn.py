@@ -13,17 +13,18 @@ import pytest
 from hypothesis.errors import FlakyFailure
 
 import anyshape
-from anyshape.testing import Property, corpus, turn
-from anyshape.testing.accounting import WeakLaw
-from anyshape.testing.aiming import aims
-from anyshape.testing.calls import Call, random_call
-from anyshape.testing.examples import test_example as law_of_examples
-from anyshape.testing.laws import test_interpreter_is_reference as law_of_interpreter
-from anyshape.testing.profile import load_profile, usual
-from anyshape.testing.quick import Crew, all_hold, checks, shares
-from anyshape.testing.refusals import AIMED
-from anyshape.testing.refusals import test_asserts as law_of_asserts
-from anyshape.testing.running import Tried, on_random_calls, register
+from anyshape.properties import Property
+from anyshape_testing import corpus, turn
+from anyshape_testing.accounting import WeakLaw
+from anyshape_testing.aiming import aims
+from anyshape_testing.calls import Call, random_call
+from anyshape_testing.examples import test_example as law_of_examples
+from anyshape_testing.laws import test_interpreter_is_reference as law_of_interpreter
+from anyshape_testing.profile import load_profile, usual
+from anyshape_testing.quick import Crew, all_hold, checks, shares
+from anyshape_testing.refusals import AIMED
+from anyshape_testing.refusals import test_asserts as law_of_asserts
+from anyshape_testing.running import Tried, on_random_calls, register
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +64,7 @@ def test_drawing_ends_with_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
         return drawn[-1]
 
     for module in ("corpus", "aiming"):
-        monkeypatch.setattr(f"anyshape.testing.{module}.random_call", counted)
+        monkeypatch.setattr(f"anyshape_testing.{module}.random_call", counted)
     p = register("anyshape_ops")["add"]
     turn.begin(0)
     assert len(corpus.corpus(p, 50).valid) == 1 and len(drawn) < 10

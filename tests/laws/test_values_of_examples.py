@@ -9,8 +9,8 @@ import pytest
 
 from anyshape.cli.show import _call
 from anyshape.graph.registry import find_op
-from anyshape.testing import Given
-from anyshape.testing.examples import array, expected
+from anyshape.properties import Given
+from anyshape_testing.examples import array, expected
 
 PAIR = Given(value=((1.0, 2.0), (3.0,)))
 RIGHT: list[Any] = [np.array([1, 2], np.float32), np.array([3], np.float32)]

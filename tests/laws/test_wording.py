@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from anyshape.errors import ShapeError
-from anyshape.testing.aiming import aims
-from anyshape.testing.calls import Call, static_node, typed, variants
-from anyshape.testing.programs.refusals import Refused
-from anyshape.testing.refusals import all_broken
-from anyshape.testing.running import register
-from anyshape.testing.wording import broken, is_of, is_one, is_one_early, plain
+from anyshape_testing.aiming import aims
+from anyshape_testing.calls import Call, static_node, typed, variants
+from anyshape_testing.programs.refusals import Refused
+from anyshape_testing.refusals import all_broken
+from anyshape_testing.running import register
+from anyshape_testing.wording import broken, is_of, is_one, is_one_early, plain
 
 PROPERTIES = register("anyshape_ops")
 X = typed(np.zeros((2, 3), np.float32), "x")

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from anyshape.testing import laws
-from anyshape.testing.mutation.making import Workshop, in_place, load
-from anyshape.testing.profile import load_profile, usual
 from anyshape_gen.parse_kernel import parse_procedure
 from anyshape_gen.printer import procedure_text
 from anyshape_gen.source import Findings
 from anyshape_gen.text import Text
+from anyshape_testing import laws
+from anyshape_testing.mutation.making import Workshop, in_place, load
+from anyshape_testing.profile import load_profile, usual
 
 OP = "linear_attention"
 VALUES, TYPES = laws.test_interpreter_is_reference, laws.test_the_body_has_the_types_of_the_rule

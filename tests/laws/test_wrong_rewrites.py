@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from anyshape.testing.mutation.making import Workshop, in_place, load
-from anyshape.testing.profile import load_profile, usual
-from anyshape.testing.rewriting import fires
 from anyshape_gen.parse_rewrites import parse_rewrite
 from anyshape_gen.source import Findings
 from anyshape_gen.text import Text
+from anyshape_testing.mutation.making import Workshop, in_place, load
+from anyshape_testing.profile import load_profile, usual
+from anyshape_testing.rewriting import fires
 
 WRONG = {
     "unsigned": ("abs", "abs(neg(x)) >> abs(x)", "in place of"),

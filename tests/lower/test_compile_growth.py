@@ -30,7 +30,7 @@ from anyshape.passes.fuse import MAX_NODES, fuse
 from anyshape.passes.kernel_size import MOST_INSTRUCTIONS, KernelSizes
 from anyshape.passes.parts import takes_parts
 from anyshape.passes.steps import KernelStep
-from anyshape.testing.running import register
+from anyshape_testing.running import register
 from tests.counting import calls
 
 LONG = os.environ.get("ANYSHAPE_LONG") == "1"

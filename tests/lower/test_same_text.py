@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from anyshape.testing.running import register
+from anyshape_testing.running import register
 from tests.kernel_texts import differences, lines_of, texts_of
 
 LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")

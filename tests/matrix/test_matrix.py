@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from anyshape.testing import executors, laws, rewriting
-from anyshape.testing.matrix.cells import Cell, cells, tried
-from anyshape.testing.matrix.forms import classes, forms, known_open
-from anyshape.testing.matrix.page import named, written
-from anyshape.testing.matrix.running import sample
-from anyshape.testing.matrix.table import LAWS
-from anyshape.testing.profile import load_profile, usual
-from anyshape.testing.running import register
+from anyshape_testing import executors, laws, rewriting
+from anyshape_testing.matrix.cells import Cell, cells, tried
+from anyshape_testing.matrix.forms import classes, forms, known_open
+from anyshape_testing.matrix.page import named, written
+from anyshape_testing.matrix.running import sample
+from anyshape_testing.matrix.table import LAWS
+from anyshape_testing.profile import load_profile, usual
+from anyshape_testing.running import register
 
 ROOT = Path(__file__).parents[2]
 PARTS = 6
@@ -70,7 +70,7 @@ def test_no_cell_is_missing_without_a_reason() -> None:
 
 def test_the_page_is_what_the_cells_say() -> None:
     page = (ROOT / "docs" / "testing.md").read_text()
-    assert page == written(page, every(), known_open()), "python -m anyshape.testing.matrix --write"
+    assert page == written(page, every(), known_open()), "python -m anyshape_testing.matrix --write"
 
 
 def test_what_is_known_to_be_open_are_cells() -> None:

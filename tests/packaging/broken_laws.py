@@ -114,13 +114,13 @@ def in_fork(run: Callable[[], None], folder: Path) -> str:
 
 
 def law(place: str, op: str) -> None:
-    from anyshape.testing.profile import load_profile
-    from anyshape.testing.running import register
+    from anyshape_testing.profile import load_profile
+    from anyshape_testing.running import register
 
     load_profile(20)
     register("my_ops")
     room, name = place.split(":")
-    getattr(import_module(f"anyshape.testing.{room}"), name)(op, lambda key, value: None)
+    getattr(import_module(f"anyshape_testing.{room}"), name)(op, lambda key, value: None)
 
 
 def script(said: str) -> str:
@@ -136,7 +136,7 @@ def main(folder: Path) -> None:
     sys.dont_write_bytecode = True
     start(folder)
     for room in ("laws", "rewriting", "refusals", "executors"):
-        import_module(f"anyshape.testing.{room}")
+        import_module(f"anyshape_testing.{room}")
     found = []
     for label, (place, op, file, old, new) in BREAKS.items():
         right = {p: p.read_text() for p in folder.rglob("*") if p.suffix in (".py", ".yaml")}

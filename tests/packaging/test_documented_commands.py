@@ -19,7 +19,7 @@ from anyshape.cli.main import parser as anyshape_arguments
 from anyshape_gen.cli import arguments as generator_arguments
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("runtime", "generator", "benchmarks", "examples", "tests")
+ROOMS = ("runtime", "generator", "testing", "benchmarks", "examples", "tests")
 PAGES = [*ROOT.glob("*.md"), *(p for room in ("docs", "examples", "benchmarks") for p in (ROOT / room).rglob("*.md"))]
 CODE = [p for room in ROOMS for p in (ROOT / room).rglob("*.py")]
 COMMAND = re.compile(r"(?:\$ )?(?:[A-Z]+=\S+ )*((?:make|python3?|anyshape|anyshape-gen) [\w./-].*)")
@@ -68,7 +68,9 @@ def help_of(parser: Callable[[], argparse.ArgumentParser], *command: str) -> str
 
 def module_of(name: str) -> Path | None:
     path = name.replace(".", "/")
-    places = [f"{room}{path}{end}" for room in ("runtime/", "generator/", "") for end in ("/__main__.py", ".py")]
+    places = [
+        f"{room}{path}{end}" for room in ("runtime/", "generator/", "testing/", "") for end in ("/__main__.py", ".py")
+    ]
     return next((ROOT / p for p in places if (ROOT / p).exists()), None)
 
 

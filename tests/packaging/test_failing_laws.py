@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_what_a_failing_law_prints_repeats_it(tmp_path: Path) -> None:
-    path = ":".join(str(ROOT / part) for part in ("runtime", "generator", "generated", "."))
+    path = ":".join(str(ROOT / part) for part in ("runtime", "generator", "generated", "testing", "."))
     run = subprocess.run(
         [sys.executable, "-m", "tests.packaging.broken_laws", str(tmp_path)],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,

@@ -28,7 +28,7 @@ def entries() -> dict[str, str]:
 
 
 def python(*words: str, where: Path = ROOT, path: tuple[Path, ...] = ()) -> subprocess.CompletedProcess[str]:
-    folders = [*path, ROOT / "runtime", ROOT / "generator", ROOT / "generated"]
+    folders = [*path, *(ROOT / part for part in ("runtime", "generator", "generated", "testing"))]
     own = {k: v for k, v in os.environ.items() if k != "LAW_COUNTS"}  # what these ops count is none of the page's
     environment = {**own, "PYTHONPATH": ":".join(map(str, folders)), "ANYSHAPE_EXAMPLES": "10"}
     return subprocess.run([sys.executable, *words], cwd=where, env=environment, capture_output=True, text=True)
@@ -52,7 +52,7 @@ def test_new_op_then_its_entry_then_its_laws(tmp_path: Path) -> None:
     made = python("-m", "anyshape_gen", "--specs", str(specs), "--out", str(out), "--docs", str(tmp_path / "docs"))
     assert made.returncode == 0, made.stderr
     laws = ("tests/laws", "--op", ",".join(NAMES), "-p", "no:cacheprovider")
-    run = python("-m", "pytest", *laws, "-o", f"pythonpath=runtime generator {out} .", path=(out,))
+    run = python("-m", "pytest", *laws, "-o", f"pythonpath=runtime generator testing {out} .", path=(out,))
     assert run.returncode == 0, run.stdout
     assert "6a refused alike" in run.stdout and "7b one part == many: 3 ops" in run.stdout
 
@@ -144,7 +144,7 @@ def test_a_failing_law_prints_what_repeats_it(outside: Path) -> None:
         run = python(*laws, where=outside, path=(outside,))
         assert run.returncode == 1, run.stdout
         said = [line.removeprefix("E").strip() for line in run.stdout.splitlines()]
-        at = said.index("from anyshape.testing.running import rerun")
+        at = said.index("from anyshape_testing.running import rerun")
         assert said[at - 3].startswith(
             "law 1a interpreter == reference of tried_mish, my_specs/mine.yaml:2: tried_mish:"
         )

@@ -15,6 +15,7 @@ import pytest
 from tests.packaging.broken_laws import SPEC
 
 ROOT = Path(__file__).parents[2]
+SOURCES = [str(ROOT / part) for part in (".", "generator", "testing")]
 pytestmark = pytest.mark.skipif(os.environ.get("ANYSHAPE_LONG", "0") in ("", "0"), reason="long: ANYSHAPE_LONG=1")
 
 MODEL = """
@@ -57,19 +58,20 @@ class Environment:
 
 def test_author_and_user(tmp_path: Path) -> None:
     author, user = Environment(tmp_path / "author"), Environment(tmp_path / "user")
-    author.run("python", "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path), str(ROOT), where=tmp_path)
+    author.run("python", "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path), *SOURCES, where=tmp_path)
     (wheel,) = tmp_path.glob("anyshape-*.whl")
+    beside = ("--find-links", str(tmp_path))  # where the extras are, as on an index
     project = tmp_path / "project"
     (project / "specs").mkdir(parents=True)
     (project / "specs/mine.yaml").write_text(
         SPEC.replace("    rewrites:\n", '    onnx: {"com.example:Turn": {1: "x"}}\n    rewrites:\n')
     )
-    author.install(f"{wheel}[gen,test]", where=tmp_path)
+    author.install(*beside, f"{wheel}[gen,test]", where=tmp_path)
     author.run("anyshape-gen", "--specs", "specs", "--package", "my_ops", "--out", ".", where=project)
     author.install("--editable", ".", where=project)
     assert "passed" in author.run("python", "-m", "pytest", where=project)
     assert "all laws hold" in author.run(
-        "python", "-m", "anyshape.testing.quick", "turn", "--package", "my_ops", where=project
+        "python", "-m", "anyshape_testing.quick", "turn", "--package", "my_ops", where=project
     )
     used(author, project, tmp_path)
     author.run("python", "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path), ".", where=project)
@@ -77,7 +79,7 @@ def test_author_and_user(tmp_path: Path) -> None:
     user.install(str(wheel), str(mine), where=tmp_path)
     assert str(tmp_path / "user") in used(user, tmp_path, tmp_path)
     # The tests are in the installed package too: a user of the ops can run them.
-    user.install(f"{wheel}[test]", where=tmp_path)
+    user.install(*beside, f"{wheel}[test]", where=tmp_path)
     assert "passed" in user.run("python", "-m", "pytest", "--pyargs", "my_ops.tests", where=tmp_path)
 
 

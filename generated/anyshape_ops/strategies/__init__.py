@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from anyshape.testing.properties import LazyProperties
+from anyshape.properties import LazyProperties
 
 PROPERTIES = LazyProperties(
     __name__,

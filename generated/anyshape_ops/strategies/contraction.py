@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from anyshape.properties import Case, Draw, Example, Given, Property, Refusal
 from anyshape.rules import Rule, Vec
-from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/contraction.yaml:5

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy
 
+from anyshape.properties import Case, Draw, Example, Given, Property, Refusal
 from anyshape.rules import Rule, Vec, fill, prod
-from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/deformable.yaml:5

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from anyshape.testing import Case, Draw, Example, Given, Property
+from anyshape.properties import Case, Draw, Example, Given, Property
 
 
 # specs/elementwise.yaml:10

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from anyshape.properties import Case, Draw, Example, Given, Property, Refusal
 from anyshape.rules import Vec, range_
-from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/images.yaml:13

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from anyshape.properties import Case, Draw, Example, Given, Property, Refusal
 from anyshape.rules import Vec
-from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/matching.yaml:5

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from anyshape.properties import Case, Draw, Example, Given, Property, Refusal
 from anyshape.rules import Vec, place
-from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/reduction.yaml:5

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from anyshape.properties import Case, Draw, Example, Given, Property, Refusal
 from anyshape.rules import Vec
-from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/rows.yaml:15

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from anyshape.properties import Case, Draw, Example, Given, Property, Refusal
 from anyshape.rules import Vec
-from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/text.yaml:49

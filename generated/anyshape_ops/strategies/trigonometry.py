@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.testing import Case, Draw, Example, Given, Property
+from anyshape.properties import Case, Draw, Example, Given, Property
 
 
 # specs/trigonometry.yaml:39

@@ -229,7 +229,7 @@ class PackageEmitter:
 
     def _properties(self) -> str:
         """By name: an op is tested without the modules of the others, whose oracles import what is large."""
-        known = {"LazyProperties": "anyshape.testing.properties"}
+        known = {"LazyProperties": "anyshape.properties"}
         code = Code()
         code.add("PROPERTIES = LazyProperties(")
         code.indent()

@@ -1,6 +1,6 @@
 """What a package of ops outside this repository has besides its ops: its property tests, and a project file to begin with.
 
-In: the name of the package. Out: texts. The tests are anyshape's own laws (`anyshape.testing`), run on the package's ops; the
+In: the name of the package. Out: texts. The tests are anyshape's own laws (`anyshape_testing`), run on the package's ops; the
 project file is written once and belongs to the package's author.
 """
 

@@ -25,7 +25,7 @@ from anyshape_gen.traverse import walk_all
 
 KNOWN = {
     **RULE_NAMES,
-    **dict.fromkeys(("Case", "Draw", "Example", "Given", "Property", "Refusal"), "anyshape.testing"),
+    **dict.fromkeys(("Case", "Draw", "Example", "Given", "Property", "Refusal"), "anyshape.properties"),
     "Any": "typing",
     **dict.fromkeys(("inf", "nan"), "math"),
     "np": "import numpy as np",

@@ -33,7 +33,7 @@ from anyshape.passes.classify import is_contraction
 from anyshape.passes.fuse import fuse
 from anyshape.passes.pipeline import optimise
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule
-from anyshape.testing import Example, Given, Property
+from anyshape.properties import Example, Given, Property
 from anyshape.types import TensorType
 
 Shape = tuple[int, ...]

@@ -1,0 +1,1 @@
+"""The laws of every op, run on random calls; tests of these laws, mutation of specs, and random programs."""

@@ -1,0 +1,84 @@
+"""Whether a law was tried often enough to be said to hold.
+
+In: what a law counted on one op. Out: a record of it, or an error. A law holds of an op where it accepted LEAST different calls, or all
+that it was allowed or that there are; with fewer it is weak, and fails, unless the op's spec says why (`weak: {7b: reason}`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from anyshape.graph.opdef import OpDef
+
+Record = Callable[[str, object], None]
+LEAST = 10
+"""Different calls that a law has to accept."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What a law counted on one op."""
+
+    law: str
+    """its number and what it says: `1b kernel == interpreter`"""
+    op: str
+    drawn: int
+    """calls that were drawn for it, also those that the rule refused"""
+    accepted: int
+    """different ones of which it had something to say, and held"""
+    wanted: int
+    """so many accepted ones it needs: LEAST, unless it was allowed fewer or there are fewer"""
+    cut_short: bool = False
+    """whether it ended because its time was over"""
+    listed: bool = False
+    """whether its calls are a list, the same however many are allowed: one that is tried makes a reason for none stale"""
+
+    @property
+    def number(self) -> str:
+        return self.law.split()[0]
+
+    @property
+    def is_weak(self) -> bool:
+        return self.accepted < self.wanted
+
+    def __str__(self) -> str:
+        return f"{self.accepted} calls of {self.drawn} drawn"
+
+
+class WeakLaw(AssertionError):
+    """A law that was hardly tried, or that was tried and is said to be weak."""
+
+
+def wanted(allowed: float, possible: float = math.inf, least: int = LEAST) -> int:
+    """How many different calls a law has to accept that may take `allowed`, of an op that has `possible` different ones."""
+    return int(min(allowed, possible, least))
+
+
+def settle(tally: Tally, reasons: Mapping[str, str], record: Record, source: str = "") -> None:
+    """Records what was counted. Raises WeakLaw where it is weak, had the time, and the spec gives no reason; and where the spec gives a
+    reason for a law that is not weak."""
+    reason = reasons.get(tally.number)
+    said = {"law": tally.law, "op": tally.op, "drawn": tally.drawn, "accepted": tally.accepted, "wanted": tally.wanted}
+    if reason is not None:
+        said["weak"] = reason
+    for key, value in said.items():
+        record(key, value)
+    where = f"law {tally.law} of {tally.op}" + (f" ({source})" if source else "")
+    if tally.is_weak and reason is None and not tally.cut_short:
+        raise WeakLaw(
+            f"{where} is weak: {tally}, wanted {tally.wanted}. Let draws meet what refuses them "
+            f"(python -m anyshape_testing.draw_report {tally.op}), or give the reason in the spec: "
+            f"weak: {{{tally.number}: reason}}"
+        )
+    if reason is not None and (tally.listed or tally.wanted >= LEAST) and not tally.is_weak:
+        raise WeakLaw(f"{where} is not weak: {tally}, and its spec says that it is: {reason}")
+
+
+def different_calls(op: OpDef) -> float:
+    """How many different calls an op has whose inputs are none and whose parameters are from closed lists; else no end of them."""
+    if op.inputs:
+        return math.inf
+    choices = [len(p.members) if p.members else 2 if p.kind == "bool" else math.inf for p in op.params]
+    return math.prod([*choices, *(len(allowed) for allowed in op.dtypes.values())])

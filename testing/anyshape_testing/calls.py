@@ -1,0 +1,385 @@
+"""A random call of one op, built as a graph node: on numbers, on symbols, static and dyn."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
+from operator import itemgetter
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from hypothesis.errors import UnsatisfiedAssumption
+from ml_dtypes import finfo
+from numpy.typing import NDArray
+
+from anyshape.dims import Dim, bounds, symbol
+from anyshape.dtypes import ALL, NARROW, DType, accum, is_dtype_name, parse_dtype
+from anyshape.equations.builder import Equation, Run
+from anyshape.errors import ShapeError
+from anyshape.graph.call import call_node
+from anyshape.graph.composition import body
+from anyshape.graph.function import topological
+from anyshape.graph.infer import equations_of, flat, tensors_of
+from anyshape.graph.opdef import InputDef, OpDef
+from anyshape.graph.registry import all_ops
+from anyshape.graph.value import Node, Value, constant
+from anyshape.properties import BrokenReference, Case, Property
+from anyshape.rules import Vec
+from anyshape.types import TensorType
+from anyshape_testing.draws import MOST_ELEMENTS, SEEDS, Choosing, HypothesisDraw, choosing
+from anyshape_testing.profile import WIDE
+from anyshape_testing.values import RISING, STYLES, contents
+
+Array = NDArray[Any]
+T = TypeVar("T")
+MOST_STEPPED = 120
+"""Elements that a procedure takes and makes at most: the interpreter takes its steps one by one, in Python."""
+MOST_ITEMS = 8
+"""Items of a parameter: what there is one for each axis of, has no more axes."""
+COMMON = ("f32", "f64", "i32", "i64", "bool")
+"""Half of all draws of a dtype are among these, where the op allows any of them."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a call was made from, so that it can be made again: dtypes of the op's variables, and contents by seed and style."""
+
+    case: Case
+    dtypes: Mapping[str, str]
+    seed: int
+    style: str
+
+
+@dataclass(frozen=True, repr=False)
+class Call:
+    """Arrays of the inputs by name (None: absent, a list for a variadic one) and params by name (None: default)."""
+
+    property: Property
+    inputs: Mapping[str, Any]
+    params: Mapping[str, Any]
+    recipe: Recipe | None = None
+    _known: dict[str, tuple[object, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def remembered(self, what: str, of: object, compute: Callable[[], T]) -> T:
+        """What compute gave, of the last `of` that it was asked about."""
+        if self._known.get(what, (None, None))[0] is not of:
+            self._known[what] = (of, compute())
+        return cast(T, self._known[what][1])
+
+    @cached_property
+    def identity(self) -> Hashable:
+        """Equal of calls that are the same: dtypes, shapes, elements and parameters."""
+        found = blake2b(repr(sorted(self.params.items())).encode(), digest_size=16)
+        for name, v in self.inputs.items():
+            arrays = [] if v is None else v if isinstance(v, list) else [v]
+            found.update(f"{name} {len(arrays)}".encode())
+            for a in arrays:
+                found.update(f"{a.dtype} {a.shape}".encode())
+                found.update(np.ascontiguousarray(a).tobytes())
+        return tuple(sorted(self.dtypes.items(), key=itemgetter(0))), found.digest()
+
+    def __repr__(self) -> str:
+        return f"{self.property.op}({self.recipe})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """For the test library, which else prints every field."""
+        printer.text(repr(self))
+
+    @builtins.property
+    def op(self) -> OpDef:
+        """The static variant, or the only one."""
+        return variants(self.property.op)[0]
+
+    @builtins.property
+    def dtypes(self) -> dict[str, DType]:
+        """By dtype variable, as drawn."""
+        return {} if self.recipe is None else {v: parse_dtype(d) for v, d in self.recipe.dtypes.items()}
+
+    def flat_inputs(self) -> list[Array]:
+        return [a for v in self.inputs.values() if v is not None for a in (v if isinstance(v, list) else [v])]
+
+    def values(self, make: Any) -> list[Any]:
+        """The inputs as operands of a call; `make(array, name)` makes each."""
+        found: list[Any] = []
+        for name, v in self.inputs.items():
+            if isinstance(v, list):
+                found.append([make(a, f"{name}{k}") for k, a in enumerate(v)])
+            else:
+                found.append(None if v is None else make(v, name))
+        return found
+
+
+def variants(op: str) -> tuple[OpDef, ...]:
+    """(static, dyn) or the only variant alone."""
+    ops = all_ops()
+    return (ops[op],) if op in ops else (ops[f"static.{op}"], ops[f"dyn.{op}"])
+
+
+def random_call(p: Property, draw: Any, dtypes: Mapping[str, str] | None = None, choices: Any = None) -> Call:
+    """Draws shapes, params, dtypes (but the given ones) and contents. Too many elements, or an index into nothing, reject the draw."""
+    choose = choosing(draw)
+    case = _case(p, choices or HypothesisDraw(choose))
+    op = variants(p.op)[0]
+    chosen = {v: (dtypes or {}).get(v) or _dtype(choose, allowed) for v, allowed in op.dtypes.items()}
+    return made(p, Recipe(_as_wide(op, case, chosen, choose), chosen, draw(SEEDS), choose.among(STYLES)))
+
+
+def _case(p: Property, choices: Any) -> Case:
+    """Draws shapes and params; where they are too large, or have no element for an index, again with other sizes."""
+    said = ""
+    for again in (lambda: None, *getattr(choices, "again", ())):
+        again()
+        try:
+            case = p.case(choices)
+        except ShapeError as e:  # an axis of nothing
+            said = str(e)
+            continue
+        if any(n < 0 for s in input_shapes(case) for n in s):
+            said = "a negative size"
+        elif any(isinstance(v, (tuple, Vec)) and len(v) > MOST_ITEMS for v in case.params.values()):
+            said = f"a parameter of more than {MOST_ITEMS} items"
+        elif _elements(case) > (MOST_STEPPED if p.stepped else MOST_ELEMENTS):
+            said = f"more than {MOST_ELEMENTS} elements"
+        elif _has_no_index(case):
+            said = "an index into nothing"
+        else:
+            return case
+    raise UnsatisfiedAssumption(said)
+
+
+def _as_wide(op: OpDef, case: Case, chosen: Mapping[str, str], choose: Choosing) -> Case:
+    """The case with a dtype of as many bits, where a parameter says as what the bits of another are read: hardly any drawn alone is one.
+    Vectors of parameters are tuples, as callers give them."""
+    read = [of for name, *of in op.computed.values() if name == "bitcast"]
+    fitting = {
+        param.removeprefix("param:"): [
+            t for t in (*ALL, *NARROW) if t.code_bits == parse_dtype(chosen.get(var, var)).code_bits
+        ]
+        for var, param in read
+    }
+    params = {name: tuple(v) if isinstance(v, Vec) else v for name, v in case.params.items()}
+    return replace(case, params={**params, **{p: choose.among(known) for p, known in fitting.items()}})
+
+
+def computed(allowed: Sequence[str]) -> Sequence[str]:
+    """Those that references compute with; all, where there is no such."""
+    return [c for c in allowed if not parse_dtype(c).is_narrow] or allowed
+
+
+def has_integers(op: OpDef) -> bool:
+    """Whether a parameter is an integer, or an operand has integers alone."""
+    return any(p.kind in ("int", "ints") for p in op.params) or any(is_of_indices(op, i.name) for i in op.inputs)
+
+
+def is_of_indices(op: OpDef, name: str) -> bool:
+    (i,) = (i for i in op.inputs if i.name == name)
+    return not i.variadic and set(op.dtypes.get(i.dtype, (i.dtype,))) <= {"i64", "i32"}
+
+
+def narrow_dtypes(op: OpDef) -> list[dict[str, str]]:
+    """Each narrow float that a variable of the op may be, the other variables with it where they may, else in a common dtype; without
+    `WIDE` only the first, which is f16."""
+    found = []
+    for narrow in dict.fromkeys(d for allowed in op.dtypes.values() for d in computed(allowed)):
+        dtype = parse_dtype(narrow)
+        if dtype.is_float and accum(dtype) is not dtype:
+            found.append({v: narrow if narrow in allowed else allowed[0] for v, allowed in op.dtypes.items()})
+    return found if WIDE else found[:1]
+
+
+def _dtype(choose: Choosing, allowed: Sequence[str]) -> str:
+    """Any that the op allows and references compute with; where not all are wanted, a common one."""
+    allowed = computed(allowed)
+    common = [c for c in allowed if c in COMMON] or allowed
+    return choose.among(allowed if WIDE and choose.among((False, True)) else common)
+
+
+def made(p: Property, r: Recipe) -> Call:
+    """The call of a recipe."""
+    op = variants(p.op)[0]
+    dtypes = {v: parse_dtype(d) for v, d in r.dtypes.items()}
+    return Call(p, _arrays(op, r.case, dtypes, r.seed, r.style), dict(r.case.params), r)
+
+
+def _arrays(op: OpDef, case: Case, dtypes: Mapping[str, DType], seed: int, style: str) -> dict[str, Any]:
+    arrays: dict[str, Any] = {}
+    most = _largest([input_dtype(i, dtypes) for i in op.inputs if case.shapes[i.name] is not None])
+    for k, i in enumerate(op.inputs):
+        shape, dtype = case.shapes[i.name], input_dtype(i, dtypes)
+        within = case.ranges.get(i.name)
+        if shape is None:
+            arrays[i.name] = None
+        elif i.variadic:
+            arrays[i.name] = [contents(tuple(s), dtype, seed + k + 7 * j, style) for j, s in enumerate(shape)]
+        else:
+            own, ends = RISING if i.name in case.rising else style, case.ends.get(i.name, (None, None))
+            arrays[i.name] = contents(tuple(shape), dtype, seed + k, own, within, ends, most)
+    return arrays
+
+
+MANY = 2**13
+
+
+def _largest(operands: Sequence[DType]) -> float:
+    """The largest number of a call: of the only operand of floats one of which MANY add up; of several one of which the product of all, and
+    of one of them once more, still fits in the dtype of each."""
+    ends = [float(finfo(d.numpy).max) for d in operands if d.is_float]
+    return min(ends) ** (1 / (len(ends) + 1)) if len(ends) > 1 else min(ends, default=0.0) / MANY
+
+
+def input_dtype(i: InputDef, dtypes: Mapping[str, DType]) -> DType:
+    return parse_dtype(i.dtype) if is_dtype_name(i.dtype) else dtypes[i.dtype]
+
+
+def _elements(case: Case) -> int:
+    return sum(map(math.prod, input_shapes(case)))
+
+
+def input_shapes(case: Case) -> Iterator[Sequence[int]]:
+    """Of all inputs that are there."""
+    return (s for v in case.shapes.values() if v is not None for s in (v if isinstance(v, list) else [v]))
+
+
+def _has_no_index(case: Case) -> bool:
+    ranges = [(case.shapes[name], low, high) for name, (low, high) in case.ranges.items()]
+    return any(shape is not None and math.prod(shape) > 0 and low >= high for shape, low, high in ranges)
+
+
+def typed(array: Array, name: str) -> Value:
+    """An operand of this array's type, its contents unknown."""
+    from anyshape.dtypes import from_numpy
+
+    return Value(TensorType(from_numpy(array.dtype), array.shape), name)
+
+
+def static_node(c: Call) -> Node:
+    """The call of the static variant on operands of known shapes. Raises what inference raises."""
+    return call_node(c.op, c.values(typed), c.params)
+
+
+def valid_node(c: Call) -> Node:
+    """The call of the static variant; a draw that the rule refuses is rejected. Remembered with the call."""
+    found = c.remembered("node", c.op, lambda: _valid_node(c))
+    if isinstance(found, str):
+        raise UnsatisfiedAssumption(found)
+    return found
+
+
+def _valid_node(c: Call) -> Node | str:
+    """The node, or why there is none."""
+    try:
+        node = static_node(c)
+    except ShapeError as e:
+        return str(e)
+    made = sum(bounds(v.type.count())[1] or 0 for v in node.outputs)
+    stepped = made + sum(a.size for a in c.flat_inputs())
+    if made > 4 * MOST_ELEMENTS:
+        return f"results of more than {4 * MOST_ELEMENTS} elements"
+    if stepped > MOST_STEPPED and _is_procedure(node):
+        return f"a procedure of more than {MOST_STEPPED} elements"
+    return node if _holds_its_indices(c, node) else "an index out of range in the body"
+
+
+def _is_procedure(node: Node) -> bool:
+    return node.op.composition is None and any(isinstance(q.form, Run) for q in equations_below(node))
+
+
+def _holds_its_indices(c: Call, node: Node) -> bool:
+    """Of a composed op, whether the reference takes these elements: what they index is not in its signature, so that no draw can know."""
+    from anyshape_testing.execution import run_reference
+
+    if node.op.composition is None:
+        return True
+    try:
+        run_reference(c, node)
+    except BrokenReference as e:
+        if isinstance(e.__cause__, IndexError):
+            return False
+        raise
+    return True
+
+
+@dataclass
+class Symbols:
+    """Operands whose dims are symbols, and the numbers they stand for."""
+
+    numbers: dict[Dim, int]
+    prefix: str = "n"
+
+    def __call__(self, array: Array, name: str) -> Value:
+        from anyshape.dtypes import from_numpy
+
+        dims = []
+        for k, n in enumerate(array.shape):
+            s = symbol(f"{self.prefix}_{name}_{k}")
+            self.numbers[s] = n
+            dims.append(s)
+        return Value(TensorType(from_numpy(array.dtype), tuple(dims)), name)
+
+
+def operand_arrays(c: Call) -> dict[str, Array]:
+    """The parameters that the dyn variant takes as operands, as arrays."""
+    dyn = variants(c.property.op)[1]
+    found = {}
+    for p in dyn.operands:
+        given = c.params.get(p.name)
+        if given is not None:
+            kind = np.bool_ if p.kind == "bool" else np.float32 if p.kind in ("float", "floats") else np.int64
+            found[p.name] = np.asarray(given, kind)
+    return found
+
+
+def dyn_node(c: Call, make: Any = typed, operand: Any = None) -> Node:
+    """The call of the dyn variant; its operands are constants unless `operand(array, name)` makes them."""
+    dyn = variants(c.property.op)[1]
+    operands = {
+        name: operand(a, name) if operand is not None else constant(a, name) for name, a in operand_arrays(c).items()
+    }
+    return call_node(dyn, c.values(make), {**c.params, **operands})
+
+
+def equations(node: Node) -> tuple[Any, list[Any], list[Any]]:
+    """The node's equations over fresh tensors; its input tensors and output tensors, flattened."""
+    ins, outs = tensors_of(node)
+    return equations_of(node, ins, outs), flat(ins), flat(outs)
+
+
+def equations_below(node: Node) -> list[Equation]:
+    """What a call computes, the bodies of composed ops and of loops looked through."""
+    found: list[Equation] = []
+    waiting = [node]
+    while waiting:
+        n = waiting.pop()
+        if n.op.composition is not None and n.bound is not None:
+            waiting += topological(body(n))
+        elif n.op.kernel is not None and n.bound is not None:
+            found += equations(n)[0].equations
+        waiting += [inner for region in n.regions for inner in region.nodes]
+    return found
+
+
+def resolved(node: Node) -> dict[str, Any]:
+    """Params as the rule resolved them, as a reference takes them."""
+    values = {}
+    for d in node.op.params:
+        v = getattr(node.bound, d.name)
+        values[d.name] = v.numpy if isinstance(v, DType) else tuple(v) if isinstance(v, Vec) else v
+    return values
+
+
+def flat_values(values: list[Any]) -> list[Value]:
+    return [v for x in values if x is not None for v in (x if isinstance(x, list) else [x])]
+
+
+class ByName:
+    """Hands out the same Value for the same name."""
+
+    def __init__(self, params: list[Value]) -> None:
+        self.params = {p.name: p for p in params}
+
+    def __call__(self, array: Any, name: str) -> Value:
+        return self.params[name]

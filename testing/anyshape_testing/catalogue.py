@@ -1,0 +1,191 @@
+"""The laws: what each says, where it stands, and of which ops it speaks.
+
+In: an op's property. Out: for each law None, or why it says nothing of the op. That is told from the op's definition alone: a law that
+speaks of an op and accepts no call of it is weak, not one that does not apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib import import_module
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from anyshape.dtypes import F64
+from anyshape.equations.builder import Equation, Run, Sorting, Step, Update
+from anyshape.equations.dependencies import reads
+from anyshape.equations.expr import Reduce
+from anyshape.equations.traversal import walk
+from anyshape.errors import DtypeError
+from anyshape.graph.composition import body
+from anyshape.graph.function import topological
+from anyshape.graph.opdef import OpDef
+from anyshape.graph.value import Node
+from anyshape.properties import Property
+from anyshape_testing.calls import equations_below, has_integers, narrow_dtypes, static_node, variants
+
+
+@dataclass(frozen=True)
+class Law:
+    """One law. `place`: module and function of `anyshape_testing`; the function's first parameter is one of SPEAKS_OF."""
+
+    number: str
+    says: str
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.says}"
+
+    @property
+    def function(self) -> Callable[..., None]:
+        room, name = self.place.split(":")
+        found: Callable[..., None] = getattr(import_module(f"anyshape_testing.{room}"), name)
+        return found
+
+    @property
+    def parameter(self) -> str:
+        return next(iter(signature(self.function).parameters))
+
+    def silent(self, p: Property) -> str | None:
+        """Why it says nothing of the op; None where it does."""
+        return SPEAKS_OF[self.parameter](p)
+
+
+LAWS = (
+    Law("1a", "interpreter == reference", "laws:test_interpreter_is_reference"),
+    Law("1b", "kernel == interpreter", "laws:test_kernel_is_interpreter"),
+    Law("2", "relation == shape that came out", "laws:test_relation_gives_the_shape_that_comes_out"),
+    Law("2b", "types of the body == types of the rule", "laws:test_the_body_has_the_types_of_the_rule"),
+    Law("2c", "the same on symbols", "laws:test_the_body_has_the_types_of_the_rule_on_symbols"),
+    Law("3a", "symbolic inference == numeric", "laws:test_symbols_with_numbers_put_in"),
+    Law("3b", "symbolic operands == numeric", "laws:test_operand_symbols_with_numbers_put_in"),
+    Law("4a", "dyn becomes static", "laws:test_dyn_is_static"),
+    Law("4b", "dyn == static at run time", "laws:test_dyn_at_run_time_is_static"),
+    Law("5", "rewrites keep values and types", "rewriting:test_rewrites"),
+    Law("6a", "refused alike", "refusals:test_refusals"),
+    Law("6b", "each assert refuses, by a draw of its own", "refusals:test_asserts"),
+    Law("7a", "native == Python == loaded", "executors:test_every_executor_gives_the_same_bits"),
+    Law("7b", "one part == many", "executors:test_parts"),
+    Law("9", "strings move as numbers do", "moving:test_strings_move_as_numbers_do"),
+    Law("10", "gradients == limits of differences", "gradients:test_gradients_are_limits_of_differences"),
+    Law("11", "code for other processors", "processors:test_code_for_other_processors"),
+    Law("12", "a list == its elements", "sequences:test_a_list_is_its_elements"),
+    Law("13", "long axes of narrow floats", "long_axes:test_long_axes"),
+    Law("14", "integers near the ends of i64", "extremes:test_extremes"),
+)
+
+
+def _unless(holds: Callable[[OpDef], object], reason: str) -> Callable[[Property], str | None]:
+    return lambda p: None if holds(variants(p.op)[0]) else reason
+
+
+def _has_no_refusals(p: Property) -> str | None:
+    return None if p.refuses else "no call is refused for its shapes or parameters"
+
+
+def _is_not_one_kernel(p: Property) -> str | None:
+    if variants(p.op)[0].kernel is None:
+        return "it has no kernel of its own"
+    several = all(_is_several(equations_below(n)) for n in _shown(p))
+    return "what is computed in order is read by another kernel" if several else None
+
+
+def _is_not_whole(p: Property) -> str | None:
+    """Kernels run in parts each by itself: a law of one kernel says nothing of equations that are several."""
+    if any(q.born is not None for n in _shown(p) for q in equations_below(n)):
+        return "it finds sizes, and what needs them is another kernel"
+    return _is_not_one_kernel(p)
+
+
+def _is_several(qs: Sequence[Equation]) -> bool:
+    """Whether something reads what steps, sorts, updates or recurrences make, which is whole before anybody reads it."""
+    ordered = [q for q in qs if isinstance(q.form, (Run, Sorting, Step, Update))]
+    steps = any(isinstance(q.form, Run) for q in qs) and not all(isinstance(q.form, Run) for q in qs)
+    made = {q.target for q in ordered}
+    return steps or any(made & reads(q) for q in qs if not isinstance(q.form, (Step, Run, Update)))
+
+
+def _is_not_smooth(p: Property) -> str | None:
+    op = variants(p.op)[0]
+    if op.is_random:
+        return "it draws at random"
+    if not all(any("f64" in op.dtypes.get(d.dtype, (d.dtype,)) for d in side) for side in (op.inputs, op.outputs)):
+        return "it makes no f64 of f64"
+    reasons = list(map(_has_no_adjoint, _shown(p, wide=True)))
+    return reasons[0] if all(reasons) else None
+
+
+def _is_never_long(p: Property) -> str | None:
+    from anyshape_testing.long_axes import counts_or_adds
+
+    op = variants(p.op)[0]
+    if op.is_random or not narrow_dtypes(op):
+        return "it draws at random" if op.is_random else "it takes no float of 16 bits"
+    return None if any(map(counts_or_adds, _shown(p))) else "it adds up nothing, and counts nothing"
+
+
+def _has_no_adjoint(node: Node) -> str | None:
+    if node.op.composition is not None and any(n.regions for n in topological(body(node))):
+        return "it is a loop"
+    qs = equations_below(node)
+    if any(q.form is not None or q.born is not None for q in qs):
+        return "not all of its equations are t[i] = e"
+    parts = [e for q in qs for e in walk(q.value)]
+    floats = [e for e in parts if e.dtype is not None and e.dtype.is_float]
+    if any(isinstance(e, Reduce) and e.kind == "prod" for e in floats):
+        return "a product of elements has no derivative here"
+    return "it computes in fewer bits than f64" if any(e.dtype is not F64 for e in floats) else None
+
+
+def _shown(p: Property, wide: bool = False) -> Iterator[Node]:
+    """The calls of the spec's examples that give a result; `wide`: in f64, where they may be."""
+    from anyshape_testing.examples import call_of
+
+    op = variants(p.op)[0]
+    floats = {i.name for i in op.inputs if wide and "f64" in op.dtypes.get(i.dtype, ())}
+    for e in p.examples:
+        if e.error is None:
+            c = call_of(p.op, e)
+            inputs = {name: _in_f64(v) if name in floats else v for name, v in c.inputs.items()}
+            with suppress(DtypeError):  # its parameters may be those of another dtype
+                yield static_node(replace(c, inputs=inputs))
+
+
+def _in_f64(v: Any) -> Any:
+    return None if v is None else [a.astype(np.float64) for a in v] if isinstance(v, list) else v.astype(np.float64)
+
+
+SPEAKS_OF: Mapping[str, Callable[[Property], str | None]] = {
+    "op": lambda p: None,
+    "refusing_op": _has_no_refusals,
+    "asserting_op": lambda p: None if p.asserts else "its rule has no assert",
+    "dyn_op": lambda p: None if len(variants(p.op)) == 2 else "no parameter of it is an operand",
+    "moving_op": _unless(lambda op: op.moves and not op.is_random, "it does not only move elements"),
+    "smooth_op": _is_not_smooth,
+    "composed_op": _unless(lambda op: op.composition is not None, "it is not composed of other ops"),
+    "sequence_op": _unless(lambda op: op.sequence is not None, "it takes no list"),
+    "rewriting_op": _unless(lambda op: op.rewrites, "it has no rewrites"),
+    "kernel_op": _is_not_one_kernel,
+    "whole_op": _is_not_whole,
+    "narrow_op": _is_never_long,
+    "integer_op": _unless(
+        lambda op: has_integers(op) and not op.is_random, "no integer parameter, and no operand of indices"
+    ),
+}
+"""What a law's first parameter is called, and why there is no such law of an op."""
+
+
+def silences(p: Property) -> dict[str, str]:
+    """By number, the laws that say nothing of the op, and why."""
+    found = {law.number: law.silent(p) for law in LAWS}
+    return {number: reason for number, reason in found.items() if reason is not None}
+
+
+def stale(p: Property) -> str | None:
+    """What is wrong with what the spec says of weak laws: one that does not speak of the op cannot be weak there."""
+    never = [f"{law.number}: {why}" for law in LAWS if law.number in p.weak and (why := law.silent(p)) is not None]
+    return f"{p.source}: `weak:` of {p.op} names a law that does not apply, {'; '.join(never)}" if never else None

@@ -1,0 +1,223 @@
+"""The random calls of an op, drawn once for all of its laws.
+
+In: a property. Out: calls, in the order in which they were drawn; which of them the rule refuses. A law goes through the calls itself,
+and asks the test library again only where one fails: to find the smallest call that does.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable, UnsatisfiedAssumption
+
+from anyshape.equations.builder import Demand
+from anyshape.errors import DtypeError, ShapeError
+from anyshape.properties import Property
+from anyshape_testing import turn
+from anyshape_testing.accounting import LEAST
+from anyshape_testing.calls import Call, computed, equations, made, random_call, valid_node, variants
+from anyshape_testing.draws import Choosing
+from anyshape_testing.execution import run_equations
+from anyshape_testing.profile import CHUNK
+from anyshape_testing.values import RISING
+from anyshape_testing.wrong_calls import wrong_call
+
+Make = Callable[[Property, Any], Call]
+FEW = 5
+"""Up to so many calls are for a first look, in common dtypes."""
+LEAST_ELEMENTS = 2
+"""Of a call that is there for its dtypes."""
+AGAIN = "the same call as before"
+BETWEEN = 2
+"""Calls between two that were drawn to be wrong, for laws that speak of refused ones"""
+KEPT = 2
+"""Ops of which calls are remembered: laws are run op by op."""
+
+
+@st.composite
+def calls(draw: Any, p: Property, make: Make) -> Call:
+    """One strategy for the whole call: what is drawn inside of one costs a tenth of what `data()` takes."""
+    return make(p, Choosing(draw))
+
+
+def search(p: Property, make: Make, examples: int, body: Callable[[Call], object]) -> None:
+    """Runs body on random calls, always the same ones for the same chunk and the same body's verdicts, until it raises Enough. Raises what
+    else it raises for the smallest call found."""
+
+    @settings(max_examples=examples)
+    @given(calls(p, make))
+    def run(c: Call) -> None:
+        body(c)
+
+    with suppress(Enough):
+        (seed(CHUNK)(run) if CHUNK else run)()
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Calls as they were drawn, each with the number of draws that it took. `valid`: those that the rule accepts."""
+
+    property: Property
+    drawn: tuple[tuple[Call, int], ...]
+    accepted: tuple[tuple[Call, int], ...]
+    refused: Counter[str] = field(default_factory=Counter)
+    """Draws that were in vain, by the reason"""
+    cut_short: bool = False
+    """Whether drawing ended because its time was over"""
+
+    @builtins.property
+    def valid(self) -> tuple[Call, ...]:
+        return tuple(c for c, _ in self.accepted)
+
+    @builtins.property
+    def draws(self) -> int:
+        """How many calls were drawn for the valid ones."""
+        return sum(n for _, n in self.accepted)
+
+    def among(self, refused: bool, share: int) -> Iterator[tuple[Call, int]]:
+        """Every valid call, or every call and beside them wrong ones; of a share, those that are so far apart first."""
+        found = self._with_wrong if refused else self.accepted
+        for start in range(share):
+            yield from found[start::share]
+
+    @cached_property
+    def _with_wrong(self) -> tuple[tuple[Call, int], ...]:
+        """Between every few calls one that was drawn to be wrong: most others meet the rule by construction."""
+        found = list(self.drawn)
+        if self.property.refuses:
+            wrong: list[Call] = []
+            with suppress(Unsatisfiable):
+                search(self.property, wrong_call, max(LEAST, len(found) // BETWEEN), wrong.append)
+            for k, c in enumerate(wrong):
+                found.insert(k * (BETWEEN + 1), (c, 1))
+        return tuple(found)
+
+    @cached_property
+    def others(self) -> tuple[Call, ...]:
+        """In dtypes that none of the valid calls has, small ones: every dtype is a kernel to compile."""
+        return in_other_dtypes(self.property, self.valid)
+
+
+_corpora: OrderedDict[object, tuple[object, Corpus]] = OrderedDict()
+
+
+def corpus(p: Property, examples: int, least: int = LEAST) -> Corpus:
+    """So many valid calls, or as many as are found in ten times as many draws; of these `least` where the time of a law is over, if its
+    patience is not. Raises Unsatisfiable where there is none."""
+    made_of = (p, *variants(p.op))
+    key = (examples, *map(id, made_of))
+    if key not in _corpora:
+        _corpora[key] = (made_of, _draw(p, examples, least))  # what has the ids is kept with them
+        while len(_corpora) > KEPT:
+            _corpora.popitem(last=False)
+    return _corpora[key][1]
+
+
+def _draw(p: Property, examples: int, least: int) -> Corpus:
+    counted, cut_short = _Counted(p), False
+
+    def body(c: Call) -> None:
+        nonlocal cut_short
+        had = len(counted.accepted)
+        if had and (turn.is_over() if had >= least else turn.is_spent()):
+            cut_short = True
+            raise Enough
+        counted.take(c)
+
+    search(p, counted.make, examples, body)
+    return Corpus(p, tuple(counted.drawn), tuple(counted.accepted), counted.refused, cut_short)
+
+
+class _Counted:
+    """Draws of one op: how many each call took, and why the others were in vain."""
+
+    def __init__(self, p: Property) -> None:
+        self.property = p
+        self.drawn: list[tuple[Call, int]] = []
+        self.accepted: list[tuple[Call, int]] = []
+        self.refused: Counter[str] = Counter()
+        self._seen: set[Hashable] = set()
+        self._since_drawn = self._since_accepted = 0
+
+    def make(self, p: Property, draw: Any) -> Call:
+        self._since_drawn += 1
+        self._since_accepted += 1
+        with self._in_vain():
+            return random_call(p, draw)
+
+    def take(self, c: Call) -> None:
+        """Rejects a call that the rule refuses, and one that is known."""
+        self.drawn.append((c, self._since_drawn))
+        self._since_drawn = 0
+        with self._in_vain():
+            found = allowed(c)
+            if found.identity in self._seen:
+                raise UnsatisfiedAssumption(AGAIN)
+        self._seen.add(found.identity)
+        self.accepted.append((found, self._since_accepted))
+        self._since_accepted = 0
+
+    @contextmanager
+    def _in_vain(self) -> Iterator[None]:
+        try:
+            yield
+        except UnsatisfiedAssumption as e:
+            self.refused[str(e)] += 1
+            raise
+
+
+class Enough(BaseException):
+    """There is no time for more calls. No Exception, of which the test library would look for the smallest call that raises it."""
+
+
+def allowed(c: Call) -> Call:
+    """The call, where the rule and the asserts that read values accept it; else one with other contents that they accept, or the draw is
+    rejected."""
+    node = valid_node(c)
+    if node.op.kernel is None or not any(isinstance(q.form, Demand) for q in equations(node)[0].equations):
+        return c
+    assert c.recipe is not None
+    said = ""
+    for tried in (c, made(c.property, replace(c.recipe, style=RISING))):
+        try:
+            run_equations(tried, valid_node(tried))
+        except ShapeError as e:
+            said = str(e)
+        else:
+            return tried
+    raise UnsatisfiedAssumption(f"no contents that the asserts accept: {said}")
+
+
+def in_other_dtypes(p: Property, drawn: Sequence[Call]) -> tuple[Call, ...]:
+    """A valid call in each dtype that the op allows and none of these has: the smallest that can be had under that dtype."""
+    by_size = sorted(drawn, key=lambda c: ((n := _elements(c)) < LEAST_ELEMENTS, n))
+    missing = [
+        (v, d)
+        for v, allowed in variants(p.op)[0].dtypes.items()
+        for d in computed(allowed)
+        if all(c.recipe is None or c.recipe.dtypes[v] != d for c in drawn)
+    ]
+    found = (_under(p, by_size, v, d) for v, d in missing)
+    return tuple(c for c in found if c is not None)
+
+
+def _elements(c: Call) -> int:
+    return sum(a.size for a in c.flat_inputs())
+
+
+def _under(p: Property, drawn: Sequence[Call], variable: str, dtype: str) -> Call | None:
+    """The first of the calls that is valid under another dtype, there."""
+    for c in drawn:
+        assert c.recipe is not None
+        other = made(p, replace(c.recipe, dtypes={**c.recipe.dtypes, variable: dtype}))
+        with suppress(UnsatisfiedAssumption, DtypeError):
+            return allowed(other)
+    return None

@@ -1,0 +1,115 @@
+"""Integers that are cut from sums of floats: where another order of a sum may bring an element to the other side of a whole number.
+
+A sum in another order differs by rounding, and a cast that cuts it to an integer makes that a difference of one. Which elements this
+concerns follows from the equations: they are read again with every sum of floats moved up or down by as much as its rounding is
+allowed (`rounding`). An element is excused where one reading gives what came and one gives what was wanted: two readings of the same
+equations that differ by rounding alone. Equations without a cast of a float to an integer excuse nothing. Nothing but sums is moved; an
+index that is cut from a float stays what it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from ml_dtypes import finfo
+from numpy.typing import NDArray
+
+from anyshape.dtypes import accum, from_numpy
+from anyshape.equations.builder import Equation
+from anyshape.equations.expr import Apply, Expr, Reduce
+from anyshape.equations.interpret import Arithmetic
+from anyshape.equations.numeric import apply_numeric, reduce_numeric
+from anyshape.equations.traversal import walk
+from anyshape_testing.tolerance import ULPS_REDUCTION
+
+Array = NDArray[Any]
+Reading = Callable[[Arithmetic], Sequence[Array]]
+"""The results of one call under an arithmetic."""
+
+MOST_APART = 4
+"""Sums of which each is moved on its own, in all ways; one more moves with the first."""
+
+
+class MovedSums:
+    """Sums of floats moved by ULPS_REDUCTION of their terms' magnitudes, the k-th sum in the direction `signs[k]`."""
+
+    def __init__(self, signs: Sequence[int] = (1,)) -> None:
+        self.signs = signs
+        self.sums: dict[Reduce, int] = {}
+
+    def apply(self, e: Apply, args: list[Array]) -> Array:
+        return apply_numeric(e, args)
+
+    def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
+        out = reduce_numeric(e, body, keep, axes)
+        if e.kind != "sum" or e.dtype is None or not e.dtype.is_float:
+            return out
+        sign = self.direction(self.sums.setdefault(e, len(self.sums)), out.shape)
+        if not np.any(sign):
+            return out
+        terms = np.abs(np.where(keep, body, 0))
+        spread = terms.sum(axis=axes, keepdims=True)
+        by = (sign * rounding(out.dtype, math.prod(terms.shape[a] for a in axes)) * spread).astype(out.dtype)
+        return np.where(np.isfinite(out), out + by, out)
+
+    def direction(self, number: int, shape: tuple[int, ...]) -> Any:
+        """-1, 0 or 1, for the sum of that number: of all elements, or of each of them."""
+        return self.signs[number % len(self.signs)]
+
+
+def rounding(dtype: Any, terms: int) -> float:
+    """What a sum may be off by, as a part of its terms' magnitudes. Of many equal ones that are added one after the other each is rounded
+    to the same side, by half a unit in the last place of what there is so far: a quarter of one in the mean."""
+    summed = accum(from_numpy(dtype)).numpy
+    return max(ULPS_REDUCTION * float(finfo(dtype).eps), terms / 4 * float(finfo(summed).eps))
+
+
+def readings(read: Reading) -> Iterator[Sequence[Array]]:
+    """The results as they are, then with the sums moved, in every combination of directions."""
+    yield read(MovedSums((0,)))
+    first = MovedSums()
+    yield read(first)
+    count = min(len(first.sums), MOST_APART)
+    for signs in list(product((1, -1), repeat=count))[1:]:
+        yield read(MovedSums(signs))
+
+
+def cuts_floats(stated: Sequence[Equation]) -> bool:
+    """Whether an equation casts a float to an integer."""
+    return any(_is_cut(e) for q in stated for value in q.expressions for e in walk(value))
+
+
+def _is_cut(e: Expr) -> bool:
+    if not isinstance(e, Apply) or e.op != "cast" or e.dtype is None or not e.dtype.is_integer:
+        return False
+    source = e.args[0].dtype
+    return source is not None and source.is_float
+
+
+def as_cut(got: Sequence[Array], want: Sequence[Array], stated: Sequence[Equation], read: Reading) -> list[Array]:
+    """`want`, with the element of `got` where an integer may be either. Nothing is read where no integer differs, or none is cut."""
+    differing = [_differ(g, w) for g, w in zip(got, want, strict=True)]
+    if not any(differing) or not cuts_floats(stated):
+        return list(want)
+    near = list(readings(read))
+    return [_explained(g, w, [n[k] for n in near]) if differing[k] else w for k, (g, w) in enumerate(zip(got, want))]
+
+
+def _differ(got: Array, want: Array) -> bool:
+    """Whether these are integers, of equal shape and dtype, that are not equal."""
+    alike = got.shape == want.shape and got.dtype == want.dtype and from_numpy(got.dtype).is_integer
+    return alike and not np.array_equal(got, want)
+
+
+def _explained(got: Array, want: Array, near: Sequence[Array]) -> Array:
+    """`want`, with the element of `got` where a reading gives the one and a reading gives the other."""
+    fitting = [n for n in near if n.shape == got.shape]
+    both = [np.any([a == n for n in fitting], axis=0) for a in (got, want)]
+    return np.where(both[0] & both[1], got, want)
+
+
+__all__ = ["MovedSums", "Reading", "as_cut", "cuts_floats", "readings"]

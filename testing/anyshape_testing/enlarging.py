@@ -1,0 +1,146 @@
+"""Equations that enlarge rounding: what one step of a recurrence is off by, the steps behind it may multiply until nothing of a result is
+determined; and what a sum is off by whose terms cancel, a root or a quotient of it may multiply.
+
+By how much is told by the equations: they are read again with every element of every sum of floats moved, up or down at random, by as
+much as its rounding is allowed. A result may be off by twice as much as one of these readings is, of a recurrence by four times as much as
+one is there or beside it: where everything depends on everything, an element may happen to be nearly the same in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from ml_dtypes import finfo
+from numpy.typing import NDArray
+
+from anyshape.equations.builder import Equation, Step
+from anyshape.equations.expr import Apply, Expr, Read, Reduce
+from anyshape.equations.numeric import apply_numeric, reduce_numeric
+from anyshape.equations.traversal import walk
+from anyshape_testing.cuts import MovedSums, Reading
+from anyshape_testing.tolerance import is_float
+
+Array = NDArray[Any]
+READINGS = 4
+ULPS_OF_TWO = 4
+"""By so many ulps of its terms a sum of two is moved: they are rounded, and it is. Likewise what else is in ROUNDED."""
+ROUNDED: Mapping[str, Callable[..., Array]] = {
+    **dict.fromkeys(("add", "sub"), lambda out, a, b: a + b),
+    **dict.fromkeys(("mul", "div"), lambda out, a, b: out),
+    **dict.fromkeys(("sin", "cos"), lambda out, a: a),
+}
+"""By operation, what its rounding is a part of, from the magnitudes of its result and its arguments: of a sum its terms, which may cancel;
+of a sine its argument, whose last place is most of a sine near zero."""
+STEEP = frozenset(("sqrt", "div", "log", "pow"))
+"""Operations whose slope has no bound"""
+
+
+class JoltedSums(MovedSums):
+    """Sums of floats, also those of two terms, and what else is in ROUNDED, moved each element for itself, up or down."""
+
+    def __init__(self, seed: int, reductions: bool = True) -> None:
+        """`reductions`: whether sums of many terms, and quotients and sines, are moved; sums of two are."""
+        super().__init__()
+        self.random, self.reductions = np.random.default_rng(seed), reductions
+
+    def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
+        return (super().reduce if self.reductions else reduce_numeric)(e, body, keep, axes)
+
+    def apply(self, e: Apply, args: list[Array]) -> Array:
+        out = super().apply(e, args)
+        if (not _adds(e) and not (self.reductions and _rounds(e))) or out.ndim == 0:
+            return out
+        with np.errstate(all="ignore"):
+            rounded = ROUNDED[e.op](*(np.abs(a.astype(np.float64)) for a in (out, *args)))
+            by = self.random.choice((-1, 1), out.shape) * ULPS_OF_TWO * float(finfo(out.dtype).eps) * rounded
+            return np.where(np.isfinite(out), out + by.astype(out.dtype), out).astype(out.dtype)
+
+    def direction(self, number: int, shape: tuple[int, ...]) -> Array:
+        return self.random.choice((-1, 1), shape)
+
+
+def _adds(e: Expr) -> bool:
+    return isinstance(e, Apply) and e.op in ("add", "sub") and e.dtype is not None and e.dtype.is_float
+
+
+class OverflowingSums:
+    """Sums of floats whose terms overflow in some order, each of them finite, stand for `lost`."""
+
+    def __init__(self, lost: float) -> None:
+        self.lost = lost
+
+    def apply(self, e: Apply, args: list[Array]) -> Array:
+        return apply_numeric(e, args)
+
+    def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
+        out = reduce_numeric(e, body, keep, axes)
+        if e.kind != "sum" or not is_float(out):
+            return out
+        terms = np.abs(np.where(keep, body, 0))
+        finite = np.isfinite(terms).all(axis=axes, keepdims=True)
+        overflows = np.isinf(terms.sum(axis=axes, keepdims=True, dtype=out.dtype))
+        return np.where(finite & overflows, np.asarray(self.lost, out.dtype), out)
+
+
+def overflowing(read: Reading) -> list[Array]:
+    """For each result, which elements are computed of a sum that overflows in one order of its terms and not in another."""
+    none, some = ([np.asarray(a) for a in read(OverflowingSums(lost))] for lost in (np.nan, 1.0))
+    return [_is_nan(a) & ~_is_nan(b) for a, b in zip(none, some, strict=True)]
+
+
+def _is_nan(a: Array) -> Array:
+    return np.isnan(a.astype(np.float64)) if is_float(a) else np.zeros(a.shape, bool)
+
+
+def _rounds(e: Apply) -> bool:
+    return e.op in ROUNDED and e.dtype is not None and e.dtype.is_float
+
+
+def recurs(stated: Sequence[Equation]) -> bool:
+    """Whether equations read what they computed at earlier positions."""
+    return any(isinstance(q.form, Step) for q in stated)
+
+
+def is_steep(stated: Sequence[Equation]) -> bool:
+    """Whether equations take a root, a logarithm or a quotient of a sum that they compute."""
+    steep = [e for q in stated for e in walk(q.value) if isinstance(e, Apply) and e.op in STEEP]
+    summed = {q.target for q in stated if any(map(_adds, walk(q.value)))}
+    return any(_adds(e) or (isinstance(e, Read) and e.tensor in summed) for s in steep for e in walk(s))
+
+
+def enlarged(read: Reading, beside: bool = True, reductions: bool | None = None) -> list[Array]:
+    """For each result, how far its elements are from the plain reading in one of the moved ones, doubled; 0 for what are no floats.
+
+    `beside`, of recurrences: or how far those are that share a position with it, doubled once more. `reductions`: whether sums of many
+    terms are moved, too; where it is not said, those of recurrences are."""
+    moves = beside if reductions is None else reductions
+    jolted = [JoltedSums(seed, reductions=moves) for seed in range(READINGS)]
+    plain, *moved = [[np.asarray(a) for a in read(s)] for s in (MovedSums((0,)), *jolted)]
+    apart = [np.max([_apart(m[k], p) for m in moved], axis=0) for k, p in enumerate(plain)]
+    return [4 * _beside(a) if beside else 2 * a for a in apart]
+
+
+def _beside(spread: Array) -> Array:
+    """At each element the most of those that share a position with it, on the axis where that is least."""
+    if spread.ndim < 2 or spread.size == 0:
+        return np.full(spread.shape, np.max(spread, initial=0.0))
+    axes = range(spread.ndim)
+    shared = [np.max(spread, axis=tuple(k for k in axes if k != axis), keepdims=True) for axis in axes]
+    least: Array = np.minimum.reduce([np.broadcast_to(most, spread.shape) for most in shared])
+    return least
+
+
+def _apart(moved: Array, plain: Array) -> Array:
+    """By how much; anything, where one of them is a number and the other is none, or another infinity."""
+    if not is_float(moved) or moved.shape != plain.shape:
+        return np.zeros(plain.shape)
+    m, p = moved.astype(np.float64), plain.astype(np.float64)
+    same = (m == p) | (np.isnan(m) & np.isnan(p))
+    with np.errstate(all="ignore"):
+        apart = np.where(same, 0.0, np.abs(m - p))
+    return np.where(np.isnan(apart), np.inf, apart)
+
+
+__all__ = ["JoltedSums", "enlarged", "is_steep", "overflowing", "recurs"]

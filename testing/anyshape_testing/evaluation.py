@@ -1,0 +1,43 @@
+"""A graph evaluated node by node with the slow reading of the equations, under the types that its nodes have: `eager` types each node anew
+for the arrays that come in. No pass, no fusion, no program.
+
+In: values, and arrays of the parameters by name. Out: their arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.equations.interpret import Arithmetic
+from anyshape.graph.value import Node, Value
+from anyshape_testing import eager
+
+Array = NDArray[Any]
+
+
+def evaluate(values: Sequence[Value], given: Mapping[str, Array], arithmetic: Arithmetic | None = None) -> list[Array]:
+    """All shapes below `values` are numbers."""
+    known: dict[Value, Array] = {}
+    return [_array(v, given, known, arithmetic) for v in values]
+
+
+def _array(v: Value, given: Mapping[str, Array], known: dict[Value, Array], arithmetic: Arithmetic | None) -> Array:
+    if v not in known:
+        if v.node is not None:
+            known.update(zip(v.node.outputs, _run(v.node, given, known, arithmetic)))
+        else:
+            known[v] = np.asarray(v.constant) if v.constant is not None else given[v.name]
+    return known[v]
+
+
+def _run(
+    node: Node, given: Mapping[str, Array], known: dict[Value, Array], arithmetic: Arithmetic | None
+) -> list[Array]:
+    operands = [None if x is None else _array(x, given, known, arithmetic) for x in node.inputs]
+    if node.op.composition is not None:
+        return eager.run(node, operands, arithmetic)
+    return eager.by_equations(node, operands, arithmetic)

@@ -1,0 +1,107 @@
+"""Law 7: every way of running gives the same bits.
+
+native loop == Python == walked table; saved and loaded == fresh; a kernel in one part == in several
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from hypothesis.errors import UnsatisfiedAssumption
+from numpy.typing import NDArray
+
+import anyshape
+from anyshape.errors import TypeRelationError, UnsupportedError
+from anyshape.graph.alike import alike
+from anyshape.graph.call import call_node
+from anyshape.strings import as_chars, is_text
+from anyshape_testing.calls import Call, Symbols, valid_node
+from anyshape_testing.execution import (
+    IN_MEMORY,
+    Remembered,
+    arguments,
+    call_key,
+    compiled,
+    program,
+    program_key,
+    run_alike,
+)
+from anyshape_testing.parts import one_part_is_many
+from anyshape_testing.running import on_random_calls
+
+Array = NDArray[Any]
+Record = Callable[[str, Any], None]
+NATIVE, PYTHON, WALKED, AGAIN = "native loop", "Python", "walked table", "compiled again"
+ANEW = 3
+"""Calls of an op that are compiled again: a compile that depends on what was compiled before shows there."""
+TELLING = 12
+"""Elements that come out of such a call at least: of none, or of one, little can differ."""
+MOST_KERNELS = 24
+"""Of a call of one op, also of one that is composed of many (`python -m benchmarks.kernel_counts`): what is more was not fused."""
+WAYS: Mapping[str, Mapping[str, Any]] = {
+    NATIVE: {"loop": "native"},
+    PYTHON: {"loop": "python"},
+    WALKED: {"loop": "python", "walk": True},
+}
+_ways: Remembered[dict[str, Any] | TypeRelationError] = Remembered(200)
+
+
+def ways(c: Call) -> dict[str, Any] | TypeRelationError:
+    """The program in every way of running it; or the error with which it is refused on symbols already."""
+    return _ways.of(program_key(c), lambda: _ways_of(c))
+
+
+def _ways_of(c: Call) -> dict[str, Any] | TypeRelationError:
+    native = compiled(c)
+    if isinstance(native, TypeRelationError):
+        return native
+    if isinstance(native, UnsupportedError):
+        raise native.with_traceback(None)
+    found = {NATIVE: native, **{way: native.by(**WAYS[way]) for way in (PYTHON, WALKED)}}
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
+        native.save(Path(folder) / "program")
+        found["loaded"] = anyshape.load(Path(folder) / "program")
+    return found
+
+
+def run_anew(c: Call) -> list[Array]:
+    """What a program gives that is compiled for this call."""
+    return run_alike(anyshape.compile(program(c), **WAYS[PYTHON]), arguments(c))
+
+
+def test_every_executor_gives_the_same_bits(op: str, record_property: Record) -> None:
+    anew = count()
+
+    def body(c: Call) -> None:
+        valid_node(c)
+        found = ways(c)
+        if isinstance(found, TypeRelationError):
+            raise UnsatisfiedAssumption("refused on symbols")
+        made = found[NATIVE].report.kernels
+        assert made <= MOST_KERNELS, f"{made} kernels for one call of {op}"
+        given = arguments(c)
+        results = {way: run_alike(f, given) for way, f in found.items()}
+        want = results[NATIVE]
+        if sum((as_chars(a) if is_text(a) else a).size for a in want) >= TELLING and next(anew) < ANEW:
+            results[AGAIN] = run_anew(c)
+        for way, got in results.items():
+            for k, (a, b) in enumerate(zip(want, got, strict=True)):
+                where = f"output {k} of {op}: {way} against native loop"
+                assert (a.shape, a.dtype) == (b.shape, b.dtype), f"{where}: {b.shape} {b.dtype}"
+                assert a.tobytes() == b.tobytes(), where
+
+    on_random_calls(op, "7a native == Python == loaded", record_property, body, share=2)
+
+
+def test_parts(whole_op: str, record_property: Record) -> None:
+    def body(c: Call) -> bool:
+        valid_node(c)
+        symbols = Symbols({})
+        node = call_node(c.op, c.values(symbols), c.params)
+        return one_part_is_many((call_key(c), alike(c.params)), node, symbols, c.flat_inputs())
+
+    on_random_calls(whole_op, "7b one part == many", record_property, body, share=2)

@@ -1,0 +1,100 @@
+"""Law 10: the gradients of an op, made of its equations, are what differences of its results say, in f64.
+
+At contents drawn at random, where corners and steps lie with probability 0. Along one direction: the difference quotient of the
+results, weighted at random, against the gradients times the direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape import ops
+from anyshape.dtypes import F64
+from anyshape.equations.traversal import walk
+from anyshape.errors import UnsupportedError
+from anyshape.graph.call import call
+from anyshape.graph.gradient import gradients
+from anyshape.graph.value import Node, Value, constant
+from anyshape_testing.calls import Call, equations_below, made, typed, valid_node
+from anyshape_testing.evaluation import evaluate
+from anyshape_testing.running import on_random_calls
+from anyshape_testing.values import ABOVE, UNIT
+
+Array = NDArray[Any]
+STEP = 1e-6
+CORNER = 1e-2
+"""Differences to the two sides are apart by this part of the slopes at a corner; elsewhere by about STEP."""
+INSIDE = ("plain", UNIT, ABOVE)
+"""Contents that are tried one after the other until the results are finite: a function may have none for most numbers."""
+
+
+def test_gradients_are_limits_of_differences(smooth_op: str, record_property: Any) -> None:
+    def body(c: Call) -> bool:
+        return any(map(_holds_of, INSIDE, repeat(c)))
+
+    def _holds_of(style: str, c: Call) -> bool:
+        assert c.recipe is not None
+        wide = {v: "f64" if "f64" in c.op.dtypes.get(v, ()) else d for v, d in c.recipe.dtypes.items()}
+        smooth = made(c.property, replace(c.recipe, dtypes=wide, style=style))
+        return not _rounds(valid_node(smooth)) and holds(smooth)
+
+    on_random_calls(smooth_op, "10 gradients == limits of differences", record_property, body, share=20)
+
+
+def _rounds(node: Node) -> bool:
+    """Whether something is computed in fewer bits, in which a small difference is lost."""
+    dtypes = {e.dtype for q in equations_below(node) for e in walk(q.value)}
+    return any(d is not None and d.is_float and d is not F64 for d in dtypes)
+
+
+def _weighted(results: Sequence[Value], rng: np.random.Generator) -> Value:
+    """One number that every element of the results has a part in."""
+    weights = (constant(rng.normal(size=[int(str(n)) for n in v.type.shape or ()])) for v in results)
+    sums = [ops.sum(ops.mul(v, w)) for v, w in zip(results, weights, strict=True)]
+    return reduce(ops.add, sums)
+
+
+def holds(c: Call) -> bool:
+    """False where the op has no gradient, or nothing of f64, and at a corner: where differences to both sides are not the same."""
+    arrays: dict[str, Array] = {}
+
+    def operand(a: Array, name: str) -> Value:
+        arrays[name] = a
+        return typed(a, name)
+
+    given = c.values(operand)
+    params = {v.name: v for x in given if x is not None for v in (x if isinstance(x, list) else [x])}
+    by = [v for v in params.values() if v.type.dtype is F64]
+    results = [v for v in call(c.op, given, c.params) if v.type.dtype is F64 and v.type.is_static]
+    if not by or not results:
+        return False
+    rng = np.random.default_rng(0)
+    total = _weighted(results, rng)
+    try:
+        wanted = gradients(total, by)
+    except UnsupportedError:
+        return False
+    direction = {v.name: rng.normal(size=arrays[v.name].shape) for v in by}
+    with np.errstate(all="ignore"):
+        slopes = evaluate(wanted, arrays)
+        ends = [
+            evaluate([total], {n: a + step * direction[n] if n in direction else a for n, a in arrays.items()})[0]
+            for step in (-STEP, 0.0, STEP)
+        ]
+        quotients = np.diff(ends, axis=0) / STEP
+        quotient = np.mean(quotients)
+        slope = sum(float(np.sum(g * direction[v.name])) for g, v in zip(slopes, by, strict=True))
+    if not np.isfinite(quotient):
+        return False
+    scale = sum(float(np.sum(np.abs(g * direction[v.name]))) for g, v in zip(slopes, by)) + abs(float(ends[0]))
+    if abs(quotients[1] - quotients[0]) > CORNER * (scale + 1):
+        return False
+    assert abs(slope - quotient) <= 1e-5 * scale + 1e-6, f"gradients say {slope}, differences {quotient}"
+    return True

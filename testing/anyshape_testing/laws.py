@@ -1,0 +1,312 @@
+"""Laws 1 to 4 of every op, from its spec alone, on random calls.
+
+1. kernel == equation interpreter == reference
+2. the relation on numbers gives the shape that comes out; of a composed op, what its body makes
+3. symbolic inference with numbers substituted == inference on the numbers; what is refused is refused by a check
+4. dyn == static on the same values; dyn-to-static keeps the result and only refines the type
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape import dims
+from anyshape.dims import Cond, Dim
+from anyshape.equations.interpret import Arithmetic
+from anyshape.errors import ShapeError, TypeRelationError
+from anyshape.graph.call import call_node
+from anyshape.graph.composition import body
+from anyshape.graph.function import Function
+from anyshape.graph.value import Node, Value
+from anyshape.passes import dyn_to_static
+from anyshape.types import TensorType
+from anyshape_testing.calls import (
+    ByName,
+    Call,
+    Symbols,
+    dyn_node,
+    equations_below,
+    flat_values,
+    static_node,
+    typed,
+    valid_node,
+)
+from anyshape_testing.cuts import as_cut, cuts_floats
+from anyshape_testing.enlarging import enlarged, is_steep, overflowing, recurs
+from anyshape_testing.execution import largest_on_the_way, run_equations, run_equations_with, run_native, run_reference
+from anyshape_testing.running import on_random_calls
+from anyshape_testing.tolerance import allowance, assert_close
+from anyshape_testing.wording import broken, is_of, is_one, is_one_early
+
+Array = NDArray[Any]
+
+
+def same_as_reference(got: list[Any], want: list[Any], c: Call, node: Node, what: str) -> bool:
+    """What a random op draws is its own; its shape and its dtype are not."""
+    if node.op.is_random:
+        assert [(np.shape(g), np.asarray(g).dtype) for g in got] == [(np.shape(w), np.asarray(w).dtype) for w in want]
+        return True
+    return same(got, want, c, node, what)
+
+
+def same(got: list[Any], want: list[Any], c: Call, node: Node, what: str) -> bool:
+    """Raises AssertionError unless all results are equal, or off by what rounding explains. Gives whether an element tells something: a
+    call whose results are all empty, or so uncertain that anything would be let pass, is none that the law was tried on."""
+    stated = c.remembered("stated", node, lambda: equations_below(node))
+    most, on_the_way = 0.0, list[Array]()
+    if node.op.composition is not None:
+        # What a loop multiplies turn by turn grows beyond all inputs, and its parts cancel, or overflow.
+        most = largest_on_the_way(c, node) * max((a.size for a in c.flat_inputs()), default=1)
+        on_the_way = [np.array(largest_on_the_way(c, node))]
+    assert len(got) == len(want), f"{what}: {len(got)} outputs, wanted {len(want)}"
+    got, want = [np.asarray(g) for g in got], [np.asarray(w) for w in want]
+
+    def read(arithmetic: Arithmetic) -> list[Any]:
+        return run_equations_with(c, node, arithmetic)
+
+    want = as_cut(got, want, stated, read)
+
+    @cache
+    def spread(reductions: bool) -> list[Array]:
+        return enlarged(read, recurs(stated), reductions)
+
+    moves = all(o.dtype in node.op.moves for o in node.op.outputs)
+    samples = cuts_floats(
+        stated
+    )  # what is read between elements depends on the rounding of a position, which no sum tells
+    telling = False
+    for k, (g, w) in enumerate(zip(got, want)):
+        allowed = allowance(stated, c.flat_inputs(), np.shape(w))
+        allowed = replace(allowed, scale=np.maximum(allowed.scale, most), signed_zeros=moves)
+        allowed = replace(allowed, inputs=[*allowed.inputs, *on_the_way])
+        allowed = replace(allowed, sums=allowed.sums and not samples)
+        told = f"{what}, output {k} of {node.op.full_name}"
+        try:  # of sums as if no terms cancelled
+            telling |= assert_close(g, w, replace(allowed, scale=0.0) if allowed.sums else allowed, told)
+        except AssertionError:
+            allowed = replace(allowed, undetermined=overflowing(read)[k])
+            if allowed.sums:
+                allowed, told = replace(allowed, scale=0.0, spread=spread(True)[k]), f"{told}, by its own terms"
+            elif recurs(stated) or is_steep(stated):
+                allowed = replace(allowed, spread=spread(recurs(stated))[k])
+            telling |= assert_close(g, w, allowed, told)
+    return telling
+
+
+# --- 1
+
+
+def test_interpreter_is_reference(op: str, record_property: Any) -> None:
+    def body(c: Call) -> bool:
+        node = valid_node(c)
+        return same_as_reference(
+            run_equations(c, node), run_reference(c, node), c, node, "interpreter against reference"
+        )
+
+    on_random_calls(op, "1a interpreter == reference", record_property, body, every_dtype=True)
+
+
+def test_kernel_is_interpreter(op: str, record_property: Any) -> None:
+    def body(c: Call) -> bool:
+        node = valid_node(c)
+        return same(run_native(c, static=True), run_equations(c, node), c, node, "native against interpreter")
+
+    on_random_calls(op, "1b kernel == interpreter", record_property, body, every_dtype=True)
+
+
+# --- 2
+
+
+def test_relation_gives_the_shape_that_comes_out(op: str, record_property: Any) -> None:
+    def body(c: Call) -> None:
+        node = valid_node(c)
+        has_types_of(node, run_reference(c, node))
+
+    on_random_calls(op, "2 relation == shape that came out", record_property, body, every_dtype=True)
+
+
+def has_types_of(node: Node, results: Sequence[Any]) -> None:
+    """Whether the rule gives the shapes and dtypes that came out. Of a size that data decides it gives bounds."""
+    for value, array in zip(node.outputs, results, strict=True):
+        shape = value.type.shape
+        assert shape is not None and len(shape) == array.ndim, f"{value.type} against {array.shape}"
+        for n, m in zip(shape, array.shape):
+            low, high = dims.bounds(n)
+            assert (low is None or low <= m) and (high is None or m <= high), f"{value.type} against {array.shape}"
+        assert value.type.dtype.numpy == array.dtype, f"{value.type} against {array.dtype} from the reference"
+
+
+def test_the_body_has_the_types_of_the_rule(composed_op: str, record_property: Any) -> None:
+    def check(c: Call) -> None:
+        has_types_of_the_rule(valid_node(c), Symbols({}))
+
+    on_random_calls(composed_op, "2b types of the body == types of the rule", record_property, check)
+
+
+def test_the_body_has_the_types_of_the_rule_on_symbols(composed_op: str, record_property: Any) -> None:
+    def check(c: Call) -> bool:
+        valid_node(c)
+        make = Symbols({})
+        node = call_node(c.op, c.values(make), c.params)
+        if node.bound is None:
+            return False
+        has_types_of_the_rule(node, make)
+        return True
+
+    on_random_calls(composed_op, "2c the same on symbols", record_property, check)
+
+
+def has_types_of_the_rule(node: Node, make: Symbols) -> None:
+    for got, want in zip(body(node), node.outputs, strict=True):
+        if got.type.shape is not None:
+            numbers = f" at {make.numbers}" if make.numbers else ""
+            assert fits(put_in(got.type, make), put_in(want.type, make)), (
+                f"the body makes {got.type}, and the rule says {want.type}{numbers}"
+            )
+
+
+def fits(got: TensorType, want: TensorType) -> bool:
+    """Whether they are equal as far as both are known."""
+    pairs = zip(got.shape or (), want.shape or ())
+    same = len(got.shape or ()) == len(want.shape or ()) and all(n == m or BORN in (n, m) for n, m in pairs)
+    return got.dtype is want.dtype and same
+
+
+# --- 3
+
+
+def test_symbols_with_numbers_put_in(op: str, record_property: Any) -> None:
+    def body(c: Call) -> bool:
+        make = Symbols({})
+        return agree(c, lambda: call_node(c.op, c.values(make), c.params), make)
+
+    on_random_calls(op, "3a symbolic inference == numeric", record_property, body, refused=True)
+
+
+def test_operand_symbols_with_numbers_put_in(dyn_op: str, record_property: Any) -> None:
+    def body(c: Call) -> bool:
+        make = Symbols({})
+
+        def operand(array: Any, name: str) -> Value:
+            """Known length, unknown contents."""
+            v = typed(array, name)
+            for s, n in zip(v.elements() or (), array.reshape(-1).tolist()):
+                assert isinstance(s, Dim)
+                make.numbers[s] = n
+            return v
+
+        return agree(c, lambda: dyn_node(c, make, operand), make)
+
+    on_random_calls(dyn_op, "3b symbolic operands == numeric", record_property, body, refused=True)
+
+
+def agree(c: Call, symbolic: Callable[[], Node], make: Symbols) -> bool:
+    """Numbers refused: a check, or the symbolic inference itself, refuses. Else every check holds and the types are equal. False where
+    the symbolic inference leaves a rank open, and so says nothing."""
+    numeric: Node | None
+    try:
+        numeric = static_node(c)
+    except ShapeError as e:
+        numeric, why = None, e
+    try:
+        node = symbolic()
+    except TypeRelationError as e:
+        assert numeric is None, f"valid on numbers, refused on symbols: {e}"
+        assert is_reason(str(e), str(why), c), f"refused for different reasons: on numbers {why}, on symbols {e}"
+        return True
+    if any(v.type.shape is None for v in node.outputs):
+        return False
+    if node.bound is None and numeric is None:
+        return False  # what refuses it may be an axis
+    held = [k for k in node.checks if isinstance(k.cond, Cond)]
+    outcomes = [bool(dims.evaluate(k.cond, make.numbers)) for k in held]
+    if numeric is None:
+        assert not all(outcomes), f"refused on numbers ({why}), and no check of {node.checks} fails"
+        return True
+    failed = [str(k) for k, ok in zip(held, outcomes) if not ok]
+    assert not failed, f"valid on numbers, and these checks fail: {failed}"
+    assert len(node.outputs) == len(numeric.outputs)
+    same = is_or_is_open if node.bound is None else operator.eq
+    for got, want in zip(node.outputs, numeric.outputs):
+        assert same(put_in(got.type, make), put_in(want.type, make)), (
+            f"{got.type} at {make.numbers} against {want.type}"
+        )
+    return True
+
+
+def is_reason(told: str, why: str, c: Call) -> bool:
+    """Whether a call that is refused on numbers may be refused so on symbols or of a list: as it is on numbers, or by an assert that
+    nothing can satisfy beside the asserts before it, whichever of them the numbers break."""
+    texts = (why, *broken(c.op, c.values(typed), c.params)[0])
+    return any(is_one(told, s) or is_one_early(told, s) for s in texts) or any(
+        is_of(r, told) for r in c.property.asserts
+    )
+
+
+def is_or_is_open(got: TensorType, want: TensorType) -> bool:
+    """Whether the types are the same in all that is known where an axis is not."""
+    return is_or_computes(want, got)
+
+
+BORN = dims.symbol("born")
+"""Stands for a size that data decides, whichever symbol it is."""
+
+
+def put_in(t: TensorType, make: Symbols) -> TensorType:
+    assert t.shape is not None
+    known = set(make.numbers)
+    sizes = (int(dims.evaluate(n, make.numbers)) if dims.free_symbols(n) <= known else BORN for n in t.shape)
+    return TensorType(t.dtype, tuple(sizes))
+
+
+# --- 4
+
+
+def test_dyn_is_static(dyn_op: str, record_property: Any) -> None:
+    def body(c: Call) -> None:
+        node = valid_node(c)
+        params = flat_values(c.values(typed))
+        dyn = dyn_node(c, ByName(params))
+        same_types(dyn.outputs, node.outputs, "dyn against static")
+        made = dyn_to_static(Function(params, dyn.outputs))
+        assert {n.op.variant for n in made.nodes} <= {"static"}, f"not static after the pass:\n{made}"
+        same_types(made.results, node.outputs, "dyn made static against static")
+
+    on_random_calls(dyn_op, "4a dyn becomes static", record_property, body)
+
+
+def same_types(got: Sequence[Value], want: Sequence[Value], what: str) -> None:
+    """Of calls on numbers, where only sizes that data decides are symbols."""
+    numbers = Symbols({})
+    types = [[v.type if v.type.shape is None else put_in(v.type, numbers) for v in values] for values in (got, want)]
+    told = [", ".join(str(v.type) for v in values) for values in (got, want)]
+    assert len(got) == len(want) and all(map(is_or_computes, *types)), f"{what}: {told[0]} against {told[1]}"
+
+
+def is_or_computes(got: TensorType, want: TensorType) -> bool:
+    """Whether the types are the same, but that one pass may have computed a size that data decides."""
+    if got.shape is None or want.shape is None or len(got.shape) != len(want.shape):
+        return got == want
+    sizes = tuple(BORN if w == BORN else g for g, w in zip(got.shape, want.shape))
+    return TensorType(got.dtype, sizes) == want
+
+
+def test_dyn_at_run_time_is_static(dyn_op: str, record_property: Any) -> None:
+    def body(c: Call) -> bool:
+        node = valid_node(c)
+        try:
+            got = run_native(c)
+        except TypeRelationError as e:
+            if "number of outputs" in str(e):
+                return False
+            raise
+        return same(got, run_equations(c, node), c, node, "dyn against static")
+
+    on_random_calls(dyn_op, "4b dyn == static at run time", record_property, body)

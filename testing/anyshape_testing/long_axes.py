@@ -1,0 +1,232 @@
+"""Law 13, of narrow floats: along axes longer than they count, of elements whose sums they do not hold, nothing is rounded on the way.
+
+In: an op, from its spec alone. Out: nothing where native code gives, of every call with one long dim and in every narrow dtype, what the
+reference gives in float64, rounded once. The slow reading of equations is left out: it would take its time, and law 1 holds it
+against the reference in the same dtypes on small calls.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+from hypothesis.errors import UnsatisfiedAssumption
+from ml_dtypes import finfo
+from numpy.typing import NDArray
+
+from anyshape.dtypes import F64, DType, accum, from_numpy
+from anyshape.equations.accumulation import ARITHMETIC
+from anyshape.equations.builder import Run, Step, Update
+from anyshape.equations.expr import Reduce, Scalar
+from anyshape.equations.traversal import walk
+from anyshape.errors import ShapeError, TypeRelationError
+from anyshape.graph.value import Node
+from anyshape.properties import Property
+from anyshape_testing import turn
+from anyshape_testing.accounting import Tally, settle
+from anyshape_testing.calls import (
+    Call,
+    Recipe,
+    equations_below,
+    input_shapes,
+    made,
+    narrow_dtypes,
+    resolved,
+    static_node,
+    variants,
+)
+from anyshape_testing.draws import Choosing, HypothesisDraw
+from anyshape_testing.execution import in_place_of_nothing, run_native
+from anyshape_testing.profile import WIDE
+from anyshape_testing.running import PROPERTIES, repeated, report
+from anyshape_testing.time_limit import TooLong, time_limit
+from anyshape_testing.values import LEVEL
+
+Array = NDArray[Any]
+LAW = "13 long axes of narrow floats"
+LONG = ((800, "near 1000"), (100_000, "near 20"), (100_000, LEVEL))
+"""800 elements near 1000 sum to more than f16 holds, and so does the number of 100,000 elements."""
+MOST = 400_000
+"""Elements of all operands."""
+ULPS = 4
+"""What a result may be off by, of the narrow dtype: it is rounded once, and of a composed op once for each op."""
+NOISE = 2.0**-12
+"""Of the largest operand: what terms that cancel may be off by, since f32 adds them up."""
+PLACES = 4
+"""Of the dims of a call, in the order in which they are drawn: how many are made long in turn."""
+TRIES = 12
+"""Draws for each of them, until the rule accepts one."""
+SECONDS = 20 if WIDE else 1
+"""Of the processor for the reference: a call for which it takes longer says nothing."""
+MOST_WORK = 4e7 if WIDE else 4e6
+"""Elements that a call goes through: not those of a transform of 100,000 by definition."""
+STEP = 1000
+"""Times as long as an element of an equation takes one of a recurrence or of steps, which references take one by one."""
+
+
+class Dealt(Choosing):
+    """Choices by a seed."""
+
+    def __init__(self, seed: str) -> None:
+        self.random = Random(seed)
+
+    def __call__(self, strategy: Any) -> Any:
+        return self.random.randrange(2**32)
+
+    def among(self, values: Any) -> Any:
+        return values[self.random.randrange(len(values))]
+
+    def order(self, n: int) -> list[int]:
+        return self.random.sample(range(n), n)
+
+
+class OneLong(HypothesisDraw):
+    """Small dims, but the one at a place in the order in which they are drawn."""
+
+    def __init__(self, choose: Choosing, place: int, length: int) -> None:
+        super().__init__(choose)
+        self.pool = [1, 2, 3]
+        self.left, self.long = place, length
+
+    def dim(self, name: str) -> int:
+        self.left -= 1
+        return self.long if self.left == -1 else super().dim(name)
+
+
+def counts_or_adds(node: Node) -> bool:
+    """Whether a call adds elements up, goes from one to the next, or computes with how many there are: else no axis is too long for it."""
+    found = False
+    for q in equations_below(node):
+        found |= isinstance(q.form, (Step, Run)) or (isinstance(q.form, Update) and q.form.op in ARITHMETIC)
+        for e in (e for part in q.expressions for e in walk(part)):
+            found |= isinstance(e, (Reduce, Scalar)) and e.dtype is not None and e.dtype.is_float
+    return found
+
+
+def work(node: Node) -> float:
+    """About how many elements a call goes through: of steps that nobody counted, as many for each element as there are elements."""
+    total = 0.0
+    for q in equations_below(node):
+        vars_ = {*q.variables, *q.over}
+        vars_ |= {v for part in q.expressions for e in walk(part) if isinstance(e, Reduce) for v in e.vars}
+        extents = [v.extent for v in vars_] if not isinstance(q.form, Run) else [_elements(node)] * 2
+        total += _size(extents) * (STEP if isinstance(q.form, (Step, Run, Update)) else 1)
+    return total
+
+
+def _elements(node: Node) -> int:
+    return int(sum(_size(v.type.shape or ()) for v in (*node.inputs, *node.outputs) if v is not None))
+
+
+def long_calls(p: Property) -> Iterator[Call]:
+    """A call for each narrow dtype, length and place of the long dim, where the rule accepts one."""
+    for dtypes in narrow_dtypes(variants(p.op)[0]):
+        for length, style in LONG:
+            for place in range(PLACES):
+                c = _call(p, dtypes, length, style, place)
+                if c is not None:
+                    yield c
+
+
+def _call(p: Property, dtypes: Mapping[str, str], length: int, style: str, place: int) -> Call | None:
+    for attempt in range(TRIES):
+        choose = Dealt(f"{p.op} {place} {attempt}")
+        drawing = OneLong(choose, place, length)
+        try:
+            case = p.case(drawing)
+        except (ShapeError, UnsatisfiedAssumption):
+            continue
+        if drawing.left >= 0:
+            return None
+        shapes = list(input_shapes(case))
+        if (
+            any(n < 1 for s in shapes for n in s)
+            or sum(_size(s) for s in shapes) > MOST
+            or any(low >= high for low, high in case.ranges.values())
+        ):
+            continue
+        c = made(p, Recipe(case, dtypes, attempt, style))
+        try:
+            node = static_node(c)
+        except TypeRelationError:
+            continue
+        if work(node) <= MOST_WORK and counts_or_adds(node):
+            return c
+    return None
+
+
+def _size(shape: Any) -> float:
+    return float(np.prod([n if isinstance(n, int) else 1 for n in shape]))
+
+
+def read_in(dtype: DType, c: Call, node: Node) -> list[Array]:
+    """The outputs by the reference, all floats of the operands in this dtype. Raises IndexError where what is drawn indexes nothing."""
+    given: dict[str, Any] = {}
+    for i in node.op.inputs:
+        v = c.inputs[i.name]
+        if v is None and i.default is not None:
+            v = in_place_of_nothing(i, node)
+        given[i.name] = [_as(dtype, a) for a in v] if isinstance(v, list) else None if v is None else _as(dtype, v)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        result = c.property.reference(**given, **resolved(node))
+    return [np.asarray(r) for r in (result if isinstance(result, (tuple, list)) else [result])]
+
+
+def _as(dtype: DType, a: Array) -> Array:
+    return a.astype(dtype.numpy) if from_numpy(a.dtype).is_float else a
+
+
+def test_long_axes(narrow_op: str, record_property: Any) -> None:
+    def body(c: Call) -> bool:
+        node = static_node(c)
+        try:
+            with time_limit(SECONDS):
+                want = read_in(F64, c, node)
+        except (IndexError, TooLong):
+            return False
+        agree(run_native(c, static=True), want, c, node)
+        return True
+
+    tried = 0
+    for c in repeated(narrow_op) or long_calls(PROPERTIES[narrow_op]):
+        if tried and turn.is_over():
+            break
+        try:
+            tried += body(c)
+        except Exception as e:
+            e.add_note(report(c, LAW, body))
+            raise
+    p = PROPERTIES[narrow_op]
+    settle(Tally(LAW, narrow_op, tried, tried, 1, turn.is_over(), listed=True), p.weak, record_property, p.source)
+
+
+def agree(got: Sequence[Array], want: Sequence[Array], c: Call, node: Node) -> None:
+    """What leaves the range of the wider dtype too is no fault of the narrow one."""
+    narrow = min((d for d in c.dtypes.values() if d.is_float), key=lambda d: d.bits)
+    off = [distance(g, w, narrow, c) for g, w in zip(got, want, strict=True)]
+    if any((d > 1).any() for d in off):
+        wider = read_in(accum(narrow), c, node)
+        off = [np.where(np.isfinite(w), d, 0) for d, w in zip(off, wider, strict=True)]
+    for k, d in enumerate(off):
+        worst = float(d.max(initial=0))
+        assert worst <= 1, f"output {k} of {c.property.op} in {narrow}: off by {worst * ULPS:.3g} ulps"
+
+
+def distance(got: Array, want: Array, narrow: DType, c: Call) -> Array:
+    """How far the elements of a result of floats are off, in what is allowed; 0 of all others."""
+    if not from_numpy(got.dtype).is_float or want.dtype.kind != "f":
+        return np.zeros(())
+    floats = [a.astype(np.float64) for a in c.flat_inputs() if from_numpy(a.dtype).is_float]
+    scale = max((float(np.abs(a).max(initial=0)) for a in floats), default=0.0)
+    with np.errstate(all="ignore"):
+        w, g = want.astype(got.dtype).astype(np.float64), got.astype(np.float64)
+        margin = ULPS * float(finfo(narrow.numpy).eps) * np.abs(w) + scale * NOISE + float(finfo(got.dtype).tiny)
+        off = np.where((g == w) | (np.isnan(g) & np.isnan(w)), 0, np.abs(g - w) / margin)
+    return np.where(np.isnan(off), np.inf, off)
+
+
+__all__ = ["LAW", "long_calls", "test_long_axes"]

@@ -1,0 +1,119 @@
+"""An op of the matrix, generated in memory from the text of its spec: under test as an op of a package is, or beside another as a mutant.
+
+In: the YAML text of a file with one op. Out: its OpDefs and its Property. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
+from unittest.mock import patch
+
+import anyshape
+from anyshape.errors import SpecError
+from anyshape.graph.opdef import OpDef
+from anyshape.properties import Property
+from anyshape_gen.analysis import analyse, read_specs
+from anyshape_gen.memo import Memo
+from anyshape_testing import execution, executors, parts, sequences
+from anyshape_testing.execution import Remembered
+from anyshape_testing.mutation.making import Workshop, in_place, load
+from anyshape_testing.running import PACKAGES, PROPERTIES
+
+T = TypeVar("T")
+SPECS = Path("specs")
+"""The folder of the ops that compositions call"""
+FILE = "matrix.yaml"
+
+
+PLACES: Sequence[tuple[Any, str]] = (
+    (execution, "_compiled"),
+    (executors, "_ways"),
+    (sequences, "_compiled"),
+    (parts, "_kernels"),
+)
+"""Where laws remember what they compiled, by names of ops"""
+
+
+def _memories() -> tuple[Any, ...]:
+    """As they are at first."""
+    return Remembered(400), Remembered(200), Remembered(100), {}
+
+
+@dataclass(frozen=True)
+class Made:
+    """One op: its variants, and what its laws are tested with. `kernels`: as what its programs run. `memories`: of its programs."""
+
+    name: str
+    defs: tuple[OpDef, ...]
+    property: Property
+    kernels: str = "native"
+    memories: tuple[Any, ...] = field(default_factory=_memories)
+
+    def interpreted(self) -> Made:
+        """The same op, of which nothing is compiled."""
+        return replace(self, kernels="interpret", memories=_memories())
+
+    def of(self, op: OpDef) -> OpDef:
+        """The variant of the same name; of other ops, those."""
+        return next((d for d in self.defs if d.full_name == op.full_name), op)
+
+    def on(self, f: Callable[..., T]) -> Callable[..., T]:
+        """The function, as it is where this op stands in the place of the op of the same name: nothing that it looks up, is given or
+        remembers is that op's."""
+
+        def run(*args: Any, **named: Any) -> T:
+            with self.in_place():
+                return f(*(self.of(a) if isinstance(a, OpDef) else a for a in args), **named)
+
+        return run
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            stack.enter_context(in_place(self.defs))
+            for (module, name), memory in zip(PLACES, self.memories, strict=True):
+                stack.enter_context(patch.object(module, name, memory))
+            if self.kernels != "native":
+                stack.enter_context(patch.object(anyshape, "compile", partial(anyshape.compile, kernels=self.kernels)))
+            yield
+
+
+@cache
+def make(text: str, name: str, among_others: bool = False) -> Made:
+    """`among_others`: it calls ops of the package. Raises SpecError where the generator refuses the spec."""
+    analysis = analyse({FILE: text, **_others()}, False, _memo()) if among_others else analyse({FILE: text}, False)
+    workshop = Workshop(analysis)
+    spec = workshop.specs[name]
+    code = workshop.generate(spec)
+    if code is None:
+        raise SpecError(f"{name}: the generator refuses it")
+    return Made(name, load(spec, code), workshop.property_of(name))
+
+
+@cache
+def _memo() -> Memo:
+    return Memo.standard()
+
+
+@cache
+def _others() -> Mapping[str, str]:
+    return read_specs(SPECS.glob("*.yaml"))
+
+
+@contextmanager
+def under_test(op: Made) -> Iterator[None]:
+    """The op among those that laws know."""
+    PROPERTIES[op.name], PACKAGES[op.name] = op.property, "anyshape_ops"
+    try:
+        with op.in_place():
+            yield
+    finally:
+        del PROPERTIES[op.name], PACKAGES[op.name]
+
+
+__all__ = ["Made", "make", "under_test"]

@@ -1,0 +1,145 @@
+"""The laws, and what each of them is meant to notice.
+
+In: nothing. Out: `LAWS` by number: how a law runs, of which ops it speaks, and by what is made wrong of a spec, where the wrong op stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from anyshape.errors import AnyshapeError
+from anyshape_testing import (
+    examples,
+    executors,
+    extremes,
+    gradients,
+    laws,
+    long_axes,
+    moving,
+    processors,
+    refusals,
+    sequences,
+)
+from anyshape_testing.accounting import Record
+from anyshape_testing.catalogue import LAWS as KNOWN
+from anyshape_testing.matrix import sides
+from anyshape_testing.matrix.sides import ITSELF, Side, Sides
+from anyshape_testing.rewriting import test_rewrites
+from anyshape_testing.running import PROPERTIES
+
+CALLS, USUAL = 20, 100
+"""For each law, as in `make test` and, where these do not notice, as in `make test OP=`"""
+
+
+@dataclass(frozen=True)
+class Law:
+    """`name`: its number in the catalogue. `notices`: by what is wrong, on which sides of the law it may be. `least`: of how many calls it
+    has to speak. `errors`: as which it says that it does not hold. `once`: sides that it looks at so rarely that it may
+    miss all but one of the wrong ops."""
+
+    name: str
+    about: str
+    run: Callable[[str, Record], None]
+    notices: Mapping[str, Sides]
+    least: int = 10
+    errors: tuple[type[Exception], ...] = (AssertionError,)
+    once: Sequence[Side] = ()
+
+    def silent(self, op: str) -> str | None:
+        """Why there is no such law of the op, which is under test; None where there is one. Examples are of every op."""
+        return next((law.silent(PROPERTIES[op]) for law in KNOWN if law.number == self.name), None)
+
+
+def all_examples(op: str, record: Record) -> None:
+    found = PROPERTIES[op].examples
+    for e in found:
+        examples.test_example((op, e))
+    record("accepted", len(found))
+
+
+def each(groups: str, where: Sides) -> dict[str, Sides]:
+    """All of these groups of edits, separated by commas, on the same sides."""
+    return dict.fromkeys(groups.split(", "), where)
+
+
+LAWS: Mapping[str, Law] = {
+    law.name: law
+    for law in (
+        Law(
+            "1a", "the interpreter gives what the reference gives", laws.test_interpreter_is_reference,
+            each("values, reference", ITSELF),
+        ),
+        Law(
+            "1b", "native code gives what the interpreter gives", laws.test_kernel_is_interpreter,
+            each("values", sides.NATIVE),
+        ),
+        Law(
+            "2", "the rule gives the shape that comes out", laws.test_relation_gives_the_shape_that_comes_out,
+            each("sizes, bounds", ITSELF),
+        ),
+        Law(
+            "2b", "the body of a composition has the types of the rule", laws.test_the_body_has_the_types_of_the_rule,
+            each("body, sizes", ITSELF),
+        ),
+        Law(
+            "2c", "the same on symbols", laws.test_the_body_has_the_types_of_the_rule_on_symbols,
+            each("body, sizes", ITSELF),
+        ),
+        Law(
+            "3a", "inference on symbols is that on numbers", laws.test_symbols_with_numbers_put_in,
+            each("sizes, left out, stronger", sides.SYMBOLIC),
+        ),
+        Law(
+            "3b", "the same of operands", laws.test_operand_symbols_with_numbers_put_in,
+            each("sizes, left out, stronger", sides.DYN),
+        ),
+        Law("4a", "dyn becomes static", laws.test_dyn_is_static, each("sizes", sides.DYN)),
+        Law(
+            "4b", "dyn is static when it runs", laws.test_dyn_at_run_time_is_static,
+            each("values", sides.NATIVE),
+        ),
+        Law("5", "rewrites keep values and types", test_rewrites, each("rewrites", ITSELF), 5),
+        Law(
+            "6a", "what is refused is refused alike", refusals.test_refusals, each("equality", sides.REFUSING), least=1,
+        ),
+        Law(
+            "6b", "each assert refuses", refusals.test_asserts,
+            each("left out, message, told", sides.COMPILED) | each("unmet", ITSELF), 1,
+        ),
+        Law(
+            "7a", "every executor gives the same bits", executors.test_every_executor_gives_the_same_bits,
+            each("values", sides.WAYS), once=(sides.ANEW,),
+        ),
+        Law("7b", "one part is many", executors.test_parts, each("values", sides.IN_PARTS)),
+        Law(
+            "11", "code for other processors calls no library", processors.test_code_for_other_processors,
+            each("values", sides.ELSEWHERE), least=1,
+        ),
+        Law(
+            "9", "strings move as numbers do", moving.test_strings_move_as_numbers_do,
+            each("values", sides.STRINGS), 5,
+        ),
+        Law(
+            "10", "gradients are limits of differences", gradients.test_gradients_are_limits_of_differences,
+            each("values", sides.SLOPES), 5,
+        ),
+        Law(
+            "12", "a list is its elements", sequences.test_a_list_is_its_elements,
+            each("values", sides.LISTED),
+        ),
+        Law(
+            "13", "sums along long axes of narrow floats are rounded once", long_axes.test_long_axes,
+            each("values", sides.LONG), least=1,
+        ),
+        Law(
+            "14", "integers near the ends of i64 are computed with or refused", extremes.test_extremes,
+            each("ends", ITSELF), least=1,
+        ),
+        Law(
+            "examples", "examples are what they say", all_examples,
+            each("values, reference, sizes, defaults, left out, boundary, stronger, message, examples", ITSELF), least=1,
+            errors=(AssertionError, AnyshapeError),
+        ),
+    )
+}  # fmt: skip

@@ -1,0 +1,51 @@
+"""Law 9: an op that only moves elements does with strings what it does with the numbers they spell, 0 spelling the empty one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import anyshape
+from anyshape.dtypes import CHAR
+from anyshape.graph.call import call
+from anyshape.graph.function import Function
+from anyshape.graph.value import Value
+from anyshape.strings import as_chars
+from anyshape_testing.calls import Call, flat_values, made, typed, valid_node
+from anyshape_testing.execution import run_reference
+from anyshape_testing.running import on_random_calls
+
+Array = NDArray[Any]
+
+
+def spelled(a: Array) -> Array:
+    return np.array([str(v) if v else "" for v in a.ravel().tolist()], str).reshape(a.shape)
+
+
+def test_strings_move_as_numbers_do(moving_op: str, record_property: Any) -> None:
+    def body(c: Call) -> bool:
+        assert c.recipe is not None
+        if not c.op.moved(c.params):
+            return False
+        numbers = {**c.recipe.dtypes, **dict.fromkeys(c.op.moves, "i64")}
+        of_numbers = made(c.property, replace(c.recipe, dtypes=numbers))
+        node = valid_node(of_numbers)
+        arrays: dict[str, Array] = {}
+
+        def operand(a: Array, name: str) -> Value:
+            moved = any(i.dtype in c.op.moves and name.startswith(i.name) for i in c.op.inputs)
+            chars = as_chars(spelled(a))
+            arrays[name] = chars.view(CHAR.computed) if moved else a
+            return typed(chars if moved else a, name)
+
+        given = of_numbers.values(operand)
+        results = call(c.op, given, of_numbers.params)
+        exe = anyshape.compile(Function(flat_values(given), results), kernels="interpret")
+        for g, w in zip(exe.run({n: arrays[n] for n in exe.input_names}), run_reference(of_numbers, node), strict=True):
+            np.testing.assert_array_equal(g, spelled(w) if g.dtype.kind == "U" else w)
+        return True
+
+    on_random_calls(moving_op, "9 strings move as numbers do", record_property, body, share=10)

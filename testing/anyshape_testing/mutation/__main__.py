@@ -1,0 +1,125 @@
+"""`python -m anyshape_testing.mutation`: tries the mutants of all ops whose spec or tests changed, and writes the results.
+
+Out: a line per op, every mutant that survives, the page and the JSON; 1 if fewer than 95 % are killed, more than 3 % are declared
+equivalent, or a declaration is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from anyshape.errors import SpecError
+from anyshape_gen.analysis import analyse
+from anyshape_gen.cli import read_folder
+from anyshape_gen.model import OpSpec
+from anyshape_testing.mutation.results import Declared, Kept, json_text, kept, left, page, read, score, untried
+from anyshape_testing.mutation.running import Trial, Untold, run_all, undeclared
+from anyshape_testing.running import register
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="anyshape_testing.mutation", description="Try the mutants of specs.")
+    parser.add_argument("--op", default="", help="these ops only, separated by commas, and again; nothing is written")
+    parser.add_argument("--keep", action="store_true", help="with --op: results are written as without")
+    parser.add_argument("--specs", type=Path, default=Path("specs"), help="the folder of *.yaml specs")
+    parser.add_argument("--package", default="anyshape_ops", help="the package generated from them")
+    parser.add_argument("--docs", type=Path, default=Path("docs"), help="where mutation.md and mutation.json are")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--again", action="store_true", help="try all mutants, not only what changed")
+    return parser
+
+
+def declarations(specs: Path) -> Declared:
+    """{op: {label of a mutant: why it is the same op}}, from `mutants/equivalent.yaml` beside the specs."""
+    path = specs / "mutants" / "equivalent.yaml"
+    found: Any = yaml.safe_load(path.read_text()) if path.exists() else None
+    return found or {}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = arguments().parse_args(argv)
+    declared, today = declarations(options.specs), date.today().isoformat()
+    try:
+        trial = Trial(analyse(read_folder(options.specs)), options.package, declared)
+    except SpecError as e:
+        print(e, file=sys.stderr)
+        return 2
+    register(options.package)
+    wrong = undeclared(declared, trial)
+    for words in wrong:
+        print(f"{options.specs}/mutants/equivalent.yaml: {words}")
+    results = read(options.docs / "mutation.json")
+    specs = trial.workshop.specs
+    chosen = [op for op in options.op.split(",") if op] or list(specs)
+    unknown = [op for op in chosen if op not in specs]
+    if unknown:
+        print(f"no spec has an op {', '.join(unknown)}", file=sys.stderr)
+        return 2
+    results = {op: k for op, k in results.items() if op in specs}
+    todo = chosen if options.op or options.again else [op for op in chosen if changed(results.get(op), specs[op])]
+    todo.sort(key=lambda op: op in results)  # what was never tried comes first
+    before = {op: k for op, k in results.items() if not options.again and k.covers(untried(specs[op]))}
+    for op, k in tried(trial, todo, options.jobs, declared, before):
+        results[op] = k
+        if options.keep or not options.op:  # so that a run that is stopped can be taken up again
+            (options.docs / "mutation.json").write_text(json_text(results, declared, today))
+    wrong += (killed := killed_though_declared(results, declared))
+    for words in killed:
+        print(words)
+    if options.op and not options.keep:
+        return 1 if wrong or any(left(op, results[op], declared) for op in chosen) else 0
+    (options.docs / "mutation.json").write_text(json_text(results, declared, today))
+    (options.docs / "mutation.md").write_text(page(results, declared, today))
+    total = score(results, declared)
+    print(total)
+    return 0 if total.enough and not wrong else 1
+
+
+def changed(k: Kept | None, spec: OpSpec) -> bool:
+    """Whether the spec is not as it was when it was tried."""
+    now = untried(spec)
+    return k is None or (k.rule, k.examples) != (now.rule, now.examples)
+
+
+def killed_though_declared(results: Mapping[str, Kept], declared: Declared) -> list[str]:
+    """Declarations that the tests refute."""
+    return [
+        f"{op}: declared equivalent, and killed: {label}"
+        for op, labels in declared.items()
+        if op in results
+        for label in labels
+        if label not in results[op].survivors
+    ]
+
+
+def tried(
+    trial: Trial, todo: Sequence[str], jobs: int, declared: Declared, before: Mapping[str, Kept]
+) -> Iterator[tuple[str, Kept]]:
+    """Results of these ops, told as they come. Where only examples were added, what was killed is not tried again."""
+    start = time.perf_counter()
+    only = {op: frozenset(k.survivors) for op, k in before.items()}
+    for number, r in enumerate(run_all(trial, todo, jobs, only), 1):
+        if isinstance(r, Untold):
+            print(f"[{number}/{len(todo)}] {r.op} could not be tried: {r.error}", flush=True)
+            continue
+        k = kept(r, trial.workshop.specs[r.op], before.get(r.op))
+        print(f"[{number}/{len(todo)}] {r.op}: {score({r.op: k}, declared)}, {r.seconds:.1f} s", flush=True)
+        for t in r.tried:
+            if t.survives and t.label not in declared.get(r.op, {}):
+                print(f"    survives, line {t.line}: {t.label}")
+        yield r.op, k
+    if todo:
+        print(f"{len(todo)} ops in {time.perf_counter() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""A mutated spec as OpDefs, generated and loaded in memory, and put in place of the op's own for a while.
+
+In: a spec that the generator has not seen before. Out: its OpDefs, or None where the generator refuses it.
+"""
+
+from __future__ import annotations
+import __future__
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, cast
+
+import scipy
+import scipy.special  # references name scipy's rooms by their full names
+
+from anyshape.errors import SpecError
+from anyshape.graph.opdef import OpDef
+from anyshape.graph.registry import all_ops
+from anyshape.properties import Property
+from anyshape_gen.analysis import analyse_op
+from anyshape_gen.analysis_model import Analysis, OpAnalysis
+from anyshape_gen.emit import compositions, kernels, ops, procedures, relations, rewrites, strategies
+from anyshape_gen.emit.kernels import KernelCode
+from anyshape_gen.emit.module import used_names
+from anyshape_gen.emit.names import constant_name
+from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.model import OpSpec
+from anyshape_gen.source import Findings
+
+PACKAGE = "anyshape_ops"
+"""Whose code the functions of an op in memory pass for: programs that are saved say of which packages they are."""
+ANNOTATIONS = __future__.annotations.compiler_flag
+
+
+class GeneratorFault(Exception):
+    """A spec that the generator let through, and made no program of: its own fault, and never counted as a mutant refused."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The texts of one op, room by room."""
+
+    kernel: str
+    relation: str
+    rewrites: str
+    ops: str
+    composition: str = ""
+
+    @property
+    def text(self) -> str:
+        return "\n".join((self.kernel, self.composition, self.relation, self.rewrites, self.ops))
+
+
+class Workshop:
+    """Generates ops one at a time among the others of an analysis."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.analyses = analysis.ops
+        self.specs: Mapping[str, OpSpec] = {a.spec.name: a.spec for a in analysis.ops}
+        self.files = {a.spec.name: a.file for a in analysis.ops}
+
+    def property_of(self, op: str) -> Property:
+        """Draws, oracle and examples of the spec as it stands."""
+        (a,) = [a for a in self.analyses if a.spec.name == op]
+        known = strategies.known_names([a])
+        text = f"{strategies.oracles([a])}\n\n\n{strategies.strategy(a)}"
+        found = _run(text, {n: o for n, o in known.items() if n != "scipy"}, {"scipy": scipy})
+        return cast(Property, getattr(found, constant_name(op)))
+
+    def generate(self, spec: OpSpec) -> Generated | None:
+        """None where the generator refuses the spec: such a mutant cannot come into being.
+
+        Raises GeneratorFault where what it writes is no Python.
+        """
+        findings = Findings()
+        try:
+            a = analyse_op(spec, self.files[spec.name], findings, set(self.specs), complete=False)
+            if a is None or findings.found:
+                return None
+            kernel = _kernel(a)
+            hoisted = kernel.hoisted if kernel is not None else {}
+            specs = {**self.specs, spec.name: spec}
+            body = compositions.composition(a, specs, "anyshape_ops") if spec.compose is not None else None
+            bound = dict.fromkeys(
+                [
+                    *(kernel.bound if kernel is not None else ()),
+                    *(body.bound if body is not None else ()),
+                    *(p.name for p in spec.params),
+                ]
+            )
+            relation = relations.relation(a, bound, hoisted)
+            return Generated(
+                kernel.text if kernel is not None else "",
+                relation,
+                rewrites.rewrites(a, specs),
+                ops.op_defs(a),
+                body.text if body is not None else "",
+            )
+        except (NotExecuted, SpecError):
+            return None
+        except SyntaxError as e:
+            raise GeneratorFault(
+                f"{spec.name}: what the generator wrote is no Python: {e.msg}: {(e.text or '').strip()}"
+            ) from e
+
+
+def _kernel(a: OpAnalysis) -> KernelCode | None:
+    if a.procedure is not None:
+        return procedures.procedure(a)
+    return kernels.kernel(a) if a.kernel is not None else None
+
+
+def load(spec: OpSpec, text: Generated) -> tuple[OpDef, ...]:
+    """The variants of an op, from their texts."""
+    rooms = {
+        "compositions": _run(text.composition, compositions.KNOWN),
+        "kernels": _run(text.kernel, kernels.KNOWN),
+        "relations": _run(text.relation, relations.KNOWN),
+        "rewrites": _run(text.rewrites, rewrites.KNOWN),
+    }
+    found = _run(text.ops, ops.KNOWN, rooms)
+    return tuple(getattr(found, constant_name(spec.name, v)) for v in ops.variants(spec))
+
+
+def _run(code: str, known: Mapping[str, str], more: Mapping[str, Any] | None = None) -> SimpleNamespace:
+    names: dict[str, Any] = {n: _imported(n, known[n]) for n in used_names(code) if n in known}
+    names |= {**(more or {}), "__name__": PACKAGE}
+    exec(compile(code, "<mutant>", "exec", flags=ANNOTATIONS, dont_inherit=True), names)
+    return SimpleNamespace(**names)
+
+
+@cache
+def _imported(name: str, origin: str) -> Any:
+    if origin.startswith("import "):
+        return import_module(origin.removeprefix("import ").split(" as ")[0])
+    return getattr(import_module(origin), name)
+
+
+@contextmanager
+def in_place(defs: tuple[OpDef, ...]) -> Iterator[None]:
+    """These in place of the ops of the same names, for everything in this process that looks ops up."""
+    table = cast(dict[str, OpDef], all_ops())
+    kept = {d.full_name: table.get(d.full_name) for d in defs}
+    table.update((d.full_name, d) for d in defs)
+    try:
+        yield
+    finally:
+        for name, op in kept.items():
+            if op is None:
+                del table[name]
+            else:
+                table[name] = op

@@ -1,0 +1,173 @@
+"""All mutants of all ops, op by op in processes of their own.
+
+In: the analysis of a folder of specs. Out: an `OpResult` per op.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import time
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from anyshape.graph.opdef import OpDef
+from anyshape_gen.analysis_model import Analysis
+from anyshape_gen.mutants import Mutant, mutants
+from anyshape_testing.mutation.making import Generated, GeneratorFault, Workshop, load
+from anyshape_testing.mutation.trying import Killers, Tests
+from anyshape_testing.profile import load_profile
+from anyshape_testing.running import PACKAGES, PROPERTIES
+
+MEMORY = 8 << 30
+NOBODY = Killers(None, None)
+CALLS = 200
+"""Instances of a rewrite."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One mutant that came into being, and what noticed it."""
+
+    label: str
+    kind: str
+    line: int
+    killers: Killers
+
+    @property
+    def survives(self) -> bool:
+        return self.killers.first is None
+
+
+@dataclass(frozen=True)
+class OpResult:
+    """All mutants of one op. `refused`: how many the generator itself did not let through; they are no mutants."""
+
+    op: str
+    tried: tuple[Tried, ...]
+    refused: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Untold:
+    """An op of which trying the mutants failed, and how."""
+
+    op: str
+    error: str
+
+
+class Trial:
+    """What trying the mutants of any op takes; made once, then forked."""
+
+    def __init__(self, analysis: Analysis, package: str, declared: Mapping[str, Container[str]] | None = None) -> None:
+        """`declared`: by op, labels of mutants that are said to be the same op. Only the usual tests may refute that."""
+        self.workshop = Workshop(analysis)
+        self.declared = declared or {}
+        self.tests: dict[str, Tests] = {}
+        self.users: dict[object, list[str]] = {}
+        for a in analysis.ops:
+            PACKAGES.setdefault(a.spec.name, package)
+            for f in a.spec.defines:
+                self.users.setdefault((f.span, f.name), []).append(a.spec.name)
+
+    def distinct(self, op: str, only: Container[str] | None = None) -> tuple[list[tuple[Mutant, Generated]], int]:
+        """Mutants with the code they become, none twice and none like the op itself; and how many the generator refuses. A function
+        that several ops use is changed once, for the first of them. `only`: of these labels."""
+        own = self.workshop.generate(self.workshop.specs[op])
+        assert own is not None
+        seen, refused = {own.text}, 0
+        found: list[tuple[Mutant, Generated]] = []
+        for m in mutants(self.workshop.specs[op], lambda f: self.users[(f.span, getattr(f, "name", ""))][0] != op):
+            if only is not None and m.label not in only:
+                continue
+            try:
+                text = self.workshop.generate(m.spec)
+            except GeneratorFault as e:
+                raise GeneratorFault(f"{e}, of the mutant {m.label!r}") from e
+            if text is None:
+                refused += 1
+            elif text.text not in seen:
+                seen.add(text.text)
+                found.append((m, text))
+        return found, refused
+
+    def run(self, op: str, only: Collection[str] | None = None) -> OpResult:
+        """Of all mutants of an op, or of those with these labels."""
+        start = time.perf_counter()
+        if only is not None and not only:
+            return OpResult(op, (), 0, 0.0)
+        tests = self._tests(op)
+        found, refused = self.distinct(op, only)
+        tried = []
+        for m, text in found:
+            thorough = m.label not in self.declared.get(op, ())
+            killers = tests.killers(_loaded(m, text), m.label.split(":")[0], thorough)
+            if thorough and killers.first is None and m.label.startswith("defines:"):
+                killers = self._elsewhere(m)
+            tried.append(Tried(m.label, m.kind, m.line, killers))
+        return OpResult(op, tuple(tried), refused, time.perf_counter() - start)
+
+    def _elsewhere(self, m: Mutant) -> Killers:
+        """What the tests of the other ops that use the changed function say."""
+        own = self.workshop.specs[m.op]
+        (changed,) = [f for f, g in zip(m.spec.defines, own.defines, strict=True) if f != g]
+        for op in self.users[(changed.span, changed.name)][1:]:
+            spec = self.workshop.specs[op]
+            spec = replace(spec, defines=tuple(changed if f.name == changed.name else f for f in spec.defines))
+            text = self.workshop.generate(spec)
+            killers = self._tests(op).killers(load(spec, text), "defines") if text is not None else NOBODY
+            if killers.first is not None:
+                return killers
+        return NOBODY
+
+    def _tests(self, op: str) -> Tests:
+        if op not in self.tests:
+            PROPERTIES[op] = self.workshop.property_of(op)
+            own = self.workshop.generate(self.workshop.specs[op])
+            assert own is not None
+            self.tests[op] = Tests(PROPERTIES[op], load(self.workshop.specs[op], own))
+        return self.tests[op]
+
+
+def _loaded(m: Mutant, text: Generated) -> tuple[OpDef, ...]:
+    try:
+        return load(m.spec, text)
+    except SyntaxError as e:
+        raise GeneratorFault(f"what the generator wrote is no Python, of the mutant {m.label!r}: {e.text}") from e
+
+
+_trial: Trial | None = None
+_only: Mapping[str, Collection[str]] = {}
+
+
+def _start() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    load_profile(CALLS, shrink=False)
+
+
+def _one(op: str) -> OpResult | Untold:
+    assert _trial is not None
+    try:
+        return _trial.run(op, _only.get(op))
+    except Exception as e:  # the other ops are tried all the same
+        return Untold(op, f"{type(e).__name__}: {e}")
+
+
+def run_all(
+    trial: Trial, ops: Sequence[str], jobs: int, only: Mapping[str, Collection[str]] | None = None
+) -> Iterator[OpResult | Untold]:
+    """In the order in which they are done. `only`: by op, the labels of the mutants that are tried, where that is not all."""
+    global _trial, _only
+    _trial, _only = trial, only or {}
+    with multiprocessing.get_context("fork").Pool(jobs, initializer=_start, maxtasksperchild=1) as pool:
+        yield from pool.imap_unordered(_one, ops)
+
+
+def undeclared(declared: Mapping[str, Mapping[str, str]], trial: Trial) -> list[str]:
+    """Declarations of mutants that are not, or no longer, among those of their op."""
+    wrong = []
+    for op, labels in declared.items():
+        known = {m.label for m, _ in trial.distinct(op, labels)[0]} if op in trial.workshop.specs else set()
+        wrong += [f"{op}: there is no mutant {label!r}" for label in labels if label not in known]
+    return wrong

@@ -1,0 +1,210 @@
+"""One mutant against the tests of its spec: the examples, then the laws on calls that were drawn once per op.
+
+In: an op and the OpDefs of a mutant of it. Out: the example and the law that noticed the mutant. Nothing is compiled: kernel and
+interpreter read the same equations, so a change of the spec shows in the interpreter as it does in the kernel. An oracle is asked again
+wherever the mutant resolves a parameter otherwise; its answers are remembered.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis.errors import Unsatisfiable, UnsatisfiedAssumption
+
+from anyshape.errors import ShapeError
+from anyshape.graph.opdef import OpDef
+from anyshape.graph.value import Node
+from anyshape.properties import Property
+from anyshape_testing.calls import Call, random_call, resolved, static_node, valid_node, variants
+from anyshape_testing.corpus import calls
+from anyshape_testing.examples import call_of, holds_on_numbers
+from anyshape_testing.execution import run_equations, run_reference
+from anyshape_testing.laws import has_types_of, same
+from anyshape_testing.mutation.making import in_place
+from anyshape_testing.rewriting import fires
+from anyshape_testing.time_limit import TooLong, time_limit
+
+DRAWN, MORE = 120, 500
+"""Calls drawn per op, valid or not; and of an op of which mutants survive those."""
+SECONDS, LONGER = 0.3, 0.7
+"""What the laws of one mutant may take on calls that the op itself computes in that time, the small ones first; then of a survivor."""
+LIMIT = 10.0
+"""A mutant that runs for so many seconds does something that the op does not."""
+EMPTY = 0.004
+"""Seconds by which calls without elements, which tell little, come later."""
+LARGEST = 400
+"""Elements of a call: the equations are read slowly."""
+
+
+@dataclass
+class Drawn:
+    """One call, and what the oracle says of it for each way its parameters were resolved."""
+
+    call: Call
+    accepted: bool
+    tells: bool = False
+    """Whether there is an element that could be wrong."""
+    answers: dict[str, Any] = field(default_factory=dict)
+
+    def holds(self) -> bool:
+        """Laws 1 and 2 without a compiler. False where the rule refuses the call."""
+        try:
+            node = static_node(self.call)
+        except ShapeError:
+            return False
+        wanted = self._answer(node)
+        self.tells = any(w.size for w in wanted)
+        has_types_of(node, wanted)
+        same(run_equations(self.call, node), wanted, self.call, node, "interpreter against reference")
+        return True
+
+    def _answer(self, node: Node) -> list[Any]:
+        key = repr(resolved(node))
+        if key not in self.answers:
+            try:
+                self.answers[key] = run_reference(self.call, node)
+            except Exception as e:
+                self.answers[key] = e
+        found = self.answers[key]
+        if isinstance(found, Exception):
+            raise found
+        return list(found)
+
+
+def _is_large(c: Call) -> bool:
+    """Whether the op accepts the call, and the laws pass over it for the size of its results."""
+    try:
+        static_node(c)
+        valid_node(c)
+    except ShapeError:
+        return False
+    except UnsatisfiedAssumption:
+        return True
+    return False
+
+
+@dataclass(frozen=True)
+class Killers:
+    """The example and the law that notice a mutant, each in a few words and by itself; None: none does."""
+
+    example: str | None
+    law: str | None
+
+    @property
+    def first(self) -> str | None:
+        return self.example or self.law
+
+
+def _ended(tests: Callable[[], str | None]) -> str | None:
+    """What these tests say of a mutant; one that does not end, or takes all memory, is noticed by that."""
+    try:
+        with time_limit(LIMIT):
+            return tests()
+    except TooLong as e:
+        return str(e)
+    except MemoryError:
+        return "no memory"
+
+
+class Tests:
+    """The tests of one op: its examples, and calls drawn from its spec as it stands."""
+
+    def __init__(self, p: Property, own: tuple[OpDef, ...]) -> None:
+        self.property, self.own = p, own
+        with in_place(own):
+            self.examples = [(call_of(p.op, e), e) for e in p.examples]
+            self.calls = self._draw(DRAWN, SECONDS)
+        self.accepted = sum(d.accepted for d in self.calls)
+
+    @cached_property
+    def more(self) -> list[Drawn]:
+        """Drawn for the sake of mutants that survive the others."""
+        with in_place(self.own):
+            return self._draw(MORE, LONGER)
+
+    def _draw(self, drawn: int, most: float) -> list[Drawn]:
+        found: list[tuple[float, Drawn]] = []
+
+        @settings(
+            max_examples=drawn, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
+        )
+        @given(calls(self.property, random_call))
+        def run(c: Call) -> None:
+            if sum(a.size for a in c.flat_inputs()) > LARGEST:
+                return
+            if _is_large(c):
+                return
+            d = Drawn(c, False)
+            start = time.process_time()
+            try:
+                d.accepted = d.holds()
+            except (UnsatisfiedAssumption, AssertionError):  # that the op itself holds is for the laws to say
+                return
+            found.append((time.process_time() - start, d))
+
+        with suppress(Unsatisfiable):
+            run()
+        kept: list[Drawn] = []
+        spent = 0.0
+        for seconds, d in sorted(found, key=lambda x: x[0] + (EMPTY if not x[1].tells else 0)):
+            spent += seconds
+            if spent > most and sum(k.accepted for k in kept) >= 5:
+                break
+            kept.append(d)
+        return kept
+
+    def killers(self, defs: Sequence[OpDef], what: str, thorough: bool = True) -> Killers:
+        """What notices a mutant. `what`: the room of the spec that was changed. `thorough`: with more calls for one that survives the usual
+        ones."""
+        with in_place(tuple(defs)), np.errstate(all="ignore"):
+            if what == "rewrites":
+                return Killers(None, _ended(self._rewrites))
+            example, law = _ended(self._examples), _ended(self._laws)
+            if thorough and example is None and law is None:
+                more = self.more
+                law = _ended(lambda: self._on(more))
+            return Killers(example, law)
+
+    def _examples(self) -> str | None:
+        for k, (c, e) in enumerate(self.examples):
+            try:
+                holds_on_numbers(c, e)
+            except TooLong:
+                raise
+            except Exception:
+                self.examples.insert(0, self.examples.pop(k))
+                return f"example of {e.source}"
+        return None
+
+    def _laws(self) -> str | None:
+        return self._on(self.calls) or ("no call is valid" if self.accepted and not self.valid else None)
+
+    def _on(self, drawn: list[Drawn]) -> str | None:
+        self.valid = 0
+        for k, d in enumerate(drawn):
+            try:
+                self.valid += d.holds()
+            except TooLong:
+                raise
+            except Exception as e:
+                drawn.insert(0, drawn.pop(k))  # what kills one mutant often kills the next
+                return f"law 1: {type(e).__name__}"
+        return None
+
+    def _rewrites(self) -> str | None:
+        for k in range(len(variants(self.property.op)[0].rewrites)):
+            try:
+                if not fires(self.property.op, k)[0]:
+                    return "law 5: never fires"
+            except TooLong:
+                raise
+            except Exception as e:
+                return f"law 5: {type(e).__name__}"
+        return None

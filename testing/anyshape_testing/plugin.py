@@ -1,0 +1,91 @@
+"""A plugin of pytest for the laws, taken over by a `conftest.py`.
+
+`--op NAME` runs the laws of one op, and no other test; the summary says how many random calls each law was tested with.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anyshape_testing.catalogue import SPEAKS_OF, stale
+from anyshape_testing.counts import by_law, keep, summary
+from anyshape_testing.profile import WIDE, load_profile, usual
+from anyshape_testing.running import register
+
+load_profile(usual())
+
+
+@pytest.fixture
+def record_property(request: Any) -> Callable[[str, Any], None]:
+    """As pytest's, without its warning about xunit families."""
+
+    def append(name: str, value: Any) -> None:
+        request.node.user_properties.append((name, value))
+
+    return append
+
+
+def pytest_addoption(parser: Any) -> None:
+    """In `conftest.py` of a package's own tests."""
+    parser.addoption("--op", default=None, help="run the laws of these ops alone, separated by commas")
+
+
+def pytest_generate_tests(metafunc: Any) -> None:
+    """The laws of a module that names a `PACKAGE` run on the ops of that package of which they speak."""
+    package = getattr(metafunc.module, "PACKAGE", None)
+    if package is None:
+        return
+    properties = register(package)
+    only = metafunc.config.getoption("--op")
+    chosen = {n: p for n, p in properties.items() if only is None or n in only.split(",")}
+    for p in chosen.values():
+        if said := stale(p):
+            raise pytest.UsageError(said)
+    for fixture, silent in SPEAKS_OF.items():
+        if fixture in metafunc.fixturenames:
+            ops = [n for n, p in chosen.items() if silent(p) is None]
+            sampled = fixture == "smooth_op" and not WIDE and only is None
+            metafunc.parametrize(fixture, ops[::3] if sampled else ops)
+    if "example" in metafunc.fixturenames:
+        found = [(f"{n}-{k}", (n, e)) for n, p in chosen.items() for k, e in enumerate(p.examples)]
+        metafunc.parametrize("example", [e for _, e in found], ids=[label for label, _ in found])
+
+
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    """All laws of an op one after the other, at the places that laws have: they share its calls and what was compiled for them."""
+    if config.getoption("--op") is not None:
+        laws = [item for item in items if getattr(getattr(item, "module", None), "PACKAGE", None) is not None]
+        known = {*laws}
+        config.hook.pytest_deselected(items=[item for item in items if item not in known])
+        items[:] = laws
+    places = [k for k, item in enumerate(items) if _op_of(item) is not None]
+    laws = [items[k] for k in places]
+    number = {op: k for k, op in enumerate(dict.fromkeys(map(_op_of, laws)))}
+    for k, item in zip(places, sorted(laws, key=lambda item: number[_op_of(item)])):
+        items[k] = item
+
+
+def _op_of(item: Any) -> str | None:
+    """The op of a law; None for a test that is none."""
+    if getattr(getattr(item, "module", None), "PACKAGE", None) is None or not hasattr(item, "callspec"):
+        return None
+    given = item.callspec.params
+    return next((str(given[name]) for name in SPEAKS_OF if name in given), None)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Of each law, of how many ops it was tried and on how many calls, and where on the fewest; where LAW_COUNTS names a file, all counts
+    of each law on each op are put into it."""
+    tallies = [dict(r.user_properties) for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
+    counts = by_law(t for t in tallies if "law" in t)
+    if counts:
+        terminalreporter.section("laws")
+    for line in summary(counts):
+        terminalreporter.line(line)
+    if counts and "LAW_COUNTS" in os.environ:
+        keep(Path(os.environ["LAW_COUNTS"]), counts)

@@ -1,0 +1,52 @@
+"""Laws 3, 4, 6 and 7 on random programs.
+
+    python -m anyshape_testing.programs --count 5000 [--start 0] [--jobs 2] [--package anyshape_ops]
+    python -m anyshape_testing.programs --seed 17          that program alone, printed
+
+Seeds are tried from `--start` on, some at a time, until `--count` programs came of them. What does not hold is a find: it is printed with
+its seed, and its number stands in the last line; the exit code tells whether there was any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from anyshape_testing.programs.search import outcomes, search
+from anyshape_testing.programs.seeds import drawn_from, run_seed
+from anyshape_testing.programs.tally import Tally
+from anyshape_testing.running import register
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=200, help="how many programs")
+    parser.add_argument("--start", type=int, default=0, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes")
+    parser.add_argument("--seed", type=int, help="one seed alone")
+    parser.add_argument("--package", default="anyshape_ops", help="whose ops are called")
+    options = parser.parse_args()
+    if options.seed is not None:
+        ops = tuple(register(options.package))
+        d = drawn_from(options.seed, ops)
+        print(d.program if d is not None else f"no program comes of seed {options.seed}")
+        run_seed(options.seed, ops, Tally())
+        return 0
+
+    def say(text: str) -> None:
+        print(text, flush=True)
+
+    found = outcomes(options.start, options.package, max(options.jobs, 1))
+    tally, finds, end = search(found, options.count, say)
+    say(str(tally))
+    if finds:
+        say(f"seeds of what does not hold: {', '.join(map(str, finds))}")
+    say(
+        f"{tally.programs + len(finds)} programs, {tally.calls} calls, {len(finds)} finds, "
+        f"seeds {options.start}..{end - 1}"
+    )
+    return 1 if finds else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

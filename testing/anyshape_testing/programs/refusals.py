@@ -1,0 +1,111 @@
+"""What a run may say of a program that is refused: the plain reading goes on behind each statement that is, and collects their words.
+
+Of a branch that is taken, and of the first turn that is refused, the same inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from anyshape.errors import AnyshapeError
+from anyshape_testing.programs.numbers import Array, Env, Numbers
+from anyshape_testing.programs.statements import (
+    Block,
+    Call,
+    If,
+    Loop,
+    Program,
+    Ref,
+    Statement,
+    elements_read,
+    every,
+    needs_of,
+    results_of,
+)
+from anyshape_testing.wording import is_one_early, plain
+
+
+@dataclass
+class Refused:
+    """`said`: what refused statements say, with each assert that they break. `without`: statements of whose words only
+    the op is known: those that need refused ones, and those whose rule has more to say behind what has no meaning on these numbers."""
+
+    said: list[str] = field(default_factory=list)
+    without: list[Statement] = field(default_factory=list)
+
+    def has(self, message: str) -> bool:
+        """Whether a run may say this."""
+        if any(is_one_early(message, s) for s in self.said):
+            return True
+        return plain(message).split(":")[0].split(" ")[0] in set(map(_called, every(self.without)))
+
+
+def _called(s: Statement) -> str:
+    return s.op if isinstance(s, Call) else "if" if isinstance(s, If) else "loop"
+
+
+def refusals(p: Program, arrays: Mapping[str, Array], most: int) -> tuple[list[Array] | None, Refused]:
+    """(results, or None if any statement is refused; what may be said then)."""
+    reader = Numbers(most, elements_read(p), results=p.results)
+    env = {ref: arrays[name] for name, ref in p.params.items()}
+    refused = Refused()
+    _statements(reader, p.statements, env, refused)
+    return (None if refused.said else [env[r] for r in p.results]), refused
+
+
+def _statements(reader: Numbers, statements: Iterable[Statement], env: Env, refused: Refused) -> bool:
+    """Adds results to `env`, as far as there are any. Whether all ran."""
+    missing: set[Ref] = set()
+    for s in statements:
+        if missing & set(needs_of(s)):
+            refused.without.append(s)
+            missing |= set(results_of(s))
+            continue
+        try:
+            reader.run(s, env)
+        except AnyshapeError as e:
+            missing |= set(results_of(s))
+            if isinstance(s, Call):
+                said, all_of_them = reader.broken(s, env)
+                refused.said += [str(e), *said]
+                if not all_of_them:
+                    refused.without.append(s)
+            else:
+                _inside(reader, s, env, refused)
+    return not missing
+
+
+def _inside(reader: Numbers, s: If | Loop, env: Env, refused: Refused) -> None:
+    if isinstance(s, If):
+        _block(reader, s.then if reader.condition(s.cond, env) else s.other, env, refused)
+        return
+    turns: list[Array] = []
+    current: Array | None = env[s.initial]
+    for turn in range(max(int(env[s.trip]), 0)):
+        assert current is not None
+        current = _block(reader, s.body, {**env, s.inside: current}, refused)
+        if current is None:
+            return
+        turns.append(current)
+        if s.stacked is not None and len(turns) > 1 and (words := _unequal(turns[-2], turns[-1], turn)):
+            refused.said += words
+            return
+    assert refused.said, "a loop is refused, and nothing in it is"
+
+
+def _block(reader: Numbers, b: Block, env: Env, refused: Refused) -> Array | None:
+    inner = dict(env)
+    return inner[b.result] if _statements(reader, b.statements, inner, refused) else None
+
+
+def _unequal(before: Array, now: Array, turn: int) -> list[str]:
+    """What is said of two turns that collect different shapes, the second of this number."""
+    return [
+        f"loop: dim {axis} of what turn {turn} collects is {n}, and was {m} before"
+        for axis, (m, n) in enumerate(zip(before.shape, now.shape, strict=True))
+        if m != n
+    ]
+
+
+__all__ = ["Refused", "refusals"]

@@ -1,0 +1,53 @@
+"""From a seed to a program, the same on every machine with the same ops and the same version of hypothesis."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from anyshape_testing.programs.drawing import Drawn, draw_program
+from anyshape_testing.programs.laws import holds
+from anyshape_testing.programs.tally import Tally
+
+BYTES = 1 << 14
+"""Random bytes that one program's choices may take."""
+_task: list[tuple[Sequence[str], list[Drawn | None]]] = []
+
+
+@settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def _draw(data: st.DataObject) -> None:
+    ops, found = _task[-1]
+    found.append(draw_program(data.draw, ops))
+
+
+_fuzz: Any = _draw.hypothesis.fuzz_one_input  # type: ignore[attr-defined]
+
+
+def drawn_from(seed: int, ops: Sequence[str]) -> Drawn | None:
+    """None for a seed of which no program comes."""
+    found: list[Drawn | None] = []
+    _task.append((ops, found))
+    try:
+        _fuzz(random.Random(seed).randbytes(BYTES))
+    finally:
+        _task.pop()
+    return found[0] if found else None
+
+
+def run_seed(seed: int, ops: Sequence[str], tally: Tally) -> None:
+    """One program under all laws. Raises what does not hold, with the program and how to make it again."""
+    d = drawn_from(seed, ops)
+    tally.drawn += 1
+    if d is None:
+        return
+    try:
+        tally.add(d, holds(d))
+    except Exception as e:
+        again = f"again: python -m anyshape_testing.programs --seed {seed}"
+        e.add_note(f"{d.program}\n{again}")
+        raise

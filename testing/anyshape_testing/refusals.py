@@ -1,0 +1,164 @@
+"""Law 6: what is refused is refused alike everywhere.
+
+A call that an assert refuses is refused with the assert's text: on numbers when it is built, by either variant; on symbols when it is
+built or, at the latest, when it runs, by the native loop and by Python with the same words. Calls are drawn at random with one dim wrong,
+and for every assert by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hypothesis import reject
+
+from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError, UnsupportedError
+from anyshape.properties import Refusal
+from anyshape_testing import turn
+from anyshape_testing.accounting import Record, Tally, settle
+from anyshape_testing.aiming import aims
+from anyshape_testing.calls import Call, dyn_node, static_node, typed, variants
+from anyshape_testing.execution import arguments, compiled, input_arrays
+from anyshape_testing.executors import NATIVE, WALKED, WAYS, Array, ways
+from anyshape_testing.running import PACKAGES, PROPERTIES, on_random_calls, register
+from anyshape_testing.wording import broken, is_of, is_one, is_one_early
+from anyshape_testing.wrong_calls import wrong_call
+
+LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
+AIMED = 20 if LONG else 2
+"""Calls per assert."""
+
+
+def test_refusals(refusing_op: str, record_property: Record) -> None:
+    def body(c: Call) -> None:
+        try:
+            static_node(c)
+        except ShapeError as e:
+            refused_everywhere(c, str(e))
+            return
+        reject()
+
+    on_random_calls(refusing_op, "6a refused alike", record_property, body, wrong_call, share=4)
+
+
+def refused_everywhere(c: Call, said: str) -> None:
+    """Every executor says what is said of numbers, and then perhaps which equation does not hold; all the same. A call that would give
+    nothing is in no program."""
+    found = ways(c)
+    if not isinstance(found, TypeRelationError) and not found[NATIVE].output_names:
+        reject()
+    texts = (said, *all_broken(c))
+    if isinstance(found, TypeRelationError):
+        assert _is_told(str(found), texts), f"on numbers: {said}; on symbols: {found}"
+        return
+    messages = {}
+    for way, f in found.items():
+        given = arguments(c)
+        try:
+            f.run({name: given[name] for name in f.input_names})
+        except AnyshapeError as e:
+            messages[way] = str(e)
+            continue
+        raise AssertionError(f"refused on numbers ({said}), and the {way} runs it")
+    assert len(set(messages.values())) == 1, f"one refusal in different words: {messages}"
+    (message,) = set(messages.values())
+    assert _is_told(message, texts), f"on numbers: {said}; when it runs: {message}"
+
+
+def _is_told(message: str, texts: Sequence[str]) -> bool:
+    """Whether it is one of the reasons why the call is refused on numbers."""
+    return any(is_one(message, s) or is_one_early(message, s) for s in texts)
+
+
+def all_broken(c: Call) -> list[str]:
+    """Of two asserts that a call breaks, the one on attributes or dims alone may be told before one that reads more."""
+    return broken(c.op, c.values(typed), c.params)[0]
+
+
+# --- each assert by itself
+
+
+def test_asserts(asserting_op: str, record_property: Record) -> None:
+    p = PROPERTIES[asserting_op]
+    found = aims(p, AIMED)
+    held = 0
+    for a in found:
+        if held and turn.is_over():
+            break
+        calls = a.chosen(AIMED)
+        assert calls or turn.is_over(), (
+            f"{a.refusal.source}: no call was found that this assert refuses: {a.refusal.message}"
+        )
+        held += len(calls)
+        for c in calls:
+            try:
+                refused_by(c, a.refusal)
+            except AssertionError as e:
+                raise AssertionError(f"{e}\n{_told(c, a.refusal)}") from e
+    law = "6b each assert refuses, by a draw of its own"
+    settle(Tally(law, p.op, held, held, len(found), turn.is_over()), p.weak, record_property, p.source)
+
+
+def asserts_again(package: str, op: str) -> None:
+    """The law for each assert of one op; aimed draws are always the same. Raises what the law raises."""
+    register(package)
+    test_asserts(op, lambda key, value: None)
+    print(f"each assert of {op} refuses what is aimed at it")
+
+
+def _told(c: Call, r: Refusal) -> str:
+    """What there is to know about a call that an assert should refuse, and how to see it again."""
+    shapes = {name: a.shape for name, a in input_arrays(c).items()}
+    dtypes = {name: str(a.dtype) for name, a in input_arrays(c).items()}
+    op = c.property.op
+    return (
+        f"\nlaw 6 of {op}, {r.source}: {r.message}\n"
+        f"  shapes {shapes}, dtypes {dtypes}, params {dict(c.params)}, seed 0, as in every run\n"
+        "again:\n"
+        "    from anyshape_testing.refusals import asserts_again\n"
+        f"    asserts_again({PACKAGES[op]!r}, {op!r})"
+    )
+
+
+def refused_by(c: Call, r: Refusal) -> None:
+    """In both variants and both executors, in the words of the assert; of a call that breaks several, in those of one of them."""
+    where = f"{r.source}: {r.message}"
+    said = message_of(lambda: static_node(c))
+    assert is_of(r, said), f"{where} does not say so of numbers: {said}"
+    texts = list(dict.fromkeys((said, *all_broken(c))))
+    alone = len(texts) == 1
+    both = len(variants(c.property.op)) == 2
+    if both:
+        again = message_of(lambda: dyn_node(c))
+        same = any(is_one(again, s) for s in texts) or is_of(r, again)
+        assert same, f"{where}: static says {said}, and dyn {again}"
+    for static in (True, False) if both else (True,):
+        native = compiled(c, static)
+        if isinstance(native, UnsupportedError):
+            continue
+        if isinstance(native, TypeRelationError):
+            early = any(is_one_early(str(native), s) for s in texts)
+            assert early, f"{where} is told in other words of symbols: {native}"
+            continue
+        if not native.output_names:  # of an op that gives nothing a program has nothing
+            continue
+        given = arguments(c, static)
+        walked = native.by(**WAYS[WALKED])
+        messages = {way: run_message(exe, given) for way, exe in ((NATIVE, native), (WALKED, walked))}
+        (message, *others) = set(messages.values())
+        assert not others, f"{where} is told in different words: {messages}"
+        assert is_of(r, message) or not alone, f"{where} is told in other words when it runs: {message}"
+        assert _is_told(message, texts), f"on numbers: {said}; when it runs: {message}"
+
+
+def run_message(exe: Any, given: Mapping[str, Array]) -> str:
+    return message_of(lambda: exe.run({n: given[n] for n in exe.input_names}))
+
+
+def message_of(run: Callable[[], Any]) -> str:
+    try:
+        run()
+    except AnyshapeError as e:
+        return str(e)
+    raise AssertionError("what is refused elsewhere is taken here")

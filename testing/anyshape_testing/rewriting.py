@@ -1,0 +1,307 @@
+"""Law 5: every rewrite of a spec keeps values and types, on random instances of its left side, on numbers and on symbols.
+
+An instance is built from the rewrite's own text: inner calls first, each by the random calls of its op with the shape and dtype of
+what comes in. Some begin with each dtype that is allowed: what holds of numbers may not hold of those without a sign. A rewrite that
+never fires tests nothing, and fails.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+from ml_dtypes import finfo
+from numpy.typing import NDArray
+
+from anyshape import dims
+from anyshape.errors import AnyshapeError
+from anyshape.graph.call import call
+from anyshape.graph.opdef import RewriteDef
+from anyshape.graph.value import Value, constant
+from anyshape.properties import Case
+from anyshape.rules import Vec
+from anyshape_testing.accounting import Tally, settle, wanted
+from anyshape_testing.calls import Recipe, Symbols, computed, input_dtype, made, random_call, typed, variants
+from anyshape_testing.corpus import FEW, Enough
+from anyshape_testing.draws import Choosing, HypothesisDraw
+from anyshape_testing.evaluation import evaluate
+from anyshape_testing.running import MORE, PACKAGES, PROPERTIES, asked_of, line_of, plain, register
+from anyshape_testing.tolerance import is_float
+
+Array = NDArray[Any]
+Record = Callable[[str, Any], None]
+LAW = "5 rewrites keep values and types"
+ENOUGH = 100
+"""Instances after which a rewrite has fired, or never does"""
+
+
+class Following(HypothesisDraw):
+    """Draws a call whose first shape is the given one, as far as its signature lets it."""
+
+    def __init__(self, draw: Any, shape: Sequence[int]) -> None:
+        super().__init__(draw)
+        self.rest = list(shape)
+
+    def dim(self, name: str) -> int:
+        return self.rest.pop(0) if self.rest else super().dim(name)
+
+    def run(self, name: str) -> Vec:
+        if not self.rest:
+            return super().run(name)
+        taken, self.rest = self.rest, []
+        return Vec(taken)
+
+    def maybe(self, name: str, needed: bool) -> Vec:
+        return Vec((self.rest.pop(0),)) if self.rest else super().maybe(name, needed)
+
+
+@dataclass
+class Instance:
+    """The left side as a value on types, with the arrays of its inputs and what was called, for the report; and the same on symbols."""
+
+    draw: Any
+    arrays: dict[str, Array] = field(default_factory=dict)
+    called: list[str] = field(default_factory=list)
+    bound: dict[str, Value] = field(default_factory=dict)
+    symbols: Symbols = field(default_factory=lambda: Symbols({}))
+    symbolic: dict[Value, Value] = field(default_factory=dict)
+    """what each value is on symbols"""
+    recipes: list[Recipe] = field(default_factory=list)
+    """of the calls so far, inner ones first"""
+    again: list[Recipe] = field(default_factory=list)
+    """the calls to make in place of random ones"""
+    known: frozenset[str] = frozenset()
+    """operands whose elements the condition reads: they are constants, often 0 or 1"""
+    first: Mapping[str, str] = field(default_factory=dict)
+    """dtypes of innermost calls that are not drawn"""
+
+    def of(self, pattern: ast.Call) -> Value:
+        """Raises what inference raises; rejects a draw that does not fit what comes in."""
+        assert isinstance(pattern.func, ast.Name)
+        p = PROPERTIES[pattern.func.id]
+        op = variants(p.op)[0]
+        names = [i.name for i in op.inputs] + [q.name for q in op.params]
+        parts = dict(zip(names, pattern.args)) | {k.arg: k.value for k in pattern.keywords if k.arg}
+        inner = {i.name: self.of(a) for i in op.inputs if isinstance(a := parts.get(i.name), ast.Call)}
+        dtypes = {i.dtype: inner[i.name].type.dtype.name for i in op.inputs if i.name in inner and i.dtype in op.dtypes}
+        if self.again:
+            c = made(p, self.again.pop(0))
+        else:
+            first = next(iter(inner.values()), None)
+            follow = None if first is None else Following(self.draw, _shape(first))
+            c = random_call(p, self.draw, dtypes if inner else self.first, follow)
+        assert c.recipe is not None
+        self.recipes.append(c.recipe)
+        operands: list[Any] = []
+        for i in op.inputs:
+            drawn = c.inputs[i.name]
+            if i.name in inner:
+                if drawn is None or drawn.shape != _shape(inner[i.name]):
+                    reject()
+                operands.append(inner[i.name])
+            else:
+                operands.append(self._leaf(parts.get(i.name), drawn))
+            wanted = operands[-1]
+            if wanted is not None and wanted.type.dtype != input_dtype(i, c.dtypes):
+                reject()
+        params = {q.name: c.params.get(q.name) for q in op.params if q.name in parts}
+        self.called.append(
+            f"{p.op}({', '.join(str(v.type) if v is not None else 'absent' for v in operands)}, {params})"
+        )
+        result = call(op, operands, params)[0]
+        self.symbolic[result] = call(op, [v if v is None else self.symbolic[v] for v in operands], params)[0]
+        return result
+
+    def _leaf(self, part: ast.expr | None, drawn: Array | None) -> Value | None:
+        """A new operand, or that of the same name; an absent one where the pattern has none."""
+        if part is None or drawn is None:
+            return None
+        assert isinstance(part, ast.Name)
+        if part.id in self.bound:
+            return self.bound[part.id]
+        if part.id in self.known:
+            value = constant([drawn, np.zeros_like(drawn), np.ones_like(drawn)][self.recipes[-1].seed % 3])
+            self.symbolic[value] = self.bound[part.id] = value
+            return value
+        name = f"in{len(self.arrays)}"
+        self.arrays[name] = drawn
+        value = typed(drawn, name)
+        self.symbolic[value] = self.symbols(drawn, name)
+        if part.id != "_":
+            self.bound[part.id] = value
+        return value
+
+
+def _shape(v: Value) -> tuple[int, ...]:
+    assert v.type.shape is not None
+    return tuple(int(str(n)) for n in v.type.shape)
+
+
+def elements_read(rewrite: RewriteDef) -> frozenset[str]:
+    """The operands of which the condition reads an element, `r[()]`."""
+    return frozenset(re.findall(r"(\w+)\[\(\)\]", rewrite.text))
+
+
+def pattern_of(rewrite: RewriteDef) -> ast.Call:
+    """The left side, without the name it may be given."""
+    left = rewrite.text.split(">>")[0].split(" as ")[0].strip()
+    pattern = ast.parse(left, mode="eval").body
+    assert isinstance(pattern, ast.Call)
+    return pattern
+
+
+def test_rewrites(rewriting_op: str, record_property: Record) -> None:
+    p, drawn = PROPERTIES[rewriting_op], 0
+    fired: list[int] = []
+    for k, rewrite in enumerate(variants(rewriting_op)[0].rewrites):
+        here, times = fires(rewriting_op, k)
+        assert here or times < ENOUGH, f"{rewrite.source}: {rewrite.text} never fired in {times} instances"
+        drawn, fired = drawn + times, [*fired, here]
+    # Each rewrite by itself: one that fires often says nothing of another.
+    least = wanted(settings().max_examples)
+    accepted = sum(fired) if min(fired) >= least else min(fired)
+    settle(Tally(LAW, rewriting_op, drawn, accepted, least), p.weak, record_property, p.source)
+
+
+def fires(op: str, number: int) -> tuple[int, int]:
+    """How often the op's rewrite of that number fired, of how many instances. Raises AssertionError where it changed something."""
+    rewrite = variants(op)[0].rewrites[number]
+    counts = [0, 0]
+    failing: list[Instance] = []
+
+    def search(examples: int, dtypes: Mapping[str, str], enough: float = math.inf) -> None:
+        @settings(max_examples=examples)
+        @given(st.data())
+        def run(data: st.DataObject) -> None:
+            instance = Instance(Choosing(data.draw), known=elements_read(rewrite), first=dtypes)
+            counts[1] += 1
+            try:
+                counts[0] += applied(rewrite, instance)
+            except AssertionError:
+                failing.append(instance)
+                raise
+            if counts[0] >= enough:  # behind what it drew, since the test library may run it again
+                raise Enough
+
+        run()
+
+    try:
+        search(settings().max_examples, {})
+        for dtypes in first_dtypes(rewrite):
+            with suppress(Unsatisfiable):  # a call of that dtype may fit no pattern
+                search(FEW, dtypes)
+        if counts[0] < (least := wanted(settings().max_examples)):
+            with suppress(Enough):
+                search(MORE * settings().max_examples, {}, least)
+    except AssertionError as e:
+        if failing:
+            e.add_note(report(op, number, failing[-1]))
+        raise
+    return counts[0], counts[1]
+
+
+def first_dtypes(rewrite: RewriteDef) -> list[dict[str, str]]:
+    """Each dtype that an innermost call of the pattern allows."""
+    calls = [n for n in ast.walk(pattern_of(rewrite)) if isinstance(n, ast.Call)]
+    inner = {a for c in calls for a in (*c.args, *(k.value for k in c.keywords)) if isinstance(a, ast.Call)}
+    innermost = [c for c in calls if inner.isdisjoint((*c.args, *(k.value for k in c.keywords)))]
+    names = [c.func.id for c in innermost if isinstance(c.func, ast.Name)]
+    return [{v: d} for name in names for v, allowed in variants(name)[0].dtypes.items() for d in computed(allowed)]
+
+
+def applied(rewrite: RewriteDef, instance: Instance) -> bool:
+    """Whether it fired on this instance; compares if so. Rejects an instance that is no valid call."""
+    try:
+        before = instance.of(pattern_of(rewrite))
+    except AnyshapeError:
+        reject()
+    after = rewrite.apply(before.node)
+    general = instance.symbolic[before]
+    compare_on_symbols(rewrite, instance, general, rewrite.apply(general.node), after is not None)
+    if after is not None:
+        compare(rewrite, instance, before, after[0])
+    return after is not None
+
+
+def report(op: str, number: int, instance: Instance) -> str:
+    """The calls for which it does not hold, the spec's line and a script that makes the calls again."""
+    source = variants(op)[0].rewrites[number].source
+    calls = [
+        {
+            "shapes": plain(r.case.shapes), "params": plain(r.case.params), "dtypes": dict(r.dtypes), "seed": r.seed,
+            "style": r.style, **asked_of(r.case),
+        }
+        for r in instance.recipes
+    ]  # fmt: skip
+    told = "; ".join(f"shapes {c['shapes']}, dtypes {c['dtypes']}, seed {c['seed']}" for c in calls)
+    return "\n".join(
+        [
+            f"\nlaw {LAW} of {op}, {source}: {line_of(source)}",
+            f"  {told}",
+            "again:",
+            "    from anyshape_testing.rewriting import rerun",
+            f"    calls = {calls}",
+            f"    rerun({PACKAGES[op]!r}, {op!r}, {number}, calls)",
+        ]
+    )
+
+
+def _recipe(shapes: Any, params: Any, dtypes: Mapping[str, str], seed: int, style: str, **asked: Any) -> Recipe:
+    return Recipe(Case(shapes, params, **asked), dtypes, seed, style)
+
+
+def rerun(package: str, op: str, number: int, calls: Sequence[Mapping[str, Any]]) -> None:
+    """Applies one rewrite to one instance of its left side. Raises what the law raises."""
+    register(package)
+    again = [_recipe(**c) for c in calls]
+    rewrite = variants(op)[0].rewrites[number]
+    if sum(isinstance(n, ast.Call) for n in ast.walk(pattern_of(rewrite))) != len(calls):
+        print(f"{rewrite.text} is another rewrite than these calls were made for")
+        return
+    fired = applied(rewrite, Instance(None, again=again, known=elements_read(rewrite)))
+    print(f"{rewrite.text} {'holds for' if fired else 'does not fire on'} these calls")
+
+
+def compare(rewrite: RewriteDef, instance: Instance, before: Value, after: Value) -> None:
+    where = f"{rewrite.source}: {rewrite.text}\n  on " + "; ".join(instance.called)
+    assert after.type == before.type, f"{where}: type {after.type} in place of {before.type}"
+    with np.errstate(all="ignore"):
+        want, got = evaluate([before, after], instance.arrays)
+    assert got.shape == want.shape and got.dtype == want.dtype, where
+    if is_float(got):
+        g, w = got.astype(np.float64), want.astype(np.float64)
+        close = np.allclose(g, w, rtol=64 * float(finfo(got.dtype).eps), atol=0, equal_nan=True)
+    else:
+        close = np.array_equal(got, want)
+    assert close, f"{where}: {got!r} in place of {want!r}"
+
+
+def compare_on_symbols(
+    rewrite: RewriteDef, instance: Instance, before: Value, found: Sequence[Value] | None, on_numbers: bool
+) -> None:
+    """What fires on symbols fires for all numbers, and every dim is then the same for these numbers."""
+    if found is None:
+        return
+    after = found[0]
+    where = f"{rewrite.source}: {rewrite.text}\n  on symbols, " + "; ".join(instance.called)
+    assert on_numbers, f"{where}: fires, and does not on {instance.symbols.numbers}"
+    if before.type.shape is None:
+        return
+    assert after.type.dtype == before.type.dtype, f"{where}: type {after.type} in place of {before.type}"
+    assert after.type.shape is not None, f"{where}: the rank of {before.type} is lost"
+    assert len(after.type.shape) == len(before.type.shape), f"{where}: type {after.type} in place of {before.type}"
+    for n, m in zip(after.type.shape, before.type.shape):
+        values = {int(dims.evaluate(x, instance.symbols.numbers)) for x in (n, m)}
+        assert len(values) == 1, f"{where}: type {after.type} in place of {before.type} at {instance.symbols.numbers}"
+
+
+__all__ = ["test_rewrites"]

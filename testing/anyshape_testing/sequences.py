@@ -1,0 +1,80 @@
+"""Law 12: an op does with a list that only the run knows what it does with the tensors in it, however the program is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+import anyshape
+from anyshape.dtypes import from_numpy
+from anyshape.errors import ShapeError
+from anyshape.graph.alike import alike
+from anyshape.graph.call import call
+from anyshape.graph.function import Function
+from anyshape.graph.value import Value
+from anyshape.types import DIFFERS, TensorType, list_of
+from anyshape_testing.calls import Call, Symbols, static_node, valid_node
+from anyshape_testing.execution import Remembered, call_key, code_points, input_arrays, run_equations
+from anyshape_testing.executors import WAYS
+from anyshape_testing.laws import is_reason, same
+from anyshape_testing.raising import raises
+from anyshape_testing.refusals import message_of
+from anyshape_testing.running import on_random_calls
+
+Array = NDArray[Any]
+_compiled: Remembered[Mapping[str, anyshape.Executable]] = Remembered(100)
+
+
+def name_of(c: Call) -> str:
+    """The input that is given as a list."""
+    assert c.op.sequence is not None
+    return c.op.inputs[c.op.sequence].name
+
+
+def listed(c: Call) -> Mapping[str, anyshape.Executable]:
+    """The program of the call, for a list of which it knows the rank of the elements and no dim, in every way of running it."""
+
+    def make() -> Mapping[str, anyshape.Executable]:
+        name = name_of(c)
+        first = c.inputs[name][0]
+        element = TensorType(from_numpy(first.dtype), (DIFFERS,) * first.ndim)
+        given = dict(zip(c.inputs, c.values(Symbols({})), strict=True)) | {name: Value(list_of(element), name)}
+        results = call(c.op, list(given.values()), c.params)
+        native = anyshape.compile(Function([v for v in given.values() if v is not None], results))
+        return {way: native.by(**options) for way, options in WAYS.items()}
+
+    return _compiled.of((call_key(c), alike(c.params)), make)
+
+
+def run_listed(c: Call, arrays: list[Array]) -> list[Array]:
+    """What comes out, and that every way of running gives the same bits."""
+    plain = {k: v for k, v in input_arrays(c).items() if k in c.inputs}
+    results = {way: exe.run({**plain, name_of(c): [code_points(a) for a in arrays]}) for way, exe in listed(c).items()}
+    want, *others = results.values()
+    for got in others:
+        for a, b in zip(want, got, strict=True):
+            assert (a.shape, a.dtype, a.tobytes()) == (b.shape, b.dtype, b.tobytes()), f"{tuple(results)} differ"
+    return list(want)
+
+
+def test_a_list_is_its_elements(sequence_op: str, record_property: Any) -> None:
+    def body(c: Call) -> bool:
+        arrays = c.inputs[name_of(c)]
+        if len({a.ndim for a in arrays}) > 1:
+            return False
+        try:
+            static_node(c)
+        except ShapeError as e:
+            told = message_of(lambda: run_listed(c, arrays))
+            assert is_reason(told, str(e), c), f"refused for different reasons: tensors {e}, a list {told}"
+            return True
+        node = valid_node(c)
+        got, want = run_listed(c, arrays), run_equations(c, node)
+        same(got, want, c, node, "a list against its elements")
+        with raises(ShapeError, match="needs at least one tensor"):
+            run_listed(c, [])
+        return True
+
+    on_random_calls(sequence_op, "12 a list == its elements", record_property, body, share=2, refused=True)

@@ -1,0 +1,153 @@
+"""Contents of random tensors: plain ones, and such as ops tell apart. Ties and equal rows, zeros of both signs, NaN and infinities, the
+ends of dtypes, rows in order, one value everywhere; indices within their ranges.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from ml_dtypes import finfo
+from numpy.typing import NDArray
+
+from anyshape.dtypes import CHAR, DType, highest, lowest
+from anyshape.graph.value import SIZES, SMALL
+from anyshape_testing.profile import WIDE
+
+Array = NDArray[Any]
+Bounds = tuple[int, int]
+Ends = tuple[int | None, int | None]
+TIES, CONSTANT, SORTED, RISING = "ties", "constant", "sorted", "rising"
+UNIT, ABOVE = "unit", "above"
+"""Numbers between 0 and 1, and between 1 and 3, for functions that are finite there alone."""
+STYLES = ("plain", "plain", "plain", "small", TIES, "special", "special", "extreme", "extreme", SORTED, CONSTANT)
+LARGE = {"near 1000": (1000.0, 0.1), "near 20": (20.0, 0.1)}
+"""Positive numbers around these means, and how far at most: many of them sum to more than a narrow float holds."""
+LEVEL = "level"
+"""All 1."""
+FEW = (-1.0, -0.0, 0.0, 1.0, 2.0)
+"""Of ties: zeros of both signs are equal, and an op may tell them apart"""
+
+
+def contents(
+    shape: tuple[int, ...],
+    dtype: DType,
+    seed: int,
+    style: str,
+    bounds: Bounds | None = None,
+    ends: Ends = (None, None),
+    most: float = math.inf,
+) -> Array:
+    """An array of that style; `bounds` are those of an index, or of a float, which may be anything up to the last integer; `ends`: the
+    first element and the last, and no other is beyond them; `most`: no number that is drawn for being large is
+    larger."""
+    rng = np.random.default_rng(seed)
+    if dtype is CHAR:
+        return _strings(rng, shape)
+    if dtype.is_bool:
+        found = np.asarray(rng.integers(0, 2, shape)).astype(bool)
+    elif style == RISING:
+        low, high = bounds or (0, 4)
+        found = np.asarray(rng.integers(low, max(high, low + 1), shape)).astype(dtype.numpy)
+    elif bounds is not None:
+        found = _within(rng, shape, dtype, style, *bounds)
+    else:
+        found = (
+            _of_integers(rng, shape, dtype, style) if dtype.is_integer else _of_floats(rng, shape, dtype, style, most)
+        )
+    return _ended(_arranged(rng, found, style), ends)
+
+
+def _within(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, style: str, low: int, high: int) -> Array:
+    """From low on and below high; of a float up to the last integer. Often the ends themselves."""
+    if dtype.is_float:
+        return np.asarray(rng.uniform(low, max(high - 1, low), shape)).astype(dtype.numpy)
+    last = max(high, low + 1)
+    if style in ("special", "extreme"):
+        return np.asarray(rng.choice([low, last - 1], shape)).astype(dtype.numpy)
+    return np.asarray(rng.integers(low, last, shape)).astype(dtype.numpy)
+
+
+def _of_integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, style: str) -> Array:
+    low, high = (-1, 3) if style == TIES else (-9, 10)
+    found = np.asarray(rng.integers(low, high, shape)).astype(dtype.numpy)
+    return _strewn(rng, found, np.array(_extremes(dtype, shape), dtype.numpy), 8) if style == "extreme" else found
+
+
+def _of_floats(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, style: str, most: float) -> Array:
+    if style in (UNIT, ABOVE):
+        low, high = (0, 1) if style == UNIT else (1, 3)
+        return np.asarray(rng.uniform(low, high, shape)).astype(dtype.numpy)
+    if style == TIES:
+        return np.asarray(rng.choice(FEW, shape)).astype(dtype.numpy)
+    found = np.ones(shape) if style == LEVEL else np.asarray(rng.normal(size=shape) * 2)
+    if style in LARGE:
+        mean, spread = LARGE[style]
+        found = mean * (1 + rng.uniform(-spread, spread, shape))
+    if style == "small":
+        found = np.round(found)
+    if style == "extreme":
+        found = found * np.exp(rng.uniform(-40, 40, shape))
+    with np.errstate(over="ignore"):
+        found = np.asarray(found).astype(dtype.numpy)
+    if style == "special":
+        return _strewn(rng, found, np.array([np.nan, np.inf, -np.inf, 0.0, -0.0]).astype(dtype.numpy), 6)
+    if style == "extreme":
+        info = finfo(dtype.numpy)
+        most = min(most, float(info.max))
+        return _strewn(rng, found, np.array([most, -most, info.tiny, -info.tiny]).astype(dtype.numpy), 12)
+    return found
+
+
+def _strewn(rng: np.random.Generator, found: Array, values: Array, one_in: int) -> Array:
+    """With one of the values in place of one element in so many, and of one at least."""
+    if found.size:
+        at = rng.integers(0, found.size, 1 + found.size // one_in)
+        found.reshape(-1)[at] = rng.choice(values, at.size)
+    return found
+
+
+def _arranged(rng: np.random.Generator, found: Array, style: str) -> Array:
+    """Rows in order, or equal to one another, or one value everywhere."""
+    arrange: Mapping[str, Callable[[Array], Array]] = {
+        SORTED: lambda a: np.sort(a)[..., ::-1] if rng.integers(0, 2) else np.sort(a),
+        RISING: np.sort,
+        TIES: lambda a: a[rng.integers(0, max(1, len(a) // 2), len(a))] if len(a) and rng.integers(0, 2) else a,
+        CONSTANT: lambda a: np.full_like(a, a.flat[0]) if a.size else a,
+    }
+    return arrange[style](found) if style in arrange and found.ndim else found
+
+
+def _ended(found: Array, ends: Ends) -> Array:
+    first, last = ends
+    if ends == (None, None) or not found.size:
+        return found
+    found = np.clip(found, first, last)
+    for at, value in ((0, first), (-1, last)):
+        if value is not None:
+            found.reshape(-1)[at] = value
+    return found
+
+
+LETTERS = "aabbcAB,, \t1éÉßÿµŻżſΣσςЖжѐ😀\0"
+"""Of random strings: some that separate, some of two cases, some of one, and a zero within."""
+
+
+def _strings(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Characters of strings of all lengths that there is room for."""
+    chars = rng.choice(np.array(list(LETTERS)), shape)
+    ends = rng.integers(0, shape[-1] + 1, (*shape[:-1], 1)) if shape else np.array(1)
+    return np.where(np.arange(shape[-1] if shape else 1).reshape(-1 if shape else ()) < ends, chars, "\0").astype(
+        dtype=CHAR.numpy
+    )
+
+
+def _extremes(dtype: DType, shape: tuple[int, ...]) -> list[int]:
+    """Integers at the ends of the dtype. Small tensors of SIZES are carried as sizes, which are checked and never wrap: of those the
+    product of two still fits."""
+    if not WIDE or (dtype in SIZES and len(shape) <= 1 and math.prod(shape) <= SMALL):
+        most = 2 ** (dtype.bits // 2 - 2)
+        return [-most if dtype.kind == "int" else 2**dtype.bits - most, most]
+    return [int(lowest(dtype)), int(lowest(dtype)) + 1, int(highest(dtype)) - 1, int(highest(dtype))]

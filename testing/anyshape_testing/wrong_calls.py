@@ -1,0 +1,54 @@
+"""Random calls of which the rule refuses many: what laws of refusals are tried on.
+
+In: a property. Out: calls, drawn like others, with more choices that are wrong and, in half of all cases, one shape that is another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from anyshape.properties import Case, Property
+from anyshape_testing.calls import Call, made, random_call
+from anyshape_testing.draws import HypothesisDraw, choosing
+
+
+class Wrong(HypothesisDraw):
+    """Random choices that are as often wrong as they may be."""
+
+    def _mostly(self) -> bool:
+        return bool(self._among(True, False))
+
+    def axis(self, position: int, rank: int) -> int:
+        return int(self._among(position, position - rank, rank, -rank - 1))
+
+
+def wrong_call(p: Property, draw: Any) -> Call:
+    """A random call, of which in half of all cases one shape has another dim, a dim more, or only its first dims."""
+    choose = choosing(draw)
+
+    def case(d: Any) -> Case:
+        found = p.case(d)
+        names = [n for n, s in found.shapes.items() if s is not None and (not isinstance(s, list) or s)]
+        if not names or choose.among((False, True)):
+            return found
+        name = choose.among(names)
+        given = found.shapes[name]
+        which = choose.among(range(len(given))) if isinstance(given, list) else None
+        shape = list(given if which is None else given[which])
+        at = choose.among(range(len(shape) + 1))
+        what = choose.among(("more", "other", "other", "less", "none"))
+        if what == "more" or at == len(shape):
+            shape.insert(at, choose.among((1, 2)))
+        elif what == "less":
+            del shape[at:]
+        elif what == "none":
+            shape[at] = 0
+        else:
+            shape[at] += choose.among((-1, 1, 2)) if shape[at] else 1
+        changed = tuple(shape) if which is None else [*given[:which], tuple(shape), *given[which + 1 :]]
+        return replace(found, shapes={**found.shapes, name: changed})
+
+    c = random_call(replace(p, case=case), choose, choices=Wrong(choose))
+    assert c.recipe is not None
+    return made(p, c.recipe)
