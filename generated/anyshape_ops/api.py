@@ -2004,7 +2004,7 @@ def quantize_linear(
     )[0]
 
 
-# specs/quantisation.yaml:184
+# specs/quantisation.yaml:185
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
@@ -2015,7 +2015,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:219
+# specs/quantisation.yaml:220
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2037,7 +2037,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:271
+# specs/quantisation.yaml:272
 @called
 def matmul_nbits(
     a: Operand,
@@ -2058,7 +2058,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:318
+# specs/quantisation.yaml:319
 @called
 def unpack_nbits(
     codes: Operand,

@@ -83,7 +83,10 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
         return v if eqs.dtypes["Q"].is_narrow_float else round_even(v) + z
 
     def stored(v: Any) -> Any:
-        return saturate(v, eqs.dtypes["Q"]) if saturate_ else cast(v, eqs.dtypes["Q"])
+        return (
+            cast(v, eqs.dtypes["Q"])
+            if eqs.dtypes["Q"].is_narrow_float and (not saturate_) else saturate(v, eqs.dtypes["Q"])
+        )
 
     if rule.or_(rules.eq(len(q), 0), lambda: rules.not_(named)):
         i = eqs.indices("i", d)
@@ -133,20 +136,20 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
 
-# specs/quantisation.yaml:184
+# specs/quantisation.yaml:185
 def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
     p, m, u, q, n, w, g_extents, k = bound.p, bound.m, bound.u, bound.q, bound.n, bound.w, bound.g_extents, bound.k
     a, b, za, zb, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("za"), eqs.tensor("zb"), eqs.tensor("y")
     ra = eqs.scratch("ra", parse_dtype("i32"), rules.Vec((*p, *m)))
     if rules.eq(len(u), len(m)):
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:191")
+        eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:192")
     else:
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:192")
+        eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:193")
     rb = eqs.scratch("rb", parse_dtype("i32"), rules.Vec((*q, *n)))
     g, j = eqs.indices("g", q), eqs.indices("j", n)
-    eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:193")
+    eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:194")
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
         y[*g, *i, *j],
@@ -156,11 +159,11 @@ def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - ra[*fit(g, p), *i])
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - rb[*fit(g, q), *j]),
         ),
-        "specs/quantisation.yaml:194",
+        "specs/quantisation.yaml:195",
     )
 
 
-# specs/quantisation.yaml:219
+# specs/quantisation.yaml:220
 def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     m = bound.m
@@ -185,20 +188,20 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     fa = eqs.scratch("fa", parse_dtype("f32"), rules.Vec((*p, *m)))
     if rules.eq(len(u), len(m)):
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:237")
+        eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:238")
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(fa[*g, *i], cast(sa[*fit(i, u)], parse_dtype("f32")), "specs/quantisation.yaml:238")
+        eqs.define(fa[*g, *i], cast(sa[*fit(i, u)], parse_dtype("f32")), "specs/quantisation.yaml:239")
     else:
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:240")
+        eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:241")
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(fa[*g, *i], cast(sa[*fit((*g, *i, 0), u)], parse_dtype("f32")), "specs/quantisation.yaml:241")
+        eqs.define(fa[*g, *i], cast(sa[*fit((*g, *i, 0), u)], parse_dtype("f32")), "specs/quantisation.yaml:242")
     rb = eqs.scratch("rb", parse_dtype("i32"), rules.Vec((*q, *n)))
     g, j = eqs.indices("g", q), eqs.indices("j", n)
-    eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:242")
+    eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:243")
     fb = eqs.scratch("fb", parse_dtype("f32"), rules.Vec((*q, *n)))
     g, j = eqs.indices("g", q), eqs.indices("j", n)
-    eqs.define(fb[*g, *j], cast(sb[*fit((*g, 0, *j), w)], parse_dtype("f32")), "specs/quantisation.yaml:243")
+    eqs.define(fb[*g, *j], cast(sb[*fit((*g, 0, *j), w)], parse_dtype("f32")), "specs/quantisation.yaml:244")
     total = eqs.scratch("total", parse_dtype("i32"), rules.Vec((*rule.broadcast(p, q), *m, *n)))
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
@@ -209,14 +212,14 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - ra[*fit(g, p), *i])
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - rb[*fit(g, q), *j]),
         ),
-        "specs/quantisation.yaml:244",
+        "specs/quantisation.yaml:245",
     )
     factor = eqs.scratch("factor", parse_dtype("f32"), rules.Vec((*rule.broadcast(p, q), *m, *n)))
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
         factor[*g, *i, *j],
         fa[*fit(g, p), *i] * fb[*fit(g, q), *j] / cast(sy[*rules.fill(len(e), 0)], parse_dtype("f32")),
-        "specs/quantisation.yaml:245",
+        "specs/quantisation.yaml:246",
     )
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
@@ -226,11 +229,11 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(zy[*rules.fill(len(e), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/quantisation.yaml:246",
+        "specs/quantisation.yaml:247",
     )
 
 
-# specs/quantisation.yaml:271
+# specs/quantisation.yaml:272
 def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     g, blocks, width, per, c, bits, p = bound.g, bound.blocks, bound.width, bound.per, bound.c, bound.bits, bound.p
     a = eqs.tensor("a")
@@ -252,7 +255,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             shift_right(cast(codes[u, q, r, j], parse_dtype("i32")), cast(s * bits, parse_dtype("i32"))),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:282",
+        "specs/quantisation.yaml:283",
     )
     weight = eqs.scratch("weight", eqs.dtypes["F"], rules.Vec((g, blocks, width, per, c)))
     u = eqs.index("u", g)
@@ -263,7 +266,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         weight[u, q, r, s, j],
         (cast(code[u, q, r, s, j], eqs.dtypes["F"]) - zero[u, q, j]) * scale[u, q, j],
-        "specs/quantisation.yaml:283",
+        "specs/quantisation.yaml:284",
     )
     i, u, j = eqs.indices("i", p), eqs.index("u", g), eqs.index("j", c)
     eqs.define(
@@ -274,11 +277,11 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             lambda q, r, s: a[*i, (q * width + r) * per + s] * cast(weight[u, q, r, s, j], eqs.dtypes["U"]),
         )
         + bias[u, j],
-        "specs/quantisation.yaml:284",
+        "specs/quantisation.yaml:285",
     )
 
 
-# specs/quantisation.yaml:318
+# specs/quantisation.yaml:319
 def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     n, size, bits, width, groups = bound.n, bound.size, bound.bits, bound.width, bound.groups
     codes = eqs.tensor("codes")
@@ -299,7 +302,7 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:329",
+        "specs/quantisation.yaml:330",
     )
     base = eqs.scratch("base", parse_dtype("i32"), rules.Vec((n, size)))
     j, l = eqs.index("j", n), eqs.index("l", size)
@@ -312,12 +315,12 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:330: zero[j, wrap(group[l], groups) * bits // 8]",
+        "specs/quantisation.yaml:331: zero[j, wrap(group[l], groups) * bits // 8]",
     )
     j, l = eqs.index("j", n), eqs.index("l", size)
     eqs.define(
         y[j, l],
         (cast(code[j, l] - base[j, l], eqs.dtypes["F"]) - offset[j, wrap(group[l], groups)])
         * scale[j, wrap(group[l], groups)],
-        "specs/quantisation.yaml:331: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
+        "specs/quantisation.yaml:332: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
     )

@@ -10,7 +10,7 @@ from math import inf
 from anyshape import rules
 from anyshape.dtypes import highest, parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import abs_, at, cast, exp, gt, log, lt, reduce_, sqrt, trunc_div, where
+from anyshape.equations.functions import abs_, at, cast, exp, log, lt, reduce_, sqrt, trunc_div, where
 from anyshape.rules import Bound
 
 
@@ -44,11 +44,8 @@ def mean_kernel(eqs: Equations, bound: Bound) -> None:
         i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
         eqs.define(
             y[*at(i, z, kept)],
-            where(
-                gt(highest(eqs.dtypes["T"]), 4294967295),
-                lambda: trunc_div(cast(total[*i], eqs.dtypes["T"]), cast(rules.prod(r), eqs.dtypes["T"])),
-                lambda: cast(trunc_div(total[*i], rules.prod(r)), eqs.dtypes["T"]),
-            ),
+            trunc_div(cast(total[*i], eqs.dtypes["T"]), cast(rules.prod(r), eqs.dtypes["T"]))
+            if (highest(eqs.dtypes["T"]) > 4294967295) else cast(trunc_div(total[*i], rules.prod(r)), eqs.dtypes["T"]),
             "specs/reduction.yaml:69",
         )
 

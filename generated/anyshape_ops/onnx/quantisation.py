@@ -156,12 +156,12 @@ def com_microsoft_quantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:198
+# specs/quantisation.yaml:199
 def mat_mul_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul_integer(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)]
 
 
-# specs/quantisation.yaml:249
+# specs/quantisation.yaml:250
 def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_matmul(
@@ -178,7 +178,7 @@ def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:291
+# specs/quantisation.yaml:292
 def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
     n.only(6)
     if not (

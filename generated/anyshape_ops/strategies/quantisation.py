@@ -918,6 +918,13 @@ QUANTIZE_LINEAR = Property(
             None,
             "specs/quantisation.yaml:182",
         ),
+        Example(
+            {"x": Given(value=(34.0, -60.0)), "scale": Given(value=2.0), "zero": Given(value=3, dtype="u4")},
+            {"saturate": False},
+            {"y": Given(value=(15, 0), dtype="u4")},
+            None,
+            "specs/quantisation.yaml:183",
+        ),
     ),
     "specs/quantisation.yaml:114",
     asserts=(
@@ -932,7 +939,7 @@ QUANTIZE_LINEAR = Property(
 )
 
 
-# specs/quantisation.yaml:184
+# specs/quantisation.yaml:185
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -943,7 +950,7 @@ def matmul_integer_case(d: Draw) -> Case:
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})
 
 
-# specs/quantisation.yaml:196
+# specs/quantisation.yaml:197
 def matmul_integer_reference(a: Any, b: Any, za: Any, zb: Any) -> Any:
     return np.matmul(
         a.astype(np.int32) - (lambda v: v[..., None] if v.ndim == 1 and a.ndim > 1 else v)(np.asarray(za, np.int32)),
@@ -957,57 +964,57 @@ MATMUL_INTEGER = Property(
     matmul_integer_reference,
     (
         Example(
-            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:200"
+            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:201"
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given(())},
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:201",
+            "specs/quantisation.yaml:202",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((3,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:202",
+            "specs/quantisation.yaml:203",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:203",
+            "specs/quantisation.yaml:204",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:204",
+            "specs/quantisation.yaml:205",
         ),
         Example(
             {"a": Given((3,)), "b": Given((5, 3, 4)), "za": Given((1,))},
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:205",
+            "specs/quantisation.yaml:206",
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3,)), "zb": Given((1,))},
             {},
             {"y": Given((5, 2))},
             None,
-            "specs/quantisation.yaml:206",
+            "specs/quantisation.yaml:207",
         ),
-        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/quantisation.yaml:207"),
+        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/quantisation.yaml:208"),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((6, 1, 3, 4)), "za": Given((5, 2, 1)), "zb": Given((6, 1, 1, 4))},
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:208",
+            "specs/quantisation.yaml:209",
         ),
         Example(
             {
@@ -1018,42 +1025,42 @@ MATMUL_INTEGER = Property(
             {},
             {"y": Given(value=((1,), (3,)))},
             None,
-            "specs/quantisation.yaml:209",
+            "specs/quantisation.yaml:210",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((1, 3))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:210",
+            "specs/quantisation.yaml:211",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((2, 0))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:211",
+            "specs/quantisation.yaml:212",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((0, 4))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:212",
+            "specs/quantisation.yaml:213",
         ),
         Example(
             {"a": Given((3,)), "b": Given((3, 4)), "za": Given((2,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:213",
+            "specs/quantisation.yaml:214",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3,)), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:214",
+            "specs/quantisation.yaml:215",
         ),
         Example(
             {
@@ -1065,27 +1072,27 @@ MATMUL_INTEGER = Property(
             {},
             {"y": Given(value=((2, -1), (4, -5)))},
             None,
-            "specs/quantisation.yaml:215",
+            "specs/quantisation.yaml:216",
         ),
         Example(
             {"a": Given(value=((255,),)), "b": Given(value=((-128,),), dtype="i8")},
             {},
             {"y": Given(value=((-32640,),))},
             None,
-            "specs/quantisation.yaml:217",
+            "specs/quantisation.yaml:218",
         ),
     ),
-    "specs/quantisation.yaml:184",
+    "specs/quantisation.yaml:185",
     asserts=(
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:27"),
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:30"),
     ),
-    reference_source="specs/quantisation.yaml:196",
+    reference_source="specs/quantisation.yaml:197",
 )
 
 
-# specs/quantisation.yaml:219
+# specs/quantisation.yaml:220
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -1099,7 +1106,7 @@ def qlinear_matmul_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:247
+# specs/quantisation.yaml:248
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
     return scaled_product(a, sa, za, b, sb, zb, sy, zy)
 
@@ -1123,7 +1130,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:251",
+            "specs/quantisation.yaml:252",
         ),
         Example(
             {
@@ -1139,7 +1146,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:252",
+            "specs/quantisation.yaml:253",
         ),
         Example(
             {
@@ -1155,7 +1162,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:253",
+            "specs/quantisation.yaml:254",
         ),
         Example(
             {
@@ -1171,7 +1178,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:254",
+            "specs/quantisation.yaml:255",
         ),
         Example(
             {
@@ -1187,7 +1194,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:255",
+            "specs/quantisation.yaml:256",
         ),
         Example(
             {
@@ -1203,7 +1210,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:256",
+            "specs/quantisation.yaml:257",
         ),
         Example(
             {
@@ -1219,7 +1226,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2,))},
             None,
-            "specs/quantisation.yaml:257",
+            "specs/quantisation.yaml:258",
         ),
         Example(
             {
@@ -1235,7 +1242,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:258",
+            "specs/quantisation.yaml:259",
         ),
         Example(
             {
@@ -1251,7 +1258,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(())},
             None,
-            "specs/quantisation.yaml:259",
+            "specs/quantisation.yaml:260",
         ),
         Example(
             {
@@ -1267,7 +1274,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:260",
+            "specs/quantisation.yaml:261",
         ),
         Example(
             {
@@ -1283,7 +1290,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:261",
+            "specs/quantisation.yaml:262",
         ),
         Example(
             {
@@ -1299,7 +1306,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:262",
+            "specs/quantisation.yaml:263",
         ),
         Example(
             {
@@ -1315,7 +1322,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:263",
+            "specs/quantisation.yaml:264",
         ),
         Example(
             {
@@ -1331,7 +1338,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:264",
+            "specs/quantisation.yaml:265",
         ),
         Example(
             {
@@ -1347,7 +1354,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:265",
+            "specs/quantisation.yaml:266",
         ),
         Example(
             {
@@ -1363,7 +1370,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((14, 16), (11, 11)))},
             None,
-            "specs/quantisation.yaml:266",
+            "specs/quantisation.yaml:267",
         ),
         Example(
             {
@@ -1379,21 +1386,21 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((127,),), dtype="i8")},
             None,
-            "specs/quantisation.yaml:268",
+            "specs/quantisation.yaml:269",
         ),
     ),
-    "specs/quantisation.yaml:219",
+    "specs/quantisation.yaml:220",
     asserts=(
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:27"),
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:30"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:234"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:235"),
     ),
-    reference_source="specs/quantisation.yaml:247",
+    reference_source="specs/quantisation.yaml:248",
 )
 
 
-# specs/quantisation.yaml:271
+# specs/quantisation.yaml:272
 def matmul_nbits_case(d: Draw) -> Case:
     rule = Rule("matmul_nbits")
     p = d.run("p")
@@ -1416,7 +1423,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:286
+# specs/quantisation.yaml:287
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any) -> Any:
     return (
         lambda part, k, n: (
@@ -1446,7 +1453,7 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:311",
+            "specs/quantisation.yaml:312",
         ),
         Example(
             {
@@ -1459,28 +1466,28 @@ MATMUL_NBITS = Property(
             {"bits": 8},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:312",
+            "specs/quantisation.yaml:313",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 1, 3)), "scale": Given((1, 2, 3))},
             {"bits": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:313",
+            "specs/quantisation.yaml:314",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 2, 3)), "scale": Given((1, 2, 3))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:314",
+            "specs/quantisation.yaml:315",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 4, 3)), "scale": Given((1, 2, 3))},
             {},
             {},
             "as many as rows",
-            "specs/quantisation.yaml:315",
+            "specs/quantisation.yaml:316",
         ),
         Example(
             {
@@ -1492,22 +1499,22 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given(value=((12910, -204),))},
             None,
-            "specs/quantisation.yaml:316",
+            "specs/quantisation.yaml:317",
         ),
     ),
-    "specs/quantisation.yaml:271",
+    "specs/quantisation.yaml:272",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:279"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:280"),
         Refusal(
             r".* blocks of .* bytes of integers of .* bits are as many as rows, got .* of a byte",
-            "specs/quantisation.yaml:280",
+            "specs/quantisation.yaml:281",
         ),
     ),
-    reference_source="specs/quantisation.yaml:286",
+    reference_source="specs/quantisation.yaml:287",
 )
 
 
-# specs/quantisation.yaml:318
+# specs/quantisation.yaml:319
 def unpack_nbits_case(d: Draw) -> Case:
     rule = Rule("unpack_nbits")
     n = d.dim("n")
@@ -1540,7 +1547,7 @@ def unpack_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:332
+# specs/quantisation.yaml:333
 def unpack_nbits_reference(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     return unpacked(codes, scale, zero, group, offset, bits)
 
@@ -1560,7 +1567,7 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((1, 10, 20),))},
             None,
-            "specs/quantisation.yaml:334",
+            "specs/quantisation.yaml:335",
         ),
         Example(
             {
@@ -1573,7 +1580,7 @@ UNPACK_NBITS = Property(
             {"bits": 2},
             {"y": Given(value=((-15, 1, 2, 15),))},
             None,
-            "specs/quantisation.yaml:335",
+            "specs/quantisation.yaml:336",
         ),
         Example(
             {
@@ -1585,7 +1592,7 @@ UNPACK_NBITS = Property(
             {"bits": 8},
             {"y": Given((3, 8))},
             None,
-            "specs/quantisation.yaml:336",
+            "specs/quantisation.yaml:337",
         ),
         Example(
             {
@@ -1597,28 +1604,28 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given((3, 5))},
             None,
-            "specs/quantisation.yaml:337",
+            "specs/quantisation.yaml:338",
         ),
         Example(
             {"codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 2)), "group": Given(value=(0, 1, 0))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:338",
+            "specs/quantisation.yaml:339",
         ),
         Example(
             {"codes": Given((3, 1, 1)), "scale": Given((3, 2)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:339",
+            "specs/quantisation.yaml:340",
         ),
         Example(
             {"codes": Given((3, 1, 2)), "scale": Given((3, 3)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "have no room",
-            "specs/quantisation.yaml:340",
+            "specs/quantisation.yaml:341",
         ),
         Example(
             {
@@ -1630,14 +1637,14 @@ UNPACK_NBITS = Property(
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:341",
+            "specs/quantisation.yaml:342",
         ),
         Example(
             {"codes": Given((1, 1, 1)), "scale": Given((1, 9)), "zero": Given((1, 8)), "group": Given(value=(0,))},
             {"bits": 8},
             {},
             "have no room",
-            "specs/quantisation.yaml:342",
+            "specs/quantisation.yaml:343",
         ),
         Example(
             {
@@ -1649,14 +1656,14 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((-10,),))},
             None,
-            "specs/quantisation.yaml:343",
+            "specs/quantisation.yaml:344",
         ),
     ),
-    "specs/quantisation.yaml:318",
+    "specs/quantisation.yaml:319",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:325"),
-        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:326"),
-        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:327"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:326"),
+        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:327"),
+        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:328"),
     ),
-    reference_source="specs/quantisation.yaml:332",
+    reference_source="specs/quantisation.yaml:333",
 )
