@@ -81,7 +81,7 @@ class KernelText(ReductionText):
             first = f"as_expr({self.text(left)})"
         return f"{first} {op} {self.at_least(right, level + 1)}", level
 
-    def _compare(self, e: Expr, first: Expr, rest: tuple[tuple[str, Expr], ...]) -> Spelled:
+    def _compare(self, e: Compare, first: Expr, rest: tuple[tuple[str, Expr], ...]) -> Spelled:
         sides = [first, *(x for _, x in rest)]
         if any(isinstance(x, Str) for x in sides) and len(rest) == 1:
             return f"({self.text(first)} {rest[0][0]} {self.text(rest[0][1])})", ATOM
