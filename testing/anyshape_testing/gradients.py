@@ -19,8 +19,8 @@ from anyshape import ops
 from anyshape.dtypes import F64
 from anyshape.equations.traversal import walk
 from anyshape.errors import UnsupportedError
+from anyshape.expansion.gradient import gradients
 from anyshape.graph.call import call
-from anyshape.graph.gradient import gradients
 from anyshape.graph.value import Node, Value, constant
 from anyshape_testing.calls import Call, equations_below, made, typed, valid_node
 from anyshape_testing.evaluation import evaluate

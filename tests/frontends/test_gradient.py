@@ -9,7 +9,7 @@ from onnx import parser
 import anyshape
 from anyshape import ops
 from anyshape.errors import ModelError, UnsupportedError
-from anyshape.graph.gradient import gradients
+from anyshape.expansion.gradient import gradients
 
 HEAD = '<ir_version: 8, opset_import: ["": 17, "ai.onnx.preview.training": 1]>'
 

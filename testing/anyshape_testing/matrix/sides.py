@@ -15,8 +15,8 @@ from unittest.mock import patch
 from numpy.typing import NDArray
 
 from anyshape.dims import Dim
+from anyshape.expansion.gradient import gradients as slopes_of
 from anyshape.graph.function import topological
-from anyshape.graph.gradient import gradients as slopes_of
 from anyshape.graph.infer import build
 from anyshape.graph.value import Node, Value
 from anyshape.lower.llvm.jit import compile_object
