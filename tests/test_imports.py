@@ -17,10 +17,9 @@ MODULES = {
 
 
 def order(page: str) -> dict[str, int]:
-    """The place of every room in the list of the page; those in braces have one place."""
+    """The place of every room in the list of the page."""
     block = page.split("reads this list):\n\n")[1].split("\n\n")[0]
-    groups = re.findall(r"\{([^}]*)\}|(\S+)", block)
-    return {room: k for k, (several, one) in enumerate(groups) for room in (several or one).split()}
+    return {room: k for k, room in enumerate(block.split())}
 
 
 def room_of(module: str) -> str:
@@ -96,10 +95,3 @@ def test_the_generator_imports_leaf_rooms_alone() -> None:
     assert beyond(allowed, "from anyshape.vm.program import table\n") == {"vm"}
     assert beyond(allowed, "from anyshape_testing import laws\n") == {"anyshape_testing.laws"}
     assert beyond(allowed, "from anyshape.dims import Dim\n") == set()
-
-
-def test_no_more_rooms_are_knotted_than_were() -> None:
-    """Braces are for what is still to be taken apart: none may be added."""
-    assert re.findall(r"\{([^}]*)\}", PAGE.split("reads this list):")[1].split("Rooms in braces")[0]) == [
-        "lower.gemm  lower.llvm  lower.target  lower.target_probe",
-    ]
