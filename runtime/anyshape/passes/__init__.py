@@ -1,8 +1,8 @@
 """Passes: Function -> Function, listed in `pipeline`; and fusion, Function -> Schedule.
 
-    optimise(f)                         all passes to a fixpoint, in one walk
-    fuse(f) -> Schedule(function, steps)     kernel steps and views, in order; nodes of one kernel share their outer loops
-    KernelStep.tensors                  a tensor for every result of its nodes, since an element of any of them may be a size
+optimise(f)                         all passes to a fixpoint, in one walk
+fuse(f) -> Schedule(function, steps)     kernel steps and views, in order; nodes of one kernel share their outer loops
+KernelStep.tensors                  a tensor for every result of its nodes, since an element of any of them may be a size
 """
 
 from anyshape.passes.pipeline import (
