@@ -138,7 +138,7 @@ class _Call:
 
     def __init__(self, node: Node, wanted: Sequence[Value]) -> None:
         self.node, self.wanted = node, wanted
-        count = len(node.inputs) - len(node.op.operands)
+        count = len(node.data_inputs)
         self.data = list(dict.fromkeys(v for v in node.inputs[:count] if v is not None))
         self.operands = node.inputs[count:]
         self.floats = [k for k, v in enumerate(node.outputs) if v.type.dtype.is_float]

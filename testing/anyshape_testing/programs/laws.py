@@ -108,7 +108,7 @@ def refined(f: Function) -> None:
         )
         for n, m in zip(before.type.shape, after.type.shape):
             assert not isinstance(n, int) or n == m, f"{before.type} became {after.type}"
-    left = [n for n in g.nodes if n.op.variant == "dyn" and all(_is_told(v) for v in n.inputs[-len(n.op.operands) :])]
+    left = [n for n in g.nodes if n.op.variant == "dyn" and all(_is_told(v) for v in n.param_operands)]
     assert not left, f"operands are known, and these stay dyn: {left}"
 
 

@@ -42,7 +42,7 @@ class Folding:
         self._known: dict[Any, Executable | None] = {}
 
     def __call__(self, node: Node) -> Sequence[Array] | None:
-        count = len(node.inputs) - len(node.op.operands)
+        count = len(node.data_inputs)
         data = [v for v in node.inputs[:count] if v is not None]
         types = _open_types(data)
         operands = tuple(_key(v) for v in node.inputs[count:])
@@ -64,7 +64,7 @@ class Folding:
         from anyshape.vm.run.executable import Executable
 
         params = [Value(t, f"x{k}") for k, t in enumerate(types)]
-        left, count = iter(params), len(node.inputs) - len(node.op.operands)
+        left, count = iter(params), len(node.data_inputs)
         inputs = [None if v is None else next(left) if k < count else v for k, v in enumerate(node.inputs)]
         report = Report()
         try:
