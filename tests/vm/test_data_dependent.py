@@ -14,7 +14,7 @@ from anyshape.graph.value import Value
 from anyshape.vm.program.table import invocation
 
 RNG = np.random.default_rng(7)
-EXECUTORS: list[dict[str, Any]] = [{}, {"walk": True}, {"kernels": "interpret"}, {"fuse": False}]
+EXECUTORS: list[dict[str, Any]] = [{}, {"loop": "python"}, {"kernels": "interpret"}, {"fuse": False}]
 DENSITIES = (0.0, 0.3, 1.0)
 
 

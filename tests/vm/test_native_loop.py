@@ -20,7 +20,6 @@ from anyshape.vm.native.verify import verify_program
 from anyshape.vm.program.table import ELEMENT_CODE, ELEMENTS, CheckRecord, Op, Program, ResultType, encode
 from anyshape.vm.run import interpreter
 from anyshape.vm.run.arena import Context
-from anyshape.vm.run.translator import can_translate, frame_of, translate
 
 
 @pytest.fixture(autouse=True)
@@ -75,13 +74,10 @@ def outcome(run: Any) -> Any:
 
 def all_outcomes(p: Program, arguments: list[Any]) -> list[Any]:
     """What each executor makes of a program."""
-    context = Context(p.regions, *frame_of(p))
+    context = Context(p.regions)
     native = NativeExecutor(p)
     own = native.context()
     runs = [lambda: interpreter.run(p, arguments, context), lambda: native.run(arguments, own)]
-    if can_translate(p):
-        translated = translate(p)
-        runs.append(lambda: translated(arguments, context))
     return [outcome(run) for run in (*runs, runs[1])]
 
 

@@ -25,7 +25,6 @@ from anyshape.types import TensorType
 from anyshape.vm.program.table import Op, Operand, Program, invocation
 from anyshape.vm.run import interpreter
 from anyshape.vm.run.arena import Context
-from anyshape.vm.run.translator import frame_of
 
 Array = NDArray[Any]
 
@@ -130,10 +129,9 @@ class RecordedExecutor:
 
     def __init__(self, program: Program, recorder: Recorder) -> None:
         self.program, self.recorder = program, recorder
-        self._words, self._offsets = frame_of(program)
 
     def context(self) -> Context:
-        return Context(self.program.regions, self._words, self._offsets)
+        return Context(self.program.regions)
 
     def direct(self, pool: object) -> None:
         return None
