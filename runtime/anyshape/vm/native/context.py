@@ -89,8 +89,8 @@ def _varying(program: Program) -> frozenset[int]:
     """Regions that one call may need more of than another."""
     instructions = [(op, o) for _, op, o in program.instructions()]
     numbers = {o[0] for op, o in instructions if op is Op.CONST}
-    grown = [(o[1], o[2]) for op, o in instructions if op in (Op.REGION, Op.EXTEND)]
-    return frozenset(n for n, size in grown if isinstance(n, int) and size not in numbers)
+    grown = [op.named(o) for op, o in instructions if op in (Op.REGION, Op.EXTEND)]
+    return frozenset(o["region"] for o in grown if o["size"] not in numbers)
 
 
 def _frame_words(program: Program) -> int:
