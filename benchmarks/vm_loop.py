@@ -74,7 +74,7 @@ def least(call: Callable[[], object]) -> float:
 
 
 def calls(program: Program, types: list[TensorType], arguments: list[Any]) -> dict[str, Callable[[], object]]:
-    native, python = NativeExecutor(program, types), PythonExecutor(program, walk=False)
+    native, python = NativeExecutor(program, types), PythonExecutor(program)
     own, context = native.context(), python.context()
     pool = ContextPool(native.context)
     direct = native.direct(pool)

@@ -193,7 +193,7 @@ def test_a_turn_takes_few_instructions() -> None:
 
     def instructions(turns: int) -> int:
         done: list[Op] = []
-        context = PythonExecutor(program, walk=True).context()
+        context = PythonExecutor(program).context()
         interpreter.run(program, [np.array(turns)], context, lambda at, op, operands, words: done.append(op))
         return len(done)
 

@@ -137,7 +137,7 @@ def test_a_size_that_overflows_at_a_typical_point_is_only_large() -> None:
 
 
 def test_regions_are_aligned_and_grow() -> None:
-    context = Context(2, 4, (0, 2))
+    context = Context(2)
     for size in (1, 64, 1000, MAPPED, 3 * MAPPED + 5, 10):
         address = context.region(0, size)
         assert address % 64 == 0 and context.regions[0].capacity >= size

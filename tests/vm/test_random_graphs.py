@@ -46,7 +46,7 @@ def test_every_way_of_running_agrees(seed: int, tmp_path: Path) -> None:
     ways = {
         "fused": compile(f, kernels="native"),
         "one kernel per node": compile(f, kernels="native", fuse=False),
-        "walked": compile(f, kernels="native", walk=True),
+        "walked": compile(f, kernels="native", loop="python"),
     }
     ways["fused"].save(tmp_path / "f")
     ways["loaded"] = load(tmp_path / "f", verify=True)

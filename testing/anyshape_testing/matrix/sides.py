@@ -111,7 +111,7 @@ NATIVE: Sides = (function(laws, "run_native"),)
 LONG: Sides = (function(long_axes, "run_native"),)
 SYMBOLIC: Sides = (function(laws, "call_node"),)
 DYN: Sides = (function(laws, "dyn_node"),)
-OTHERS = (executors.PYTHON, executors.WALKED, "loaded")
+OTHERS = (executors.PYTHON, "loaded")
 """Ways to run a program beside the native loop"""
 WAYS: Sides = tuple(one_way(executors, way) for way in OTHERS)
 ANEW = function(executors, "run_anew")

@@ -22,10 +22,9 @@ from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import KernelStep
 from anyshape.public import edge
 from anyshape.types import TensorType
-from anyshape.vm.program.table import Op, Operand, Program, invocation
+from anyshape.vm.program.table import Op, Operand, Program
 from anyshape.vm.run import interpreter
 from anyshape.vm.run.arena import Context
-from anyshape.vm.run.translator import frame_of
 
 Array = NDArray[Any]
 
@@ -130,10 +129,9 @@ class RecordedExecutor:
 
     def __init__(self, program: Program, recorder: Recorder) -> None:
         self.program, self.recorder = program, recorder
-        self._words, self._offsets = frame_of(program)
 
     def context(self) -> Context:
-        return Context(self.program.regions, self._words, self._offsets)
+        return Context(self.program.regions)
 
     def direct(self, pool: object) -> None:
         return None
@@ -142,12 +140,12 @@ class RecordedExecutor:
         times: list[float] = []
         made: list[Callable[[float], Sample]] = []
 
-        def trace(word: int, op: Op, operands: tuple[Operand, ...], registers: list[int]) -> None:
-            call = invocation(op, operands)
-            if call is not None:
+        def trace(word: int, op: Op, operands: tuple[Operand, ...], registers: list[int | None]) -> None:
+            kernel = op.named(operands).get("kernel")
+            if kernel is not None:
                 note = self.program.notes[word]
-                sizes = {s: registers[r] for s, r in note.registers.items()}
-                made.append(_sample(self.program.kernels[call[0]].name, note, sizes))
+                sizes = {s: registers[r] or 0 for s, r in note.registers.items()}
+                made.append(_sample(self.program.kernels[kernel].name, note, sizes))
 
         kernels = tuple(_TimedKernel(k, times) for k in self.program.kernels)
         results = interpreter.run(replace(self.program, kernels=kernels), arguments, context, trace)
