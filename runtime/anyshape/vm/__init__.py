@@ -1,9 +1,13 @@
 """The virtual machine: programs, what makes them from schedules, what runs them, and `compile`.
 
-In: functions. Out: executables. Rooms, each of which imports those before it alone: `program` (one table of 64-bit words, its text, how
-its memory is laid out), `report` (what a compile did, for people), `run` (what calls a program: arguments, memory, the interpreter), `native`
-(the table walked by machine code), `compiling` (from a function to programs: liveness, memory, instructions, kernels), `executable` (compiled
-models, saved files, profiles). `docs/vm.md` is the page.
+In: functions. Out: executables. Rooms, each of which imports those before it alone:
+
+    program       one table of 64-bit words, its text, how its memory is laid out
+    report        what a compile did, for people
+    run           what calls a program: arguments, memory, the interpreter
+    native        the table walked by machine code
+    compiling     from a function to programs: liveness, memory, instructions, kernels
+    executable    compiled models, saved files, profiles
 
     compile(model, dims=None, **options) -> Executable      a Function, or an ONNX path, bytes or proto; options are those of `Options`
     exe(*arrays, **named)  exe.run({name: array}, outputs=None)      exe.report, exe.memory, exe.input_types, exe.output_names
