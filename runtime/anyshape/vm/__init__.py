@@ -13,8 +13,8 @@ In: functions. Out: executables. Rooms, each of which imports those before it al
     exe(*arrays, **named)  exe.run({name: array}, outputs=None)      exe.report, exe.memory, exe.input_types, exe.output_names
     generate(schedule, kernel_maker, assumed) -> Program
 
-An entry dim that is a bare symbol binds it; a symbol in `Value.contents` is loaded from the first value that holds it; one that nothing
-defines is an UnsupportedError. All executors agree to the last bit.
+A dim of an argument that is a single symbol defines it; a symbol in `Value.contents` is loaded from the first value that holds it; for one
+that nothing defines compile raises UnsupportedError. All executors agree to the last bit.
 """
 
 from anyshape.vm.compiling.options import Options
