@@ -1432,7 +1432,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:305
+# specs/images.yaml:304
 @called
 def grid_sample(
     x: Operand,
@@ -1453,7 +1453,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:358
+# specs/images.yaml:357
 @called
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -1467,7 +1467,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:384
+# specs/images.yaml:383
 @called
 def crop_and_resize(
     x: Operand,
@@ -1970,7 +1970,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     return call(GLOBAL_LP_POOL, [x], {"p": p}, source)[0]
 
 
-# specs/quantisation.yaml:49
+# specs/quantisation.yaml:57
 @called
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
@@ -1982,7 +1982,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:106
+# specs/quantisation.yaml:114
 @called
 def quantize_linear(
     x: Operand,
@@ -2004,7 +2004,7 @@ def quantize_linear(
     )[0]
 
 
-# specs/quantisation.yaml:173
+# specs/quantisation.yaml:184
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
@@ -2015,7 +2015,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:208
+# specs/quantisation.yaml:219
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2037,7 +2037,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:260
+# specs/quantisation.yaml:271
 @called
 def matmul_nbits(
     a: Operand,
@@ -2058,7 +2058,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:307
+# specs/quantisation.yaml:318
 @called
 def unpack_nbits(
     codes: Operand,
@@ -2324,7 +2324,7 @@ def mean(
     )[0]
 
 
-# specs/reduction.yaml:83
+# specs/reduction.yaml:89
 @called
 def prod(
     x: Operand,
@@ -2345,7 +2345,7 @@ def prod(
     )[0]
 
 
-# specs/reduction.yaml:101
+# specs/reduction.yaml:107
 @called
 def max(
     x: Operand,
@@ -2367,7 +2367,7 @@ def max(
     )[0]
 
 
-# specs/reduction.yaml:122
+# specs/reduction.yaml:128
 @called
 def min(
     x: Operand,
@@ -2389,7 +2389,7 @@ def min(
     )[0]
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:149
 @called
 def l1(
     x: Operand,
@@ -2410,7 +2410,7 @@ def l1(
     )[0]
 
 
-# specs/reduction.yaml:162
+# specs/reduction.yaml:168
 @called
 def l2(
     x: Operand,
@@ -2431,7 +2431,7 @@ def l2(
     )[0]
 
 
-# specs/reduction.yaml:180
+# specs/reduction.yaml:186
 @called
 def sum_square(
     x: Operand,
@@ -2456,7 +2456,7 @@ def sum_square(
     )[0]
 
 
-# specs/reduction.yaml:199
+# specs/reduction.yaml:205
 @called
 def log_sum(
     x: Operand,
@@ -2477,7 +2477,7 @@ def log_sum(
     )[0]
 
 
-# specs/reduction.yaml:217
+# specs/reduction.yaml:223
 @called
 def log_sum_exp(
     x: Operand,
@@ -2502,7 +2502,7 @@ def log_sum_exp(
     )[0]
 
 
-# specs/reduction.yaml:238
+# specs/reduction.yaml:244
 @called
 def any(
     x: Operand,
@@ -2523,7 +2523,7 @@ def any(
     )[0]
 
 
-# specs/reduction.yaml:253
+# specs/reduction.yaml:259
 @called
 def all(
     x: Operand,
@@ -2544,7 +2544,7 @@ def all(
     )[0]
 
 
-# specs/reduction.yaml:268
+# specs/reduction.yaml:274
 @called
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2557,7 +2557,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:280
+# specs/reduction.yaml:286
 @called
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""

@@ -282,7 +282,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:358
+# specs/images.yaml:357
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -294,7 +294,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:384
+# specs/images.yaml:383
 @called
 def crop_and_resize(
     x: Operand,
@@ -634,7 +634,7 @@ def mean(
     return call(STATIC_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:83
+# specs/reduction.yaml:89
 @called
 def prod(
     x: Operand,
@@ -653,7 +653,7 @@ def prod(
     return call(STATIC_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:101
+# specs/reduction.yaml:107
 @called
 def max(
     x: Operand,
@@ -673,7 +673,7 @@ def max(
     return call(STATIC_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:122
+# specs/reduction.yaml:128
 @called
 def min(
     x: Operand,
@@ -693,7 +693,7 @@ def min(
     return call(STATIC_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:149
 @called
 def l1(
     x: Operand,
@@ -712,7 +712,7 @@ def l1(
     return call(STATIC_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:162
+# specs/reduction.yaml:168
 @called
 def l2(
     x: Operand,
@@ -731,7 +731,7 @@ def l2(
     return call(STATIC_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:180
+# specs/reduction.yaml:186
 @called
 def sum_square(
     x: Operand,
@@ -750,7 +750,7 @@ def sum_square(
     return call(STATIC_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:199
+# specs/reduction.yaml:205
 @called
 def log_sum(
     x: Operand,
@@ -769,7 +769,7 @@ def log_sum(
     return call(STATIC_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:217
+# specs/reduction.yaml:223
 @called
 def log_sum_exp(
     x: Operand,
@@ -788,7 +788,7 @@ def log_sum_exp(
     return call(STATIC_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:238
+# specs/reduction.yaml:244
 @called
 def any(
     x: Operand,
@@ -807,7 +807,7 @@ def any(
     return call(STATIC_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:253
+# specs/reduction.yaml:259
 @called
 def all(
     x: Operand,

@@ -265,42 +265,42 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
             "e])) + first[e] + q[e], 0, d[e] - 1) for e in range(len(d))]]",
         )
     if (mode != "nearest") and (exclude_outside or antialias):
-        total = eqs.scratch("total", eqs.dtypes["U"], s)
         p = eqs.indices("p", s)
         eqs.define(
-            total[*p],
-            reduce_(
-                "sum",
-                taps,
-                lambda *q: cast(
-                    fold(
-                        "prod",
-                        (
-                            where(
-                                eq(t, 1),
-                                lambda: 1.0,
-                                lambda: share(cast(floor(v), parse_dtype("i64")) + o + k, n, v, u),
-                            )
-                            for t, v, o, k, n, u in zip(
-                                plain,
-                                (at_[*p, e] for e in rules.range_(len(d))),
-                                first,
-                                q,
-                                d,
-                                (z[e] for e in rules.range_(len(d))),
-                            )
+            found[*p],
+            cast(
+                mixed[*p] / reduce_(
+                    "sum",
+                    taps,
+                    lambda *q: cast(
+                        fold(
+                            "prod",
+                            (
+                                where(
+                                    eq(t, 1),
+                                    lambda: 1.0,
+                                    lambda: share(cast(floor(v), parse_dtype("i64")) + o + k, n, v, u),
+                                )
+                                for t, v, o, k, n, u in zip(
+                                    plain,
+                                    (at_[*p, e] for e in rules.range_(len(d))),
+                                    first,
+                                    q,
+                                    d,
+                                    (z[e] for e in rules.range_(len(d))),
+                                )
+                            ),
                         ),
+                        eqs.dtypes["U"],
                     ),
-                    eqs.dtypes["U"],
                 ),
+                eqs.dtypes["T"],
             ),
             "specs/images.yaml:222",
         )
-        p = eqs.indices("p", s)
-        eqs.define(found[*p], cast(mixed[*p] / total[*p], eqs.dtypes["T"]), "specs/images.yaml:223")
     if (mode != "nearest") and (not exclude_outside) and (not antialias):
         p = eqs.indices("p", s)
-        eqs.define(found[*p], cast(mixed[*p], eqs.dtypes["T"]), "specs/images.yaml:224")
+        eqs.define(found[*p], cast(mixed[*p], eqs.dtypes["T"]), "specs/images.yaml:223")
     if coordinates == "tf_crop_and_resize":
         p = eqs.indices("p", s)
         eqs.define(
@@ -316,14 +316,14 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda: cast(cast(extrapolation_value, eqs.dtypes["U"]), eqs.dtypes["T"]),
                 lambda: found[*p],
             ),
-            "specs/images.yaml:225",
+            "specs/images.yaml:224",
         )
     if coordinates != "tf_crop_and_resize":
         p = eqs.indices("p", s)
-        eqs.define(y[*p], found[*p], "specs/images.yaml:226")
+        eqs.define(y[*p], found[*p], "specs/images.yaml:225")
 
 
-# specs/images.yaml:305
+# specs/images.yaml:304
 def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     align_corners = bound.align_corners
@@ -375,14 +375,14 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     at_ = eqs.scratch("at", eqs.dtypes["P"], rules.Vec((b, *o, len(d))))
     n, p, e = eqs.index("n", b), eqs.indices("p", o), eqs.index("e", len(d))
     eqs.define(
-        at_[n, *p, e], point(cast(grid[n, *p, len(d) - 1 - e], eqs.dtypes["P"]), item(d, e)), "specs/images.yaml:336"
+        at_[n, *p, e], point(cast(grid[n, *p, len(d) - 1 - e], eqs.dtypes["P"]), item(d, e)), "specs/images.yaml:335"
     )
     if mode == "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
         eqs.define(
             y[n, h, *p],
             pad(x, 0)[n, h, *(pixel(base(at_[n, *p, e]), d[e]) for e in rules.range_(len(d)))],
-            "specs/images.yaml:337: y[n, h, *p] = pad(x, 0)[n, h, *[pixel(base(at[n, *p, "
+            "specs/images.yaml:336: y[n, h, *p] = pad(x, 0)[n, h, *[pixel(base(at[n, *p, "
             "e]), d[e]) for e in range(len(d))]]",
         )
     if mode != "nearest":
@@ -411,12 +411,12 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["U"],
                 ),
             ),
-            "specs/images.yaml:338: pad(x, 0)[n, h, *[pixel(base(at[n, *p, e]) + P(q[e]), "
+            "specs/images.yaml:337: pad(x, 0)[n, h, *[pixel(base(at[n, *p, e]) + P(q[e]), "
             "d[e]) for e in range(len(d))]]",
         )
 
 
-# specs/images.yaml:358
+# specs/images.yaml:357
 def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
     align_corners, b, size, t = bound.align_corners, bound.b, bound.size, bound.t
     theta, y = eqs.tensor("theta"), eqs.tensor("y")
@@ -439,11 +439,11 @@ def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(theta[n, r, t], eqs.dtypes["U"]),
             eqs.dtypes["F"],
         ),
-        "specs/images.yaml:373",
+        "specs/images.yaml:372",
     )
 
 
-# specs/images.yaml:384
+# specs/images.yaml:383
 def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     b = bound.b
@@ -473,14 +473,14 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(-b, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/images.yaml:403: all(-b <= image[n] and image[n] < b for n in k) does not hold",
+        "specs/images.yaml:402: all(-b <= image[n] and image[n] < b for n in k) does not hold",
     )
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((k, *size, 2)))
     n, p, e = eqs.index("n", k), eqs.indices("p", size), eqs.index("e", 2)
     eqs.define(
         at_[n, *p, e],
         place(item(p, e), item(d, e), item(size, e), boxes[n, e], boxes[n, e + 2]),
-        "specs/images.yaml:404",
+        "specs/images.yaml:403",
     )
     mixed = eqs.scratch("mixed", parse_dtype("f32"), rules.Vec((k, c, *size)))
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -511,7 +511,7 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ),
         ),
-        "specs/images.yaml:405: x[wrap(image[n], b), f, *[clamp(i64(first(at[n, *p, e])) "
+        "specs/images.yaml:404: x[wrap(image[n], b), f, *[clamp(i64(first(at[n, *p, e])) "
         "+ q[e], 0, d[e] - 1) for e in range(2)]]",
     )
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -528,5 +528,5 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(mixed[n, f, *p], eqs.dtypes["T"]),
             lambda: cast(cast(extrapolation_value, parse_dtype("f32")), eqs.dtypes["T"]),
         ),
-        "specs/images.yaml:406",
+        "specs/images.yaml:405",
     )

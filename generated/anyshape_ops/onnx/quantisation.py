@@ -13,17 +13,17 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/quantisation.yaml:65
+# specs/quantisation.yaml:73
 def dequantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [api.dequantize_linear(n.input(0), n.input(1), n.input(2), source=n.source)]
 
 
-# specs/quantisation.yaml:66
+# specs/quantisation.yaml:74
 def dequantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [api.dequantize_linear(n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/quantisation.yaml:67
+# specs/quantisation.yaml:75
 def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     return [
         api.dequantize_linear(
@@ -32,7 +32,7 @@ def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:69
+# specs/quantisation.yaml:77
 def dequantize_linear_23(n: OnnxNode) -> Sequence[Value]:
     made_ = api.dequantize_linear(
         n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), block_size=n.attr("block_size"), source=n.source
@@ -45,7 +45,7 @@ def dequantize_linear_23(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/quantisation.yaml:71
+# specs/quantisation.yaml:79
 def com_microsoft_dequantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     return [
@@ -60,7 +60,7 @@ def com_microsoft_dequantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:129
+# specs/quantisation.yaml:137
 def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -77,7 +77,7 @@ def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:130
+# specs/quantisation.yaml:138
 def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -95,7 +95,7 @@ def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:131
+# specs/quantisation.yaml:139
 def quantize_linear_19(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -114,7 +114,7 @@ def quantize_linear_19(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:133
+# specs/quantisation.yaml:141
 def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -136,7 +136,7 @@ def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:137
+# specs/quantisation.yaml:145
 def com_microsoft_quantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     return [
@@ -156,12 +156,12 @@ def com_microsoft_quantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:187
+# specs/quantisation.yaml:198
 def mat_mul_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul_integer(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)]
 
 
-# specs/quantisation.yaml:238
+# specs/quantisation.yaml:249
 def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_matmul(
@@ -178,7 +178,7 @@ def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:280
+# specs/quantisation.yaml:291
 def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
     n.only(6)
     if not (

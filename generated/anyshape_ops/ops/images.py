@@ -124,7 +124,7 @@ DYN_RESIZE = OpDef(
     source="specs/images.yaml:150",
 )
 
-# specs/images.yaml:305
+# specs/images.yaml:304
 # grid_sample: no dyn variant, it has no parameters that are operands
 GRID_SAMPLE = OpDef(
     name="grid_sample",
@@ -144,12 +144,12 @@ GRID_SAMPLE = OpDef(
     computed={"U": ("accum", "T"), "P": ("promote", "U", "F")},
     kernel=kernels.grid_sample_kernel,
     summary="Images sampled at the points of a grid, whose coordinates run from -1 to 1 over each image, the last dim first.",
-    source="specs/images.yaml:305",
+    source="specs/images.yaml:304",
     moves=("T",),
     moves_where={"mode": ("nearest",)},
 )
 
-# specs/images.yaml:358
+# specs/images.yaml:357
 STATIC_AFFINE_GRID = OpDef(
     name="affine_grid",
     variant="static",
@@ -164,7 +164,7 @@ STATIC_AFFINE_GRID = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:358",
+    source="specs/images.yaml:357",
 )
 DYN_AFFINE_GRID = OpDef(
     name="affine_grid",
@@ -180,10 +180,10 @@ DYN_AFFINE_GRID = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:358",
+    source="specs/images.yaml:357",
 )
 
-# specs/images.yaml:384
+# specs/images.yaml:383
 STATIC_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
     variant="static",
@@ -202,7 +202,7 @@ STATIC_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:384",
+    source="specs/images.yaml:383",
 )
 DYN_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
@@ -222,5 +222,5 @@ DYN_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:384",
+    source="specs/images.yaml:383",
 )

@@ -131,7 +131,7 @@ def space_to_depth_relation(rule: Rule, *, x: Vec, size: Any, mode: str) -> Boun
     c = x[1]
     h = rule.exact_div(x[2], size)
     w = rule.exact_div(x[3], size)
-    rule.require(gt(size, 0), lambda: f"a block has a positive size, got {size}")
+    rule.require(ge(size, 1), lambda: f"a block has a positive size, got {size}")
     return rule.bind(outputs={"y": Vec((b, c * size * size, h, w))}, mode=mode, b=b, c=c, size=size, h=h, w=w)
 
 

@@ -333,7 +333,7 @@ class Evaluation:
         out = np.empty(
             (1,) * self.rank, object if self.symbolic else (e.dtype.computed if e.dtype is not None else None)
         )
-        out[...] = value
+        out[...] = value if self.symbolic else np.asarray(value).astype(out.dtype)  # a dim may be more than a narrow integer holds
         return out
 
     def read(self, e: Read, active: Array, depth: int) -> Array:
