@@ -149,6 +149,17 @@ def test_attributes_of_quantisation_that_came_later():
     )
 
 
+def test_what_dequantised_codes_are_computed_in():
+    large, tiny = np.array([1000000], np.int32), np.array(0.5, np.float16)
+    assert run("DequantizeLinear", large, tiny, opset=23, output_dtype=onnx.TensorProto.FLOAT).tolist() == [500000]
+    with pytest.raises(UnsupportedError, match="what is no float"):
+        run("DequantizeLinear", large, tiny, opset=23, output_dtype=onnx.TensorProto.UINT8)
+
+
+def test_scales_of_integers_are_divided_by_as_numbers():
+    assert run("QuantizeLinear", np.array([-7, 3, 2**24 + 1], np.int32), np.int32(2), opset=19).tolist() == [0, 2, 255]
+
+
 UNREAD = {
     "broadcast": "operands broadcast where they can",
     "chunk_size": "a way to compute, not what",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import ml_dtypes
 import numpy as np
 import pytest
+from onnx import helper
 
 from tests.frontends.differential import Trial, trials
 from tests.frontends.differential_kept import KEPT, PAGE, Kept, page
@@ -17,6 +19,7 @@ from tests.frontends.differential_run import (
     difference,
     differences,
     is_kept,
+    onnxruntimes,
     runtimes,
     unlike,
 )
@@ -87,6 +90,25 @@ def test_what_is_unlike():
         [np.array(["a"])], [np.array(["a"], object)]
     )
     assert unlike([np.array([np.inf], np.float32)], [np.array([-np.inf], np.float32)])
+    eighth = np.array([0.125], ml_dtypes.float8_e5m2)
+    assert not unlike([eighth], [eighth.view(np.uint8)]) and unlike([eighth], [eighth.view(np.int8)])
+    assert "dtypes" in unlike([one], [np.ones(1, np.int32)]) and "dtypes" in unlike(
+        [one.astype(ml_dtypes.bfloat16)], [one.astype(np.float16)]
+    )
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn], ids=str)
+def test_onnxruntime_is_given_floats_beside_those_that_numpy_has_not(dtype):
+    found = onnxruntimes(
+        *Trial(
+            "Cast", 21, "a case", "as it is", {"to": helper.make_attribute("to", 1)}, (np.ones(2, dtype),), 1
+        ).model()
+    )
+    assert found[0].tolist() == [1, 1]
+    feeds = (np.ones(2, np.float32), np.array(2, np.float32), np.zeros((), dtype))
+    if dtype is not ml_dtypes.bfloat16:
+        coded = onnxruntimes(*Trial("QuantizeLinear", 21, "a case", "as it is", {}, feeds, 1).model())
+        assert coded[0].view(dtype).astype(float).tolist() == [0.5, 0.5]
 
 
 def test_a_runtime_that_dies_costs_one_trial():
