@@ -126,11 +126,13 @@ def onnxruntimes(model: bytes, feed: dict[str, np.ndarray]) -> Results:
     return list(session.run(None, feed))
 
 
+def _is_numpys(a: np.ndarray) -> bool:
+    return a.dtype.type.__module__ == "numpy"
+
+
 def _bits(a: np.ndarray) -> np.ndarray:
     """What NumPy has no dtype for, as its bits."""
-    return (
-        a if a.dtype.isbuiltin == 1 or a.dtype.kind == "O" else a.view(np.uint16 if a.dtype.itemsize == 2 else np.uint8)
-    )
+    return a if _is_numpys(a) else a.view(np.uint16 if a.dtype.itemsize == 2 else np.uint8)
 
 
 def _numbers(v: Any) -> np.ndarray:
@@ -233,7 +235,7 @@ def _unlike(x: Any, y: Any) -> str:
     if x.dtype.kind in "OUS" or y.dtype.kind in "OUS":
         return "" if x.astype(str).tolist() == y.astype(str).tolist() else f"{_short(x)} and {_short(y)}"
     size = x.dtype.itemsize if x.dtype.kind in "fV" or x.dtype.name == "bfloat16" else 0
-    bits = x.dtype.isbuiltin == 2 and y.dtype.kind == "u" and x.dtype.itemsize == y.dtype.itemsize
+    bits = not _is_numpys(x) and y.dtype.kind == "u" and x.dtype.itemsize == y.dtype.itemsize
     if x.dtype != y.dtype and not bits:
         return f"dtypes {x.dtype} and {y.dtype}"
     if not size:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Iterator
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -19,7 +21,6 @@ from tests.frontends.differential_run import (
     difference,
     differences,
     is_kept,
-    onnxruntimes,
     runtimes,
     unlike,
 )
@@ -90,6 +91,7 @@ def test_what_is_unlike():
         [np.array(["a"])], [np.array(["a"], object)]
     )
     assert unlike([np.array([np.inf], np.float32)], [np.array([-np.inf], np.float32)])
+    assert not unlike(pickle.loads(pickle.dumps([one])), [one])
     eighth = np.array([0.125], ml_dtypes.float8_e5m2)
     assert not unlike([eighth], [eighth.view(np.uint8)]) and unlike([eighth], [eighth.view(np.int8)])
     assert "dtypes" in unlike([one], [np.ones(1, np.int32)]) and "dtypes" in unlike(
@@ -97,18 +99,18 @@ def test_what_is_unlike():
     )
 
 
-@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn], ids=str)
-def test_onnxruntime_is_given_floats_beside_those_that_numpy_has_not(dtype):
-    found = onnxruntimes(
-        *Trial(
-            "Cast", 21, "a case", "as it is", {"to": helper.make_attribute("to", 1)}, (np.ones(2, dtype),), 1
-        ).model()
+def test_onnxruntime_is_given_floats_beside_those_that_numpy_has_not(by: Runtimes):
+    def given(op: str, *feeds: np.ndarray, **attributes: int) -> np.ndarray:
+        made = {key: helper.make_attribute(key, value) for key, value in attributes.items()}
+        return by.other(*Trial(op, 21, "a case", "as it is", made, feeds, 1).model())[0]
+
+    for dtype in (ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn):
+        assert given("Cast", np.ones(2, dtype), to=onnx.TensorProto.FLOAT).tolist() == [1, 1]
+    coded = given(
+        "QuantizeLinear", np.ones(2, np.float32), np.array(2, np.float32), np.zeros((), ml_dtypes.float8_e4m3fn)
     )
-    assert found[0].tolist() == [1, 1]
-    feeds = (np.ones(2, np.float32), np.array(2, np.float32), np.zeros((), dtype))
-    if dtype is not ml_dtypes.bfloat16:
-        coded = onnxruntimes(*Trial("QuantizeLinear", 21, "a case", "as it is", {}, feeds, 1).model())
-        assert coded[0].view(dtype).astype(float).tolist() == [0.5, 0.5]
+    assert coded.view(ml_dtypes.float8_e4m3fn).astype(float).tolist() == [0.5, 0.5]
+    assert given("Neg", np.ones(2, np.float32)).tolist() == [-1, -1]
 
 
 def test_a_runtime_that_dies_costs_one_trial():
