@@ -1270,7 +1270,7 @@ def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(WHERE, [c, a, b], {}, source)[0]
 
 
-# specs/ensembles.yaml:59
+# specs/ensembles.yaml:61
 @called
 def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, source: str = "") -> Value:
     """The value beside each element's first equal in a list of keys, or another value where no key is equal; NaN
@@ -1281,7 +1281,7 @@ def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, sourc
     return call(LOOK_UP, [x, keys, values, other], {}, source)[0]
 
 
-# specs/ensembles.yaml:92
+# specs/ensembles.yaml:94
 @called
 def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") -> Value:
     """x with a value, NaN perhaps, replaced along its last axis by one value or by one for each column.
@@ -1291,7 +1291,7 @@ def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") 
     return call(IMPUTE, [x, values, replaced], {}, source)[0]
 
 
-# specs/ensembles.yaml:112
+# specs/ensembles.yaml:114
 @called
 def tree_links(
     tree: Operand,
@@ -1304,8 +1304,8 @@ def tree_links(
     *,
     source: str = "",
 ) -> tuple[Value, ...]:
-    """Children of nodes that name them by number, as rows (without any, its own), the roots, and the order of
-    weights by row.
+    """Children of nodes that name them by number, as rows (of leaves their own, -1 of none), of each tree the
+    first row that is no child, and the order of weights by row.
 
     (tree: i64[m], node: i64[m], yes_id: i64[m], no_id: i64[m], leaf: bool[m], target_tree: i64[e], target_node:
     i64[e]) -> (yes: i64[m], no: i64[m], roots: i64[t], order: i64[e], start: i64[m + 1])
@@ -1313,7 +1313,7 @@ def tree_links(
     return call(TREE_LINKS, [tree, node, yes_id, no_id, leaf, target_tree, target_node], {}, source)
 
 
-# specs/ensembles.yaml:190
+# specs/ensembles.yaml:208
 @called
 def tree_ensemble(
     x: Operand,
@@ -1347,7 +1347,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:361
+# specs/ensembles.yaml:379
 @called
 def count_grams(
     x: Operand,
