@@ -1,8 +1,7 @@
-"""docs/performance.md from figures: python -m benchmarks.performance_page benchmarks/results
+"""docs/performance.md and docs/performance-tables.md from figures: python -m benchmarks.performance_page benchmarks/results
 
-In: the folder into which `make performance` wrote the figures of its parts. Out: the page, a section for each part that ended; what was
-learned, in words, is in `performance_notes.md` beside this file and is taken over as it is, and why a peer is faster where one is, in
-`performance_causes.yaml`.
+In: the folder into which `make performance` wrote the figures of its parts. Out: the page, a section for each part that ended, and a page
+of the tables that have a row for each op or shape. Why a peer is faster where one is, is in `performance_causes.yaml`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from benchmarks.streams import ANEW
 
 Results = list[dict[str, Any]]
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
-NOTES = Path(__file__).with_name("performance_notes.md")
+TABLES = PAGE.with_name("performance-tables.md")
 CAUSES = Path(__file__).with_name("performance_causes.yaml")
 HEAD = """\
 # Performance
@@ -45,6 +44,14 @@ Single ops are measured in four passes over all of them, and in eight more where
 largest median over least of any engine: where it is far above 1, other work was running. What is blurred by that is measured on for all
 engines, at most {patience} times as long: the least of a row until the noise is below {quiet}, medians until they are known within
 {close:.0%} (`benchmarks/patience.py`).
+
+Every op and every shape stands in [performance-tables.md](performance-tables.md); what was learned and what was tried in vain, with figures
+of its time, in [performance-log.md](performance-log.md).
+"""
+TABLES_HEAD = """\
+# Performance, case by case
+
+Written with [performance.md](performance.md), which says how it was measured.
 """
 
 
@@ -129,17 +136,25 @@ def errors(results: Results) -> str:
 
 
 def ops(results: Results) -> str:
-    names = every(results, "seconds")
-    threads = results[0]["threads"]
-    lines = [
-        f"## Single ops, {threads} thread{'s' * (threads > 1)}\n",
-        "| group | cases | mean | least |", "|---|---|---|---|",
-    ]  # fmt: skip
+    """A row for each group of ops."""
+    lines = [f"## {_single(results)}\n", "| group | cases | mean | least |", "|---|---|---|---|"]
     for group, rows in groups(results).items():
         ratios = [r["ratio"] for r in rows]
         lines.append(f"| {group} | {len(rows)} | {mean(ratios):.2f} | {min(ratios):.2f} |")
-    lines += [
-        "\nMicroseconds, and the part of one core's measured limits (multiply-adds, a copy of that working set) that ours reaches.\n",
+    return "\n".join(lines)
+
+
+def _single(results: Results) -> str:
+    threads = results[0]["threads"]
+    return f"Single ops, {threads} thread{'s' * (threads > 1)}"
+
+
+def cases(results: Results) -> str:
+    """A row for each op and shape."""
+    names = every(results, "seconds")
+    lines = [
+        f"## {_single(results)}\n",
+        "Microseconds, and the part of one core's measured limits (multiply-adds, a copy of that working set) that ours reaches.\n",
         f"| op | case | {' | '.join(names)} | ratio | limits |", "|---|---|" + "---|" * (len(names) + 2),
     ]  # fmt: skip
     for r in results:
@@ -276,7 +291,8 @@ def calls(least: dict[str, float]) -> str:
     return "\n".join((*lines, *(f"| {name} | {ns:.0f} |" for name, ns in least.items())))
 
 
-SECTIONS: tuple[tuple[str, tuple[Callable[[Any], str], ...]], ...] = (
+Sections = tuple[tuple[str, tuple[Callable[[Any], str], ...]], ...]
+SECTIONS: Sections = (
     ("one_thread", (models, errors)),
     ("all_threads", (models,)),
     ("first_calls", (first_calls,)),
@@ -288,8 +304,17 @@ SECTIONS: tuple[tuple[str, tuple[Callable[[Any], str], ...]], ...] = (
     ("memory", (memory,)),
     ("single_ops", (ops,)),
     ("single_ops_all_threads", (ops,)),
-    ("one_thread", (shapes,)),
 )
+TABLE_SECTIONS: Sections = (("single_ops", (cases,)), ("single_ops_all_threads", (cases,)), ("one_thread", (shapes,)))
+
+
+def written(sections: Sections, figures: dict[str, Any]) -> list[str]:
+    """A text for each section; one without figures says so."""
+    return [
+        write(figures[name]) if name in figures else f"(No figures of `{name}` in this run.)"
+        for name, writers in sections
+        for write in writers
+    ]
 
 
 def main() -> None:
@@ -297,16 +322,13 @@ def main() -> None:
         raise SystemExit(__doc__)
     folder = Path(sys.argv[1])
     figures = {f.stem: json.loads(f.read_text()) for f in folder.glob("*.json")}
-    parts = [HEAD.format(machine=machine(), most=PATIENCE * ANEW[1], patience=PATIENCE, quiet=QUIET, close=CLOSE)]
+    head = HEAD.format(machine=machine(), most=PATIENCE * ANEW[1], patience=PATIENCE, quiet=QUIET, close=CLOSE)
     streams, singles = ("one_thread", "all_threads"), ("single_ops", "single_ops_all_threads")
     lost = losses(*([r for n in names for r in figures.get(n, [])] for names in (streams, singles)))
-    for name, writers in SECTIONS:
-        if name in figures:
-            parts += [write(figures[name]) for write in writers]
-        else:
-            parts.append(f"(No figures of `{name}` in this run.)")
-    PAGE.write_text("\n\n".join(p.strip() for p in (*parts, lost, NOTES.read_text())) + "\n")
-    print(f"written to {PAGE}")
+    pages = {PAGE: [head, *written(SECTIONS, figures), lost], TABLES: [TABLES_HEAD, *written(TABLE_SECTIONS, figures)]}
+    for page, parts in pages.items():
+        page.write_text("\n\n".join(p.strip() for p in parts) + "\n")
+        print(f"written to {page}")
 
 
 if __name__ == "__main__":

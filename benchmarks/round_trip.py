@@ -27,9 +27,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import anyshape
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import compile_module
+from anyshape.lower.llvm.target_probe import emit_multiply_adds, multiply_adds_calls
 from anyshape.lower.llvm.types import I64, PTR, VOID
 from anyshape.lower.target import host_target
-from anyshape.lower.target_probe import emit_multiply_adds, multiply_adds_calls
 from benchmarks.engines import PROCESSORS
 from benchmarks.lines import aligned
 from benchmarks.models import Arrays, load

@@ -27,11 +27,11 @@ from anyshape.lower.llvm.jit import Loaded, compile_module
 from anyshape.lower.llvm.types import I32, const
 from anyshape.lower.target import host_target
 from anyshape.types import TensorType
+from anyshape.vm.compiling.executors import PythonExecutor
 from anyshape.vm.compiling.kernels import ENTRY
 from anyshape.vm.native.executor import NativeExecutor
 from anyshape.vm.program.table import Op, Program, ResultType, encode
 from anyshape.vm.run.arena import ContextPool
-from anyshape.vm.run.executors import PythonExecutor
 from benchmarks.models import MODELS, load
 
 BATCHES, BATCH_SECONDS = 40, 0.004
@@ -74,7 +74,7 @@ def least(call: Callable[[], object]) -> float:
 
 
 def calls(program: Program, types: list[TensorType], arguments: list[Any]) -> dict[str, Callable[[], object]]:
-    native, python = NativeExecutor(program, types), PythonExecutor(program, walk=False)
+    native, python = NativeExecutor(program, types), PythonExecutor(program)
     own, context = native.context(), python.context()
     pool = ContextPool(native.context)
     direct = native.direct(pool)

@@ -1270,7 +1270,7 @@ def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(WHERE, [c, a, b], {}, source)[0]
 
 
-# specs/ensembles.yaml:59
+# specs/ensembles.yaml:61
 @called
 def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, source: str = "") -> Value:
     """The value beside each element's first equal in a list of keys, or another value where no key is equal; NaN
@@ -1281,7 +1281,7 @@ def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, sourc
     return call(LOOK_UP, [x, keys, values, other], {}, source)[0]
 
 
-# specs/ensembles.yaml:92
+# specs/ensembles.yaml:94
 @called
 def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") -> Value:
     """x with a value, NaN perhaps, replaced along its last axis by one value or by one for each column.
@@ -1291,7 +1291,7 @@ def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") 
     return call(IMPUTE, [x, values, replaced], {}, source)[0]
 
 
-# specs/ensembles.yaml:112
+# specs/ensembles.yaml:114
 @called
 def tree_links(
     tree: Operand,
@@ -1304,8 +1304,8 @@ def tree_links(
     *,
     source: str = "",
 ) -> tuple[Value, ...]:
-    """Children of nodes that name them by number, as rows (without any, its own), the roots, and the order of
-    weights by row.
+    """Children of nodes that name them by number, as rows (of leaves their own, -1 of none), of each tree the
+    first row that is no child, and the order of weights by row.
 
     (tree: i64[m], node: i64[m], yes_id: i64[m], no_id: i64[m], leaf: bool[m], target_tree: i64[e], target_node:
     i64[e]) -> (yes: i64[m], no: i64[m], roots: i64[t], order: i64[e], start: i64[m + 1])
@@ -1313,7 +1313,7 @@ def tree_links(
     return call(TREE_LINKS, [tree, node, yes_id, no_id, leaf, target_tree, target_node], {}, source)
 
 
-# specs/ensembles.yaml:190
+# specs/ensembles.yaml:208
 @called
 def tree_ensemble(
     x: Operand,
@@ -1347,7 +1347,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:361
+# specs/ensembles.yaml:379
 @called
 def count_grams(
     x: Operand,
@@ -1376,7 +1376,7 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:126
+# specs/images.yaml:128
 @called
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
@@ -1386,7 +1386,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:148
+# specs/images.yaml:150
 @called
 def resize(
     x: Operand,
@@ -1432,7 +1432,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:302
+# specs/images.yaml:304
 @called
 def grid_sample(
     x: Operand,
@@ -1453,7 +1453,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:355
+# specs/images.yaml:357
 @called
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -1467,7 +1467,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:381
+# specs/images.yaml:383
 @called
 def crop_and_resize(
     x: Operand,
@@ -1970,7 +1970,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     return call(GLOBAL_LP_POOL, [x], {"p": p}, source)[0]
 
 
-# specs/quantisation.yaml:57
+# specs/quantisation.yaml:65
 @called
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
@@ -1982,7 +1982,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:114
+# specs/quantisation.yaml:124
 @called
 def quantize_linear(
     x: Operand,
@@ -2004,7 +2004,7 @@ def quantize_linear(
     )[0]
 
 
-# specs/quantisation.yaml:185
+# specs/quantisation.yaml:199
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
@@ -2015,7 +2015,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:220
+# specs/quantisation.yaml:234
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2037,7 +2037,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:272
+# specs/quantisation.yaml:286
 @called
 def matmul_nbits(
     a: Operand,
@@ -2058,7 +2058,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:319
+# specs/quantisation.yaml:333
 @called
 def unpack_nbits(
     codes: Operand,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from anyshape import ops
 from anyshape.dims import Dim, fresh
 from anyshape.dtypes import parse_dtype
 from anyshape.errors import ArgumentError, DtypeError, ShapeError
@@ -260,8 +261,6 @@ def scan(
 
     The body returns the states anew, then `collects` values that are stacked. Results: the last states, then the stacked values.
     """
-    from anyshape import ops
-
     values = [as_value(v) for v in scanned]
     if not values:
         raise ArgumentError("scan: there is nothing to scan; a loop with a count does without")
@@ -286,15 +285,11 @@ def scan(
 
 
 def _length(v: Value, axis: int, source: str) -> Value:
-    from anyshape import ops
-
     return ops.gather(ops.shape_of(v, source=source), axis, source=source)
 
 
 def _as_long(v: Value, axis: int, length: Value, source: str) -> Value:
     """The value, known to have this length along the axis: a view, and an error where it is longer or shorter."""
-    from anyshape import ops
-
     if v.type.rank is None:
         return v
     wanted: list[Value | None] = [None] * v.type.rank

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from anyshape import ops
 from anyshape.graph.call import as_value
 from anyshape.graph.infer import build
 from anyshape.graph.lists import AT, ERASE, INSERT, LENGTH, LIST, SPLIT
@@ -73,8 +74,6 @@ def length(list: Value, source: str = "") -> Value:
 @public
 def has_element(optional: Value, source: str = "") -> Value:
     """Whether an optional holds something: bool[]."""
-    from anyshape import ops
-
     return ops.greater(length(optional, source), 0, source=source)
 
 
@@ -87,8 +86,6 @@ def element(optional: Value, source: str = "") -> Value:
 @public
 def concat(list: Value, axis: int = 0, new_axis: bool = False, source: str = "") -> Value:
     """All elements one after the other along an axis, or stacked along a new one. An empty list is a ShapeError."""
-    from anyshape import ops
-
     return (ops.stack if new_axis else ops.concat)(list, axis=axis, source=source)
 
 

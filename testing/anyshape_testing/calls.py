@@ -20,8 +20,8 @@ from anyshape.dims import Dim, bounds, symbol
 from anyshape.dtypes import ALL, NARROW, DType, accum, is_dtype_name, parse_dtype
 from anyshape.equations.builder import Equation, Run
 from anyshape.errors import ShapeError
+from anyshape.expansion.composition import body
 from anyshape.graph.call import call_node
-from anyshape.graph.composition import body
 from anyshape.graph.function import topological
 from anyshape.graph.infer import equations_of, flat, tensors_of
 from anyshape.graph.opdef import InputDef, OpDef

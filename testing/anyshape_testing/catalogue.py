@@ -21,7 +21,7 @@ from anyshape.equations.dependencies import reads
 from anyshape.equations.expr import Reduce
 from anyshape.equations.traversal import walk
 from anyshape.errors import DtypeError
-from anyshape.graph.composition import body
+from anyshape.expansion.composition import body
 from anyshape.graph.function import topological
 from anyshape.graph.opdef import OpDef
 from anyshape.graph.value import Node

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from anyshape.dtypes import from_numpy
 from anyshape.equations.interpret import Arithmetic, interpret
 from anyshape.errors import ShapeError
-from anyshape.graph.composition import body
+from anyshape.expansion.composition import body
 from anyshape.graph.function import Function, topological
 from anyshape.graph.infer import build
 from anyshape.graph.value import Node, Value, constant

@@ -1,6 +1,6 @@
 """Law 7: every way of running gives the same bits.
 
-native loop == Python == walked table; saved and loaded == fresh; a kernel in one part == in several
+native loop == Python; saved and loaded == fresh; a kernel in one part == in several
 """
 
 from __future__ import annotations
@@ -35,18 +35,14 @@ from anyshape_testing.running import on_random_calls
 
 Array = NDArray[Any]
 Record = Callable[[str, Any], None]
-NATIVE, PYTHON, WALKED, AGAIN = "native loop", "Python", "walked table", "compiled again"
+NATIVE, PYTHON, AGAIN = "native loop", "Python", "compiled again"
 ANEW = 3
 """Calls of an op that are compiled again: a compile that depends on what was compiled before shows there."""
 TELLING = 12
 """Elements that come out of such a call at least: of none, or of one, little can differ."""
 MOST_KERNELS = 24
 """Of a call of one op, also of one that is composed of many (`python -m benchmarks.kernel_counts`): what is more was not fused."""
-WAYS: Mapping[str, Mapping[str, Any]] = {
-    NATIVE: {"loop": "native"},
-    PYTHON: {"loop": "python"},
-    WALKED: {"loop": "python", "walk": True},
-}
+WAYS: Mapping[str, Mapping[str, Any]] = {NATIVE: {"loop": "native"}, PYTHON: {"loop": "python"}}
 _ways: Remembered[dict[str, Any] | TypeRelationError] = Remembered(200)
 
 
@@ -61,7 +57,7 @@ def _ways_of(c: Call) -> dict[str, Any] | TypeRelationError:
         return native
     if isinstance(native, UnsupportedError):
         raise native.with_traceback(None)
-    found = {NATIVE: native, **{way: native.by(**WAYS[way]) for way in (PYTHON, WALKED)}}
+    found = {NATIVE: native, PYTHON: native.by(**WAYS[PYTHON])}
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         native.save(Path(folder) / "program")
         found["loaded"] = anyshape.load(Path(folder) / "program")

@@ -21,8 +21,8 @@ from anyshape import dims
 from anyshape.dims import Cond, Dim
 from anyshape.equations.interpret import Arithmetic
 from anyshape.errors import ShapeError, TypeRelationError
+from anyshape.expansion.composition import body
 from anyshape.graph.call import call_node
-from anyshape.graph.composition import body
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node, Value
 from anyshape.passes import dyn_to_static

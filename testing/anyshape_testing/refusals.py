@@ -20,7 +20,7 @@ from anyshape_testing.accounting import Record, Tally, settle
 from anyshape_testing.aiming import aims
 from anyshape_testing.calls import Call, dyn_node, static_node, typed, variants
 from anyshape_testing.execution import arguments, compiled, input_arrays
-from anyshape_testing.executors import NATIVE, WALKED, WAYS, Array, ways
+from anyshape_testing.executors import NATIVE, PYTHON, WAYS, Array, ways
 from anyshape_testing.running import PACKAGES, PROPERTIES, on_random_calls, register
 from anyshape_testing.wording import broken, is_of, is_one, is_one_early
 from anyshape_testing.wrong_calls import wrong_call
@@ -144,8 +144,8 @@ def refused_by(c: Call, r: Refusal) -> None:
         if not native.output_names:  # of an op that gives nothing a program has nothing
             continue
         given = arguments(c, static)
-        walked = native.by(**WAYS[WALKED])
-        messages = {way: run_message(exe, given) for way, exe in ((NATIVE, native), (WALKED, walked))}
+        walked = native.by(**WAYS[PYTHON])
+        messages = {way: run_message(exe, given) for way, exe in ((NATIVE, native), (PYTHON, walked))}
         (message, *others) = set(messages.values())
         assert not others, f"{where} is told in different words: {messages}"
         assert is_of(r, message) or not alone, f"{where} is told in other words when it runs: {message}"

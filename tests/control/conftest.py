@@ -8,7 +8,7 @@ import pytest
 
 EXECUTORS: dict[str, dict[str, Any]] = {
     "native": {},
-    "walk": {"loop": "python", "walk": True},
+    "walk": {"loop": "python"},
     "interpret": {"kernels": "interpret"},
     "unfused": {"fuse": False},
 }

@@ -19,7 +19,7 @@ from tests.control.comparing import same
 from tests.control.test_onnx_control import graph, infos, node, rows
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
-FORMS: tuple[dict[str, Any], ...] = ({}, {"loop": "python", "walk": True})
+FORMS: tuple[dict[str, Any], ...] = ({}, {"loop": "python"})
 
 
 def seq(name: str, shape: Any = None) -> onnx.ValueInfoProto:

@@ -13,7 +13,7 @@ from anyshape import ops
 from anyshape.graph.verify import verify
 from tests.control.random_code import Language
 
-FORMS: tuple[dict[str, Any], ...] = ({}, {"loop": "python", "walk": True}, {"fuse": False})
+FORMS: tuple[dict[str, Any], ...] = ({}, {"loop": "python"}, {"fuse": False})
 
 
 def _plain(kind: str, a: Any, b: Any) -> Any:

@@ -13,7 +13,7 @@ from anyshape import lists, ops
 from anyshape.graph.verify import verify
 from tests.control.random_code import Language
 
-FORMS: tuple[dict[str, Any], ...] = ({}, {"loop": "python", "walk": True}, {"fuse": False})
+FORMS: tuple[dict[str, Any], ...] = ({}, {"loop": "python"}, {"fuse": False})
 
 
 def _plain(kind: str, a: list[Any], b: list[Any]) -> list[Any]:

@@ -16,7 +16,7 @@ from anyshape.errors import AnyshapeError, ArgumentError, OverflowedError, Shape
 WAYS: dict[str, dict[str, Any]] = {
     "native": {},
     "python": {"loop": "python"},
-    "walked": {"kernels": "interpret", "loop": "python", "walk": True},
+    "interpreted": {"kernels": "interpret"},
 }
 Case = tuple[list[str], Callable[..., Any], list[Any], type[AnyshapeError], str]
 CASES: dict[str, Case] = {

@@ -1,7 +1,10 @@
 """The law of what moves, on every op of specs/ of which the generator finds that it only moves elements."""
 
-from anyshape_testing.calls import variants
+import numpy as np
+
+from anyshape_testing.calls import Call, variants
 from anyshape_testing.moving import *  # noqa: F403
+from anyshape_testing.moving import EXACT, exact_in_floats
 from anyshape_testing.running import PROPERTIES
 
 PACKAGE = "anyshape_ops"
@@ -31,4 +34,16 @@ def test_what_moves_in_some_modes():
         {"reduction": "add"}
     )
     assert variants("grid_sample")[0].moves_where == {"mode": ("nearest",)}
+    resize = variants("resize")[0]
+    assert resize.moved({"mode": "nearest"}) == ("T",)
+    for computes in ({"mode": "linear"}, {"mode": "nearest", "coordinates": "tf_crop_and_resize"}):
+        assert not resize.moved(computes)
     assert not any(variants(n)[0].moves_where and not variants(n)[0].moves for n in PROPERTIES)
+
+
+def test_moved_numbers_are_exact_in_floats_and_others_stay():
+    gather = PROPERTIES["gather"]
+    x, at = np.array([2**63 - 1, -(2**63), 7]), np.array([2, 0])
+    found = exact_in_floats(Call(gather, {"x": x, "indices": at}, {}))
+    assert found.inputs["x"].tolist() == [EXACT, -EXACT, 7] and found.inputs["x"].dtype == np.int64
+    assert found.inputs["indices"] is at

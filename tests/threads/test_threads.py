@@ -18,13 +18,13 @@ from anyshape import ops, processors
 from anyshape.errors import AnyshapeError, ArgumentError, ShapeError
 from anyshape.lower.gemm.library import resolve  # noqa: F401  loaded before a fork
 from anyshape.vm.compiling import kernels
+from anyshape.vm.compiling.executors import make_executor
 from anyshape.vm.native import pool as pool_module
 from anyshape.vm.native.executor import NativeExecutor
 from anyshape.vm.native.executor import _pool as pool_of_process
 from anyshape.vm.native.pool import usable_threads
 from anyshape.vm.native.pool_layout import PoolWord, Stage
 from anyshape.vm.program.table import Op
-from anyshape.vm.run.executors import make_executor
 from tests.in_threads import in_threads
 from tests.resident import HANGS
 from tests.threads.native_pool import NEVER
@@ -72,8 +72,7 @@ def test_results_do_not_depend_on_the_number_of_threads(threads: int) -> None:
 def test_python_runs_a_shared_program_in_one_part() -> None:
     f = model()
     native = anyshape.compile(f, threads=4)
-    for options in ({"loop": "python"}, {"loop": "python", "walk": True}):
-        assert bits(anyshape.compile(f, **options), (64, 96)) == bits(native, (64, 96))
+    assert bits(anyshape.compile(f, loop="python"), (64, 96)) == bits(native, (64, 96))
 
 
 def test_a_saved_model_is_loaded_for_any_number_of_threads(tmp_path: Path) -> None:

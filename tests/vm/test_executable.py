@@ -32,10 +32,10 @@ def wanted(x: Any, y: Any, s: Any) -> list[Any]:
     return [b.reshape(s), b.sum(1), np.asarray(s), x + y, x, b.reshape(s)]
 
 
-@pytest.mark.parametrize("walk", [False, True])
+@pytest.mark.parametrize("loop", ["native", "python"])
 @pytest.mark.parametrize("fuse", [False, True])
-def test_many_shapes_of_one_compile(walk: bool, fuse: bool) -> None:
-    exe = model(walk=walk, fuse=fuse)
+def test_many_shapes_of_one_compile(loop: str, fuse: bool) -> None:
+    exe = model(loop=loop, fuse=fuse)
     y = np.arange(4, dtype=np.float32)
     for n in (1, 2, 7, 64, 3):
         x = np.random.default_rng(n).random((n, 4), np.float32)
@@ -89,10 +89,10 @@ X, Y, S = np.zeros((3, 4), np.float32), np.zeros(4, np.float32), np.array([6, 2]
         ((X, Y, np.array([-6, -2])), ShapeError, "dim 0 of the result would be negative: -6"),
     ],
 )
-@pytest.mark.parametrize("walk", [False, True])
-def test_errors_say_wanted_and_got(args: Any, error: type[AnyshapeError], message: str, walk: bool) -> None:
+@pytest.mark.parametrize("loop", ["native", "python"])
+def test_errors_say_wanted_and_got(args: Any, error: type[AnyshapeError], message: str, loop: str) -> None:
     with pytest.raises(error) as caught:
-        model(walk=walk)(*args)
+        model(loop=loop)(*args)
     assert message in str(caught.value)
     assert type(caught.value) is error
 

@@ -28,10 +28,10 @@ def network() -> anyshape.Function:
 
 
 @pytest.mark.parametrize("fuse", [False, True])
-@pytest.mark.parametrize("walk", [False, True])
-def test_native_equals_interpreted(fuse: bool, walk: bool) -> None:
+@pytest.mark.parametrize("loop", ["native", "python"])
+def test_native_equals_interpreted(fuse: bool, loop: str) -> None:
     f = network()
-    native = compile(f, kernels="native", fuse=fuse, walk=walk)
+    native = compile(f, kernels="native", fuse=fuse, loop=loop)
     slow = compile(f, kernels="interpret")
     for n in (1, 3, 0, 17, 64):
         x = np.random.default_rng(n).standard_normal((n, 24)).astype(np.float32)

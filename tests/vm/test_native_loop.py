@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from anyshape.dims import INT64_MAX, INT64_MIN
+from anyshape.dims import INT64_MAX, INT64_MIN, symbol
 from anyshape.dtypes import parse_dtype
 from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, VerifyError
 from anyshape.failure_report import template
 from anyshape.vm.native.executor import NativeExecutor
 from anyshape.vm.native.verify import verify_program
-from anyshape.vm.program.table import ELEMENT_CODE, ELEMENTS, CheckRecord, Op, Program, ResultType, encode
+from anyshape.vm.program.table import ELEMENT_CODE, ELEMENTS, CheckRecord, Mode, Op, Program, ResultType, encode
 from anyshape.vm.run import interpreter
 from anyshape.vm.run.arena import Context
-from anyshape.vm.run.translator import can_translate, frame_of, translate
 
 
 @pytest.fixture(autouse=True)
@@ -75,13 +74,10 @@ def outcome(run: Any) -> Any:
 
 def all_outcomes(p: Program, arguments: list[Any]) -> list[Any]:
     """What each executor makes of a program."""
-    context = Context(p.regions, *frame_of(p))
+    context = Context(p.regions)
     native = NativeExecutor(p)
     own = native.context()
     runs = [lambda: interpreter.run(p, arguments, context), lambda: native.run(arguments, own)]
-    if can_translate(p):
-        translated = translate(p)
-        runs.append(lambda: translated(arguments, context))
     return [outcome(run) for run in (*runs, runs[1])]
 
 
@@ -167,6 +163,13 @@ def test_overflow_matters_only_where_it_is_needed(middle: list[int], wanted: int
         assert first[0][2] == [wanted]
 
 
+def test_a_check_that_fails_may_tell_of_a_number_that_was_lost() -> None:
+    n = symbol("n")
+    told = CheckRecord(("n is ", n), (n,), (3,), "n")
+    first, *others = all_outcomes(replace(stored(encode(Op.CHECK, 1, 0)), checks=(told,)), [np.zeros(1)])
+    assert first == (ShapeError, "n is 0") and all(o == first for o in others)
+
+
 @pytest.mark.parametrize("name", list(ELEMENT_CODE))
 def test_loads_and_stores_of_every_type(name: str) -> None:
     code = ELEMENT_CODE[name]
@@ -240,20 +243,29 @@ def test_dims_copies_and_two_results() -> None:
         encode(Op.CONST, 9, 0) + encode(Op.RETURN),
         encode(Op.CONST, 0, 0),
         encode(Op.JUMP, 1) + encode(Op.RETURN),
-        encode(Op.DIM, 0, 1, 0) + encode(Op.RETURN),
-        encode(Op.DIM, 0, 0, -1) + encode(Op.RETURN),
-        encode(Op.CONSTANT, 0, 0) + encode(Op.RETURN),
-        encode(Op.CHECK, 0, 1) + encode(Op.RETURN),
-        encode(Op.REGION, 0, 1, 0) + encode(Op.RETURN),
-        encode(Op.OUTPUT, 0, 1, ()) + encode(Op.RETURN),
-        encode(Op.INVOKE, 1, 0, (), ()) + encode(Op.RETURN),
-        encode(Op.INVOKE, 0, 0, (0, 4), ()) + encode(Op.RETURN),
-        encode(Op.LOAD, 0, 0, 0, 99) + encode(Op.RETURN),
+        encode(Op.GIVE, 0, (0,)) + encode(Op.RETURN),
+        encode(Op.CALL, 0, ()) + encode(Op.RETURN),
     ],
 )
 def test_a_table_that_refers_to_nothing_is_refused(words: list[int]) -> None:
     with pytest.raises(VerifyError):
         verify_program(program(words, 4))
+
+
+@pytest.mark.parametrize("op", Op)
+def test_operands_that_refer_to_nothing_are_refused(op: Op) -> None:
+    p = replace(program([], 4), constants=(np.zeros(1),), returns=1)
+
+    def verified(changed: str = "", number: int = 0) -> None:
+        numbers = [number if q.name == changed else 0 for q in op.parameters]
+        operands = [(n,) if q.mode is Mode.LIST else n for q, n in zip(op.parameters, numbers)]
+        verify_program(replace(p, code=np.array([*encode(op, *operands), *encode(Op.RETURN)])), functions=1)
+
+    verified()
+    for q in op.parameters:
+        for number in {"number": (), "axis": (-1,)}.get(q.of, (-1, 99)):
+            with pytest.raises(VerifyError, match=f"{op.name} at word 0: there is no {q.of} {number}"):
+                verified(q.name, number)
 
 
 def test_a_region_that_cannot_grow_is_not_used_again() -> None:

@@ -1,7 +1,11 @@
-"""The table: what is encoded is decoded again, damage is refused, and the text of a program is stable."""
+"""The table: its rows are sound and each executor has a handler for each, what is encoded is decoded again, damage is refused, and the
+text of a program is stable."""
 
 from __future__ import annotations
 
+import inspect
+import string
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +17,10 @@ from hypothesis import strategies as st
 import anyshape
 from anyshape.errors import VerifyError
 from anyshape.vm import compile, disassemble
-from anyshape.vm.program.table import FORMATS, Op, decode, encode
+from anyshape.vm.native.loop import HANDLERS
+from anyshape.vm.program.table import Instruction, Mode, Op, Program, decode, encode, handlers
+from anyshape.vm.run import interpreter
+from tests.instruction_page import PAGE, written
 
 WORDS = st.integers(-(1 << 62), 1 << 62)
 
@@ -22,8 +29,8 @@ WORDS = st.integers(-(1 << 62), 1 << 62)
 def instructions(draw: st.DrawFn) -> tuple[Op, tuple[Any, ...]]:
     op = draw(st.sampled_from(list(Op)))
     operands = [
-        draw(WORDS) if letter != "*" else tuple(draw(st.lists(st.integers(0, 99), max_size=4)))
-        for letter in FORMATS[op]
+        draw(WORDS) if p.mode is not Mode.LIST else tuple(draw(st.lists(st.integers(0, 99), max_size=4)))
+        for p in op.parameters
     ]
     return op, tuple(operands)
 
@@ -40,8 +47,75 @@ def test_a_damaged_table_is_refused(words: list[int]) -> None:
         list(decode(words))
 
 
-def test_every_opcode_has_a_format() -> None:
-    assert set(FORMATS) == set(Op)
+def faults(rows: Iterable[Instruction]) -> Iterator[str]:
+    """What of a table would be said wrongly in code, text or page."""
+    for row in rows:
+        names, modes = [p.name for p in row.parameters], [p.mode for p in row.parameters]
+        told = [name.split(".")[0].split("[")[0] for _, name, _, _ in string.Formatter().parse(row.text) if name]
+        if set(told) != set(names) or len(set(names)) != len(names):
+            yield f"{row.name}: the text tells of {told}, and there are {names}"
+        if [n for n in names if n == "d"] != ["d"] * row.writes or Mode.WRITTEN in modes[1:]:
+            yield f"{row.name}: d is what is written, and first"
+        if sorted(modes, key=lambda m: m is Mode.LIST) != modes:
+            yield f"{row.name}: something follows a list"
+        if Mode.SPREADING in modes and not row.writes:
+            yield f"{row.name}: nothing is written that could be lost"
+        if not row.effect:
+            yield f"{row.name}: what does it do?"
+
+
+def test_rows_are_sound() -> None:
+    assert list(faults(Op)) == []
+
+
+class Wrong(Instruction):
+    """Rows that are not."""
+
+    DOUBLED = 1, "d= a~ a~", "twice", "{d} = {a}"
+    LATE = 2, "a d=", "later"
+    BEHIND = 3, "d= words* a", "behind"
+    NOWHERE = 4, "a~", "lost"
+    SILENT = 5, "", ""
+    UNTOLD = 6, "a", "hides", "untold"
+
+
+def test_rows_that_are_not_sound_are_noticed() -> None:
+    assert [f.split(":")[0] for f in faults(Wrong)] == list(Wrong.__members__)
+    with pytest.raises((RuntimeError, ValueError)):
+
+        class Unreadable(Instruction):
+            ODD = 7, "a?~", "odd"
+
+
+def test_each_executor_has_one_handler_for_each_row() -> None:
+    walked = vars(interpreter._Run)
+    assert set(handlers(Op, walked)) == set(HANDLERS) == set(Op)
+    for rows, *rooms in (
+        ([*Op, Wrong.LATE], walked), (list(Op)[1:], walked), (Op, walked, {"do_late": 0}), (Op, walked, {"do_add": 0}),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match="not one handler for one instruction: do_"):
+            handlers(rows, *rooms)
+
+
+def misnamed(rows: Iterable[Instruction], room: Any) -> list[str]:
+    """Handlers of the interpreter that do not take what their rows read, by name."""
+    taken = {r: [n for n in inspect.signature(getattr(room, r.handler)).parameters if n != "self"] for r in rows}
+    return [r.handler for r, names in taken.items() if names != [p.name for p in r.parameters[r.writes :]]]
+
+
+def test_handlers_take_what_rows_read() -> None:
+    assert misnamed(Op, interpreter._Run) == []
+
+    class Other(interpreter._Run):
+        def do_jump(self, from_: int) -> None: ...
+
+    assert misnamed(Op, Other) == ["do_jump"]
+
+
+def test_the_page_lists_the_rows() -> None:
+    page = PAGE.read_text()
+    assert written(page, Op) == page, "python -m tests.instruction_page writes it"
+    assert written(page, [*Op][1:]) != page
 
 
 GOLDEN = """\
@@ -85,6 +159,12 @@ def test_disassembly() -> None:
     exe = compile(f, fuse=False, dims={"n": (0, 1000)})  # too few for more than one thread
     (program,) = exe.plan.programs
     assert disassemble(program) == GOLDEN
+
+
+def test_lists_of_registers_are_told_one_by_one() -> None:
+    code = np.array(encode(Op.CALL, 0, (1, 2)) + encode(Op.GIVE, 3, ()), np.int64)
+    text = disassemble(Program("p", code, 3, 0, (), (), (), (), ()))
+    assert [line.strip() for line in text.splitlines()[1:]] == ["call r0, r1, r2", "give 3,"]
 
 
 def test_shape_arithmetic_needs_no_kernel() -> None:

@@ -13,8 +13,8 @@ from random_graphs import arguments, random_function
 
 from anyshape.errors import AnyshapeError, ShapeError
 from anyshape.vm import Executable, compile
+from anyshape.vm.executable.saved import load
 from anyshape.vm.native import executor
-from anyshape.vm.saved import load
 
 LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
 SEEDS = [162, *range(400 if LONG else 24)]
@@ -46,7 +46,7 @@ def test_every_way_of_running_agrees(seed: int, tmp_path: Path) -> None:
     ways = {
         "fused": compile(f, kernels="native"),
         "one kernel per node": compile(f, kernels="native", fuse=False),
-        "walked": compile(f, kernels="native", walk=True),
+        "walked": compile(f, kernels="native", loop="python"),
     }
     ways["fused"].save(tmp_path / "f")
     ways["loaded"] = load(tmp_path / "f", verify=True)

@@ -18,7 +18,6 @@ WAYS: dict[str, dict[str, Any]] = {
     "native": {},
     "two threads": {"threads": 2},
     "python": {"loop": "python"},
-    "walked": {"walk": True},
     "interpreted": {"kernels": "interpret"},
     "unfused": {"fuse": False},
 }

@@ -1,8 +1,19 @@
-"""Integer expressions for dims: hash-consed polynomials over opaque atoms, three-valued conditions on them, and
-facts.
+"""Integer expressions for dims: hash-consed polynomials over opaque atoms, three-valued conditions on them, and facts.
 
-In: ints, symbols, text. Out: `Size = int | Dim`. `==` and `hash` of a Dim are identity, and equal expressions are one
-object.
+In: ints, symbols, text. Out: `Size = int | Dim`. `==` and `hash` of a Dim are identity, and equal expressions are one object, so dims live
+in sets and dict keys; an operation whose result is a number returns a plain int.
+
+    symbol(name, low=0, high=None) -> Dim      the same name, low and high give the same object; low=None: any integer
+    fresh(prefix="?", low=0, high=None) -> Dim  a new symbol, equal to nothing else
+    + - * // % of Dims and ints                 // and % floor, and are total: x // 0 == x % 0 == 0, since the rule carries the check
+    ceil_div(a, b)  exact_div(a, b)  minimum(*xs)  maximum(*xs)  clamp(x, lo, hi)  select(c, a, b)
+    bcast(a, b)                                 the broadcast of two dims: a if b == 1, b if a == 1, else a, which is checked to be b
+    eq ne lt le gt ge (a, b) -> bool | Cond     a bool where bounds of symbols and polynomial reasoning decide it, else a Cond
+    and_ or_ not_ (bool | Cond, …)              hash-consed too
+    bounds(e) -> (low | None, high | None)      free_symbols(e | cond)   substitute(e | cond, {Dim: Size})
+    evaluate(e | cond, {Dim: int})              str(e) reads like Python; parse_dim("2*n + m", scope) reads it back
+    Facts                                       equalities (union-find with substitution) and bounds learned from checks:
+                                                facts.decide(cond) -> bool | Cond, facts.canonical(e) -> Size
 
 Read access, for code that turns dims into something else (scalar instructions, bounds, text):
 
@@ -13,8 +24,6 @@ Read access, for code that turns dims into something else (scalar instructions, 
     dim.atom       the atom, where a dim is one atom alone, else None;  dim.kind, dim.args: its, or "poly" and ()
     cond.kind      eq (args[0] == 0) | ge (args[0] >= 0) | not (args[0] is an eq condition) | and | or
     cond.args      one Dim for eq and ge, one Cond for not, two or more Conds for and and or
-
-Division is total (x // 0 == x % 0 == 0) and floors; bcast(a, b) of the args in the order given is b if a == 1 else a.
 """
 
 from anyshape.dims.atoms import bcast, clamp, maximum, minimum, select

@@ -1,7 +1,7 @@
-"""Ops that are calls of other ops: their nodes are put in the place of the call, once, before anything is fused.
+"""Ops that are calls of other ops: what their bodies build with, and the ops that come along with each.
 
-In: a node of an op that has a `Composition`. Out: values in place of its outputs. The op's rule says the types; what its body turns out to
-be is held against that. Three ops come along with every such op, and are named after it:
+In: a node of an op that has a `Composition`. Out: what its body reads of the call; `expansion.composition` puts the body in the place of
+the call. Three ops come along with every such op, and are named after it:
 
     op.input.x           a view of an input, which makes the checks of the op's rule before anything is computed from it
     op.size, op.truth    what the body reads of the rule: a size or a vector of sizes, or a condition; `of` is its text
@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anyshape.dims import Cond, Dim
 from anyshape.dtypes import DType
 from anyshape.equations import Equations
-from anyshape.errors import AnyshapeError, ArgumentError
+from anyshape.errors import ArgumentError
 from anyshape.graph.infer import build
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 from anyshape.graph.value import Node, Value, constant
@@ -42,12 +42,32 @@ class Composition:
     """Those that are conditions."""
 
 
+class ControlFlow(Protocol):
+    """What builds branches and loops: `anyshape.control`."""
+
+    def if_(
+        self, cond: Any, then: Callable[[], list[Any]], otherwise: Callable[[], list[Any]], source: str, /
+    ) -> tuple[Any, ...]: ...
+
+    def loop(
+        self,
+        trip: Any,
+        body: Turn,
+        carried: Sequence[Any],
+        cond: Any,
+        collects: int,
+        source: str,
+        names: Sequence[str],
+        /,
+    ) -> tuple[Any, ...]: ...
+
+
 class Composing:
     """What a body builds with: the inputs of one call, the names of its rule, its dtypes."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, control: ControlFlow) -> None:
         assert node.op.composition is not None and node.bound is not None
-        self.node, self.source, self.bound = node, node.source, node.bound
+        self.node, self.source, self.bound, self.control = node, node.source, node.bound, control
         self.sizes, self.truths = node.op.composition.sizes, node.op.composition.truths
         self.rule = Rule(node.op.full_name, node.source)
         self.inputs = _checked(node) if node.checks else node.inputs
@@ -85,16 +105,12 @@ class Composing:
         return build(op, made.inputs, {**made.attrs, "of": text}, self.source).outputs[0]
 
     def if_(self, cond: Any, then: Callable[[], list[Any]], otherwise: Callable[[], list[Any]]) -> tuple[Any, ...]:
-        from anyshape import control
-
-        return control.if_(cond, then, otherwise, self.source)
+        return self.control.if_(cond, then, otherwise, self.source)
 
     def loop(
         self, trip: Any, turn: Turn, carried: Sequence[Any], names: Sequence[str], collects: int = 0, cond: Any = None
     ) -> tuple[Any, ...]:
-        from anyshape import control
-
-        return control.loop(trip, turn, carried, cond, collects, self.source, names)
+        return self.control.loop(trip, turn, carried, cond, collects, self.source, names)
 
 
 def replaced(node: Node, inputs: Sequence[Value | None]) -> Node:
@@ -104,61 +120,14 @@ def replaced(node: Node, inputs: Sequence[Value | None]) -> Node:
     return made
 
 
-def body(node: Node) -> list[Value]:
-    """The results of a call by its body, whatever the rule says of them. Raises what inference raises."""
-    assert node.op.composition is not None
-    found: list[Value] = []
-    for v in node.op.composition.build(Composing(node)):
-        found += v if isinstance(v, list | tuple) else [v]
-    return found
-
-
-def expand(node: Node) -> Sequence[Value] | None:
-    """A call of a composed op as its body; None where that is for later, since a rank is not known."""
-    if node.op.composition is None or node.bound is None:
-        return None
-    try:
-        results = body(node)
-    except AnyshapeError as e:
-        if str(e).startswith(node.op.full_name):
-            raise
-        raise type(e)(f"{node.op.full_name}: {e}") from e
-    unguarded = bool(node.checks) and not _is_guarded(node)
-    ensured: list[Value] = []
-    for k, (v, declared) in enumerate(zip(results, node.outputs, strict=True)):
-        name, element = _output_at(node, k)
-        if v.type == declared.type and not unguarded:
-            ensured.append(v)
-        else:
-            op = _output(node.op, name, declared.type.dtype.name)
-            ensured += build(op, (v, *node.inputs), {**node.attrs, "element": element}, node.source).outputs
-    return ensured
-
-
-def _output_at(node: Node, k: int) -> tuple[str, int]:
-    """The name of a result among the outputs, and which element it is of a variadic one, else -1."""
-    outputs = node.op.outputs
-    many = len(node.outputs) - len(outputs) + 1
-    for o in outputs:
-        if o.variadic:
-            if k < many:
-                return o.name, k
-            k -= many
-        else:
-            if k == 0:
-                return o.name, -1
-            k -= 1
-    raise AssertionError(f"{node} has no output {k}")
-
-
-def _is_guarded(node: Node) -> bool:
+def is_guarded(node: Node) -> bool:
     """Whether the checks of the rule stand before the inputs: there are some, and not any number of them."""
     return not any(i.variadic for i in node.op.inputs) and any(node.grouped_inputs().values())
 
 
 def _checked(node: Node) -> tuple[Value | None, ...]:
     """The operands, each of the data with the checks of the rule before it."""
-    if not _is_guarded(node):
+    if not is_guarded(node):
         return node.inputs
     found = list(node.inputs)
     for k, i in enumerate(node.op.inputs):
@@ -186,7 +155,7 @@ def part_of(full_name: str) -> OpDef | None:
         case ["input", name] if name in inputs:
             return _input(op, name)
         case ["output", name, dtype] if name in outputs:
-            return _output(op, name, dtype)
+            return output_of(op, name, dtype)
     return None
 
 
@@ -231,7 +200,7 @@ def _input(op: OpDef, name: str) -> OpDef:
 
 
 @cache
-def _output(op: OpDef, name: str, dtype: str) -> OpDef:
+def output_of(op: OpDef, name: str, dtype: str) -> OpDef:
     """Its attribute `element` is that of a variadic output, else -1."""
 
     def relation(rule: Rule, made: Any, element: int, **operands: Any) -> Bound:

@@ -23,7 +23,7 @@ def solve_dtypes(node: Node) -> dict[str, DType]:
             if v is not None:
                 t = v.type.element if v is node.sequence and isinstance(v.type, ListType) else v.type
                 _take(node, i.name, i.dtype, t.dtype, solved, by)
-    for p, given in zip(op.operands, node.inputs[len(node.inputs) - len(op.operands) :], strict=True):
+    for p, given in zip(op.operands, node.param_operands, strict=True):
         if given is not None:
             _check_operand(node, p.name, p.kind, given, solved)
     for p in op.params:

@@ -266,7 +266,7 @@ def _contents(
     ins, outs = tensors_of(trial)
     eqs = equations_of(trial, ins, outs)
     arrays = {}
-    for t, v in zip(flat(ins), _flat_inputs(node), strict=True):
+    for t, v in zip(flat(ins), node.data_inputs, strict=True):
         known = known_of(v) if v is not None else None
         if known is not None:
             a = np.empty(len(known), object)
@@ -304,10 +304,6 @@ def _wrapped(e: Any, dtype: DType) -> Any:
         low = int(lowest(dtype))
         return (e - low) % (1 << dtype.bits) + low
     return e
-
-
-def _flat_inputs(node: Node) -> list[Value | None]:
-    return list(node.inputs[: len(node.inputs) - len(node.op.operands)])
 
 
 def _carries_contents(t: TensorType) -> bool:

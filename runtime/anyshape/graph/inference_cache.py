@@ -50,7 +50,7 @@ def question_of(node: Node, facts: Facts | None) -> Question | None:
     state = 0 if facts is None else facts.state()
     if op.control is not None or op.structure is not None or state is None:
         return None
-    first_operand = len(node.inputs) - len(op.operands)
+    first_operand = len(node.data_inputs)
     try:
         attributes = tuple([(name, _spelled(a)) for name, a in node.attrs.items()])
         inputs = tuple([None if v is None else _known_of(v, k >= first_operand) for k, v in enumerate(node.inputs)])

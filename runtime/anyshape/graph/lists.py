@@ -188,13 +188,13 @@ class _Length(_Kept):
 
 
 class _Split:
-    """Made of other ops as soon as the rank is known (`list_split`)."""
+    """Made of other ops as soon as the rank is known (`expansion.list_split`)."""
 
     def infer(self, node: Node) -> Inference:
         x, sizes = operand(node, 0).type, node.inputs[1]
         if isinstance(x, ListType):
             raise DtypeError(f"{node.op.full_name}: what is split must be a tensor, got {x}")
-        axis = self._axis(node)
+        axis = axis_of_split(node)
         if sizes is not None:
             if not sizes.type.dtype.is_integer:
                 raise DtypeError(f"{node.op.full_name}: sizes must be integers, got {sizes.type}")
@@ -206,23 +206,18 @@ class _Split:
         piece: tuple[Size, ...] = (DIFFERS if sizes is not None else 1,) if kept else ()
         return _inference(list_of(TensorType(x.dtype, (*x.shape[:axis], *piece, *x.shape[axis + 1 :]))))
 
-    @staticmethod
-    def _axis(node: Node) -> int | None:
-        """From 0 on; None while the rank is not known."""
-        axis, t = int(node.attrs.get("axis", 0)), operand(node, 0).type
-        if t.rank is None:
-            return None
-        if not -t.rank <= axis < t.rank:
-            raise ShapeError(f"{node.op.full_name}: {axis} is no axis of {t}")
-        return axis % t.rank
-
     def simplify(self, node: Node) -> Sequence[Value] | None:
-        from anyshape.graph.list_split import split
+        return None
 
-        axis, sizes = self._axis(node), node.inputs[1]
-        if axis is None or (sizes is not None and sizes.type.rank is None):
-            return None
-        return [split(operand(node, 0), sizes, axis, bool(node.attrs.get("keepdims", True)), node.source)]
+
+def axis_of_split(node: Node) -> int | None:
+    """The axis along which a tensor is split, from 0 on; None while the rank is not known. Raises ShapeError where there is none."""
+    axis, t = int(node.attrs.get("axis", 0)), operand(node, 0).type
+    if t.rank is None:
+        return None
+    if not -t.rank <= axis < t.rank:
+        raise ShapeError(f"{node.op.full_name}: {axis} is no axis of {t}")
+    return axis % t.rank
 
 
 def _op(

@@ -27,15 +27,15 @@ def moved_strings(
     op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any], source: str, count: int | None
 ) -> tuple[Value, ...]:
     """The results of such a call. Raises what inference raises for the op, and DtypeError where an operand beside strings is none."""
-    from anyshape import ops
     from anyshape.graph.call import call_node
+    from anyshape.graph.matching import make
 
     moved = op.moved(_said(params))
     texts = [v for d, given in zip(op.inputs, inputs) if _takes(op, d, moved) for v in _listed(given)]
     numbers = iter(range(len(texts)))
 
     def places(v: Any) -> Any:
-        return ops.string_places(v, which=next(numbers), of=len(texts), source=source)
+        return make("string_places", [v], {"which": next(numbers), "of": len(texts)}, source)
 
     given: list[Any] = []
     for d, v in zip(op.inputs, inputs):
@@ -50,7 +50,7 @@ def moved_strings(
     node = call_node(op, given, params, source, count)
     kinds = [o.dtype for o in op.outputs for _ in range(len(node.outputs) - len(op.outputs) + 1 if o.variadic else 1)]
     return tuple(
-        ops.string_at(v, texts, source=source) if k in moved else v for k, v in zip(kinds, node.outputs, strict=True)
+        make("string_at", [v, texts], {}, source) if k in moved else v for k, v in zip(kinds, node.outputs, strict=True)
     )
 
 

@@ -180,9 +180,19 @@ class Node:
         self.count: int | None = None
         self.dtypes: Mapping[str, Any] = {}
 
+    @property
+    def data_inputs(self) -> tuple[Value | None, ...]:
+        """The operands that are data, a variadic one flattened."""
+        return self.inputs[: len(self.inputs) - len(self.op.operands)]
+
+    @property
+    def param_operands(self) -> tuple[Value | None, ...]:
+        """The operands that are parameters of the op, in their order."""
+        return self.inputs[len(self.inputs) - len(self.op.operands) :]
+
     def variadic_count(self) -> int:
         """How many operands the variadic input (if any) has."""
-        return len(self.inputs) - len(self.op.operands) - (len(self.op.inputs) - 1)
+        return len(self.data_inputs) - (len(self.op.inputs) - 1)
 
     def grouped_inputs(self) -> dict[str, Value | tuple[Value, ...] | None]:
         """Data inputs by name, the variadic one as a tuple."""
@@ -207,8 +217,7 @@ class Node:
 
     def operand_inputs(self) -> dict[str, Value | None]:
         """Operand parameters by name."""
-        n = len(self.op.operands)
-        return dict(zip((p.name for p in self.op.operands), self.inputs[len(self.inputs) - n :], strict=True))
+        return dict(zip((p.name for p in self.op.operands), self.param_operands, strict=True))
 
     @property
     def is_open(self) -> bool:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from anyshape.lower.llvm.builder import Module
+from anyshape.lower.llvm.target_probe import emit_multiply_adds, least, multiply_adds_calls
 from anyshape.lower.target import host_target
-from anyshape.lower.target_probe import emit_multiply_adds, least, multiply_adds_calls
 
 
 def measure_peak() -> float:

@@ -16,8 +16,6 @@ import llvmlite.binding as llvm
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _FALLBACK = {1: 32 << 10, 2: 512 << 10, 3: 4 << 20}
 _LINE = 64
-_NARROWEST = 16
-"""Bytes of a vector that no processor executes as two halves."""
 _AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
 
 
@@ -49,24 +47,6 @@ class Target:
     def extremes_u64(self) -> bool:
         """Whether the lesser of two 64-bit integers without sign is one instruction, in vectors."""
         return self.scalef or self.triple.startswith("riscv64")
-
-    @property
-    def gathers(self) -> bool:
-        """Whether an instruction that loads from several places is there and faster than as many loads."""
-        return self.scalef and _gathers_well(self)
-
-    @property
-    def multiply_adds(self) -> int:
-        """Vectors that are multiplied and added in a cycle: one where the widest are executed as two halves. It is measured, so of the host
-        as it is; anything else has two. As no code depends on it, only how much work is worth sharing, it is no part of the description."""
-        measured = self.fma and self.vector_bytes > _NARROWEST and self == host_target()
-        return _multiply_adds(self) if measured else 2
-
-    @property
-    def reloads_factors(self) -> bool:
-        """Whether micro-kernels that widen floats of 16 bits are faster if multiply-adds take factors from memory, as those of AVX-512 can.
-        It is measured, so of the host as it is."""
-        return self.scalef and self.f16 and self == host_target() and _reloads_factors(self)
 
     @property
     def asks_ahead(self) -> bool:
@@ -177,24 +157,3 @@ def host_target() -> Target:
         f16=triple.startswith(("aarch64", "arm64")) or names.get("f16c", False),
         line_bytes=_line_bytes(),
     )
-
-
-@cache
-def _multiply_adds(host: Target) -> int:
-    from .target_probe import multiply_adds  # which makes code, for a target
-
-    return multiply_adds(host)
-
-
-@cache
-def _reloads_factors(host: Target) -> bool:
-    from .target_probe import reloads_factors
-
-    return reloads_factors(host)
-
-
-@cache
-def _gathers_well(target: Target) -> bool:
-    from .target_probe import gathers_well
-
-    return gathers_well(target)

@@ -1,4 +1,9 @@
-"""Passes: Function -> Function, listed in `pipeline`; and fusion, Function -> Schedule."""
+"""Passes: Function -> Function, listed in `pipeline`; and fusion, Function -> Schedule.
+
+optimise(f)                         all passes to a fixpoint, in one walk
+fuse(f) -> Schedule(function, steps)     kernel steps and views, in order; nodes of one kernel share their outer loops
+KernelStep.tensors                  a tensor for every result of its nodes, also of inner ones: later shapes may depend on their elements
+"""
 
 from anyshape.passes.pipeline import (
     PASSES,

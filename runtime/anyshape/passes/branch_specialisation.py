@@ -119,7 +119,7 @@ class _Chain:
         if way.bound is None:
             return way.refusal
         node, at = self.node, {d.operand: d.constant(way) for d in self.deciders}
-        data = len(node.inputs) - len(node.op.operands)
+        data = len(node.data_inputs)
         inputs = (*node.inputs[:data], *(v if v is None else at.get(v, v) for v in node.inputs[data:]))
         return build(node.op, inputs, node.attrs, node.source, count=node.count).outputs
 

@@ -91,7 +91,7 @@ class FoldConstants:
         equations = equations_of(node, ins, outs).equations
         if not {s for v in node.outputs for s in v.type.symbols()} <= {q.born for q in equations}:
             return None
-        data = node.inputs[: len(node.inputs) - len(node.op.operands)]
+        data = node.data_inputs
         arrays = {
             t: v.constant for t, v in zip(flat(ins), data, strict=True) if v is not None and v.constant is not None
         }

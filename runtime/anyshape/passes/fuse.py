@@ -267,7 +267,7 @@ class _Fusion:
     @staticmethod
     def sizes_from(producer: FusionGroup, consumer: FusionGroup) -> bool:
         """Whether elements of the producer may decide sizes of the consumer, which a kernel has to know before it starts."""
-        operands = (v for n in consumer.nodes for v in n.inputs[len(n.inputs) - len(n.op.operands) :])
+        operands = (v for n in consumer.nodes for v in n.param_operands)
         return any(v is not None and v.node in producer.nodes for v in operands)
 
     def merge(self, producer: FusionGroup, consumer: FusionGroup) -> None:
@@ -380,4 +380,4 @@ class _Fusion:
 
     @staticmethod
     def data(node: Node) -> Sequence[Value]:
-        return [v for v in node.inputs[: len(node.inputs) - len(node.op.operands)] if v is not None]
+        return [v for v in node.data_inputs if v is not None]

@@ -30,7 +30,7 @@ def steps_of(
 
     `wanted`: the outputs that others read. What a recurrence reads of reductions is computed ahead of it.
     """
-    data = [v for v in node.inputs[: len(node.inputs) - len(node.op.operands)] if v is not None]
+    data = [v for v in node.data_inputs if v is not None]
     places = {tensors[v]: v for v in (*data, *node.outputs)}
     sizes = {q.target: q.born for q in equations if q.born is not None}
     made = _made_together(equations, places)

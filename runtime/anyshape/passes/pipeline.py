@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from anyshape.graph.composition import expand
+from anyshape.expansion.composition import expand
 from anyshape.graph.function import Function
 from anyshape.passes import simplify
 from anyshape.passes.callees import everywhere

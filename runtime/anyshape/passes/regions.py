@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyshape.expansion import list_split
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
+from anyshape.graph.lists import SPLIT
 from anyshape.graph.regions import typed
 from anyshape.graph.value import Node, Value
 
@@ -21,7 +23,10 @@ def control_flow(node: Node) -> Sequence[Value] | None:
 
 
 def lists_in_sight(node: Node) -> Sequence[Value] | None:
-    """What is taken out of a list whose elements are known is the element."""
+    """What is taken out of a list whose elements are known is the element; what is split, and of known rank, is a list of its pieces."""
+    if node.op is SPLIT:
+        pieces = list_split.expand(node)
+        return None if pieces is None else [pieces]
     return None if node.op.structure is None else node.op.structure.simplify(node)
 
 

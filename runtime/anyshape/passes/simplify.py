@@ -56,7 +56,7 @@ def viewed(node: Node) -> Value | None:
 def idle_copies(node: Node) -> Sequence[Value] | None:
     """A call whose equation puts every element where it was is its operand: a conversion to the dtype that is there, a transposition of
     axes onto themselves."""
-    data = [v for v in node.inputs[: len(node.inputs) - len(node.op.operands)] if v is not None]
+    data = [v for v in node.data_inputs if v is not None]
     if len(data) != 1 or len(node.outputs) != 1 or data[0].type != node.outputs[0].type:
         return None
     if node.checks or node.regions or node.bound is None or node.op.kernel is None or data[0].type.rank is None:
@@ -84,9 +84,7 @@ def dyn_to_static(node: Node) -> Sequence[Value] | None:
         attrs[p.name] = known
     assert node.op.twin is not None
     static = all_ops()[node.op.twin]
-    return build(
-        static, node.inputs[: len(node.inputs) - len(node.op.operands)], attrs, node.source, count=node.count
-    ).outputs
+    return build(static, node.data_inputs, attrs, node.source, count=node.count).outputs
 
 
 def _attribute(p: ParamDef, v: Value) -> Any:

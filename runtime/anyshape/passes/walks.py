@@ -18,7 +18,7 @@ def table_step(node: Node, tensors: MutableMapping[Value, Tensor]) -> TableStep:
     stated = equations_of(node, ins, outs)
     carried = {Value(v.type, "before"): v for v in node.outputs if tensors[v] in stated.carried}
     tensors.update((b, stated.carried[tensors[v]]) for b, v in carried.items())
-    data = node.inputs[: len(node.inputs) - len(node.op.operands)]
+    data = node.data_inputs
     element = node.bound.walk.value
     inputs = (*dict.fromkeys(element if v is node.sequence else v for v in data if v is not None), *carried)
     border = {v: tensors[v] for v in (*inputs, *node.outputs)}

@@ -15,8 +15,8 @@ from unittest.mock import patch
 from numpy.typing import NDArray
 
 from anyshape.dims import Dim
+from anyshape.expansion.gradient import gradients as slopes_of
 from anyshape.graph.function import topological
-from anyshape.graph.gradient import gradients as slopes_of
 from anyshape.graph.infer import build
 from anyshape.graph.value import Node, Value
 from anyshape.lower.llvm.jit import compile_object
@@ -111,7 +111,7 @@ NATIVE: Sides = (function(laws, "run_native"),)
 LONG: Sides = (function(long_axes, "run_native"),)
 SYMBOLIC: Sides = (function(laws, "call_node"),)
 DYN: Sides = (function(laws, "dyn_node"),)
-OTHERS = (executors.PYTHON, executors.WALKED, "loaded")
+OTHERS = (executors.PYTHON, "loaded")
 """Ways to run a program beside the native loop"""
 WAYS: Sides = tuple(one_way(executors, way) for way in OTHERS)
 ANEW = function(executors, "run_anew")

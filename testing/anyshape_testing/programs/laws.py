@@ -3,7 +3,7 @@
 3. types inferred on symbols, with the numbers of a run put in, are those of what comes out, and no check fails
 4. what is compiled (dyn variants, computed parameters) gives what the static variants give; dyn-to-static only refines types
 6. for arguments that do not fit, every executor refuses with the same words, those of a statement that the plain reading refuses
-7. native loop, two threads, Python, the walked table and a loaded copy give the same bits; one kernel per node the same within rounding
+7. native loop, two threads, Python and a loaded copy give the same bits; one kernel per node the same within rounding
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "native loop": {"loop": "native"},
     "two threads": {"threads": 2},
     "Python": {"loop": "python"},
-    "walked table": {"loop": "python", "walk": True},
 }
 """Loops that run one compiled program."""
-EQUAL_BITS = ("two threads", "Python", "walked table", "loaded")
+EQUAL_BITS = ("two threads", "Python", "loaded")
 
 
 def function_of(d: Drawn) -> Function:
@@ -108,7 +107,7 @@ def refined(f: Function) -> None:
         )
         for n, m in zip(before.type.shape, after.type.shape):
             assert not isinstance(n, int) or n == m, f"{before.type} became {after.type}"
-    left = [n for n in g.nodes if n.op.variant == "dyn" and all(_is_told(v) for v in n.inputs[-len(n.op.operands) :])]
+    left = [n for n in g.nodes if n.op.variant == "dyn" and all(_is_told(v) for v in n.param_operands)]
     assert not left, f"operands are known, and these stay dyn: {left}"
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyshape.expansion.gradient import gradients
 from anyshape.frontends.onnx.node import Mapping, OnnxNode
 from anyshape.graph.function import topological
-from anyshape.graph.gradient import gradients
 from anyshape.graph.infer import rebuild
 from anyshape.graph.value import Value
 

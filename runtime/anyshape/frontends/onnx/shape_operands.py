@@ -50,7 +50,7 @@ def _node(made: Sequence[Value] | None) -> Node | None:
 
 def _shaping(node: Node) -> list[Value | None]:
     """Its operands that say nothing but a shape."""
-    given = node.inputs[len(node.inputs) - len(node.op.operands) :]
+    given = node.param_operands
     return [v for p, v in zip(node.op.operands, given, strict=True) if p.name in node.op.shaping]
 
 

@@ -22,6 +22,7 @@ from ..llvm.types import BF16, F16, F32, F64, I32, I64, Type
 from ..target import Target
 from .microkernels import emit_keeping, emit_kernels, keeping_name, table_name
 from .packing import emit_pack, emit_pack_all, emit_touch, pack_all_name, pack_name, touch_name
+from .reload_probe import reloads_factors
 from .thin import emit_thin, join_name, part_name
 from .tiles import Tiles, tiles_for
 from .transposition import emit_transpose, transpose_name
@@ -55,7 +56,7 @@ def library_module(target: Target, element: Type) -> Module:
 
 def library_key(target: Target, element: Type) -> str:
     """The name of its object in caches."""
-    reloads = element in STORED and target.reloads_factors
+    reloads = element in STORED and reloads_factors(target)
     return object_key(f"products of {element.as_float} by {code_version('anyshape.lower')}, {reloads}", target)
 
 

@@ -13,6 +13,7 @@ from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.types import I8, I64, VOID, Type, Val, const
 from .dots import emit_dot
 from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
+from .reload_probe import reloads_factors
 from .strips import emit_strip
 from .tiles import Tiles
 
@@ -49,7 +50,7 @@ def table_index(tiles: Tiles, kind: int, rows: int) -> int:
 def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> None:
     """All kernels of an element type, and the exported table of them. `stored` as in `table_name`."""
     stored = stored or tiles.element
-    names, reloads = [], stored != tiles.element and module.target.reloads_factors
+    names, reloads = [], stored != tiles.element and reloads_factors(module.target)
     for kind in (FULL, MASKED, NARROW, WIDE, FAR):
         for rows in range(tiles.rows + 1):
             panels = tiles.panels(rows) if kind in (WIDE, FAR) else 1

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..llvm.builder import FunctionBuilder
 from ..llvm.types import Operand, Type, Val
 from ..target import Target
+from .reload_probe import reloads_factors
 
 
 @dataclass(frozen=True)
@@ -137,4 +138,4 @@ class ContractionSpec:
     def widens_b(self, target: Target) -> bool:
         """B may be widened for several tiles at once, so scratch for that: kernels that take factors from memory widen for nothing."""
         narrow = self.b_stored is not None and self.b_stored != self.element
-        return isinstance(self.b, Prepacked) and narrow and not target.reloads_factors
+        return isinstance(self.b, Prepacked) and narrow and not reloads_factors(target)

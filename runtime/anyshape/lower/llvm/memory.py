@@ -82,7 +82,9 @@ class Memory(Arithmetic):
 
     def pick(self, base: Val, type_: Type, indices: Val) -> Val:
         """The same where all lanes exist, by one instruction or by a load each, whichever the target is faster with."""
-        if self.target.gathers:
+        from anyshape.lower.llvm.target_probe import gathers  # which asks about code that is made so
+
+        if gathers(self.target):
             return self.gather(base, type_, indices)
         row = undefined(type_)
         for lane in range(type_.lanes):

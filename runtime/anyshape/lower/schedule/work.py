@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from anyshape.dims import Size
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.ir.dag import DagNode, LoopVar, Store, walk
+from anyshape.lower.llvm.target_probe import multiply_adds
 from anyshape.lower.schedule.contraction import Product
 from anyshape.lower.schedule.tree import Scope
 from anyshape.lower.target import Target
@@ -26,7 +27,7 @@ def cycles(steps: Iterable[tuple[Product | Scope, tuple[Store, ...]]], lanes: in
     halves: Size = 0
     for step, stores in steps:
         if isinstance(step, Product):
-            rows = points((step.m,)) * (2 // target.multiply_adds) + 2 * _OPERAND_CYCLES
+            rows = points((step.m,)) * (2 // multiply_adds(target)) + 2 * _OPERAND_CYCLES
             around = points((*step.around, *step.batch, step.k))
             halves = halves + around * _columns(step.n.extent, lanes) * rows
         elif step.variables:

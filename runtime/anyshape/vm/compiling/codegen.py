@@ -7,9 +7,8 @@ elements are known from shapes alone are stored from registers: shape arithmetic
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 import numpy as np
@@ -24,16 +23,17 @@ from anyshape.passes.steps import KernelStep, RegionStep, TableStep
 from anyshape.types import ListType
 from anyshape.vm.compiling.arena_code import ArenaCode
 from anyshape.vm.compiling.call_code import CALL_EMITTERS
-from anyshape.vm.compiling.emission import Emitter, aligned, byte_count, value_bytes
-from anyshape.vm.compiling.entry_code import Entry
+from anyshape.vm.compiling.emission import Emission, Emitter, aligned, byte_count, value_bytes
+from anyshape.vm.compiling.entry_code import emit_entry, read_list
 from anyshape.vm.compiling.lifetimes import ENTRY, lifetimes
 from anyshape.vm.compiling.list_arguments import Writer
 from anyshape.vm.compiling.list_code import LIST_EMITTERS, Holds
 from anyshape.vm.compiling.liveness import Liveness, analyse
+from anyshape.vm.compiling.memory_plan import memory_plan
 from anyshape.vm.program.blocks import result_dtypes
+from anyshape.vm.program.invocation import Invocation
+from anyshape.vm.program.memory_plan import MemoryPlan
 from anyshape.vm.program.table import Op, Program, ResultType
-from anyshape.vm.report.memory_text import MemoryPlan, memory_plan
-from anyshape.vm.report.profile import Invocation
 
 EMITTERS: dict[object, Emitter] = {**LIST_EMITTERS, **CALL_EMITTERS}
 BEGIN = -1
@@ -50,14 +50,24 @@ def _table(words: Sequence[int]) -> NDArray[np.int64]:
         raise OverflowedError(f"a size of the model comes to {wrong}, which 64 bits do not hold") from None
 
 
+@dataclass(frozen=True)
+class StepCode:
+    """What emits the steps that are made of `Codegen` again: branches and loops, and calls that go through a list."""
+
+    regions: Callable[[Codegen, int, RegionStep], None]
+    walk: Callable[[Codegen, int, TableStep], None]
+
+
 @dataclass(eq=False)
-class Codegen(Entry, ABC):
-    """The code of one function or body, but for what its steps with regions are: `region_code` knows that."""
+class Codegen(Emission):
+    """The code of one function or body."""
+
+    step_code: StepCode = field(kw_only=True)
 
     def run(self) -> Program:
         self.begin()
         self.numbering = list(accumulate((len(result_dtypes(v.type)) for v in self.f.results), initial=0))
-        self.entry()
+        emit_entry(self, self.list_argument)
         self.body(None, 0)
         self.results()
         self.code.emit(Op.RETURN)
@@ -120,6 +130,10 @@ class Codegen(Entry, ABC):
             if storage is not None and storage.result == k and all(map(self.code.is_defined, v.type.shape or ())):
                 self.allocate(v)
 
+    def list_argument(self, k: int, p: Value) -> int | None:
+        """The handle of a parameter that is a list, if it is needed."""
+        return read_list(self, k, p)
+
     def own_lists(self) -> Iterable[Value]:
         """Parameters that are lists, which are this body's to release."""
         return self.lists
@@ -131,12 +145,12 @@ class Codegen(Entry, ABC):
             return
         step = self.schedule.steps[at]
         if isinstance(step, RegionStep):
-            self.emit_regions(at, step)
+            self.step_code.regions(self, at, step)
             self.flush()
             made = step.node.outputs
         elif isinstance(step, TableStep):
             if step.kernel is not None:
-                self.emit_walk(at, step)
+                self.step_code.walk(self, at, step)
             else:
                 EMITTERS[step.node.op](self, at, step.node)
             self.flush()
@@ -149,14 +163,6 @@ class Codegen(Entry, ABC):
                 self.compute(at, step)
         for v in made:
             self.load_symbols(v)
-
-    @abstractmethod
-    def emit_regions(self, at: int, step: RegionStep) -> None:
-        """The code of a branch or a loop."""
-
-    @abstractmethod
-    def emit_walk(self, at: int, step: TableStep) -> None:
-        """The code of a call that goes through a list."""
 
     def compute(self, at: int, step: KernelStep) -> None:
         """What registers hold is stored; for anything else a kernel is called."""

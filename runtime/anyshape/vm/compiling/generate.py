@@ -15,10 +15,13 @@ from anyshape.graph.callee import Callee
 from anyshape.graph.value import Value
 from anyshape.passes.steps import Schedule
 from anyshape.vm.compiling.call_code import words_of
+from anyshape.vm.compiling.codegen import Codegen
 from anyshape.vm.compiling.emission import aligned, byte_count
+from anyshape.vm.compiling.entry_code import emit_entry
 from anyshape.vm.compiling.kernels import KernelMaker
 from anyshape.vm.compiling.list_code import is_list
-from anyshape.vm.compiling.region_code import Structured
+from anyshape.vm.compiling.region_code import STEP_CODE
+from anyshape.vm.program.invocation import Invocation
 from anyshape.vm.program.table import Op, Program
 
 
@@ -32,21 +35,22 @@ def generate(
     """`functions`: the numbers of those that it may call. `noted`: with what each kernel does, for profiles.
 
     Raises UnsupportedError where nothing defines a symbol, and what lowering raises."""
-    return Structured(schedule, kernels, assumed, functions=functions or {}, notes={} if noted else None).run()
+    notes: dict[int, Invocation] | None = {} if noted else None
+    return Codegen(schedule, kernels, assumed, functions=functions or {}, notes=notes, step_code=STEP_CODE).run()
 
 
 def generate_function(schedule: Schedule, kernels: KernelMaker, functions: Mapping[Callee, int], name: str) -> Program:
     """The program of a function that is called. Raises what `generate` raises."""
-    return replace(FunctionCode(schedule, kernels, (), functions=functions).run(), name=name)
+    return replace(FunctionCode(schedule, kernels, (), functions=functions, step_code=STEP_CODE).run(), name=name)
 
 
 @dataclass(eq=False)
-class FunctionCode(Structured):
+class FunctionCode(Codegen):
     """The code of a function."""
 
     def run(self) -> Program:
         self.begin()
-        self.entry()
+        emit_entry(self, self.list_argument)
         self.body(None, len(self.f.results))
         self.results()
         self.code.emit(Op.RETURN)

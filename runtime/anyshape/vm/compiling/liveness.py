@@ -217,7 +217,7 @@ class _Analysis:
         if step.kernel is not None:
             self.walk_step(at, step, step.kernel, outputs)
             return
-        data = node.inputs[: len(node.inputs) - len(node.op.operands) - calls_in_sight(node)]
+        data = node.inputs[: len(node.data_inputs) - calls_in_sight(node)]
         read = [v for v in data if v is not None]
         read += [v for v in node.operand_inputs().values() if v is not None and not self.want_elements(v)]
         liveness.steps.add(at)

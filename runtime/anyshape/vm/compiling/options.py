@@ -1,8 +1,7 @@
 """Every switch of a compile and of debugging, in one typed place.
 
-In: keyword arguments of `anyshape.compile` and the environment (ANYSHAPE_TARGET, ANYSHAPE_KERNELS, ANYSHAPE_LOOP, ANYSHAPE_WALK,
-ANYSHAPE_DUMP, ANYSHAPE_VERIFY, ANYSHAPE_THREADS). Out: one frozen `Options` that the rest of the VM reads; nothing else here looks at
-the environment.
+In: keyword arguments of `anyshape.compile` and the environment (ANYSHAPE_TARGET, ANYSHAPE_KERNELS, ANYSHAPE_LOOP, ANYSHAPE_DUMP,
+ANYSHAPE_VERIFY, ANYSHAPE_THREADS). Out: one frozen `Options` that the rest of the VM reads; nothing else here looks at the environment.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from anyshape.public import fits, short, spell
 from anyshape.vm.native.pool_layout import MOST_THREADS
 
 if TYPE_CHECKING:
-    from anyshape.vm.report.profile import Recorder
+    from anyshape.vm.run.recorder import Recorder
 
 STAGES = ("graph", "schedule", "program", "llvm", "asm")
 KERNELS = ("native", "interpret")
@@ -33,10 +32,10 @@ class Options:
     """How to compile. `executor`: "graph" refuses a model of which any type is not fully static. `target`: this machine, or less of it.
     `kernels`: machine code, or the slow interpreter of equations. `fuse`: off makes one kernel per node.
     `loop`: what walks programs, the native loop or Python (which interpreted kernels always use).
-    `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `walk`: run programs by the
-    traceable interpreter of the table instead of its translation. `repair`: an ONNX model that the standard refuses is taken for what
-    it most likely means, and the report says how. `threads`: how many may work on one kernel, at most and by default (0)
-    as many as this process may use processors; results do not depend on it. `recorder`: what takes the times of kernels, for `profile`."""
+    `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `repair`: an ONNX model that the
+    standard refuses is taken for what it most likely means, and the report says how. `threads`: how many may work on one kernel, at most
+    and by default (0) as many as this process may use processors; results do not depend on it. `recorder`: what takes the times of
+    kernels, for `profile`."""
 
     executor: str = "vm"
     target: str = "host"
@@ -45,7 +44,6 @@ class Options:
     fuse: bool = True
     dump: frozenset[str] = frozenset()
     verify: bool = False
-    walk: bool = False
     repair: bool = False
     threads: int = 0
     recorder: Recorder | None = None
@@ -66,7 +64,6 @@ def from_environment() -> Options:
         loop=os.environ.get("ANYSHAPE_LOOP", "native"),
         dump=dump,
         verify=os.environ.get("ANYSHAPE_VERIFY", "0") not in ("", "0"),
-        walk=os.environ.get("ANYSHAPE_WALK", "0") not in ("", "0"),
         threads=_number(os.environ.get("ANYSHAPE_THREADS", "0")),
     )
     return checked(options)
@@ -93,7 +90,7 @@ def make_options(given: Mapping[str, Any]) -> Options:
 
 @cache
 def _hints() -> dict[str, Any]:
-    from anyshape.vm.report.profile import Recorder
+    from anyshape.vm.run.recorder import Recorder
 
     return get_type_hints(Options, localns={"Recorder": Recorder})
 

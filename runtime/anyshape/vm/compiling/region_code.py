@@ -14,34 +14,33 @@ from anyshape.dims import Cond, Dim, Size, free_symbols
 from anyshape.errors import UnsupportedError
 from anyshape.graph.truth import count_of, known_truth
 from anyshape.graph.value import Node, Value
-from anyshape.passes.steps import RegionStep, TableStep
-from anyshape.vm.compiling.codegen import Codegen
+from anyshape.passes.steps import RegionStep
+from anyshape.vm.compiling.codegen import Codegen, StepCode
 from anyshape.vm.compiling.emission import Emission, aligned, byte_count
+from anyshape.vm.compiling.entry_code import collect_checks
 from anyshape.vm.compiling.list_code import is_list
 from anyshape.vm.compiling.liveness import Liveness
 from anyshape.vm.compiling.stack_code import Stack, named, reserve, sizes_of_no_turns
 from anyshape.vm.compiling.walk_code import emit_walk
+from anyshape.vm.program.memory_plan import Held, Inside
 from anyshape.vm.program.table import ELEMENT_CODE, CheckRecord, Op
-from anyshape.vm.report.memory_text import Held, Inside
 
 
-class Structured(Codegen):
-    """The code of a function or body whose steps may have regions."""
+def emit_regions(g: Codegen, at: int, step: RegionStep) -> None:
+    """The code of a branch or a loop."""
+    control = step.node.op.control
+    assert control is not None
+    if control.repeats:
+        _Loop(g, at, step).emit()
+    else:
+        _branch(g, at, step)
 
-    def emit_walk(self, at: int, step: TableStep) -> None:
-        emit_walk(self, at, step)
 
-    def emit_regions(self, at: int, step: RegionStep) -> None:
-        control = step.node.op.control
-        assert control is not None
-        if control.repeats:
-            _Loop(self, at, step).emit()
-        else:
-            _branch(self, at, step)
+STEP_CODE = StepCode(emit_regions, emit_walk)
 
 
 @dataclass(eq=False)
-class Body(Structured):
+class Body(Codegen):
     """The code of one region. `places`: registers of its parameters' addresses; `spare`: by result, the region to compute it in."""
 
     places: Mapping[Value, int] = field(default_factory=dict)
@@ -51,7 +50,7 @@ class Body(Structured):
 
     def emit(self, liveness: Liveness) -> None:
         self.f, self.liveness = self.schedule.function, liveness
-        self.collect_checks()
+        collect_checks(self)
         self.flush()
         for p in self.f.params:
             self.load_symbols(p)
@@ -111,6 +110,7 @@ def _body(
     return Body(
         step.bodies[k], g.maker, (), g.code, g.constants, g.numbers, g.kept, g.kernels, g.checks, sizes=set(g.sizes),
         regions=g.regions, names=g.names, notes=g.notes, places=places, spare=spare, owned=owned, functions=g.functions,
+        step_code=STEP_CODE,
     )  # fmt: skip
 
 

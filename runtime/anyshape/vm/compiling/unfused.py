@@ -31,7 +31,7 @@ def _steps(node: Node, tensors: dict[Value, Tensor]) -> list[Step]:
     equations = tuple(equations_of(node, ins, outs).equations)
     if takes_parts(equations):
         return [*steps_of(node, equations, tensors, node.outputs)]
-    data = node.inputs[: len(node.inputs) - len(node.op.operands)]
+    data = node.data_inputs
     inputs = tuple(dict.fromkeys(v for v in data if v is not None))
     border = {v: tensors[v] for v in (*inputs, *node.outputs)}
     return [KernelStep((node,), equations, inputs, node.outputs, border, node.outputs)]

@@ -7,20 +7,17 @@ turns of all frames around it with the same reason; the next turn goes down to i
 from __future__ import annotations
 
 from anyshape.lower.llvm.types import I64, PTR, const
-from anyshape.vm.native.frame import HEAD, Frame
+from anyshape.vm.native.frame import Frame
 from anyshape.vm.native.heap import is_null
 from anyshape.vm.native.layout import End, Word
 from anyshape.vm.program.table import DEEPEST
 
 
-def call(frame: Frame) -> None:
+def do_call(frame: Frame) -> None:
     f, state = frame.f, frame.state
     frame.look_up()
-    count = frame.operand(1)
-    names = f.gep(frame.at, HEAD + 2, I64)
-    frame.liveness(0)
-    frame.need_list(names, count)
-    callee = f.load(f.load(state, PTR, Word.CALLEES), PTR, frame.register(0))
+    ((names, count),) = frame.lists()
+    callee = f.load(f.load(state, PTR, Word.CALLEES), PTR, frame.register("function"))
     frame.leave_if(is_null(f, callee), lambda: frame.leave(End.CALL))
     with f.if_(f.compare("eq", f.load(state, I64, Word.INSIDE), 0)):
         depth = f.load(state, I64, Word.DEPTH)
@@ -44,16 +41,12 @@ def call(frame: Frame) -> None:
     f.store(const(I64, 0), state, Word.INSIDE)
 
 
-def give(frame: Frame) -> None:
-    f = frame.f
-    count, names = frame.operand(1), f.gep(frame.at, HEAD + 2, I64)
-    frame.need_list(names, count)
-    to = f.gep(f.load(frame.state, PTR, Word.RETURNS), frame.operand(0), I64)
-    with f.for_range(0, count) as each:
-        f.store(f.load(frame.registers, I64, f.load(names, I64, each.index)), to, each.index)
+def do_give(frame: Frame) -> None:
+    (words,) = frame.lists()
+    frame.copy_list(*words, frame.f.gep(frame.f.load(frame.state, PTR, Word.RETURNS), frame.operand("place"), I64))
 
 
-def taken(frame: Frame) -> None:
+def do_taken(frame: Frame) -> None:
     f = frame.f
     callee = f.load(frame.state, PTR, Word.CALLED)
-    frame.write(f.load(f.load(callee, PTR, Word.RETURNS), I64, frame.operand(1)))
+    frame.write(f.load(f.load(callee, PTR, Word.RETURNS), I64, frame.operand("place")))

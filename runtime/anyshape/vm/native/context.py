@@ -22,7 +22,6 @@ from anyshape.vm.native.objects import Methods
 from anyshape.vm.program.address import address_of
 from anyshape.vm.program.table import Op, Program
 from anyshape.vm.run.arena import Region
-from anyshape.vm.run.translator import frame_of
 
 Words = NDArray[np.int64]
 AT, CAREFUL, HOLD = int(Word.AT), int(Word.CAREFUL), int(Word.HOLD)
@@ -90,15 +89,14 @@ def _varying(program: Program) -> frozenset[int]:
     """Regions that one call may need more of than another."""
     instructions = [(op, o) for _, op, o in program.instructions()]
     numbers = {o[0] for op, o in instructions if op is Op.CONST}
-    grown = [(o[1], o[2]) for op, o in instructions if op in (Op.REGION, Op.EXTEND)]
-    return frozenset(n for n, size in grown if isinstance(n, int) and size not in numbers)
+    grown = [op.named(o) for op, o in instructions if op in (Op.REGION, Op.EXTEND)]
+    return frozenset(o["region"] for o in grown if o["size"] not in numbers)
 
 
-def largest_rank(program: Program) -> int:
-    """Of a result: its dims are put in the frame while it is made."""
-    return max(
-        (len(o[2]) for _, op, o in program.instructions() if op is Op.OUTPUT and isinstance(o[2], tuple)), default=0
-    )
+def _frame_words(program: Program) -> int:
+    """Of the lists of an instruction: those of a kernel's arguments, or the dims of a result while it is made."""
+    lists = [[k for k in o if isinstance(k, tuple)] for _, _, o in program.instructions()]
+    return max((sum(map(len, several)) for several in lists), default=0)
 
 
 def _words(values: Sequence[int] | Words) -> Words:
@@ -113,7 +111,7 @@ def _sizes(tables: Tables) -> dict[Word, int]:
         Word.ARGUMENTS: 2 * len(program.arguments),
         Word.REGIONS: 2 * program.regions,
         Word.RESULTS: len(program.results),
-        Word.FRAME: AREA + max(frame_of(program)[0], largest_rank(program)),
+        Word.FRAME: AREA + _frame_words(program),
         Word.LOST: program.registers,
         Word.GIVEN: len(program.results),
         Word.HEAP: HEAP_WORDS,

@@ -21,7 +21,7 @@ from anyshape.vm.native.ahead import Ahead, typical_bytes
 from anyshape.vm.native.allocator import new_allocator, results_near, store_of
 from anyshape.vm.native.allocator_code import ALLOCATED, TOUCH, TOUCHED
 from anyshape.vm.native.context import NativeContext, tables_of
-from anyshape.vm.native.growth import as_number, entry_imports, grow, instruction, known
+from anyshape.vm.native.growth import entry_imports, grow, instruction, known
 from anyshape.vm.native.heap import heap_imports
 from anyshape.vm.native.layout import End, Stop, Word
 from anyshape.vm.native.objects import Methods, functions
@@ -264,7 +264,7 @@ class NativeExecutor:
             if end == End.REGION:
                 grow(inner)
             elif end == End.CALL:
-                inner.add_callee(inner.register(as_number(instruction(inner)[1][0])))
+                inner.add_callee(inner.register(instruction(inner)[1]["function"]))
             elif end == End.OUTPUT:
                 self._make_result(context, results, places)
             elif end == End.STOPPED:
@@ -273,9 +273,8 @@ class NativeExecutor:
                 raise self.error(end, inner)
 
     def _make_result(self, context: NativeContext, results: list[Array | None], places: Sequence[Array | None]) -> None:
-        _, number, registers = instruction(context)[1]
-        assert isinstance(number, int) and isinstance(registers, tuple)
-        dims = tuple(context.register(r) for r in registers)
+        o = instruction(context)[1]
+        number, dims = o["result"], tuple(map(context.register, o["dims"]))
         made = places[number] if places else None
         if made is None:
             made = new_result(dims, self.program.results[number].dtype.numpy, self.program.results[number].name)
@@ -286,27 +285,18 @@ class NativeExecutor:
 
     def error(self, end: int, context: NativeContext) -> AnyshapeError:
         """What the interpreter raises at this instruction with these registers."""
-        program = context.tables.program
+        program, (_, o) = context.tables.program, instruction(context)
         if end == End.DEPTH:
-            called = context.register(as_number(instruction(context)[1][0]))
-            return UnsupportedError(too_deep_text(self.program.functions[called]))
+            return UnsupportedError(too_deep_text(self.program.functions[context.register(o["function"])]))
         if end == End.OVERFLOW:
-            return OverflowedError(overflow_text(program, *instruction(context)))
+            return OverflowedError(overflow_text(program, o))
         if end == End.CHECK:
-            number = as_number(instruction(context)[1][1])
-            values = [context.register(r) for r in program.checks[number].registers]
-            return failed_check(program, number, values)
+            return failed_check(program, o["check"], [*map(context.register, program.checks[o["check"]].registers)])
         if end == End.STORE:
-            _, _, register, code = instruction(context)[1]
-            return OverflowedError(unfit_text(context.register(as_number(register)), as_number(code)))
+            return OverflowedError(unfit_text(context.register(o["value"]), o["of"]))
         if end == End.KERNEL:
-            kernel, *_, scalars, _ = instruction(context)[1]
-            assert isinstance(scalars, tuple)
-            values = [context.register(r) for r in scalars]
-            status = int(context.words[Word.KERNEL_STATUS])
-            return failed_kernel(program, as_number(kernel), status, values, context.told())
+            scalars, status = [*map(context.register, o["scalars"])], int(context.words[Word.KERNEL_STATUS])
+            return failed_kernel(program, o["kernel"], status, scalars, context.told())
         if end == End.MEMORY:
-            op, operands = instruction(context)
-            size = context.register(as_number(operands[1])) if op is Op.BLOCK else 0
-            return AnyshapeError(no_memory_text(size))
+            return AnyshapeError(no_memory_text(context.register(o["size"]) if "size" in o else 0))
         return VerifyError(f"{program.name}: the native loop ended with {end} at word {context.at}")

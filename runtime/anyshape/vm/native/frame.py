@@ -6,12 +6,14 @@ In: an open function of one argument, the state. Out: `Frame`, on which the hand
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.emitter import Block
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, Val, const
 from anyshape.vm.native.layout import End, Word
 from anyshape.vm.native.ticker import ClockWord
+from anyshape.vm.program.table import Instruction, Mode
 
 HEAD = 2
 """Words of an instruction before its operands: opcode and length."""
@@ -34,39 +36,63 @@ class Frame:
         self.next: list[tuple[Val, Block]] = []
         self.dispatch = f.new_block()
 
-    def operand(self, k: int) -> Val:
-        """Operand word k as it stands in the table."""
-        return self.f.load(self.at, I64, HEAD + k)
-
-    def register(self, k: int) -> Val:
-        """The value of the register that operand word k names."""
-        return self.f.load(self.registers, I64, self.operand(k))
-
-    def lost(self, k: int) -> Val:
-        """Whether the register that operand word k names was lost to an overflow (i1)."""
-        assert self.lost_words is not None
-        return self.f.convert("trunc", self.f.load(self.lost_words, I64, self.operand(k)), I1)
-
-    def write(self, value: Val, lost: Val | None = None) -> None:
-        """The register that the first operand names = value."""
-        d = self.operand(0)
-        self.f.store(value, self.registers, d)
-        if self.lost_words is not None:
-            word = self.f.convert("zext", lost, I64) if lost is not None else const(I64, 0)
-            self.f.store(word, self.lost_words, d)
-
-    def liveness(self, *operands: int) -> None:
-        """An effect needs these registers: the turn ends if one of them was lost."""
-        if self.careful:
-            for k in operands:
-                self.leave_if(self.lost(k), lambda: self.leave(End.OVERFLOW))
-
-    def need_list(self, first: Val, count: Val) -> None:
-        """The same for a counted list of registers whose names begin at the address `first`."""
-        if self.lost_words is not None:
+    def begin(self, op: Instruction) -> None:
+        """The instruction whose handler follows. The turn ends if one of the registers that it needs was lost."""
+        self.op = op
+        if self.lost_words is None:
+            return
+        for p in op.parameters:
+            if p.mode is Mode.NEEDED:
+                self.leave_if(self.lost(p.name), lambda: self.leave(End.OVERFLOW))
+        for first, count in self.lists():
             with self.f.for_range(0, count) as each:
                 word = self.f.load(self.lost_words, I64, self.f.load(first, I64, each.index))
                 self.leave_if(self.f.convert("trunc", word, I1), lambda: self.leave(End.OVERFLOW))
+
+    def operand(self, name: str) -> Val:
+        """The word of an operand as it stands in the table; of the first list its count."""
+        return self.f.load(self.at, I64, HEAD + [p.name for p in self.op.parameters].index(name))
+
+    def register(self, name: str) -> Val:
+        """The value of the register that an operand names."""
+        return self.f.load(self.registers, I64, self.operand(name))
+
+    def address(self, name: str) -> Val:
+        return self.f.convert("inttoptr", self.register(name), PTR)
+
+    def lists(self) -> list[tuple[Val, Val]]:
+        """Where the names of the registers of each list begin, and how many there are."""
+        f, found = self.f, list[tuple[Val, Val]]()
+        fixed = [p for p in self.op.parameters if p.mode is not Mode.LIST]
+        for _ in self.op.parameters[len(fixed) :]:
+            at = f.gep(*found[-1], I64) if found else f.gep(self.at, HEAD + len(fixed), I64)
+            count = f.load(at, I64)
+            found.append((f.gep(at, 1, I64), count))
+        return found
+
+    def copy_list(self, first: Val, count: Val, to: Val) -> None:
+        """The values of a list's registers to an address."""
+        with self.f.for_range(0, count) as each:
+            self.f.store(self.f.load(self.registers, I64, self.f.load(first, I64, each.index)), to, each.index)
+
+    def lost(self, name: str) -> Val:
+        """Whether the register that an operand names was lost to an overflow (i1)."""
+        assert self.lost_words is not None
+        return self.f.convert("trunc", self.f.load(self.lost_words, I64, self.operand(name)), I1)
+
+    def write(self, value: Val, beyond: Val | None = None, lost: Val | None = None) -> None:
+        """The register that is written = value, which is lost where it is `beyond` 64 bits, `lost` for another reason, or by its row."""
+        f = self.f
+        if beyond is not None and not self.careful:
+            self.leave_if(beyond, self.overflowed)
+        reasons = [self.lost(p.name) for p in self.op.parameters if self.careful and p.mode is Mode.SPREADING]
+        reasons += [reason for reason in (beyond, lost) if reason is not None]
+        d = self.operand("d")
+        if self.lost_words is not None:
+            gone = reduce(f.or_, reasons) if reasons else const(I1, 0)
+            value = f.select(gone, const(I64, 0), value) if reasons else value
+            f.store(f.convert("zext", gone, I64), self.lost_words, d)
+        f.store(value, self.registers, d)
 
     def leave_if(self, cond: Val, body: Callable[[], None]) -> None:
         """`body` ends the turn."""
@@ -99,10 +125,12 @@ class Frame:
         f.memset_zero(f.load(self.state, PTR, Word.LOST), f.shl(f.load(self.state, I64, Word.REGISTER_COUNT), 3))
         f.ret(f.call("anyshape_careful", I64, [self.state]))
 
-    def go_on(self, words: int | None = None, to: Val | None = None) -> None:
-        """To the next instruction: `words` further, at an address, or as far as the length word says."""
-        if to is None:
-            length = const(I64, words) if words is not None else self.f.load(self.at, I64, 1)
-            to = self.f.gep(self.at, length, I64)
-        self.next.append((to, self.f.block))
+    def following(self) -> Val:
+        """The address of the next instruction: behind what the row has, or as far as the length word says."""
+        counted = any(p.mode is Mode.LIST for p in self.op.parameters)
+        return self.f.gep(self.at, self.f.load(self.at, I64, 1) if counted else HEAD + len(self.op.parameters), I64)
+
+    def go_on(self, to: Val | None = None) -> None:
+        """To the next instruction, or to the one at an address."""
+        self.next.append((to or self.following(), self.f.block))
         self.f.jump(self.dispatch)

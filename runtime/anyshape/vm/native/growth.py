@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from anyshape.vm.native.context import NativeContext
-from anyshape.vm.program.table import Op, Operand, decode
+from anyshape.vm.program.table import Op, decode
 from anyshape.vm.run.interpreter import growing
 
 _CONTEXTS: WeakValueDictionary[int, NativeContext] = WeakValueDictionary()
@@ -24,28 +24,22 @@ def known(context: NativeContext) -> NativeContext:
     return context
 
 
-def instruction(context: NativeContext) -> tuple[Op, tuple[Operand, ...]]:
-    """The one that ended the turn."""
+def instruction(context: NativeContext) -> tuple[Op, dict[str, Any]]:
+    """The one that ended the turn, and its operands by name."""
     at, code = context.at, context.tables.program.code
     _, op, operands = next(decode(code[at : at + int(code[at + 1])].tolist()))
-    return op, operands
-
-
-def as_number(operand: Operand) -> int:
-    """An operand that is no list."""
-    assert isinstance(operand, int)
-    return operand
+    return op, op.named(operands)
 
 
 def grow(context: NativeContext) -> None:
     """Raises AnyshapeError where the memory is not to be had."""
-    op, (_, region, register, *what) = instruction(context)
-    size = context.register(as_number(register))
+    op, o = instruction(context)
+    size = context.register(o["size"])
     if op is Op.STACK:
-        with growing(context.tables.program, as_number(what[0])):
-            context.extend(as_number(region), size)
+        with growing(context.tables.program, o["what"]):
+            context.extend(o["region"], size)
     else:
-        (context.extend if op is Op.EXTEND else context.grow)(as_number(region), size)
+        (context.extend if op is Op.EXTEND else context.grow)(o["region"], size)
 
 
 def _from_native(state: int) -> int:
@@ -67,4 +61,4 @@ def entry_imports() -> dict[str, int]:
     return {"anyshape_grow": ctypes.cast(NATIVE, ctypes.c_void_p).value or 0}
 
 
-__all__ = ["as_number", "entry_imports", "grow", "instruction", "known"]
+__all__ = ["entry_imports", "grow", "instruction", "known"]

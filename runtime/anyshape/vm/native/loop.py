@@ -9,16 +9,17 @@ from __future__ import annotations
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I64, PTR
 from anyshape.lower.target import Target
-from anyshape.vm.native.effects import effect
-from anyshape.vm.native.frame import HEAD, Frame
+from anyshape.vm.native import call_effects, effects, list_effects, scalars
+from anyshape.vm.native.frame import Frame
 from anyshape.vm.native.heap import add_heap
 from anyshape.vm.native.layout import End, Word
 from anyshape.vm.native.pool_code import add_pool
-from anyshape.vm.native.scalars import scalar
 from anyshape.vm.native.stop_code import add_stops
-from anyshape.vm.program.table import FORMATS, Op
+from anyshape.vm.program.table import Op, handlers
 
 STATE = [("state", PTR)]
+HANDLERS = handlers(Op, *map(vars, (scalars, effects, list_effects, call_effects)))
+"""By instruction, what emits its code into an open `Frame`; it need not go on."""
 
 
 def add_loop(module: Module, internal: bool = False) -> None:
@@ -53,9 +54,10 @@ def _loop(f: FunctionBuilder, careful: bool) -> None:
     f.switch(f.load(frame.at, I64), unknown, [(int(op), block) for op, block in blocks.items()])
     for op, block in blocks.items():
         f.start(block)
-        if scalar(frame, op) or not effect(frame, op):
-            counted = "*" in FORMATS[op]
-            frame.go_on(None if counted else HEAD + len(FORMATS[op]))
+        frame.begin(op)
+        HANDLERS[op](frame)
+        if not f.block.terminated:
+            frame.go_on()
     f.start(unknown)
     frame.leave(End.UNKNOWN)
     f.set_phi(frame.at, frame.next, dispatch)

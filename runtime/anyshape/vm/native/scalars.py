@@ -7,102 +7,92 @@ that says whether its value was lost to an overflow; a lost value spreads throug
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from anyshape.dims import INT64_MIN
 from anyshape.lower.llvm.types import I1, I64, Val, const
 from anyshape.vm.native.frame import Frame
-from anyshape.vm.program.table import Op
 
-_ARITHMETIC = {Op.ADD: "sadd", Op.SUB: "ssub", Op.MUL: "smul"}
-_COMPARISON = {Op.EQ: "eq", Op.NE: "ne", Op.LT: "lt", Op.LE: "le", Op.GT: "gt", Op.GE: "ge"}
-FALSE = const(I1, 0)
+Handler = Callable[[Frame], None]
 
 
-def scalar(frame: Frame, op: Op) -> bool:
-    """Emits the handler of a scalar instruction; False for any other."""
-    if op in _ARITHMETIC:
-        _arithmetic(frame, _ARITHMETIC[op])
-    elif op in _COMPARISON:
-        f = frame.f
-        _strict(frame, f.convert("zext", f.compare(_COMPARISON[op], frame.register(1), frame.register(2)), I64))
-    elif op in (Op.FLOORDIV, Op.MOD):
-        _division(frame, op)
-    elif op in (Op.MIN, Op.MAX):
-        extreme = frame.f.smin if op is Op.MIN else frame.f.smax
-        _strict(frame, extreme(frame.register(1), frame.register(2)))
-    elif op in (Op.AND, Op.OR):
-        _connective(frame, op)
-    elif op is Op.NOT:
-        f = frame.f
-        value = f.convert("zext", f.compare("eq", frame.register(1), 0), I64)
-        frame.write(value, frame.lost(1) if frame.careful else None)
-    elif op is Op.SELECT:
-        _select(frame)
-    else:
-        return False
-    return True
+def _operands(frame: Frame) -> tuple[Val, Val]:
+    return frame.register("a"), frame.register("b")
 
 
-def _strict(frame: Frame, value: Val, overflow: Val = FALSE) -> None:
-    """d = value, lost if an operand is."""
-    if not frame.careful:
-        frame.write(value)
-        return
-    f = frame.f
-    lost = f.or_(f.or_(frame.lost(1), frame.lost(2)), overflow)
-    frame.write(f.select(lost, const(I64, 0), value), lost)
+def _arithmetic(name: str) -> Handler:
+    return lambda frame: frame.write(*frame.f.with_overflow(name, *_operands(frame)))
 
 
-def _arithmetic(frame: Frame, name: str) -> None:
-    f = frame.f
-    value, overflow = f.with_overflow(name, frame.register(1), frame.register(2))
-    if not frame.careful:
-        frame.leave_if(overflow, frame.overflowed)
-    _strict(frame, value, overflow)
+def _comparison(sign: str) -> Handler:
+    return lambda frame: frame.write(frame.f.convert("zext", frame.f.compare(sign, *_operands(frame)), I64))
 
 
-def _division(frame: Frame, op: Op) -> None:
+do_add, do_sub, do_mul = map(_arithmetic, ("sadd", "ssub", "smul"))
+do_eq, do_ne, do_lt, do_le, do_gt, do_ge = map(_comparison, ("eq", "ne", "lt", "le", "gt", "ge"))
+
+
+def do_min(frame: Frame) -> None:
+    frame.write(frame.f.smin(*_operands(frame)))
+
+
+def do_max(frame: Frame) -> None:
+    frame.write(frame.f.smax(*_operands(frame)))
+
+
+def _division(floordiv: bool) -> Handler:
     """Floored; 0 where the divisor is 0. Divisors 0 and -1 never reach the machine's division, which would trap."""
-    f = frame.f
-    a, b = frame.register(1), frame.register(2)
-    zero, minus = f.compare("eq", b, 0), f.compare("eq", b, -1)
-    divisor = f.select(f.or_(zero, minus), const(I64, 1), b)
-    quotient = f.sdiv(a, divisor)
-    rest = f.sub(a, f.mul(quotient, divisor))
-    crossed = f.and_(f.compare("ne", rest, 0), f.compare("lt", f.xor(rest, divisor), 0))
-    if op is Op.MOD:
-        value = f.select(crossed, f.add(rest, divisor), rest)
-        _strict(frame, f.select(f.or_(zero, minus), const(I64, 0), value))
-        return
-    value = f.sub(quotient, f.convert("zext", crossed, I64))
-    value = f.select(minus, f.neg(a), f.select(zero, const(I64, 0), value))
-    overflow = f.and_(minus, f.compare("eq", a, INT64_MIN))
-    if not frame.careful:
-        frame.leave_if(overflow, frame.overflowed)
-    _strict(frame, value, overflow)
+
+    def division(frame: Frame) -> None:
+        f = frame.f
+        a, b = _operands(frame)
+        zero, minus = f.compare("eq", b, 0), f.compare("eq", b, -1)
+        divisor = f.select(f.or_(zero, minus), const(I64, 1), b)
+        quotient = f.sdiv(a, divisor)
+        rest = f.sub(a, f.mul(quotient, divisor))
+        crossed = f.and_(f.compare("ne", rest, 0), f.compare("lt", f.xor(rest, divisor), 0))
+        if floordiv:
+            value = f.sub(quotient, f.convert("zext", crossed, I64))
+            value = f.select(minus, f.neg(a), f.select(zero, const(I64, 0), value))
+            frame.write(value, f.and_(minus, f.compare("eq", a, INT64_MIN)))
+        else:
+            value = f.select(crossed, f.add(rest, divisor), rest)
+            frame.write(f.select(f.or_(zero, minus), const(I64, 0), value))
+
+    return division
 
 
-def _connective(frame: Frame, op: Op) -> None:
+do_floordiv, do_mod = map(_division, (True, False))
+
+
+def _connective(decisive: bool) -> Handler:
     """Either side alone decides `and` if it is false, `or` if it is true, whatever became of the other."""
-    f = frame.f
-    a, b = (f.compare("ne", frame.register(k), 0) for k in (1, 2))
-    value = f.and_(a, b) if op is Op.AND else f.or_(a, b)
-    if not frame.careful:
-        frame.write(f.convert("zext", value, I64))
-        return
-    p, q = frame.lost(1), frame.lost(2)
-    decides_a, decides_b = (f.not_(a), f.not_(b)) if op is Op.AND else (a, b)
-    decided = f.or_(f.and_(decides_a, f.not_(p)), f.and_(decides_b, f.not_(q)))
-    lost = f.and_(f.or_(p, q), f.not_(decided))
-    value = f.select(decided, const(I1, 1 if op is Op.OR else 0), value)
-    frame.write(f.select(lost, const(I64, 0), f.convert("zext", value, I64)), lost)
+
+    def connective(frame: Frame) -> None:
+        f = frame.f
+        a, b = (f.compare("ne", v, 0) for v in _operands(frame))
+        value, lost = f.or_(a, b) if decisive else f.and_(a, b), None
+        if frame.careful:
+            p, q = frame.lost("a"), frame.lost("b")
+            decides_a, decides_b = (a, b) if decisive else (f.not_(a), f.not_(b))
+            decided = f.or_(f.and_(decides_a, f.not_(p)), f.and_(decides_b, f.not_(q)))
+            lost = f.and_(f.or_(p, q), f.not_(decided))
+            value = f.select(decided, const(I1, int(decisive)), value)
+        frame.write(f.convert("zext", value, I64), lost=lost)
+
+    return connective
 
 
-def _select(frame: Frame) -> None:
+do_and, do_or = map(_connective, (False, True))
+
+
+def do_not(frame: Frame) -> None:
     f = frame.f
-    cond = f.compare("ne", frame.register(1), 0)
-    value = f.select(cond, frame.register(2), frame.register(3))
-    if not frame.careful:
-        frame.write(value)
-        return
-    lost = f.or_(frame.lost(1), f.select(cond, frame.lost(2), frame.lost(3)))
-    frame.write(f.select(lost, const(I64, 0), value), lost)
+    frame.write(f.convert("zext", f.compare("eq", frame.register("a"), 0), I64))
+
+
+def do_select(frame: Frame) -> None:
+    f = frame.f
+    cond = f.compare("ne", frame.register("cond"), 0)
+    value = f.select(cond, frame.register("then"), frame.register("other"))
+    frame.write(value, lost=f.select(cond, frame.lost("then"), frame.lost("other")) if frame.careful else None)

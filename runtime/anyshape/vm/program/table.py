@@ -1,61 +1,17 @@
 """A program: one table of 64-bit words that says everything a call does, and the objects its words refer to by number.
 
 Layout, fixed, so that a native loop can walk the same words: an instruction is `opcode, length, operands…`, `length` counting
-its words from the opcode on; the next instruction follows, unless the instruction jumps to the word of another. Operands by
-letter of FORMATS: `d` a register that is written, `s` one that is read, `n` a plain number, `*` a count and that many
-registers that are read. Registers are signed 64-bit integers: dims, conditions (0 or 1) and addresses alike.
-
-    const d n            d = n
-    add sub mul d s s    a number that leaves 64 bits is lost; an instruction that needs it is an OverflowedError (see `interpreter`)
-    floordiv mod d s s   floored, and 0 where the divisor is 0
-    min max d s s        eq ne lt le gt ge d s s: 0 or 1        and or d s s        not d s
-    select d s s s       d = first != 0 ? second : third
-    dim d n n            d = size of axis (second) of argument (first)
-    argument d n         d = address of the argument's elements
-    constant d n         d = address of a constant
-    load d s n n         d = element (first number) at an address; second number: its type, a key of ELEMENTS
-    store s n s n        element (first number) at an address = register; second number: its type
-    check s n            a 0 raises what check record n says
-    guard s              a 0 ends the call as DECLINED: another variant of the program has to run it
-    region d n s         d = address of region n, grown to at least so many bytes; old contents are lost
-    extend d n s         like region, but grows by at least half of itself, and keeps its contents
-    swap n n             two regions change places
-    output d n *         d = address of result n, newly made with these dims
-    view d s s           d = address + bytes
-    copy s s s           bytes (third) from an address (second) to one (first)
-    invoke n s * *       kernel n with an address of scratch, scalars, and addresses of inputs and outputs
-    threads d            d = how many threads a kernel of this call may use
-    share n s s s * *    like invoke, in parts: scratch, bytes of scratch per part, number of parts, then the lists
-    jump n               goes on at word n
-    unless s n           goes on at word n if the register is 0
-    return               ends the call as DONE
-
-Lists are objects that are counted, and so is each element: a block of memory, or a list. Who holds one more says `retain`, who needs it no
-longer `release`; what nobody holds any more is gone, with what it held. Blocks begin with a head, `vm.blocks` says of what.
-
-    list d n             d = a new list, held once; n: 1 if its elements are lists, 0 if they are blocks
-    block d s            d = a new block of so many bytes, held once
-    retain s             the object is held once more
-    release s            it is held once less
-    own d s              d = the list, to be changed: the same if it is held once, else a copy that takes its place with this holder
-    length d s           d = how many elements a list has
-    insert s s s         puts an element (third), with the hold on it, into a list (first) before a position (second)
-    erase s s            takes the element at a position out of a list, and releases it
-    element d s s        d = the element of a list at a position, which only the list holds
-    rows s s s s s s     copies rows: to, bytes from row to row there; from, the same there; bytes of a row, how many
-
-A function is a program that others call. Each call has registers and regions of its own.
-
-    call s *             calls the function of that number (register) with words: of a tensor its address and dims, of a list its handle
-    give n *             puts words from a place on into what this function gives
-    taken d n            d = word n of what the last call gave
+its words from the opcode on; the next instruction follows, unless the instruction jumps to the word of another. Registers are signed
+64-bit integers: dims, conditions (0 or 1) and addresses alike. What an instruction is, is said in its row of `Op` and nowhere else:
+encoding, text, verifier and the list in docs/vm.md follow from it, and each executor has one handler per row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum, unique
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -67,112 +23,152 @@ from anyshape.errors import VerifyError
 from anyshape.rules.checks import located
 
 if TYPE_CHECKING:
-    from anyshape.vm.report.memory_text import MemoryPlan
-    from anyshape.vm.report.profile import Invocation
+    from anyshape.vm.program.invocation import Invocation
+    from anyshape.vm.program.memory_plan import MemoryPlan
 
 DONE, DECLINED = 0, 1
 DEEPEST = 1000
 """Calls within calls, at most: each takes a frame of the machine's stack, of some hundred bytes."""
 
+Operand = int | tuple[int, ...]
 
-class Op(IntEnum):
+
+class Mode(StrEnum):
+    """What an operand is, by the sign behind its name."""
+
+    WRITTEN = "="
+    """A register that is written; always the first operand."""
+    NEEDED = ""
+    """A register that is read. If its number is lost, that is an OverflowedError."""
+    SPREADING = "~"
+    """A register that is read. If its number is lost, so is the one that is written."""
+    OPTIONAL = "?"
+    """A register that is read. What follows if its number is lost is up to the instruction."""
+    LIST = "*"
+    """A count and that many registers that are needed; only lists follow."""
+    NUMBER = ":"
+    """The number of something, which is named behind the sign."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An operand of an instruction. `of`: what it is the number of."""
+
+    name: str
+    mode: Mode
+    of: str
+
+
+def _parameter(spelled: str) -> Parameter:
+    name, sign, of = spelled.partition(":")
+    plain = name.rstrip("=~?*")
+    return Parameter(plain or of, Mode(sign or name[len(plain) :]), of or "register")
+
+
+class Instruction(IntEnum):
+    """A row: number, operands, effect, and text, in which operands are in braces; without one it is the name and what is read."""
+
+    operands: str
+    parameters: tuple[Parameter, ...]
+    effect: str
+    _text: str
+
+    def __new__(cls, number: int, operands: str, effect: str, text: str = "") -> Instruction:
+        row = int.__new__(cls, number)
+        row._value_ = number
+        row.operands, row.effect, row._text = operands, effect, text
+        row.parameters = tuple(map(_parameter, operands.split()))
+        return row
+
+    @property
+    def writes(self) -> bool:
+        return bool(self.parameters) and self.parameters[0].mode is Mode.WRITTEN
+
+    @property
+    def text(self) -> str:
+        to, read = "{d} = " * self.writes, [f"{{{p.name}}}" for p in self.parameters[self.writes :]]
+        return self._text or f"{to}{self.name.lower()} {', '.join(read)}".rstrip()
+
+    @property
+    def handler(self) -> str:
+        """The name of what handles it in an executor."""
+        return f"do_{self.name.lower()}"
+
+    def named(self, operands: Sequence[Operand]) -> dict[str, Any]:
+        return dict(zip((p.name for p in self.parameters), operands, strict=True))
+
+
+# fmt: off
+@unique
+class Op(Instruction):
     """Numbers are part of the layout: never reuse one."""
 
-    RETURN = 0
-    CONST = 1
-    ADD = 2
-    SUB = 3
-    MUL = 4
-    FLOORDIV = 5
-    MOD = 6
-    MIN = 7
-    MAX = 8
-    EQ = 9
-    NE = 10
-    LT = 11
-    LE = 12
-    GT = 13
-    GE = 14
-    AND = 15
-    OR = 16
-    NOT = 17
-    SELECT = 18
-    DIM = 19
-    ARGUMENT = 20
-    CONSTANT = 21
-    LOAD = 22
-    STORE = 23
-    CHECK = 24
-    GUARD = 25
-    REGION = 26
-    OUTPUT = 27
-    VIEW = 28
-    COPY = 29
-    INVOKE = 30
-    JUMP = 31
-    UNLESS = 32
-    EXTEND = 40
-    SWAP = 41
-    THREADS = 42
-    SHARE = 43
-    STACK = 44
-    LIST = 50
-    BLOCK = 51
-    RETAIN = 52
-    RELEASE = 53
-    OWN = 54
-    LENGTH = 55
-    INSERT = 56
-    ERASE = 57
-    ELEMENT = 58
-    ROWS = 59
-    CALL = 60
-    GIVE = 61
-    TAKEN = 62
+    RETURN = 0, "", "ends the call as DONE"
+    CONST = 1, "d= n:number", "that number", "{d} = {n}"
+    ADD = 2, "d= a~ b~", "lost beyond 64 bits", "{d} = {a} + {b}"
+    SUB = 3, "d= a~ b~", "lost beyond 64 bits", "{d} = {a} - {b}"
+    MUL = 4, "d= a~ b~", "lost beyond 64 bits", "{d} = {a} * {b}"
+    FLOORDIV = 5, "d= a~ b~", "floored, and 0 where b is 0; lost beyond 64 bits", "{d} = {a} // {b}"
+    MOD = 6, "d= a~ b~", "what the floored quotient leaves, and 0 where b is 0", "{d} = {a} % {b}"
+    MIN = 7, "d= a~ b~", "the lesser"
+    MAX = 8, "d= a~ b~", "the greater"
+    EQ = 9, "d= a~ b~", "0 or 1", "{d} = {a} == {b}"
+    NE = 10, "d= a~ b~", "0 or 1", "{d} = {a} != {b}"
+    LT = 11, "d= a~ b~", "0 or 1", "{d} = {a} < {b}"
+    LE = 12, "d= a~ b~", "0 or 1", "{d} = {a} <= {b}"
+    GT = 13, "d= a~ b~", "0 or 1", "{d} = {a} > {b}"
+    GE = 14, "d= a~ b~", "0 or 1", "{d} = {a} >= {b}"
+    AND = 15, "d= a? b?", "0 or 1; a side that is 0 decides, whatever became of the other", "{d} = {a} and {b}"
+    OR = 16, "d= a? b?", "0 or 1; a side that is not 0 decides, whatever became of the other", "{d} = {a} or {b}"
+    NOT = 17, "d= a~", "1 where it is 0, else 0"
+    SELECT = 18, "d= cond~ then? other?", "`then` where the condition is not 0, else `other`; lost where the chosen one is"
+    DIM = 19, "d= :argument :axis", "the size of an axis", "{d} = dim {argument}[{axis}]"
+    ARGUMENT = 20, "d= :argument", "the address of its elements, or of a called function the handle of a list"
+    CONSTANT = 21, "d= :constant", "the address of its elements"
+    LOAD = 22, "d= address index:number of:type", "the element; lost beyond 64 bits", "{d} = load {of[0]} {address}[{index}]"
+    STORE = 23, "address index:number value of:type", "OverflowedError where it does not fit", "store {of[0]} {address}[{index}] = {value}"
+    CHECK = 24, "cond :check", "a 0 raises what the check record says", "check {cond}  # {check.equation}"
+    GUARD = 25, "cond", "a 0 ends the call as DECLINED: another variant of the program has to run it"
+    REGION = 26, "d= :region size", "the address of the region, grown to at least so many bytes; old contents are lost"
+    OUTPUT = 27, "d= :result dims*", "the address of a new array with these dims", "{d} = output {result.name}: {result.dtype}[{dims}]"
+    VIEW = 28, "d= address offset", "the address so many bytes further"
+    COPY = 29, "to address size", "copies bytes from an address to another"
+    INVOKE = 30, ":kernel scratch scalars* buffers*", "in one part", "invoke {kernel.name}({scalars}; {buffers}; scratch {scratch})"
+    JUMP = 31, "to:word", "goes on there"
+    UNLESS = 32, "cond to:word", "goes on there if the condition is 0"
+    EXTEND = 40, "d= :region size", "like region, but grows by at least half of itself, and keeps its contents"
+    SWAP = 41, "one:region other:region", "the regions change places"
+    THREADS = 42, "d=", "how many threads a kernel of this call may use"
+    SHARE = (43, ":kernel scratch each parts? slices? scalars* buffers*", "like invoke, in parts; their number is 1 where it is lost",
+             "share {kernel.name}({scalars}; {buffers}; {parts} parts, {slices} slices, scratch {scratch} + {each} each)")
+    STACK = 44, "d= :region size what:check", "like extend; the record says for what", "{d} = stack {region}, {size}  # {what.equation}"
+    LIST = 50, "d= lists:number", "a new list, held once; 1: of lists, 0: of blocks"
+    BLOCK = 51, "d= size", "a new block of so many bytes, held once"
+    RETAIN = 52, "handle", "the object is held once more"
+    RELEASE = 53, "handle", "the object is held once less"
+    OWN = 54, "d= handle", "the list, to be changed: the same if it is held once, else a copy that takes its place with this holder"
+    LENGTH = 55, "d= handle", "how many elements the list has"
+    INSERT = 56, "handle position element", "puts an element, with the hold on it, into a list before a position"
+    ERASE = 57, "handle position", "takes the element at a position out of a list, and releases it"
+    ELEMENT = 58, "d= handle position", "the element of a list at a position, which only the list holds"
+    ROWS = 59, "to to_step address step size count", "copies so many rows of so many bytes; the steps are from row to row"
+    CALL = 60, "function words*", "calls the function of that number with words: of a tensor its address and dims, of a list its handle"
+    GIVE = 61, "place:number words*", "puts words from a place on into what this function gives"
+    TAKEN = 62, "d= place:number", "a word of what the last call gave"
+# fmt: on
+_BY_NUMBER = {int(op): op for op in Op}
 
 
-FORMATS: dict[Op, str] = {
-    Op.RETURN: "",
-    Op.CONST: "dn",
-    **{Op(k): "dss" for k in range(Op.ADD, Op.OR + 1)},
-    Op.NOT: "ds",
-    Op.SELECT: "dsss",
-    Op.DIM: "dnn",
-    Op.ARGUMENT: "dn",
-    Op.CONSTANT: "dn",
-    Op.LOAD: "dsnn",
-    Op.STORE: "snsn",
-    Op.CHECK: "sn",
-    Op.GUARD: "s",
-    Op.REGION: "dns",
-    Op.OUTPUT: "dn*",
-    Op.VIEW: "dss",
-    Op.COPY: "sss",
-    Op.INVOKE: "ns**",
-    Op.JUMP: "n",
-    Op.UNLESS: "sn",
-    Op.EXTEND: "dns",
-    Op.STACK: "dnsn",
-    Op.SWAP: "nn",
-    Op.THREADS: "d",
-    Op.SHARE: "nssss**",
-    Op.LIST: "dn",
-    Op.BLOCK: "ds",
-    Op.RETAIN: "s",
-    Op.RELEASE: "s",
-    Op.OWN: "ds",
-    Op.LENGTH: "ds",
-    Op.INSERT: "sss",
-    Op.ERASE: "ss",
-    Op.ELEMENT: "dss",
-    Op.ROWS: "ssssss",
-    Op.CALL: "s*",
-    Op.GIVE: "n*",
-    Op.TAKEN: "dn",
-}
+def handlers(ops: Iterable[Instruction], *rooms: Mapping[str, Any]) -> dict[Instruction, Callable[..., Any]]:
+    """What namespaces have for each instruction. Raises TypeError where one has none or two, or what is there is for none."""
+    found = [(name, handler) for room in rooms for name, handler in room.items() if name.startswith("do_")]
+    surplus = Counter(name for name, _ in found)
+    surplus.subtract(op.handler for op in ops)
+    if wrong := sorted(name for name, count in surplus.items() if count):
+        raise TypeError(f"there is not one handler for one instruction: {', '.join(wrong)}")
+    by_name = dict(found)
+    return {op: by_name[op.handler] for op in ops}
 
-LISTS = frozenset(Op(k) for k in range(Op.LIST, Op.ROWS))
-"""Instructions on lists."""
 
 ELEMENTS: dict[int, tuple[str, str, int]] = {
     0: ("i64", "q", 8), 1: ("i32", "i", 4), 2: ("bool", "?", 1), 3: ("i16", "h", 2), 4: ("i8", "b", 1),
@@ -181,8 +177,6 @@ ELEMENTS: dict[int, tuple[str, str, int]] = {
 """Types of `load` and `store`: dtype, format of the struct module, bytes."""
 
 ELEMENT_CODE: dict[str, int] = {dtype: code for code, (dtype, _, _) in ELEMENTS.items()}
-
-Operand = int | tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,21 +247,11 @@ class Program:
         return decode(self.code.tolist())
 
 
-def invocation(op: Op, operands: tuple[Operand, ...]) -> tuple[int, int, tuple[int, ...], tuple[int, ...]] | None:
-    """(kernel, scratch, scalars, buffers) of an instruction that runs a kernel, shared or not; None of any other."""
-    if op not in (Op.INVOKE, Op.SHARE):
-        return None
-    kernel, scratch, scalars, buffers = operands[0], operands[1], operands[-2], operands[-1]
-    assert isinstance(kernel, int) and isinstance(scratch, int)
-    assert isinstance(scalars, tuple) and isinstance(buffers, tuple)
-    return kernel, scratch, scalars, buffers
-
-
 def encode(op: Op, *operands: Operand) -> list[int]:
     """The words of one instruction."""
     words: list[int] = []
-    for letter, value in zip(FORMATS[op], operands, strict=True):
-        if letter == "*":
+    for parameter, value in zip(op.parameters, operands, strict=True):
+        if parameter.mode is Mode.LIST:
             assert isinstance(value, tuple)
             words += [len(value), *value]
         else:
@@ -280,18 +264,18 @@ def decode(words: list[int]) -> Iterator[tuple[int, Op, tuple[Operand, ...]]]:
     at = 0
     while at < len(words):
         try:
-            op, end = Op(words[at]), at + words[at + 1]
+            op, end = _BY_NUMBER[words[at]], at + words[at + 1]
             operands: list[Operand] = []
             k = at + 2
-            for letter in FORMATS[op]:
-                if letter == "*":
+            for parameter in op.parameters:
+                if parameter.mode is Mode.LIST:
                     n = words[k]
                     operands.append(tuple(words[k + 1 : k + 1 + n]))
                     k += n + 1
                 else:
                     operands.append(words[k])
                     k += 1
-        except (ValueError, IndexError):
+        except (KeyError, IndexError):
             raise VerifyError(f"the program has no valid instruction at word {at}") from None
         if k != end or end > len(words):
             raise VerifyError(f"the instruction {op.name} at word {at} has a wrong length")

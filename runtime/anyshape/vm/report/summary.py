@@ -86,6 +86,6 @@ class Report:
 
 def _decides_a_size(node: Node, entry: set[Dim]) -> bool:
     """Whether nothing but the values of the node's operands says a size or a rank of a result, or what is done at all."""
-    data = node.inputs[: len(node.inputs) - len(node.op.operands)]
+    data = node.data_inputs
     known = entry.union(*(v.type.symbols() for v in data if v is not None))
     return node.bound is None or any(not v.type.symbols() <= known for v in node.outputs)

@@ -1,6 +1,6 @@
-"""Memory of one call in progress: regions that grow and are kept for the next call, and the frame that passes kernel arguments.
+"""Memory of one call in progress: regions that grow and are kept for the next call.
 
-In: the number of regions and the words of the frame. Out: 64-byte aligned addresses. A region keeps no contents when it grows, and never
+In: the number of regions. Out: 64-byte aligned addresses. A region keeps no contents when it grows, and never
 holds more than the largest call needed, in whole huge pages if it is large, or if its size varies: memory that a call at a new shape is
 the first to touch would cost it a page fault every 4 KiB, which takes longer than most kernels take to fill it. Mapped memory keeps its
 pages when it grows: only those that are new are fresh.
@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.errors import AnyshapeError
-from anyshape.failure_report import AREA, take
 from anyshape.vm.run.available import LOOKED_AT, available_memory
 from anyshape.vm.run.limits import Bounds
 
@@ -128,28 +127,18 @@ def _in_huge_pages(size: int) -> int:
 class Context:
     """What one call owns while it runs. Never shared by two calls at once."""
 
-    __slots__ = ("_callees", "_memory", "_sizes", "bounds", "cancels", "frame", "pointers", "regions")
+    __slots__ = ("_callees", "bounds", "cancels", "regions")
 
-    def __init__(self, regions: int, words: int, offsets: tuple[int, ...]) -> None:
-        """`pointers` are ctypes pointers to the frame's words `offsets`."""
+    def __init__(self, regions: int) -> None:
         self.regions = [Region() for _ in range(regions)]
         self._callees: dict[int, Context] = {}
         self.cancels: Sequence[int] = (0,)
         self.bounds: Bounds | None = None
         """Of the call that it is in."""
-        self._sizes = (words, offsets)
-        self._memory = (ctypes.c_int64 * (AREA + max(words, 1)))()
-        address = ctypes.addressof(self._memory) + 8 * AREA
-        self.frame: Any = (ctypes.c_int64 * max(words, 1)).from_address(address)
-        self.pointers = tuple(ctypes.c_void_p(address + 8 * k) for k in offsets)
 
     def under(self, cancels: Any) -> None:
         """Calls stop once this counter is another than when they began."""
         self.cancels = cancels
-
-    def told(self) -> list[int]:
-        """What the kernel that failed said, once."""
-        return take(self._memory)
 
     def region(self, number: int, size: int) -> int:
         """The address of a region of at least `size` bytes."""
@@ -166,7 +155,7 @@ class Context:
     def callee(self, number: int, regions: int) -> Context:
         """What a call of a function from here owns."""
         if number not in self._callees:
-            self._callees[number] = Context(regions, *self._sizes)
+            self._callees[number] = Context(regions)
         return self._callees[number]
 
     def swap(self, a: int, b: int) -> None:

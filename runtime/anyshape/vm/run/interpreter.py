@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import operator
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,33 +24,13 @@ from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, Unsuppor
 from anyshape.failure_report import AREA, refusal, take
 from anyshape.rules.checks import located
 from anyshape.vm.program.address import address_of
-from anyshape.vm.program.table import (
-    DECLINED,
-    DEEPEST,
-    DONE,
-    ELEMENTS,
-    FORMATS,
-    LISTS,
-    Op,
-    Operand,
-    Program,
-    invocation,
-)
+from anyshape.vm.program.table import DECLINED, DEEPEST, DONE, ELEMENTS, Mode, Op, Operand, Program
 from anyshape.vm.run.arena import Context
 from anyshape.vm.run.heap import Heap
 from anyshape.vm.run.results import new_result
 
 Array = NDArray[Any]
-Trace = Callable[[int, Op, tuple[Operand, ...], list[int]], None]
-
-_BINARY: dict[Op, Callable[[int, int], int]] = {
-    Op.ADD: operator.add, Op.SUB: operator.sub, Op.MUL: operator.mul,
-    Op.FLOORDIV: lambda a, b: a // b if b else 0, Op.MOD: lambda a, b: a % b if b else 0,
-    Op.MIN: min, Op.MAX: max, Op.EQ: operator.eq, Op.NE: operator.ne, Op.LT: operator.lt, Op.LE: operator.le,
-    Op.GT: operator.gt, Op.GE: operator.ge,
-    Op.AND: lambda a, b: bool(a) and bool(b), Op.OR: lambda a, b: bool(a) or bool(b),
-}  # fmt: skip
-_SCALAR = {*_BINARY, Op.NOT, Op.SELECT}
+Trace = Callable[[int, Op, tuple[Operand, ...], list[int | None]], None]
 
 
 def run(
@@ -73,10 +53,6 @@ def run(
         else:
             gone = frames.pop()
             frames[-1].taken = gone.gives
-
-
-_LOOKING = frozenset((Op.INVOKE, Op.SHARE, Op.JUMP, Op.CALL))
-"""Where it looks whether the call is to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +87,16 @@ class _Run:
         tables: dict[int, _Table],
     ) -> None:
         self.program, self.arguments, self.context, self.trace = program, arguments, context, trace
-        self.r = [0] * program.registers
-        self.lost: set[int] = set()
+        self.r: list[int | None] = [0] * program.registers
+        """None: the number is lost."""
         self.results: list[Array | None] = [None] * len(program.results)
         self.heap, self.tables = heap, tables
         self.bounds = context.bounds
         self.gives = [0] * program.returns
         self.taken: list[int] = []
         self.at = 0
+        """The word of the instruction that comes next."""
+        self.end: int | _Call | None = None
         if id(program) not in tables:
             table = {at: (op, operands) for at, op, operands in program.instructions()}
             tables[id(program)] = (table, dict(pairwise(sorted(table))))
@@ -136,189 +114,175 @@ class _Run:
 
     def go(self) -> int | _Call:
         table, following = self.tables[id(self.program)]
-        at = self.at
-        while True:
-            if at not in table:
-                raise VerifyError(f"the program goes on at word {at}, where no instruction begins")
-            op, operands = table[at]
+        self.end = None
+        while self.end is None:
+            if self.at not in table:
+                raise VerifyError(f"the program goes on at word {self.at}, where no instruction begins")
+            op, operands = table[self.at]
             if self.trace is not None:
-                self.trace(at, op, operands, self.r)
-            if op in _LOOKING and self.bounds is not None:
-                self.bounds.look()
-            if self.lost and op not in _SCALAR:
-                self.liveness(op, operands)
-            if op is Op.RETURN:
-                return DONE
-            if op is Op.CALL:
-                self.at = following[at]
-                return _Call(self.r[_n(operands[0])], tuple(self.r[k] for k in _several(operands[1])))
-            if op is Op.GUARD and not self.r[_n(operands[0])]:
-                return DECLINED
-            target = self.step(op, operands)
-            at = target if target is not None else following.get(at, -1)
+                self.trace(self.at, op, operands, self.r)
+            self.at = following.get(self.at, -1)
+            self.step(op, operands)
+        return self.end
 
-    def step(self, op: Op, o: tuple[Operand, ...]) -> int | None:
-        """One instruction; the word it jumps to, if it jumps."""
-        if op in _SCALAR:
-            self.scalar(op, *map(_n, o))
-            return None
-        call = invocation(op, o)
-        if call is not None:
-            self.invoke(*call)
-            return None
-        if op is Op.OUTPUT:
-            dims = [self.r[k] for k in _several(o[2])]
-            result = self.program.results[_n(o[1])]
-            a = self.results[_n(o[1])] = new_result(dims, result.dtype.numpy, result.name)
-            self.r[_n(o[0])] = address_of(a)
-            return None
-        if op is Op.GIVE:
-            for k, r in enumerate(_several(o[1])):
-                self.gives[_n(o[0]) + k] = self.r[r]
-            return None
-        if op in LISTS:
-            self.lists(op, *map(_n, o))
-            return None
-        return self.plain(op, *map(_n, o))
+    def step(self, op: Op, operands: tuple[Operand, ...]) -> None:
+        """One instruction, by its row: reads what its handler gets, and writes what that gives."""
+        values: list[Any] = []
+        spreads = False
+        for p, o in zip(op.parameters, operands):
+            value = o if p.mode is Mode.NUMBER else self.read(o) if isinstance(o, tuple) else self.r[o]
+            lost = None in value if isinstance(value, tuple) else value is None
+            if lost and p.mode in (Mode.NEEDED, Mode.LIST):
+                raise OverflowedError(overflow_text(self.program, op.named(operands)))
+            spreads |= lost and p.mode is Mode.SPREADING
+            values.append(value)
+        made = None if spreads else getattr(self, op.handler)(*values[op.writes :])
+        if op.writes:
+            assert isinstance(operands[0], int)
+            self.r[operands[0]] = int(made) if made is not None and INT64_MIN <= made <= INT64_MAX else None
 
-    def liveness(self, op: Op, operands: tuple[Operand, ...]) -> None:
-        """An effect reads its registers: none of them may be lost. What it writes is there again."""
-        for k, (letter, operand) in enumerate(zip(FORMATS[op], operands)):
-            if op is Op.SHARE and k in (3, 4):
-                continue  # the numbers of parts and of slices: one will do
-            if letter in "s*" and not self.lost.isdisjoint(operand if isinstance(operand, tuple) else (operand,)):
-                raise OverflowedError(overflow_text(self.program, op, operands))
-            if letter == "d":
-                self.lost.discard(_n(operand))
+    def read(self, registers: tuple[int, ...]) -> Any:
+        return tuple(self.r[k] for k in registers)
 
-    def scalar(self, op: Op, d: int, *o: int) -> None:
-        r, lost = self.r, self.lost
-        if op is Op.SELECT:
-            chosen = o[1] if r[o[0]] else o[2]
-            self.set(d, r[chosen], o[0] in lost or chosen in lost)
-        elif op is Op.NOT:
-            self.set(d, int(not r[o[0]]), o[0] in lost)
-        elif op in (Op.AND, Op.OR) and any(k not in lost and bool(r[k]) is (op is Op.OR) for k in o):
-            self.set(d, int(op is Op.OR))
-        else:
-            self.set(d, int(_BINARY[op](r[o[0]], r[o[1]])), not lost.isdisjoint(o))
+    def look(self) -> None:
+        """Whether the call is to stop."""
+        if self.bounds is not None:
+            self.bounds.look()
 
-    def set(self, d: int, value: int, lost: bool = False) -> None:
-        """A register = a number, unless that is lost or beyond 64 bits."""
-        if lost or not INT64_MIN <= value <= INT64_MAX:
-            self.lost.add(d)
-            value = 0
-        else:
-            self.lost.discard(d)
-        self.r[d] = value
+    do_add, do_sub, do_mul = map(staticmethod, (operator.add, operator.sub, operator.mul))
+    do_eq, do_ne, do_lt = map(staticmethod, (operator.eq, operator.ne, operator.lt))
+    do_le, do_gt, do_ge = map(staticmethod, (operator.le, operator.gt, operator.ge))
+    do_floordiv = staticmethod(lambda a, b: a // b if b else 0)
+    do_mod = staticmethod(lambda a, b: a % b if b else 0)
+    do_min = staticmethod(lambda a, b: min(a, b))
+    do_max = staticmethod(lambda a, b: max(a, b))
+    do_and = staticmethod(lambda a, b: 0 if 0 in (a, b) else None if None in (a, b) else 1)
+    do_or = staticmethod(lambda a, b: 1 if a or b else None if None in (a, b) else 0)
+    do_not = staticmethod(operator.not_)
+    do_select = staticmethod(lambda cond, then, other: then if cond else other)
+    do_const = staticmethod(lambda n: n)
+    do_view = staticmethod(lambda address, offset: address + offset)
+    do_copy = staticmethod(lambda to, address, size: ctypes.memmove(to, address, size))
+    do_threads = staticmethod(lambda: 1)
 
-    def plain(self, op: Op, *o: int) -> int | None:
-        r = self.r
-        if op is Op.CONST:
-            r[o[0]] = o[1]
-        elif op is Op.THREADS:
-            r[o[0]] = 1
-        elif op is Op.DIM:
-            r[o[0]] = self.arguments[o[1]].shape[o[2]]
-        elif op is Op.ARGUMENT:
-            r[o[0]] = self.arguments[o[1]].address
-        elif op is Op.TAKEN:
-            r[o[0]] = self.taken[o[1]]
-        elif op is Op.CONSTANT:
-            r[o[0]] = address_of(self.program.constants[o[1]])
-        elif op is Op.REGION:
-            r[o[0]] = self.context.region(o[1], r[o[2]])
-        elif op is Op.EXTEND:
-            r[o[0]] = self.context.extend(o[1], r[o[2]])
-        elif op is Op.STACK:
-            with growing(self.program, o[3]):
-                r[o[0]] = self.context.extend(o[1], r[o[2]])
-        elif op is Op.SWAP:
-            self.context.swap(o[0], o[1])
-        elif op is Op.VIEW:
-            r[o[0]] = r[o[1]] + r[o[2]]
-        elif op is Op.CHECK:
-            if not r[o[0]]:
-                raise failed_check(self.program, o[1], [r[k] for k in self.program.checks[o[1]].registers])
-        elif op is Op.JUMP:
-            return o[0]
-        elif op is Op.UNLESS:
-            return None if r[o[0]] else o[1]
-        else:
-            self.memory(op, *o)
-        return None
+    def do_return(self) -> None:
+        self.end = DONE
 
-    def memory(self, op: Op, *o: int) -> None:
-        r = self.r
-        if op is Op.LOAD:
-            self.set(o[0], load(r[o[1]], o[2], o[3]))
-        elif op is Op.STORE:
-            store(r[o[0]], o[1], r[o[2]], o[3])
-        elif op is Op.COPY:
-            ctypes.memmove(r[o[0]], r[o[1]], r[o[2]])
+    def do_guard(self, cond: int) -> None:
+        if not cond:
+            self.end = DECLINED
 
-        elif op is Op.ROWS:
-            to, to_step, source, step, size, count = (r[k] for k in o)
-            for k in range(count):
-                ctypes.memmove(to + k * to_step, source + k * step, size)
+    def do_jump(self, to: int) -> None:
+        self.look()
+        self.at = to
 
-    def lists(self, op: Op, *o: int) -> None:
-        r, heap = self.r, self.heap
-        if op is Op.LIST:
-            r[o[0]] = heap.new_list()
-        elif op is Op.BLOCK:
-            r[o[0]] = heap.block(r[o[1]])
-        elif op is Op.RETAIN:
-            heap.retain(r[o[0]])
-        elif op is Op.RELEASE:
-            heap.release(r[o[0]])
-        elif op is Op.OWN:
-            r[o[0]] = heap.own(r[o[1]])
-        elif op is Op.LENGTH:
-            r[o[0]] = len(heap.elements(r[o[1]]))
-        elif op is Op.INSERT:
-            heap.elements(r[o[0]]).insert(r[o[1]], r[o[2]])
-        elif op is Op.ERASE:
-            heap.release(heap.elements(r[o[0]]).pop(r[o[1]]))
-        else:
-            r[o[0]] = heap.elements(r[o[1]])[r[o[2]]]
+    def do_unless(self, cond: int, to: int) -> None:
+        if not cond:
+            self.at = to
 
-    def invoke(self, number: int, scratch: int, scalars: tuple[int, ...], buffers: tuple[int, ...]) -> None:
-        numbers = (ctypes.c_int64 * (AREA + max(len(scalars), 1)))(*[0] * AREA, *(self.r[k] for k in scalars))
-        addresses = (ctypes.c_int64 * max(len(buffers), 1))(*(self.r[k] for k in buffers))
-        status = self.program.kernels[number].entry(
+    def do_check(self, cond: int, check: int) -> None:
+        if not cond:
+            numbers = self.read(self.program.checks[check].registers)
+            raise failed_check(self.program, check, [n or 0 for n in numbers])
+
+    def do_dim(self, argument: int, axis: int) -> int:
+        return self.arguments[argument].shape[axis]
+
+    def do_argument(self, argument: int) -> int:
+        return self.arguments[argument].address
+
+    def do_constant(self, constant: int) -> int:
+        return address_of(self.program.constants[constant])
+
+    def do_load(self, address: int, index: int, of: int) -> int:
+        _, spelled, size = ELEMENTS[of]
+        return int(struct.unpack(spelled, ctypes.string_at(address + index * size, size))[0])
+
+    def do_store(self, address: int, index: int, value: int, of: int) -> None:
+        _, spelled, size = ELEMENTS[of]
+        try:
+            data = struct.pack(spelled, value)
+        except struct.error:
+            raise OverflowedError(unfit_text(value, of)) from None
+        ctypes.memmove(address + index * size, data, size)
+
+    def do_rows(self, to: int, to_step: int, address: int, step: int, size: int, count: int) -> None:
+        for k in range(count):
+            ctypes.memmove(to + k * to_step, address + k * step, size)
+
+    def do_region(self, region: int, size: int) -> int:
+        return self.context.region(region, size)
+
+    def do_extend(self, region: int, size: int) -> int:
+        return self.context.extend(region, size)
+
+    def do_stack(self, region: int, size: int, what: int) -> int:
+        with growing(self.program, what):
+            return self.context.extend(region, size)
+
+    def do_swap(self, one: int, other: int) -> None:
+        self.context.swap(one, other)
+
+    def do_output(self, result: int, dims: tuple[int, ...]) -> int:
+        made = self.program.results[result]
+        a = self.results[result] = new_result(dims, made.dtype.numpy, made.name)
+        return address_of(a)
+
+    def do_invoke(self, kernel: int, scratch: int, scalars: tuple[int, ...], buffers: tuple[int, ...]) -> None:
+        self.look()
+        numbers = (ctypes.c_int64 * (AREA + max(len(scalars), 1)))(*[0] * AREA, *scalars)
+        addresses = (ctypes.c_int64 * max(len(buffers), 1))(*buffers)
+        status = self.program.kernels[kernel].entry(
             ctypes.c_void_p(ctypes.addressof(numbers) + 8 * AREA),
             ctypes.cast(addresses, ctypes.c_void_p),
-            ctypes.c_void_p(self.r[scratch]),
+            ctypes.c_void_p(scratch),
             ctypes.c_int64(0),
             ctypes.c_int64(1),
         )
         if status:
-            raise failed_kernel(self.program, number, status, [self.r[k] for k in scalars], take(numbers))
+            raise failed_kernel(self.program, kernel, status, scalars, take(numbers))
 
+    def do_share(
+        self, kernel: int, scratch: int, each: int, parts: Any, slices: Any, scalars: Any, buffers: Any
+    ) -> None:
+        self.do_invoke(kernel, scratch, scalars, buffers)
 
-def _n(operand: Operand) -> int:
-    assert isinstance(operand, int)
-    return operand
+    def do_list(self, lists: int) -> int:
+        return self.heap.new_list()
 
+    def do_block(self, size: int) -> int:
+        return self.heap.block(size)
 
-def _several(operand: Operand) -> tuple[int, ...]:
-    assert isinstance(operand, tuple)
-    return operand
+    def do_retain(self, handle: int) -> None:
+        self.heap.retain(handle)
 
+    def do_release(self, handle: int) -> None:
+        self.heap.release(handle)
 
-def load(address: int, index: int, code: int) -> int:
-    _, spelled, size = ELEMENTS[code]
-    return int(struct.unpack(spelled, ctypes.string_at(address + index * size, size))[0])
+    def do_own(self, handle: int) -> int:
+        return self.heap.own(handle)
 
+    def do_length(self, handle: int) -> int:
+        return len(self.heap.elements(handle))
 
-def store(address: int, index: int, value: int, code: int) -> None:
-    _, spelled, size = ELEMENTS[code]
-    try:
-        data = struct.pack(spelled, value)
-    except struct.error:
-        raise OverflowedError(unfit_text(value, code)) from None
-    ctypes.memmove(address + index * size, data, size)
+    def do_insert(self, handle: int, position: int, element: int) -> None:
+        self.heap.elements(handle).insert(position, element)
+
+    def do_erase(self, handle: int, position: int) -> None:
+        self.heap.release(self.heap.elements(handle).pop(position))
+
+    def do_element(self, handle: int, position: int) -> int:
+        return self.heap.elements(handle)[position]
+
+    def do_call(self, function: int, words: tuple[int, ...]) -> None:
+        self.look()
+        self.end = _Call(function, words)
+
+    def do_give(self, place: int, words: tuple[int, ...]) -> None:
+        self.gives[place : place + len(words)] = words
+
+    def do_taken(self, place: int) -> int:
+        return self.taken[place]
 
 
 def failed_check(program: Program, number: int, values: Sequence[int]) -> AnyshapeError:
@@ -352,15 +316,15 @@ def too_deep_text(function: Program) -> str:
     return f"{function.name}: calls are nested more than {DEEPEST} deep"
 
 
-def overflow_text(program: Program, op: Op, operands: Sequence[Operand]) -> str:
-    """What a number beyond 64 bits was needed for."""
+def overflow_text(program: Program, operands: Mapping[str, Any]) -> str:
+    """What a number beyond 64 bits was needed for, by the operands' names."""
     beyond = "does not fit a signed 64-bit integer"
-    if op is Op.CHECK:
-        record = program.checks[_n(operands[1])]
+    if "check" in operands:
+        record = program.checks[operands["check"]]
         message = f"a size {beyond} ({record.equation})"
         return located(record.op, record.source, message) if record.op else message
-    if op is Op.OUTPUT:
-        return f"{program.name}: a size of the result {program.results[_n(operands[1])].name} {beyond}"
-    if op in (Op.INVOKE, Op.SHARE):
-        return f"{program.kernels[_n(operands[0])].name}: a size of what it computes {beyond}"
+    if "result" in operands:
+        return f"{program.name}: a size of the result {program.results[operands['result']].name} {beyond}"
+    if "kernel" in operands:
+        return f"{program.kernels[operands['kernel']].name}: a size of what it computes {beyond}"
     return f"{program.name}: a size computed from the shapes of the inputs {beyond}"

@@ -1,24 +1,34 @@
 """What splitting a tensor into a list is made of, once its rank is known: pieces in sight, or a loop that appends them.
 
-In: the operands of a `list_split`. Out: the list. Raises ShapeError for sizes that cannot be.
+In: a node of `list_split`. Out: the list; None while a rank is not known. Raises ShapeError for sizes that cannot be.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from anyshape import control, lists, ops
 from anyshape.errors import ShapeError
 from anyshape.graph.lengths import as_long, one_number
-from anyshape.graph.value import Value, constant
+from anyshape.graph.lists import axis_of_split
+from anyshape.graph.value import Node, Value, constant
 from anyshape.types import TensorType
 
 MOST_IN_SIGHT = 64
 """Pieces of a split that are made one by one, so that nothing of it is left to run time."""
 
 
-def split(x: Value, sizes: Value | None, axis: int, keepdims: bool, source: str) -> Value:
-    from anyshape import lists, ops
+def expand(node: Node) -> Value | None:
+    """The list of the pieces."""
+    x, sizes = node.inputs
+    axis = axis_of_split(node)
+    assert x is not None
+    if axis is None or (sizes is not None and sizes.type.rank is None):
+        return None
+    return _split(x, sizes, axis, bool(node.attrs.get("keepdims", True)), node.source)
 
+
+def _split(x: Value, sizes: Value | None, axis: int, keepdims: bool, source: str) -> Value:
     pieces = _in_sight(x, sizes, axis, keepdims, source)
     if pieces is not None:
         return lists.of(pieces, "" if pieces else TensorType(x.type.dtype, None), source)
@@ -33,8 +43,6 @@ def split(x: Value, sizes: Value | None, axis: int, keepdims: bool, source: str)
 
 def _in_sight(x: Value, sizes: Value | None, axis: int, keepdims: bool, source: str) -> list[Value] | None:
     """The pieces where their number is known."""
-    from anyshape import ops
-
     n = (x.type.shape or ())[axis]
     said = np.array(1) if sizes is None else sizes.constant
     if said is None or (said.ndim == 0 and not isinstance(n, int)):
@@ -57,15 +65,11 @@ def _in_sight(x: Value, sizes: Value | None, axis: int, keepdims: bool, source: 
 
 
 def _slice(x: Value, start: Value, end: Value, axis: int, source: str) -> Value:
-    from anyshape import ops
-
     bounds = [ops.static.reshape(v, newshape=(1,), source=source) for v in (start, end)]
     return ops.slice(x, bounds[0], bounds[1], [axis], [1], source=source)
 
 
 def _one_by_one(x: Value, total: Value, axis: int, keepdims: bool, source: str) -> Value:
-    from anyshape import control, lists, ops
-
     def turn(k: Value, made: Value) -> list[Value]:
         piece = ops.gather(x, k, axis=axis, source=source)
         return [
@@ -79,8 +83,6 @@ def _one_by_one(x: Value, total: Value, axis: int, keepdims: bool, source: str) 
 
 
 def _equal_parts(x: Value, size: Value, total: Value, axis: int, source: str) -> Value:
-    from anyshape import control, lists, ops
-
     def refused() -> Value:
         raise ShapeError("list_split: a size must be at least 1")
 
@@ -98,8 +100,6 @@ def _equal_parts(x: Value, size: Value, total: Value, axis: int, source: str) ->
 
 def _parts(x: Value, sizes: Value, axis: int, source: str) -> Value:
     """Sizes that do not add up are found by a view of x under a shape with their sum."""
-    from anyshape import control, lists, ops
-
     whole = ops.sum(sizes, axes=(0,), keepdims=True, source=source)
     shape = [ops.shape_of(x, start=0, end=axis, source=source), whole, ops.shape_of(x, start=axis + 1, source=source)]
     x = ops.dyn.reshape(x, ops.concat(shape, axis=0, source=source), allowzero=True, source=source)

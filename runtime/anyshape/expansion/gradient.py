@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from anyshape import ops
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.accumulation import accumulate
 from anyshape.equations.adjoint import NotDifferentiable, state_adjoint
 from anyshape.equations.expr import const
 from anyshape.errors import UnsupportedError
-from anyshape.graph.composition import expand
+from anyshape.expansion.composition import expand
 from anyshape.graph.function import topological
 from anyshape.graph.infer import absent_dtype, build, equations_of, rebuild, tensors_of
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef
@@ -30,8 +31,6 @@ def gradients(of: Value, by: Sequence[Value], source: str = "") -> list[Value]:
     """Of the sum of all elements of `of`, one for each of `by`, of its type; zeros where it does not depend on one.
 
     Raises UnsupportedError naming an op that has no adjoint, with the reason, or a value that is no tensor of floats."""
-    from anyshape import ops
-
     for v in (of, *by):
         if not v.type.dtype.is_float:
             raise UnsupportedError(f"gradients are of floats, and {v.name or 'a value'} is {v.type}")
@@ -53,14 +52,10 @@ def gradients(of: Value, by: Sequence[Value], source: str = "") -> list[Value]:
 
 
 def _full(number: float, like: Value, source: str) -> Value:
-    from anyshape import ops
-
     return ops.full(constant(np.array(number).astype(like.type.dtype.numpy)), _shape(like, source), source=source)
 
 
 def _shape(v: Value, source: str) -> Any:
-    from anyshape import ops
-
     return v.type.shape if v.type.is_static else ops.shape_of(v, source=source)
 
 
@@ -111,8 +106,6 @@ def _adjoints(
     node: Node, seeds: Sequence[Value], inside: set[Node], wanted: set[Value], source: str
 ) -> list[tuple[Value, Value]]:
     """The inputs of a node of which gradients are needed, and what they get from this node."""
-    from anyshape import ops
-
     op = node.op
     needed = [v for v in dict.fromkeys(node.inputs) if v is not None and (v in wanted or v.node in inside)]
     if any(isinstance(v.type, ListType) for v in needed):
@@ -145,7 +138,7 @@ class _Call:
 
     def __init__(self, node: Node, wanted: Sequence[Value]) -> None:
         self.node, self.wanted = node, wanted
-        count = len(node.inputs) - len(node.op.operands)
+        count = len(node.data_inputs)
         self.data = list(dict.fromkeys(v for v in node.inputs[:count] if v is not None))
         self.operands = node.inputs[count:]
         self.floats = [k for k, v in enumerate(node.outputs) if v.type.dtype.is_float]

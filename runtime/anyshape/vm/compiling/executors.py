@@ -1,6 +1,6 @@
-"""What runs a program: the native loop, the translation to Python, or the walking interpreter.
+"""What runs a program: the native loop, or the interpreter.
 
-In: a program and the options. Out: an `Executor`. All three take the same table to the same results and the same messages; which one is
+In: a program and the options. Out: an `Executor`. Both take the same table to the same results and the same messages; which one is
 used is a matter of speed and of debugging. Kernels that are Python themselves are never called from native code.
 """
 
@@ -17,7 +17,6 @@ from anyshape.vm.program.table import Program
 from anyshape.vm.run import interpreter
 from anyshape.vm.run.arena import Context, ContextPool
 from anyshape.vm.run.limits import Bounds
-from anyshape.vm.run.translator import can_translate, frame_of, translate
 
 Array = NDArray[Any]
 
@@ -51,21 +50,15 @@ class Executor(Protocol):
 
 
 class PythonExecutor:
-    """The translation, or the interpreter where the program has jumps or `walk` asks for it."""
+    """The interpreter, within the bounds of a call."""
 
-    def __init__(self, program: Program, walk: bool) -> None:
+    def __init__(self, program: Program) -> None:
         self._program = program
-        self._words, self._offsets = frame_of(program)
-        self._run: Callable[[Sequence[Array], Context], list[Array] | None]
-        if walk or not can_translate(program):
-            self._run = lambda arguments, context: interpreter.run(program, arguments, context)
-        else:
-            self._run = translate(program)
 
     def run(self, arguments: Sequence[Array], context: Context, places: Sequence[Array | None]) -> list[Array] | None:
         context.bounds = bounds = Bounds(self._program.name, context.cancels)
         try:
-            results = self._run(arguments, context)
+            results = interpreter.run(self._program, arguments, context)
             bounds.look()
         finally:
             context.bounds = None
@@ -75,17 +68,17 @@ class PythonExecutor:
         return None
 
     def context(self) -> Context:
-        return Context(self._program.regions, self._words, self._offsets)
+        return Context(self._program.regions)
 
 
 def make_executor(program: Program, options: Options, types: Sequence[TensorType]) -> Executor:
     """`types` are those of the program's arguments."""
     if options.recorder is not None:
-        from anyshape.vm.report.profile import RecordedExecutor
+        from anyshape.vm.run.recorder import RecordedExecutor
 
         return RecordedExecutor(program, options.recorder)
     if not _is_native(options):
-        return PythonExecutor(program, options.walk)
+        return PythonExecutor(program)
     from anyshape.vm.native.executor import NativeExecutor
     from anyshape.vm.native.pool import usable_threads
 
@@ -102,4 +95,4 @@ def expect_results(types: Sequence[TensorType], options: Options) -> None:
 
 
 def _is_native(options: Options) -> bool:
-    return options.recorder is None and not (options.loop == "python" or options.walk or options.kernels == "interpret")
+    return options.recorder is None and not (options.loop == "python" or options.kernels == "interpret")
