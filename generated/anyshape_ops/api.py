@@ -1970,7 +1970,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     return call(GLOBAL_LP_POOL, [x], {"p": p}, source)[0]
 
 
-# specs/quantisation.yaml:65
+# specs/quantisation.yaml:57
 @called
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
@@ -1982,7 +1982,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:124
+# specs/quantisation.yaml:116
 @called
 def quantize_linear(
     x: Operand,
@@ -2004,7 +2004,7 @@ def quantize_linear(
     )[0]
 
 
-# specs/quantisation.yaml:199
+# specs/quantisation.yaml:191
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
@@ -2015,7 +2015,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:234
+# specs/quantisation.yaml:226
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2037,7 +2037,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:286
+# specs/quantisation.yaml:278
 @called
 def matmul_nbits(
     a: Operand,
@@ -2058,7 +2058,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:333
+# specs/quantisation.yaml:325
 @called
 def unpack_nbits(
     codes: Operand,

@@ -13,17 +13,17 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/quantisation.yaml:81
+# specs/quantisation.yaml:73
 def dequantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [api.dequantize_linear(n.input(0), n.input(1), n.input(2), source=n.source)]
 
 
-# specs/quantisation.yaml:82
+# specs/quantisation.yaml:74
 def dequantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [api.dequantize_linear(n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/quantisation.yaml:83
+# specs/quantisation.yaml:75
 def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     return [
         api.dequantize_linear(
@@ -32,7 +32,7 @@ def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:85
+# specs/quantisation.yaml:77
 def dequantize_linear_23(n: OnnxNode) -> Sequence[Value]:
     if not n.attr_dtype("output_dtype", parse_dtype("f32")).is_float:
         n.refuse("DequantizeLinear to what is no float")
@@ -70,7 +70,7 @@ def dequantize_linear_23(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/quantisation.yaml:88
+# specs/quantisation.yaml:80
 def com_microsoft_dequantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     return [
@@ -85,7 +85,7 @@ def com_microsoft_dequantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:147
+# specs/quantisation.yaml:139
 def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -102,7 +102,7 @@ def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:148
+# specs/quantisation.yaml:140
 def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -120,7 +120,7 @@ def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:150
+# specs/quantisation.yaml:142
 def quantize_linear_19(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -142,7 +142,7 @@ def quantize_linear_19(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:153
+# specs/quantisation.yaml:145
 def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -167,7 +167,7 @@ def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:157
+# specs/quantisation.yaml:149
 def com_microsoft_quantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     return [
@@ -187,12 +187,12 @@ def com_microsoft_quantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:213
+# specs/quantisation.yaml:205
 def mat_mul_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul_integer(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)]
 
 
-# specs/quantisation.yaml:264
+# specs/quantisation.yaml:256
 def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_matmul(
@@ -209,7 +209,7 @@ def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:306
+# specs/quantisation.yaml:298
 def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
     n.only(6)
     if not (
