@@ -1060,7 +1060,7 @@ def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(POW, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:124
+# specs/elementwise.yaml:126
 @called
 def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") -> Value:
     """What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.
@@ -1070,7 +1070,7 @@ def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") ->
     return call(MOD, [a, b], {"truncated": truncated}, source)[0]
 
 
-# specs/elementwise.yaml:140
+# specs/elementwise.yaml:142
 @called
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
@@ -1080,7 +1080,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:153
+# specs/elementwise.yaml:155
 @called
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
@@ -1090,7 +1090,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:166
+# specs/elementwise.yaml:168
 @called
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
@@ -1100,7 +1100,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:183
+# specs/elementwise.yaml:185
 @called
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
@@ -1110,7 +1110,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:199
+# specs/elementwise.yaml:201
 @called
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
@@ -1120,7 +1120,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:210
+# specs/elementwise.yaml:212
 @called
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
@@ -1130,7 +1130,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:221
+# specs/elementwise.yaml:223
 @called
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
@@ -1140,7 +1140,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:233
+# specs/elementwise.yaml:235
 @called
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
@@ -1150,7 +1150,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:245
+# specs/elementwise.yaml:247
 @called
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
@@ -1160,7 +1160,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:257
+# specs/elementwise.yaml:259
 @called
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
@@ -1170,7 +1170,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:274
+# specs/elementwise.yaml:276
 @called
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
@@ -1180,7 +1180,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:285
+# specs/elementwise.yaml:287
 @called
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
@@ -1190,7 +1190,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:296
+# specs/elementwise.yaml:298
 @called
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
@@ -1200,7 +1200,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:307
+# specs/elementwise.yaml:309
 @called
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
@@ -1210,7 +1210,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:319
+# specs/elementwise.yaml:321
 @called
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
@@ -1220,7 +1220,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:330
+# specs/elementwise.yaml:332
 @called
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
@@ -1230,7 +1230,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:346
+# specs/elementwise.yaml:348
 @called
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
@@ -1240,7 +1240,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:366
+# specs/elementwise.yaml:368
 @called
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
@@ -1250,7 +1250,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:379
+# specs/elementwise.yaml:381
 @called
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
@@ -1260,7 +1260,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:419
+# specs/elementwise.yaml:421
 @called
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
@@ -1313,7 +1313,7 @@ def tree_links(
     return call(TREE_LINKS, [tree, node, yes_id, no_id, leaf, target_tree, target_node], {}, source)
 
 
-# specs/ensembles.yaml:208
+# specs/ensembles.yaml:211
 @called
 def tree_ensemble(
     x: Operand,
@@ -1347,7 +1347,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:379
+# specs/ensembles.yaml:382
 @called
 def count_grams(
     x: Operand,
@@ -2004,7 +2004,7 @@ def quantize_linear(
     )[0]
 
 
-# specs/quantisation.yaml:191
+# specs/quantisation.yaml:192
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
@@ -2015,7 +2015,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:226
+# specs/quantisation.yaml:227
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2037,7 +2037,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:278
+# specs/quantisation.yaml:279
 @called
 def matmul_nbits(
     a: Operand,
@@ -2058,7 +2058,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:325
+# specs/quantisation.yaml:326
 @called
 def unpack_nbits(
     codes: Operand,

@@ -20,7 +20,6 @@ from anyshape.equations.functions import (
     eq,
     fit,
     lt,
-    maximum,
     ne,
     reduce_,
     shift_left,
@@ -163,15 +162,12 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
     i = eqs.indices("i", d)
     eqs.define(
         size[*i],
-        maximum(
-            reduce_(
-                "max",
-                [w],
-                lambda c: where(
-                    ne(x[*i, c], cast(0, parse_dtype("char"))), lambda: cast(c, parse_dtype("i32")) + 1, lambda: 0
-                ),
+        reduce_(
+            "max",
+            [w],
+            lambda c: where(
+                ne(x[*i, c], cast(0, parse_dtype("char"))), lambda: cast(c, parse_dtype("i32")) + 1, lambda: 0
             ),
-            0,
         ),
         "specs/bits.yaml:198",
     )

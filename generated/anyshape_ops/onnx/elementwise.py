@@ -111,103 +111,103 @@ def pow_7(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:134
+# specs/elementwise.yaml:136
 def mod_10(n: OnnxNode) -> Sequence[Value]:
     return [api.mod(n.input(0), n.input(1), truncated=n.attr("fmod"), source=n.source)]
 
 
-# specs/elementwise.yaml:146
+# specs/elementwise.yaml:148
 def max_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.maximum, n.inputs())]
 
 
-# specs/elementwise.yaml:159
+# specs/elementwise.yaml:161
 def min_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.minimum, n.inputs())]
 
 
-# specs/elementwise.yaml:175
+# specs/elementwise.yaml:177
 def neg_1(n: OnnxNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:191
+# specs/elementwise.yaml:193
 def abs_1(n: OnnxNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:206
 def exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.exp(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:215
+# specs/elementwise.yaml:217
 def log_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:227
+# specs/elementwise.yaml:229
 def floor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.floor(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:239
+# specs/elementwise.yaml:241
 def ceil_1(n: OnnxNode) -> Sequence[Value]:
     return [api.ceil(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:251
+# specs/elementwise.yaml:253
 def round_11(n: OnnxNode) -> Sequence[Value]:
     return [api.round(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:266
+# specs/elementwise.yaml:268
 def sign_9(n: OnnxNode) -> Sequence[Value]:
     return [api.sign(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:279
+# specs/elementwise.yaml:281
 def sqrt_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sqrt(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:290
+# specs/elementwise.yaml:292
 def reciprocal_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reciprocal(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:301
+# specs/elementwise.yaml:303
 def tanh_1(n: OnnxNode) -> Sequence[Value]:
     return [api.tanh(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:313
+# specs/elementwise.yaml:315
 def sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sigmoid(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:324
+# specs/elementwise.yaml:326
 def erf_9(n: OnnxNode) -> Sequence[Value]:
     return [api.erf(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:338
+# specs/elementwise.yaml:340
 def relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:356
+# specs/elementwise.yaml:358
 def gelu_20(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), approximate=choice(n.attr("approximate")), source=n.source)]
 
 
-# specs/elementwise.yaml:357
+# specs/elementwise.yaml:359
 def com_microsoft_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     return [api.gelu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:358
+# specs/elementwise.yaml:360
 def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [
@@ -219,18 +219,18 @@ def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:359
+# specs/elementwise.yaml:361
 def com_microsoft_bias_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [api.gelu(api.add(n.input(0), n.input(1), source=n.source), source=n.source)]
 
 
-# specs/elementwise.yaml:373
+# specs/elementwise.yaml:375
 def identity_1(n: OnnxNode) -> Sequence[Value]:
     return ([needed(n, n.input(0), "x")] if is_list(n, n.input(0)) else [api.identity(n.input(0), source=n.source)])
 
 
-# specs/elementwise.yaml:399
+# specs/elementwise.yaml:401
 def cast_1(n: OnnxNode) -> Sequence[Value]:
     if n.attr("to") == "STRING":
         n.refuse(
@@ -239,7 +239,7 @@ def cast_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/elementwise.yaml:402
+# specs/elementwise.yaml:404
 def cast_6(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 8) or (dtype_of(n, n.input(0)) == parse_dtype("char"))):
         n.refuse(
@@ -257,7 +257,7 @@ def cast_6(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/elementwise.yaml:406
+# specs/elementwise.yaml:408
 def cast_19(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 8) or (dtype_of(n, n.input(0)) == parse_dtype("char"))):
         n.refuse(
@@ -279,7 +279,7 @@ def cast_19(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/elementwise.yaml:426
+# specs/elementwise.yaml:428
 def where_9(n: OnnxNode) -> Sequence[Value]:
     return [api.where(n.input(0), n.input(1), n.input(2), source=n.source)]
 

@@ -238,13 +238,23 @@ POW = Property(
         ),
         Example(
             {
+                "a": Given(value=(9, 9), dtype="i64"),
+                "b": Given(value=(0.49999999999999967, 0.49999999999999933), dtype="f64"),
+            },
+            {},
+            {"y": Given(value=(3, 2), dtype="i64")},
+            None,
+            "specs/elementwise.yaml:123",
+        ),
+        Example(
+            {
                 "a": Given(value=(9, 8, 8, 36028797018963968), dtype="i64"),
                 "b": Given(value=(0.5, 0.9999999, -2.664476e-17, 0.5), dtype="f64"),
             },
             {},
             {"y": Given(value=(3, 7, 1, 189812531), dtype="i64")},
             None,
-            "specs/elementwise.yaml:122",
+            "specs/elementwise.yaml:124",
         ),
     ),
     "specs/elementwise.yaml:102",
@@ -252,14 +262,14 @@ POW = Property(
 )
 
 
-# specs/elementwise.yaml:124
+# specs/elementwise.yaml:126
 def mod_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     truncated = d.truth()
     return Case({"a": p, "b": q}, {"truncated": d.default(truncated)})
 
 
-# specs/elementwise.yaml:133
+# specs/elementwise.yaml:135
 def mod_reference(a: Any, b: Any, truncated: Any) -> Any:
     return np.fmod(a, b) if truncated else np.mod(a, b)
 
@@ -269,28 +279,28 @@ MOD = Property(
     mod_case,
     mod_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:136"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:137"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:138"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:139"),
         Example(
             {"a": Given(value=(-7,)), "b": Given(value=(3,))},
             {},
             {"y": Given(value=(2,))},
             None,
-            "specs/elementwise.yaml:138",
+            "specs/elementwise.yaml:140",
         ),
     ),
-    "specs/elementwise.yaml:124",
-    reference_source="specs/elementwise.yaml:133",
+    "specs/elementwise.yaml:126",
+    reference_source="specs/elementwise.yaml:135",
 )
 
 
-# specs/elementwise.yaml:140
+# specs/elementwise.yaml:142
 def maximum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:145
+# specs/elementwise.yaml:147
 def maximum_reference(a: Any, b: Any) -> Any:
     return np.maximum(a, b)
 
@@ -300,35 +310,35 @@ MAXIMUM = Property(
     maximum_case,
     maximum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:148"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:149"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:150"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:151"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((0.5, -1.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:150",
+            "specs/elementwise.yaml:152",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(200, 100), dtype="u8")},
             None,
-            "specs/elementwise.yaml:151",
+            "specs/elementwise.yaml:153",
         ),
     ),
-    "specs/elementwise.yaml:140",
-    reference_source="specs/elementwise.yaml:145",
+    "specs/elementwise.yaml:142",
+    reference_source="specs/elementwise.yaml:147",
 )
 
 
-# specs/elementwise.yaml:153
+# specs/elementwise.yaml:155
 def minimum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:158
+# specs/elementwise.yaml:160
 def minimum_reference(a: Any, b: Any) -> Any:
     return np.minimum(a, b)
 
@@ -338,35 +348,35 @@ MINIMUM = Property(
     minimum_case,
     minimum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:161"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:162"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:163"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:164"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((-1.0, -2.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:163",
+            "specs/elementwise.yaml:165",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(100, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:164",
+            "specs/elementwise.yaml:166",
         ),
     ),
-    "specs/elementwise.yaml:153",
-    reference_source="specs/elementwise.yaml:158",
+    "specs/elementwise.yaml:155",
+    reference_source="specs/elementwise.yaml:160",
 )
 
 
-# specs/elementwise.yaml:166
+# specs/elementwise.yaml:168
 def neg_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:174
+# specs/elementwise.yaml:176
 def neg_reference(x: Any) -> Any:
     return np.negative(x)
 
@@ -376,43 +386,43 @@ NEG = Property(
     neg_case,
     neg_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:177"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:178"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:179"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:180"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, -2.0))},
             None,
-            "specs/elementwise.yaml:179",
+            "specs/elementwise.yaml:181",
         ),
         Example(
             {"x": Given(value=(-128, 5), dtype="i8")},
             {},
             {"y": Given(value=(-128, -5), dtype="i8")},
             None,
-            "specs/elementwise.yaml:180",
+            "specs/elementwise.yaml:182",
         ),
         Example(
             {"x": Given(value=(0, 1), dtype="u8")},
             {},
             {"y": Given(value=(0, 255), dtype="u8")},
             None,
-            "specs/elementwise.yaml:181",
+            "specs/elementwise.yaml:183",
         ),
     ),
-    "specs/elementwise.yaml:166",
-    reference_source="specs/elementwise.yaml:174",
+    "specs/elementwise.yaml:168",
+    reference_source="specs/elementwise.yaml:176",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:183
+# specs/elementwise.yaml:185
 def abs_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:192
 def abs_reference(x: Any) -> Any:
     return np.abs(x)
 
@@ -422,43 +432,43 @@ ABS = Property(
     abs_case,
     abs_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:193"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:194"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:195"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:196"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:195",
+            "specs/elementwise.yaml:197",
         ),
         Example(
             {"x": Given(value=(-128, -1), dtype="i8")},
             {},
             {"y": Given(value=(-128, 1), dtype="i8")},
             None,
-            "specs/elementwise.yaml:196",
+            "specs/elementwise.yaml:198",
         ),
         Example(
             {"x": Given(value=(200,), dtype="u8")},
             {},
             {"y": Given(value=(200,), dtype="u8")},
             None,
-            "specs/elementwise.yaml:197",
+            "specs/elementwise.yaml:199",
         ),
     ),
-    "specs/elementwise.yaml:183",
-    reference_source="specs/elementwise.yaml:190",
+    "specs/elementwise.yaml:185",
+    reference_source="specs/elementwise.yaml:192",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:199
+# specs/elementwise.yaml:201
 def exp_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:203
+# specs/elementwise.yaml:205
 def exp_reference(x: Any) -> Any:
     return np.exp(x)
 
@@ -468,29 +478,29 @@ EXP = Property(
     exp_case,
     exp_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:206"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:207"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:208"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:209"),
         Example(
             {"x": Given(value=(-inf, -1.0, 0.0, 1.0))},
             {},
             {"y": Given(value=(0.0, 0.36787944, 1.0, 2.7182818))},
             None,
-            "specs/elementwise.yaml:208",
+            "specs/elementwise.yaml:210",
         ),
     ),
-    "specs/elementwise.yaml:199",
-    reference_source="specs/elementwise.yaml:203",
+    "specs/elementwise.yaml:201",
+    reference_source="specs/elementwise.yaml:205",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:210
+# specs/elementwise.yaml:212
 def log_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:214
+# specs/elementwise.yaml:216
 def log_reference(x: Any) -> Any:
     return np.log(x)
 
@@ -500,29 +510,29 @@ LOG = Property(
     log_case,
     log_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:217"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:218"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:219"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:220"),
         Example(
             {"x": Given(value=(0.0, 1.0, 2.0, -1.0))},
             {},
             {"y": Given(value=(-inf, 0.0, 0.69314718, nan))},
             None,
-            "specs/elementwise.yaml:219",
+            "specs/elementwise.yaml:221",
         ),
     ),
-    "specs/elementwise.yaml:210",
-    reference_source="specs/elementwise.yaml:214",
+    "specs/elementwise.yaml:212",
+    reference_source="specs/elementwise.yaml:216",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:221
+# specs/elementwise.yaml:223
 def floor_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:226
+# specs/elementwise.yaml:228
 def floor_reference(x: Any) -> Any:
     return np.floor(x)
 
@@ -532,29 +542,29 @@ FLOOR = Property(
     floor_case,
     floor_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:229"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:230"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:231"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:232"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-2.0, -1.0, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:231",
+            "specs/elementwise.yaml:233",
         ),
     ),
-    "specs/elementwise.yaml:221",
-    reference_source="specs/elementwise.yaml:226",
+    "specs/elementwise.yaml:223",
+    reference_source="specs/elementwise.yaml:228",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:233
+# specs/elementwise.yaml:235
 def ceil_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:238
+# specs/elementwise.yaml:240
 def ceil_reference(x: Any) -> Any:
     return np.ceil(x)
 
@@ -564,29 +574,29 @@ CEIL = Property(
     ceil_case,
     ceil_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:241"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:242"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:243"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:244"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, 2.0))},
             None,
-            "specs/elementwise.yaml:243",
+            "specs/elementwise.yaml:245",
         ),
     ),
-    "specs/elementwise.yaml:233",
-    reference_source="specs/elementwise.yaml:238",
+    "specs/elementwise.yaml:235",
+    reference_source="specs/elementwise.yaml:240",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:245
+# specs/elementwise.yaml:247
 def round_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:250
+# specs/elementwise.yaml:252
 def round_reference(x: Any) -> Any:
     return np.rint(x)
 
@@ -596,29 +606,29 @@ ROUND = Property(
     round_case,
     round_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:253"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:254"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:255"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:256"),
         Example(
             {"x": Given(value=(-1.5, 0.5, 1.5, 2.5))},
             {},
             {"y": Given(value=(-2.0, 0.0, 2.0, 2.0))},
             None,
-            "specs/elementwise.yaml:255",
+            "specs/elementwise.yaml:257",
         ),
     ),
-    "specs/elementwise.yaml:245",
-    reference_source="specs/elementwise.yaml:250",
+    "specs/elementwise.yaml:247",
+    reference_source="specs/elementwise.yaml:252",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:257
+# specs/elementwise.yaml:259
 def sign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:265
+# specs/elementwise.yaml:267
 def sign_reference(x: Any) -> Any:
     return np.sign(x)
 
@@ -628,43 +638,43 @@ SIGN = Property(
     sign_case,
     sign_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:268"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:269"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:270"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:271"),
         Example(
             {"x": Given(value=(-2.5, 0.0, 3.0, nan))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, nan))},
             None,
-            "specs/elementwise.yaml:270",
+            "specs/elementwise.yaml:272",
         ),
         Example(
             {"x": Given(value=(-7, 0, 7), dtype="i32")},
             {},
             {"y": Given(value=(-1, 0, 1), dtype="i32")},
             None,
-            "specs/elementwise.yaml:271",
+            "specs/elementwise.yaml:273",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:272",
+            "specs/elementwise.yaml:274",
         ),
     ),
-    "specs/elementwise.yaml:257",
-    reference_source="specs/elementwise.yaml:265",
+    "specs/elementwise.yaml:259",
+    reference_source="specs/elementwise.yaml:267",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:274
+# specs/elementwise.yaml:276
 def sqrt_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:278
+# specs/elementwise.yaml:280
 def sqrt_reference(x: Any) -> Any:
     return np.sqrt(x)
 
@@ -674,29 +684,29 @@ SQRT = Property(
     sqrt_case,
     sqrt_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:281"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:282"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:283"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:284"),
         Example(
             {"x": Given(value=(0.0, 0.25, 2.0, -1.0))},
             {},
             {"y": Given(value=(0.0, 0.5, 1.4142136, nan))},
             None,
-            "specs/elementwise.yaml:283",
+            "specs/elementwise.yaml:285",
         ),
     ),
-    "specs/elementwise.yaml:274",
-    reference_source="specs/elementwise.yaml:278",
+    "specs/elementwise.yaml:276",
+    reference_source="specs/elementwise.yaml:280",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:285
+# specs/elementwise.yaml:287
 def reciprocal_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:289
+# specs/elementwise.yaml:291
 def reciprocal_reference(x: Any) -> Any:
     return np.reciprocal(x)
 
@@ -706,29 +716,29 @@ RECIPROCAL = Property(
     reciprocal_case,
     reciprocal_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:292"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:293"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:294"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:295"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 0.5, inf))},
             {},
             {"y": Given(value=(-0.5, inf, 2.0, 0.0))},
             None,
-            "specs/elementwise.yaml:294",
+            "specs/elementwise.yaml:296",
         ),
     ),
-    "specs/elementwise.yaml:285",
-    reference_source="specs/elementwise.yaml:289",
+    "specs/elementwise.yaml:287",
+    reference_source="specs/elementwise.yaml:291",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:296
+# specs/elementwise.yaml:298
 def tanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:300
+# specs/elementwise.yaml:302
 def tanh_reference(x: Any) -> Any:
     return np.tanh(x)
 
@@ -738,29 +748,29 @@ TANH = Property(
     tanh_case,
     tanh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:303"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:304"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:305"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:306"),
         Example(
             {"x": Given(value=(-20.0, -0.5, 0.0, 1.0))},
             {},
             {"y": Given(value=(-1.0, -0.46211716, 0.0, 0.76159416))},
             None,
-            "specs/elementwise.yaml:305",
+            "specs/elementwise.yaml:307",
         ),
     ),
-    "specs/elementwise.yaml:296",
-    reference_source="specs/elementwise.yaml:300",
+    "specs/elementwise.yaml:298",
+    reference_source="specs/elementwise.yaml:302",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:307
+# specs/elementwise.yaml:309
 def sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:312
+# specs/elementwise.yaml:314
 def sigmoid_reference(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -770,29 +780,29 @@ SIGMOID = Property(
     sigmoid_case,
     sigmoid_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:315"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:316"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:317"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:318"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 2.0, inf))},
             {},
             {"y": Given(value=(0.26894142, 0.5, 0.88079708, 1.0))},
             None,
-            "specs/elementwise.yaml:317",
+            "specs/elementwise.yaml:319",
         ),
     ),
-    "specs/elementwise.yaml:307",
-    reference_source="specs/elementwise.yaml:312",
+    "specs/elementwise.yaml:309",
+    reference_source="specs/elementwise.yaml:314",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:319
+# specs/elementwise.yaml:321
 def erf_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:323
+# specs/elementwise.yaml:325
 def erf_reference(x: Any) -> Any:
     return scipy.special.erf(x)
 
@@ -802,29 +812,29 @@ ERF = Property(
     erf_case,
     erf_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:326"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:327"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:328"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:329"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 6.0))},
             {},
             {"y": Given(value=(-0.84270079, 0.0, 0.52049988, 1.0))},
             None,
-            "specs/elementwise.yaml:328",
+            "specs/elementwise.yaml:330",
         ),
     ),
-    "specs/elementwise.yaml:319",
-    reference_source="specs/elementwise.yaml:323",
+    "specs/elementwise.yaml:321",
+    reference_source="specs/elementwise.yaml:325",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:330
+# specs/elementwise.yaml:332
 def relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:337
+# specs/elementwise.yaml:339
 def relu_reference(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -834,44 +844,44 @@ RELU = Property(
     relu_case,
     relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:340"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:341"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:342"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:343"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0, nan))},
             {},
             {"y": Given(value=(0.0, 0.0, 2.0, nan))},
             None,
-            "specs/elementwise.yaml:342",
+            "specs/elementwise.yaml:344",
         ),
         Example(
             {"x": Given(value=(-3, 4), dtype="i32")},
             {},
             {"y": Given(value=(0, 4), dtype="i32")},
             None,
-            "specs/elementwise.yaml:343",
+            "specs/elementwise.yaml:345",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 200), dtype="u8")},
             None,
-            "specs/elementwise.yaml:344",
+            "specs/elementwise.yaml:346",
         ),
     ),
-    "specs/elementwise.yaml:330",
-    reference_source="specs/elementwise.yaml:337",
+    "specs/elementwise.yaml:332",
+    reference_source="specs/elementwise.yaml:339",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:346
+# specs/elementwise.yaml:348
 def gelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     approximate = d.member(("none", "tanh"))
     return Case({"x": d_}, {"approximate": d.default(approximate)})
 
 
-# specs/elementwise.yaml:354
+# specs/elementwise.yaml:356
 def gelu_reference(x: Any, approximate: Any) -> Any:
     return x * scipy.special.ndtr(x).astype(x.dtype) if approximate == "none" else x * 0.5 * (
         1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x ** 3))
@@ -883,30 +893,30 @@ GELU = Property(
     gelu_case,
     gelu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:361"),
-        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:362"),
-        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:363"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:363"),
+        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:364"),
+        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:365"),
         Example(
             {"x": Given(value=(1.0,))},
             {},
             {"y": Given(value=(0.8413447460685429,))},
             None,
-            "specs/elementwise.yaml:364",
+            "specs/elementwise.yaml:366",
         ),
     ),
-    "specs/elementwise.yaml:346",
-    reference_source="specs/elementwise.yaml:354",
+    "specs/elementwise.yaml:348",
+    reference_source="specs/elementwise.yaml:356",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:366
+# specs/elementwise.yaml:368
 def identity_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:372
+# specs/elementwise.yaml:374
 def identity_reference(x: Any) -> Any:
     return np.copy(x)
 
@@ -916,19 +926,19 @@ IDENTITY = Property(
     identity_case,
     identity_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:375"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:376"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:377"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:378"),
         Example(
-            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:377"
+            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:379"
         ),
     ),
-    "specs/elementwise.yaml:366",
-    reference_source="specs/elementwise.yaml:372",
+    "specs/elementwise.yaml:368",
+    reference_source="specs/elementwise.yaml:374",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:379
+# specs/elementwise.yaml:381
 def cast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
@@ -936,7 +946,7 @@ def cast_case(d: Draw) -> Case:
     return Case({"x": d_}, {"to": to, "saturate": d.default(saturate)})
 
 
-# specs/elementwise.yaml:391
+# specs/elementwise.yaml:393
 def cast_reference(x: Any, to: Any, saturate: Any) -> Any:
     return (
         lambda whole, codes: (
@@ -960,57 +970,57 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:411"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:412"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:413"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:414"),
         Example(
             {"x": Given(value=(1.0, 500.0, -1000.0))},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, 448.0, -448.0))},
             None,
-            "specs/elementwise.yaml:413",
+            "specs/elementwise.yaml:415",
         ),
         Example(
             {"x": Given(value=(1.0, 17.0, -300.0))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(1.0, 16.0, -288.0))},
             None,
-            "specs/elementwise.yaml:414",
+            "specs/elementwise.yaml:416",
         ),
         Example(
             {"x": Given(value=(500.0,))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(nan,))},
             None,
-            "specs/elementwise.yaml:415",
+            "specs/elementwise.yaml:417",
         ),
         Example(
             {"x": Given(value=(100000.0, -100000.0))},
             {"to": "f8e5m2", "saturate": False},
             {"y": Given(value=(inf, -inf))},
             None,
-            "specs/elementwise.yaml:416",
+            "specs/elementwise.yaml:418",
         ),
         Example(
             {"x": Given(value=(300, -129), dtype="i32")},
             {"to": "i8"},
             {"y": Given(value=(44, 127))},
             None,
-            "specs/elementwise.yaml:417",
+            "specs/elementwise.yaml:419",
         ),
     ),
-    "specs/elementwise.yaml:379",
-    reference_source="specs/elementwise.yaml:391",
+    "specs/elementwise.yaml:381",
+    reference_source="specs/elementwise.yaml:393",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:419
+# specs/elementwise.yaml:421
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:425
+# specs/elementwise.yaml:427
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -1025,16 +1035,16 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:428",
+            "specs/elementwise.yaml:430",
         ),
         Example(
             {"c": Given(value=((True,), (False,))), "a": Given(value=(1.0, 2.0)), "b": Given(value=3.0)},
             {},
             {"y": Given(value=((1.0, 2.0), (3.0, 3.0)))},
             None,
-            "specs/elementwise.yaml:429",
+            "specs/elementwise.yaml:431",
         ),
     ),
-    "specs/elementwise.yaml:419",
-    reference_source="specs/elementwise.yaml:425",
+    "specs/elementwise.yaml:421",
+    reference_source="specs/elementwise.yaml:427",
 )

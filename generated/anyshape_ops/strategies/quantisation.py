@@ -940,18 +940,29 @@ QUANTIZE_LINEAR = Property(
             "specs/quantisation.yaml:187",
         ),
         Example(
+            {
+                "x": Given(value=((0.5, 0.5),)),
+                "scale": Given(value=(2.0, 2.0)),
+                "zero": Given(value=(1.0, -1.0), dtype="f8e4m3fn"),
+            },
+            {},
+            {"y": Given(value=((1.25, -0.75),), dtype="f8e4m3fn")},
+            None,
+            "specs/quantisation.yaml:188",
+        ),
+        Example(
             {"x": Given(value=(3.0, -2.0, 90.0)), "scale": Given(value=2.0), "zero": Given(value=0.5, dtype="f4e2m1")},
             {},
             {"y": Given(value=(2.0, -0.5, 6.0), dtype="f4e2m1")},
             None,
-            "specs/quantisation.yaml:188",
+            "specs/quantisation.yaml:189",
         ),
         Example(
             {"x": Given(value=(3.0, -90.0)), "scale": Given(value=2.0), "zero": Given(value=16.0, dtype="f8e4m3fn")},
             {},
             {"y": Given(value=(18.0, -28.0), dtype="f8e4m3fn")},
             None,
-            "specs/quantisation.yaml:189",
+            "specs/quantisation.yaml:190",
         ),
     ),
     "specs/quantisation.yaml:116",
@@ -967,7 +978,7 @@ QUANTIZE_LINEAR = Property(
 )
 
 
-# specs/quantisation.yaml:191
+# specs/quantisation.yaml:192
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -978,7 +989,7 @@ def matmul_integer_case(d: Draw) -> Case:
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})
 
 
-# specs/quantisation.yaml:203
+# specs/quantisation.yaml:204
 def matmul_integer_reference(a: Any, b: Any, za: Any, zb: Any) -> Any:
     return np.matmul(
         a.astype(np.int32) - (lambda v: v[..., None] if v.ndim == 1 and a.ndim > 1 else v)(np.asarray(za, np.int32)),
@@ -992,57 +1003,57 @@ MATMUL_INTEGER = Property(
     matmul_integer_reference,
     (
         Example(
-            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:207"
+            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:208"
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given(())},
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:208",
+            "specs/quantisation.yaml:209",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((3,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:209",
+            "specs/quantisation.yaml:210",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:210",
+            "specs/quantisation.yaml:211",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:211",
+            "specs/quantisation.yaml:212",
         ),
         Example(
             {"a": Given((3,)), "b": Given((5, 3, 4)), "za": Given((1,))},
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:212",
+            "specs/quantisation.yaml:213",
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3,)), "zb": Given((1,))},
             {},
             {"y": Given((5, 2))},
             None,
-            "specs/quantisation.yaml:213",
+            "specs/quantisation.yaml:214",
         ),
-        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/quantisation.yaml:214"),
+        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/quantisation.yaml:215"),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((6, 1, 3, 4)), "za": Given((5, 2, 1)), "zb": Given((6, 1, 1, 4))},
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:215",
+            "specs/quantisation.yaml:216",
         ),
         Example(
             {
@@ -1053,42 +1064,42 @@ MATMUL_INTEGER = Property(
             {},
             {"y": Given(value=((1,), (3,)))},
             None,
-            "specs/quantisation.yaml:216",
+            "specs/quantisation.yaml:217",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((1, 3))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:217",
+            "specs/quantisation.yaml:218",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((2, 0))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:218",
+            "specs/quantisation.yaml:219",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((0, 4))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:219",
+            "specs/quantisation.yaml:220",
         ),
         Example(
             {"a": Given((3,)), "b": Given((3, 4)), "za": Given((2,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:220",
+            "specs/quantisation.yaml:221",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3,)), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:221",
+            "specs/quantisation.yaml:222",
         ),
         Example(
             {
@@ -1100,27 +1111,27 @@ MATMUL_INTEGER = Property(
             {},
             {"y": Given(value=((2, -1), (4, -5)))},
             None,
-            "specs/quantisation.yaml:222",
+            "specs/quantisation.yaml:223",
         ),
         Example(
             {"a": Given(value=((255,),)), "b": Given(value=((-128,),), dtype="i8")},
             {},
             {"y": Given(value=((-32640,),))},
             None,
-            "specs/quantisation.yaml:224",
+            "specs/quantisation.yaml:225",
         ),
     ),
-    "specs/quantisation.yaml:191",
+    "specs/quantisation.yaml:192",
     asserts=(
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:27"),
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:30"),
     ),
-    reference_source="specs/quantisation.yaml:203",
+    reference_source="specs/quantisation.yaml:204",
 )
 
 
-# specs/quantisation.yaml:226
+# specs/quantisation.yaml:227
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -1134,7 +1145,7 @@ def qlinear_matmul_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:254
+# specs/quantisation.yaml:255
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
     return scaled_product(a, sa, za, b, sb, zb, sy, zy)
 
@@ -1158,7 +1169,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:258",
+            "specs/quantisation.yaml:259",
         ),
         Example(
             {
@@ -1174,7 +1185,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:259",
+            "specs/quantisation.yaml:260",
         ),
         Example(
             {
@@ -1190,7 +1201,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:260",
+            "specs/quantisation.yaml:261",
         ),
         Example(
             {
@@ -1206,7 +1217,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:261",
+            "specs/quantisation.yaml:262",
         ),
         Example(
             {
@@ -1222,7 +1233,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:262",
+            "specs/quantisation.yaml:263",
         ),
         Example(
             {
@@ -1238,7 +1249,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:263",
+            "specs/quantisation.yaml:264",
         ),
         Example(
             {
@@ -1254,7 +1265,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2,))},
             None,
-            "specs/quantisation.yaml:264",
+            "specs/quantisation.yaml:265",
         ),
         Example(
             {
@@ -1270,7 +1281,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:265",
+            "specs/quantisation.yaml:266",
         ),
         Example(
             {
@@ -1286,7 +1297,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(())},
             None,
-            "specs/quantisation.yaml:266",
+            "specs/quantisation.yaml:267",
         ),
         Example(
             {
@@ -1302,7 +1313,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:267",
+            "specs/quantisation.yaml:268",
         ),
         Example(
             {
@@ -1318,7 +1329,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:268",
+            "specs/quantisation.yaml:269",
         ),
         Example(
             {
@@ -1334,7 +1345,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:269",
+            "specs/quantisation.yaml:270",
         ),
         Example(
             {
@@ -1350,7 +1361,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:270",
+            "specs/quantisation.yaml:271",
         ),
         Example(
             {
@@ -1366,7 +1377,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:271",
+            "specs/quantisation.yaml:272",
         ),
         Example(
             {
@@ -1382,7 +1393,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:272",
+            "specs/quantisation.yaml:273",
         ),
         Example(
             {
@@ -1398,7 +1409,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((14, 16), (11, 11)))},
             None,
-            "specs/quantisation.yaml:273",
+            "specs/quantisation.yaml:274",
         ),
         Example(
             {
@@ -1414,21 +1425,21 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((127,),), dtype="i8")},
             None,
-            "specs/quantisation.yaml:275",
+            "specs/quantisation.yaml:276",
         ),
     ),
-    "specs/quantisation.yaml:226",
+    "specs/quantisation.yaml:227",
     asserts=(
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:27"),
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:30"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:241"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:242"),
     ),
-    reference_source="specs/quantisation.yaml:254",
+    reference_source="specs/quantisation.yaml:255",
 )
 
 
-# specs/quantisation.yaml:278
+# specs/quantisation.yaml:279
 def matmul_nbits_case(d: Draw) -> Case:
     rule = Rule("matmul_nbits")
     p = d.run("p")
@@ -1451,7 +1462,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:293
+# specs/quantisation.yaml:294
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any) -> Any:
     return (
         lambda part, k, n: (
@@ -1481,7 +1492,7 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:318",
+            "specs/quantisation.yaml:319",
         ),
         Example(
             {
@@ -1494,28 +1505,28 @@ MATMUL_NBITS = Property(
             {"bits": 8},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:319",
+            "specs/quantisation.yaml:320",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 1, 3)), "scale": Given((1, 2, 3))},
             {"bits": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:320",
+            "specs/quantisation.yaml:321",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 2, 3)), "scale": Given((1, 2, 3))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:321",
+            "specs/quantisation.yaml:322",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 4, 3)), "scale": Given((1, 2, 3))},
             {},
             {},
             "as many as rows",
-            "specs/quantisation.yaml:322",
+            "specs/quantisation.yaml:323",
         ),
         Example(
             {
@@ -1527,22 +1538,22 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given(value=((12910, -204),))},
             None,
-            "specs/quantisation.yaml:323",
+            "specs/quantisation.yaml:324",
         ),
     ),
-    "specs/quantisation.yaml:278",
+    "specs/quantisation.yaml:279",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:286"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:287"),
         Refusal(
             r".* blocks of .* bytes of integers of .* bits are as many as rows, got .* of a byte",
-            "specs/quantisation.yaml:287",
+            "specs/quantisation.yaml:288",
         ),
     ),
-    reference_source="specs/quantisation.yaml:293",
+    reference_source="specs/quantisation.yaml:294",
 )
 
 
-# specs/quantisation.yaml:325
+# specs/quantisation.yaml:326
 def unpack_nbits_case(d: Draw) -> Case:
     rule = Rule("unpack_nbits")
     n = d.dim("n")
@@ -1575,7 +1586,7 @@ def unpack_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:339
+# specs/quantisation.yaml:340
 def unpack_nbits_reference(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     return unpacked(codes, scale, zero, group, offset, bits)
 
@@ -1595,7 +1606,7 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((1, 10, 20),))},
             None,
-            "specs/quantisation.yaml:341",
+            "specs/quantisation.yaml:342",
         ),
         Example(
             {
@@ -1608,7 +1619,7 @@ UNPACK_NBITS = Property(
             {"bits": 2},
             {"y": Given(value=((-15, 1, 2, 15),))},
             None,
-            "specs/quantisation.yaml:342",
+            "specs/quantisation.yaml:343",
         ),
         Example(
             {
@@ -1620,7 +1631,7 @@ UNPACK_NBITS = Property(
             {"bits": 8},
             {"y": Given((3, 8))},
             None,
-            "specs/quantisation.yaml:343",
+            "specs/quantisation.yaml:344",
         ),
         Example(
             {
@@ -1632,28 +1643,28 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given((3, 5))},
             None,
-            "specs/quantisation.yaml:344",
+            "specs/quantisation.yaml:345",
         ),
         Example(
             {"codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 2)), "group": Given(value=(0, 1, 0))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:345",
+            "specs/quantisation.yaml:346",
         ),
         Example(
             {"codes": Given((3, 1, 1)), "scale": Given((3, 2)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:346",
+            "specs/quantisation.yaml:347",
         ),
         Example(
             {"codes": Given((3, 1, 2)), "scale": Given((3, 3)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "have no room",
-            "specs/quantisation.yaml:347",
+            "specs/quantisation.yaml:348",
         ),
         Example(
             {
@@ -1665,14 +1676,14 @@ UNPACK_NBITS = Property(
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:348",
+            "specs/quantisation.yaml:349",
         ),
         Example(
             {"codes": Given((1, 1, 1)), "scale": Given((1, 9)), "zero": Given((1, 8)), "group": Given(value=(0,))},
             {"bits": 8},
             {},
             "have no room",
-            "specs/quantisation.yaml:349",
+            "specs/quantisation.yaml:350",
         ),
         Example(
             {
@@ -1684,14 +1695,14 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((-10,),))},
             None,
-            "specs/quantisation.yaml:350",
+            "specs/quantisation.yaml:351",
         ),
     ),
-    "specs/quantisation.yaml:325",
+    "specs/quantisation.yaml:326",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:332"),
-        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:333"),
-        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:334"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:333"),
+        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:334"),
+        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:335"),
     ),
-    reference_source="specs/quantisation.yaml:339",
+    reference_source="specs/quantisation.yaml:340",
 )
