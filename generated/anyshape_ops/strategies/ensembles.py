@@ -233,7 +233,7 @@ def tree_links_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:189
+# specs/ensembles.yaml:188
 def tree_links_reference(
     tree: Any, node: Any, yes_id: Any, no_id: Any, leaf: Any, target_tree: Any, target_node: Any
 ) -> Any:
@@ -264,7 +264,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 1, 2, 3)),
             },
             None,
-            "specs/ensembles.yaml:191",
+            "specs/ensembles.yaml:190",
         ),
         Example(
             {
@@ -285,7 +285,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(3, 3, 3, 3, 3, 3)),
             },
             None,
-            "specs/ensembles.yaml:203",
+            "specs/ensembles.yaml:202",
         ),
         Example(
             {
@@ -306,7 +306,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 3, 4)),
             },
             None,
-            "specs/ensembles.yaml:204",
+            "specs/ensembles.yaml:203",
         ),
         Example(
             {
@@ -327,7 +327,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 0, 0, 0, 0)),
             },
             None,
-            "specs/ensembles.yaml:205",
+            "specs/ensembles.yaml:204",
         ),
         Example(
             {
@@ -348,16 +348,16 @@ TREE_LINKS = Property(
                 "start": Given(value=(1, 1, 1, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:206",
+            "specs/ensembles.yaml:205",
         ),
     ),
     "specs/ensembles.yaml:114",
-    reference_source="specs/ensembles.yaml:189",
+    reference_source="specs/ensembles.yaml:188",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:208
+# specs/ensembles.yaml:207
 def tree_ensemble_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -396,7 +396,7 @@ def tree_ensemble_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:287
+# specs/ensembles.yaml:286
 def tree_ensemble_reference(
     x: Any,
     feature: Any,
@@ -439,7 +439,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((5,), (6,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:343",
+            "specs/ensembles.yaml:342",
         ),
         Example(
             {
@@ -459,7 +459,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:344",
+            "specs/ensembles.yaml:343",
         ),
         Example(
             {
@@ -479,7 +479,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((4,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:345",
+            "specs/ensembles.yaml:344",
         ),
         Example(
             {
@@ -499,7 +499,7 @@ TREE_ENSEMBLE = Property(
             {"how": "max"},
             {"y": Given(value=((6,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:346",
+            "specs/ensembles.yaml:345",
         ),
         Example(
             {
@@ -519,7 +519,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:347",
+            "specs/ensembles.yaml:346",
         ),
         Example(
             {
@@ -539,7 +539,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:348",
+            "specs/ensembles.yaml:347",
         ),
         Example(
             {
@@ -559,7 +559,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:349",
+            "specs/ensembles.yaml:348",
         ),
         Example(
             {
@@ -579,7 +579,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:350",
+            "specs/ensembles.yaml:349",
         ),
         Example(
             {
@@ -599,7 +599,7 @@ TREE_ENSEMBLE = Property(
             {"targets": 0},
             {},
             "0 targets",
-            "specs/ensembles.yaml:351",
+            "specs/ensembles.yaml:350",
         ),
         Example(
             {
@@ -619,7 +619,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:352",
+            "specs/ensembles.yaml:351",
         ),
         Example(
             {
@@ -639,7 +639,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:353",
+            "specs/ensembles.yaml:352",
         ),
         Example(
             {
@@ -659,7 +659,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:354",
+            "specs/ensembles.yaml:353",
         ),
         Example(
             {
@@ -679,7 +679,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:355",
+            "specs/ensembles.yaml:354",
         ),
         Example(
             {
@@ -699,7 +699,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:356",
+            "specs/ensembles.yaml:355",
         ),
         Example(
             {
@@ -719,7 +719,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin behind",
-            "specs/ensembles.yaml:357",
+            "specs/ensembles.yaml:356",
         ),
         Example(
             {
@@ -739,7 +739,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is none",
-            "specs/ensembles.yaml:358",
+            "specs/ensembles.yaml:357",
         ),
         Example(
             {
@@ -759,7 +759,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:359",
+            "specs/ensembles.yaml:358",
         ),
         Example(
             {
@@ -779,7 +779,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,), (1,), (1,)))},
             None,
-            "specs/ensembles.yaml:360",
+            "specs/ensembles.yaml:359",
         ),
         Example(
             {
@@ -799,7 +799,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:361",
+            "specs/ensembles.yaml:360",
         ),
         Example(
             {
@@ -819,7 +819,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:362",
+            "specs/ensembles.yaml:361",
         ),
         Example(
             {
@@ -839,7 +839,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:363",
+            "specs/ensembles.yaml:362",
         ),
         Example(
             {
@@ -859,7 +859,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,), (4,)))},
             None,
-            "specs/ensembles.yaml:364",
+            "specs/ensembles.yaml:363",
         ),
         Example(
             {
@@ -879,7 +879,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:365",
+            "specs/ensembles.yaml:364",
         ),
         Example(
             {
@@ -899,7 +899,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:366",
+            "specs/ensembles.yaml:365",
         ),
         Example(
             {
@@ -919,7 +919,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:367",
+            "specs/ensembles.yaml:366",
         ),
         Example(
             {
@@ -939,7 +939,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:368",
+            "specs/ensembles.yaml:367",
         ),
         Example(
             {
@@ -959,7 +959,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:369",
+            "specs/ensembles.yaml:368",
         ),
         Example(
             {
@@ -979,7 +979,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin",
-            "specs/ensembles.yaml:370",
+            "specs/ensembles.yaml:369",
         ),
         Example(
             {
@@ -999,7 +999,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is",
-            "specs/ensembles.yaml:371",
+            "specs/ensembles.yaml:370",
         ),
         Example(
             {
@@ -1019,7 +1019,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,),))},
             None,
-            "specs/ensembles.yaml:372",
+            "specs/ensembles.yaml:371",
         ),
         Example(
             {
@@ -1039,7 +1039,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((-3,),))},
             None,
-            "specs/ensembles.yaml:373",
+            "specs/ensembles.yaml:372",
         ),
         Example(
             {
@@ -1059,7 +1059,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((1.5,),))},
             None,
-            "specs/ensembles.yaml:374",
+            "specs/ensembles.yaml:373",
         ),
         Example(
             {
@@ -1079,7 +1079,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:375",
+            "specs/ensembles.yaml:374",
         ),
         Example(
             {
@@ -1099,7 +1099,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((8,),))},
             None,
-            "specs/ensembles.yaml:376",
+            "specs/ensembles.yaml:375",
         ),
         Example(
             {
@@ -1119,17 +1119,17 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((3,),))},
             None,
-            "specs/ensembles.yaml:377",
+            "specs/ensembles.yaml:376",
         ),
     ),
-    "specs/ensembles.yaml:208",
-    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:231"),),
-    reference_source="specs/ensembles.yaml:287",
+    "specs/ensembles.yaml:207",
+    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:230"),),
+    reference_source="specs/ensembles.yaml:286",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:379
+# specs/ensembles.yaml:378
 def count_grams_case(d: Draw) -> Case:
     o = d.run("o")
     l = d.dim("l")
@@ -1148,7 +1148,7 @@ def count_grams_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:423
+# specs/ensembles.yaml:422
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -1171,7 +1171,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "skips": 4},
             {"y": Given(value=((1, 1),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:431",
+            "specs/ensembles.yaml:430",
         ),
         Example(
             {
@@ -1184,7 +1184,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "mode": "IDF"},
             {"y": Given(value=((0.5,),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:432",
+            "specs/ensembles.yaml:431",
         ),
         Example(
             {
@@ -1197,7 +1197,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:433",
+            "specs/ensembles.yaml:432",
         ),
         Example(
             {
@@ -1210,7 +1210,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:434",
+            "specs/ensembles.yaml:433",
         ),
         Example(
             {
@@ -1223,7 +1223,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:435",
+            "specs/ensembles.yaml:434",
         ),
         Example(
             {
@@ -1236,7 +1236,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:436",
+            "specs/ensembles.yaml:435",
         ),
         Example(
             {
@@ -1249,7 +1249,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:437",
+            "specs/ensembles.yaml:436",
         ),
         Example(
             {
@@ -1262,7 +1262,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:438",
+            "specs/ensembles.yaml:437",
         ),
         Example(
             {
@@ -1275,7 +1275,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:439",
+            "specs/ensembles.yaml:438",
         ),
         Example(
             {
@@ -1288,7 +1288,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:440",
+            "specs/ensembles.yaml:439",
         ),
         Example(
             {
@@ -1301,7 +1301,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:441",
+            "specs/ensembles.yaml:440",
         ),
         Example(
             {
@@ -1314,7 +1314,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:442",
+            "specs/ensembles.yaml:441",
         ),
         Example(
             {
@@ -1327,7 +1327,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:443",
+            "specs/ensembles.yaml:442",
         ),
         Example(
             {
@@ -1340,7 +1340,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:444",
+            "specs/ensembles.yaml:443",
         ),
         Example(
             {
@@ -1353,7 +1353,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:445",
+            "specs/ensembles.yaml:444",
         ),
         Example(
             {
@@ -1366,7 +1366,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2, "most": 2, "skips": 9},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:447",
+            "specs/ensembles.yaml:446",
         ),
         Example(
             {
@@ -1379,7 +1379,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:448",
+            "specs/ensembles.yaml:447",
         ),
         Example(
             {
@@ -1392,7 +1392,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:449",
+            "specs/ensembles.yaml:448",
         ),
         Example(
             {
@@ -1405,11 +1405,11 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:450",
+            "specs/ensembles.yaml:449",
         ),
     ),
-    "specs/ensembles.yaml:379",
-    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:392"), Refusal(r".* skipped", "specs/ensembles.yaml:393")),
-    reference_source="specs/ensembles.yaml:423",
+    "specs/ensembles.yaml:378",
+    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:391"), Refusal(r".* skipped", "specs/ensembles.yaml:392")),
+    reference_source="specs/ensembles.yaml:422",
     stepped=True,
 )
