@@ -210,8 +210,8 @@ class Equations:
             return
         tensor, index = self._left(target)
         before = self.carried[tensor] = Tensor(f"{tensor.name}_before", tensor.dtype, tensor.shape)
-        mine = cast(body(xs.turn), accum(tensor.dtype))
-        self.define(target, where(as_expr(eq(xs.turn, 0)), mine, fold(kind, (before[index], mine))), source)
+        mine = cast(body(xs.index), accum(tensor.dtype))
+        self.define(target, where(as_expr(eq(xs.index, 0)), mine, fold(kind, (before[index], mine))), source)
 
     def born(self, size: Size, value: ExprLike, source: str = "") -> None:
         """The size is what value turns out to be: `k = count(...)`."""

@@ -57,23 +57,23 @@ class Function:
 
     def free_values(self) -> set[Value]:
         """Parameters that the results need."""
-        found = {v for v in self.results if v.is_param}
+        values = {v for v in self.results if v.is_param}
         for node in self.nodes:
-            found |= {v for v in node.inputs if v is not None and v.is_param}
-        return found
+            values |= {v for v in node.inputs if v is not None and v.is_param}
+        return values
 
     @cached_property
     def constants(self) -> tuple[Value, ...]:
-        """In order of first use."""
-        found: dict[Value, None] = {}
+        """The constants that nodes and results use, in order of first use."""
+        values: dict[Value, None] = {}
         for node in self.nodes:
             for v in node.inputs:
                 if v is not None and v.is_constant:
-                    found[v] = None
+                    values[v] = None
         for v in self.results:
             if v.is_constant:
-                found[v] = None
-        return tuple(found)
+                values[v] = None
+        return tuple(values)
 
     def all_nodes(self) -> Iterator[Node]:
         """Those of its regions too."""

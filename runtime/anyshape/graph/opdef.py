@@ -38,10 +38,10 @@ class InputDef:
     dtype: str
     optional: bool = False
     default: int | float | bool | str | None = None
-    """Of an optional input: the constant that every read gives where it is absent; `lowest` and `highest` are its dtype's."""
+    """The constant that every read of an absent optional input gives; `lowest` and `highest` are those of its dtype."""
     variadic: bool = False
     sequence: bool = False
-    """Of a variadic: whether a list may stand for the tensors."""
+    """Whether a list may stand for the tensors of a variadic input."""
 
     def absent(self, dtype: DType) -> int | float | bool:
         """What reads give where the input is absent."""
@@ -157,11 +157,11 @@ class OpDef:
     shaping: tuple[str, ...] = ()
     """Operand parameters of which nothing counts but the sizes of the outputs that they give."""
     control: Control | None = None
-    """Of an op with regions."""
+    """The meaning of an op with regions."""
     structure: Structure | None = None
-    """Of an op on lists."""
+    """The meaning of an op on lists."""
     composition: Composition | None = None
-    """Of an op that is calls of other ops."""
+    """The body of an op that is calls of other ops."""
 
     @property
     def full_name(self) -> str:

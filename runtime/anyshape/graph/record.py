@@ -150,10 +150,10 @@ def _function(
     params = read_values(record["params"], size)
     values = [*params, *(constant(array(number), name) for name, number in record["constants"])]
     for op, inputs, attrs, source, inner, count in record["nodes"]:
-        given = [None if k is None else values[k] for k in inputs]
+        operands = [None if k is None else values[k] for k in inputs]
         regions = tuple(_function(r, size, array, callees) for r in inner)
         said = {n: _read(v, callees) for n, v in attrs.items()}
-        values += build(find_op(op), given, said, source, regions=regions, count=count).outputs
+        values += build(find_op(op), operands, said, source, regions=regions, count=count).outputs
     checks = [Check(size(c), tuple(map(size, parts)), op, where) for c, parts, op, where in record["checks"]]
     results = [values[k] for _, k in record["results"]]
     return Function(

@@ -13,18 +13,18 @@ Form = Any
 """None, or a tuple of forms"""
 
 
-def form_of(given: Any) -> Form:
-    return tuple(map(form_of, given)) if isinstance(given, tuple) else None
+def form_of(value: Any) -> Form:
+    return tuple(map(form_of, value)) if isinstance(value, tuple) else None
 
 
-def flat(given: Any) -> list[Any]:
+def flat(value: Any) -> list[Any]:
     """The members, from left to right."""
-    return [m for part in given for m in flat(part)] if isinstance(given, tuple) else [given]
+    return [m for part in value for m in flat(part)] if isinstance(value, tuple) else [value]
 
 
-def flats(given: Sequence[Any]) -> list[Any]:
+def flats(values: Sequence[Any]) -> list[Any]:
     """The members of each."""
-    return [m for part in given for m in flat(part)]
+    return [m for part in values for m in flat(part)]
 
 
 def count(form: Form) -> int:
