@@ -1304,8 +1304,8 @@ def tree_links(
     *,
     source: str = "",
 ) -> tuple[Value, ...]:
-    """Children of nodes that name them by number, as rows, of each tree the first row that is no child, and the
-    order of weights by row.
+    """Rows of the children that nodes name by number, the first row of each tree that is no child, and the order
+    of weights by row.
 
     (tree: i64[m], node: i64[m], yes_id: i64[m], no_id: i64[m], leaf: bool[m], target_tree: i64[e], target_node:
     i64[e]) -> (yes: i64[m], no: i64[m], roots: i64[t], order: i64[e], start: i64[m + 1])

@@ -72,7 +72,7 @@ TREE_LINKS = OpDef(
     dtypes={},
     relation=relations.tree_links_relation,
     kernel=kernels.tree_links_kernel,
-    summary="Children of nodes that name them by number, as rows, of each tree the first row that is no child, and the order of weights by row.",
+    summary="Rows of the children that nodes name by number, the first row of each tree that is no child, and the order of weights by row.",
     source="specs/ensembles.yaml:114",
 )
 
