@@ -42,8 +42,8 @@ class JoltedSums(MovedSums):
     """Sums of floats, also those of two terms, and what else is in ROUNDED, moved each element for itself, up or down."""
 
     def __init__(self, seed: int, sign: int = 1, reductions: bool = True) -> None:
-        """With the other `sign` everything goes the other way. `reductions`: whether sums of many terms, quotients and sines are moved beside
-        sums of two."""
+        """With the other `sign` everything goes the other way. `reductions`: whether sums of many terms, quotients and sines are moved
+        beside sums of two."""
         super().__init__()
         self.random, self.sign, self.reductions = np.random.default_rng(seed), sign, reductions
 
