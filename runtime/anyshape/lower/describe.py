@@ -8,10 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.equations.text import operation_text
-from anyshape.lower.analyse.windows import Windows
+from anyshape.lower.analyse.windows import Staged
 from anyshape.lower.depth import room_for
-from anyshape.lower.ir.dag import Access, Affine, DagNode, LoopVar, Ordered, Store
+from anyshape.lower.ir.dag import (
+    Access,
+    Affine,
+    Constant,
+    DagNode,
+    Load,
+    LoopIndex,
+    LoopVar,
+    Operation,
+    Reduction,
+    SizeValue,
+)
 from anyshape.lower.ir.procedure import Assign, Choose, Lowered, Repeat, SizeIs, Sort, Stop
+from anyshape.lower.ir.stores import Ordered, Store
 from anyshape.lower.kernel import Group
 from anyshape.lower.schedule.blocked import Blocked
 from anyshape.lower.schedule.contraction import Product
@@ -92,7 +104,7 @@ class _Text:
         if p.computed is not None:
             b = f"({self.spell(p.computed)}) packed over {', '.join(f'{v} in {v.extent}' for v in p.over)}"
         if p.windows is not None:
-            b += f", {_staged(p.windows)}"
+            b += f", {_staged(p.windows.staged)}"
         self.line(
             0, f"product{batch} rows {p.m} in {p.m.extent}, columns {p.n} in {p.n.extent}, sum {p.k} in {p.k.extent}:"
         )
@@ -139,7 +151,7 @@ class _Text:
         inside = depth
         if scope.variables:
             transposed = f", transposed {scope.transposed}" if scope.transposed is not None else ""
-            staged = f", {_staged(scope.windows)}" if scope.windows is not None else ""
+            staged = f", {_staged(scope.windows.staged)}" if scope.windows is not None else ""
             self.line(depth, f"for {_variables(scope.variables, scope.vector)}{transposed}{staged}:")
             inside += 1
         for step in scope.steps:
@@ -161,7 +173,7 @@ class _Text:
             self.line(inside, f"keep {self.spell(n)}")
             self.names[n] = f"kept{len(self.names)}"
         for r in step.reductions:
-            self.line(inside, f"{self.names[r]} = {r.data[0]} {self.spell(r.args[0])}")
+            self.line(inside, f"{self.names[r]} = {r.kind} {self.spell(r.body)}")
         for s in step.stores:
             self.line(inside, self.store(s))
 
@@ -183,20 +195,19 @@ class _Text:
     def spell(self, n: DagNode) -> str:
         if n in self.names:
             return self.names[n]
-        if n.kind == "load":
-            return self.access(n.data)
-        if n.kind == "red":
-            return f"{n.data[0]}({', '.join(map(str, n.data[1]))}: {self.spell(n.args[0])})"
-        if n.kind != "op":
-            return str(n.data)
-        return operation_text(n.data, n.dtype, [self.spell(a) for a in n.args])
+        match n:
+            case Constant(known) | SizeValue(known) | LoopIndex(known):
+                return str(known)
+            case Load(access):
+                return self.access(access)
+            case Reduction(kind, variables, body):
+                return f"{kind}({', '.join(map(str, variables))}: {self.spell(body)})"
+            case Operation(name, args):
+                return operation_text(name, n.dtype, [self.spell(a) for a in args])
 
 
-def _staged(windows: Windows) -> str:
-    moving = windows.staged.moving
-    return (
-        f"windows of {windows.staged.access.tensor.name} over {', '.join(f'{m.position} by {m.tap}' for m in moving)}"
-    )
+def _staged(staged: Staged) -> str:
+    return f"windows of {staged.access.tensor.name} over {', '.join(f'{m.position} by {m.tap}' for m in staged.moving)}"
 
 
 def _factor(c: object) -> str:

@@ -27,8 +27,9 @@ from anyshape.lower.emit.recurrence import emit_recurrence
 from anyshape.lower.emit.rows import Rows
 from anyshape.lower.emit.transposed import can_transpose, emit_transposed
 from anyshape.lower.emit.windows import emit_windows
-from anyshape.lower.ir.dag import Dag, Ordered, Store, walk
+from anyshape.lower.ir.dag import Dag, DagNode, Load, walk
 from anyshape.lower.ir.procedure import Procedure
+from anyshape.lower.ir.stores import Ordered, Store, reductions_of
 from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
 from anyshape.lower.llvm.builder import KERNEL_ARGS, Module
 from anyshape.lower.llvm.polling import Polls
@@ -150,8 +151,7 @@ def _are_serial(found: Sequence[Recurrence], stores: Stored) -> bool:
 def _are_starts(stores: tuple[Store, ...], r: Recurrence) -> bool:
     """Whether all that is stored is where the recurrence begins, and little: every part of what is around it may do it again."""
     cycle = {s.access.tensor for stage in r.stages for s in stage}
-    summed = any(n.kind == "red" for n in walk([root for s in stores for root in s.roots]))
-    return bool(r.around) and not summed and all(s.access.tensor in cycle for s in stores)
+    return bool(r.around) and not reductions_of(stores) and all(s.access.tensor in cycle for s in stores)
 
 
 def _planned(dag: Dag, stores: list[Store]) -> Scope:
@@ -349,7 +349,7 @@ def _reads(schedule: KernelSchedule, t: Tensor) -> int:
     """How many places of the graph read a tensor."""
     roots = [r for stores in schedule.all_stages for s in stores for r in s.roots]
     nodes = walk([*roots, *(r for o in schedule.ordered for r in o.roots)])
-    loads = {n for n in nodes if n.kind == "load" and n.data.tensor is t}
+    loads: set[DagNode] = {n for n in nodes if isinstance(n, Load) and n.access.tensor is t}
     return sum(a in loads for n in nodes for a in n.inputs) + sum(
         s.value in loads for ss in schedule.all_stages for s in ss
     )

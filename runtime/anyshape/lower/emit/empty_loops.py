@@ -16,7 +16,7 @@ from anyshape import dims
 from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.empty_iterations import Forms, empty_loop_guards, is_long
-from anyshape.lower.ir.dag import Affine, DagNode, LoopVar
+from anyshape.lower.ir.dag import Affine, LoopVar, Reduction
 from anyshape.lower.llvm.types import I32, I64, Val, const
 from anyshape.lower.llvm.vecmath import floor_div
 from anyshape.lower.schedule.tree import Loop, Scope, stores_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Spans:
     """The ranges of the variables of loops in each other, which hold nothing but the reductions if any are given."""
 
-    def __init__(self, rows: Rows, variables: Sequence[LoopVar], reductions: Iterable[DagNode] = ()) -> None:
+    def __init__(self, rows: Rows, variables: Sequence[LoopVar], reductions: Iterable[Reduction] = ()) -> None:
         self.rows, self.variables = rows, variables
         self.forms = [empty_loop_guards(r) for r in reductions] if is_long(variables) else []
 

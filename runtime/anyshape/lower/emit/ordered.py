@@ -15,7 +15,7 @@ from anyshape.lower.emit.nest import Sums
 from anyshape.lower.emit.rows import Rows
 from anyshape.lower.emit.sort import emit_sort
 from anyshape.lower.emit.updates import emit_update
-from anyshape.lower.ir.dag import Ordered
+from anyshape.lower.ir.stores import Ordered
 from anyshape.lower.llvm.types import I64, const
 
 

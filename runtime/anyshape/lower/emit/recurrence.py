@@ -15,7 +15,7 @@ from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.nest import Sums
 from anyshape.lower.emit.rows import Rows
 from anyshape.lower.emit.scope import Iteration
-from anyshape.lower.ir.dag import DagNode
+from anyshape.lower.ir.dag import Load
 from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.schedule.contraction import Product
 from anyshape.lower.schedule.recurrence import Recurrence, RowForm
@@ -78,17 +78,17 @@ def _rows(rows: Rows, r: Recurrence, form: RowForm, split: bool) -> None:
     rows.nest(form.variables, form.vector, tiers, [], row, split)
 
 
-def _first(rows: Rows, r: Recurrence, loads: list[tuple[DagNode, int]]) -> list[Val]:
+def _first(rows: Rows, r: Recurrence, loads: list[tuple[Load, int]]) -> list[Val]:
     """What the first position finds before it: the start of the recurrence, or anything where a condition keeps it from being used."""
     extent = rows.size(r.extent)
     found: list[Val] = []
     with rows.section(), rows.step_to(r.position, rows.f.sub(extent, 1) if r.backward else const(I64, 0)):
         for load, copy in loads:
-            found.append(rows.value(load, copy) if rows.has_memory(load.data.tensor) else _nothing(rows, load))
+            found.append(rows.value(load, copy) if rows.has_memory(load.access.tensor) else _nothing(rows, load))
     return found
 
 
-def _nothing(rows: Rows, load: DagNode) -> Val:
+def _nothing(rows: Rows, load: Load) -> Val:
     """A tensor without memory has no start: a condition keeps the first position from reading it."""
     lanes = rows.lanes_of(rows.varies(load))
     return rows.f.splat(elementwise.literal(load.dtype, 0), lanes)

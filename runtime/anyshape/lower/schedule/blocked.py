@@ -17,7 +17,8 @@ from anyshape.dtypes import I64
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.collapse import Rebuild
 from anyshape.lower.gemm.tiles import ALIGN
-from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, LoopVar, Store, affine, walk
+from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopIndex, LoopVar, Reduction, affine
+from anyshape.lower.ir.stores import Store, below
 from anyshape.lower.schedule.contraction import Phase, Product
 from anyshape.lower.schedule.reuse import LoadsOf
 from anyshape.lower.schedule.tree import Scope, plan
@@ -88,7 +89,7 @@ def _outside(phases: Sequence[Phase], rows: LoopVar) -> frozenset[LoopVar]:
     inside = [s.domain for p in phases for s in _stores(p) if rows in s.domain]
     if not inside or any(not _has_rows(p, rows) for p in products):
         return frozenset()
-    summed = {v for p in phases for n in _evaluated(p) if n.kind == "red" for v in n.data[1]}
+    summed = {v for p in phases for n in _evaluated(p) if isinstance(n, Reduction) for v in n.variables}
     summed.update(v for p in products for v in (p.n, p.k))
     return frozenset.intersection(*inside) - summed
 
@@ -117,9 +118,8 @@ def _apart(phases: Sequence[Phase], rows: LoopVar, temporaries: frozenset[Tensor
         if any(places.get(x.tensor, x.address) != x.address for x in _loads(p)):
             return False
         for s in _stores(p):
-            plain = not (s.access.bounds or s.access.checks or s.access.address.lets)
             ahead = rows not in s.domain
-            if not plain or (ahead and (late or s.access.tensor not in temporaries)):
+            if not s.access.is_plain or (ahead and (late or s.access.tensor not in temporaries)):
                 return False
             late = late or not ahead
             places[s.access.tensor] = s.access.address
@@ -129,12 +129,12 @@ def _apart(phases: Sequence[Phase], rows: LoopVar, temporaries: frozenset[Tensor
 def _evaluated(p: Phase | Step, stores: Sequence[Store] = ()) -> list[DagNode]:
     """What a phase computes; the sum of a product stands for its factors, which are in memory."""
     if isinstance(p, Product):
-        return walk([r for s in p.stores for r in s.roots], stop=p.sum)
-    return walk([r for s in (p if isinstance(p, list) else stores) for r in s.roots])
+        return below(p.stores, stop=p.sum)
+    return below(p if isinstance(p, list) else stores)
 
 
 def _loads(p: Phase | Step, stores: Sequence[Store] = ()) -> Iterator[Access]:
-    yield from (n.data for n in _evaluated(p, stores) if n.kind == "load")
+    yield from (n.access for n in _evaluated(p, stores) if isinstance(n, Load))
     if isinstance(p, Product):
         yield from (p.a, p.b)
 
@@ -215,9 +215,9 @@ class _Blocking(Rebuild):
         return Access(t, affine(terms, 0))
 
     def _node(self, n: DagNode) -> DagNode:
-        if n.kind == "var" and n.data in self.symbols:
-            return self.dag.dim(self.symbols[n.data], n.dtype)
-        if n.kind == "var" and n.data is self.rows:
+        if isinstance(n, LoopIndex) and n.variable in self.symbols:
+            return self.dag.dim(self.symbols[n.variable], n.dtype)
+        if isinstance(n, LoopIndex) and n.variable is self.rows:
             return self.dag.op("add", I64, self.dag.var(self.row, I64), self.dag.dim(self.first, I64))
         return super()._node(n)
 

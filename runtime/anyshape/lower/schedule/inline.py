@@ -34,10 +34,11 @@ from anyshape.equations.program import StepProgram
 from anyshape.equations.traversal import walk as walk_expr
 from anyshape.errors import UnsupportedError
 from anyshape.lower.ir.cycles import Cycle
-from anyshape.lower.ir.dag import Access, Affine, Asked, Dag, DagNode, Demanded, LoopVar, Ordered, Store, walk
+from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopVar, Reduction, walk
 from anyshape.lower.ir.inline_values import Env, InlinedValues, flatten
 from anyshape.lower.ir.padded import conjuncts
 from anyshape.lower.ir.procedure import Procedure, lower_program
+from anyshape.lower.ir.stores import Asked, Demanded, Ordered, Store
 from anyshape.lower.kernel import Group, KernelError
 from anyshape.lower.schedule.recurrence import Steps
 
@@ -226,9 +227,11 @@ class _Inliner(InlinedValues):
         made = {s.access: s.value for s in self.spilled or ()}
         parts = []
         for part in conjuncts(holds):
-            whole = made.get(part.data, part) if part.kind == "load" else part
-            of_all = whole.kind == "red" and whole.data[0] == "all"
-            parts.append(Asked(part, whole.data[1], whole.args[0]) if of_all else Asked(part, (), part))
+            match made.get(part.access, part) if isinstance(part, Load) else part:
+                case Reduction("all", variables, body):
+                    parts.append(Asked(part, variables, body))
+                case _:
+                    parts.append(Asked(part, (), part))
         return Demanded(self.refused(message), tuple(parts))
 
     def _read_forms(self) -> dict[Tensor, set[tuple[object, ...]]]:
@@ -276,7 +279,7 @@ def _staged(stores: list[Store]) -> list[list[Store]]:
     written = {s.access.tensor for s in stores}
     reads: dict[Store, set[Tensor]] = {}
     for s in stores:
-        loads = [n.data.tensor for n in walk(s.roots) if n.kind == "load"]
+        loads = [n.access.tensor for n in walk(s.roots) if isinstance(n, Load)]
         reads[s] = {t for t in loads if t in written}
     stages: list[list[Store]] = []
     left = list(stores)

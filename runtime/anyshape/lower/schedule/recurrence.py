@@ -18,7 +18,8 @@ from anyshape.dims import Dim, Size, substitute
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import along_stores
 from anyshape.lower.analyse.collapse import collapse
-from anyshape.lower.ir.dag import Access, Dag, DagNode, LoopVar, Store, walk
+from anyshape.lower.ir.dag import Access, Dag, Load, LoopVar, Reduction, walk
+from anyshape.lower.ir.stores import Store, below
 from anyshape.lower.schedule.contraction import Product, split_phases
 from anyshape.lower.schedule.tree import Scope, plan
 from anyshape.lower.schedule.work import points
@@ -32,7 +33,7 @@ class Steps:
     extent: Size
     backward: bool
     stores: tuple[Store, ...]
-    late: frozenset[DagNode]
+    late: frozenset[Load]
     temporaries: tuple[Tensor, ...]
     """What is read at the same position only: it has no place for others."""
 
@@ -43,7 +44,7 @@ class RowForm:
 
     variables: tuple[LoopVar, ...]
     vector: LoopVar | None
-    carried: tuple[tuple[DagNode, Store], ...]
+    carried: tuple[tuple[Load, Store], ...]
     dropped: frozenset[Tensor]
 
 
@@ -88,20 +89,20 @@ def plan_recurrence(
 
 def _around(steps: Steps) -> tuple[LoopVar, ...]:
     """Variables of all stores, of which each value reads only what was written for it, and sums only what is its own."""
-    nodes = walk([r for s in steps.stores for r in s.roots])
-    summed = walk([a for n in nodes if n.kind == "red" for a in n.args])
+    nodes = below(steps.stores)
+    summed = walk([n.body for n in nodes if isinstance(n, Reduction)])
     if not summed:
         return ()
     written: dict[Tensor, set[Size]] = {}
-    own = [n.data for n in summed if n.kind == "load"]
+    own = [n.access for n in summed if isinstance(n, Load)]
 
     def is_apart(v: LoopVar) -> bool:
         written.clear()
         for s in steps.stores:
             written.setdefault(s.access.tensor, set()).add(s.access.address.coefficient(v))
         for n in nodes:
-            if n.kind == "load" and n.data.tensor in written:
-                written[n.data.tensor].add(n.data.address.coefficient(v))
+            if isinstance(n, Load) and n.access.tensor in written:
+                written[n.access.tensor].add(n.access.address.coefficient(v))
         return all(len(found) == 1 for found in written.values()) and all(v in x.domain for x in own)
 
     shared = frozenset.intersection(*(s.domain for s in steps.stores))
@@ -123,7 +124,7 @@ def _staged(steps: Steps) -> list[list[Store]]:
     """A store comes in a later stage than those stated before it that it reads through memory at the same position."""
     level: dict[Store, int] = {}
     for k, s in enumerate(steps.stores):
-        read = {n.data.tensor for n in walk(s.roots) if n in steps.late}
+        read = {n.access.tensor for n in walk(s.roots) if isinstance(n, Load) and n in steps.late}
         level[s] = max((level[o] + 1 for o in steps.stores[:k] if o.access.tensor in read), default=0)
     return [[s for s in steps.stores if level[s] == k] for k in range(max(level.values(), default=-1) + 1)]
 
@@ -133,18 +134,18 @@ def _as_rows(steps: Steps, stages: list[list[Store]], outputs: tuple[Tensor, ...
     if len(stages) != 1:
         return None
     stores = stages[0]
-    nodes = walk([r for s in stores for r in s.roots])
+    nodes = below(stores)
     written: dict[Tensor, list[Store]] = {}
     for s in stores:
         written.setdefault(s.access.tensor, []).append(s)
     variables = stores[0].variables
-    if any(n.kind == "red" for n in nodes) or any(set(s.variables) != set(variables) for s in stores):
+    if any(isinstance(n, Reduction) for n in nodes) or any(set(s.variables) != set(variables) for s in stores):
         return None
-    loads = [(n, written[n.data.tensor]) for n in nodes if n.kind == "load" and n.data.tensor in written]
-    if any(not _same_row(n.data, s.access) for n, own in loads for s in own):
+    loads = [(n, written[n.access.tensor]) for n in nodes if isinstance(n, Load) and n.access.tensor in written]
+    if any(not _same_row(n.access, s.access) for n, own in loads for s in own):
         return None
-    carried = {n: own[0] for n, own in loads if len(own) == 1 and _is_previous(steps, n.data, own[0].access)}
-    kept = {*outputs, *(n.data.tensor for n, _ in loads if n not in carried)}
+    carried = {n: own[0] for n, own in loads if len(own) == 1 and _is_previous(steps, n.access, own[0].access)}
+    kept = {*outputs, *(n.access.tensor for n, _ in loads if n not in carried)}
     vector = next((v for v in along_stores(stores) if v in variables), None)
     order = (*(v for v in variables if v is not vector), *([vector] if vector is not None else []))
     return RowForm(order, vector, tuple(carried.items()), frozenset(t for t in written if t not in kept))

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from anyshape.equations import Tensor
-from anyshape.lower.ir.dag import Access, Affine, DagNode, LoopVar, Store
+from anyshape.lower.ir.dag import Access, Affine, DagNode, Load, LoopVar, Reduction
+from anyshape.lower.ir.stores import Store
 from anyshape.lower.schedule.contraction import Product
 from anyshape.lower.schedule.tree import Loop, Scope
 
@@ -29,7 +30,7 @@ def reusable(
     """(position of the result, position of the operand); several pairs may name one operand, of which one can be used, and only if
     both have the same size. `after`: what is read once all steps have been run."""
     loads, readers = LoadsOf(), _readers(stages)
-    last = {n.data.tensor for n in _below(after) if n.kind == "load"}
+    last = {n.access.tensor for n in _below(after) if isinstance(n, Load)}
     stored: dict[Tensor, list[tuple[int, Store]]] = {}
     for at, stores in enumerate(stages):
         for s in stores:
@@ -41,7 +42,7 @@ def reusable(
     pairs: list[tuple[int, int]] = []
     for k, result in enumerate(outputs):
         own = stored.get(result, ())
-        if len(own) != 1 or not is_plain(own[0][1].access):
+        if len(own) != 1 or not own[0][1].access.is_plain:
             continue
         ((at, store),) = own
         for j, operand in by_stage.get(at, ()):
@@ -55,17 +56,13 @@ def _readers(stages: Sequence[Sequence[Store]]) -> dict[Tensor, set[int]]:
     found: dict[Tensor, set[int]] = {}
     for at, stores in enumerate(stages):
         for n in _below(_roots(stores)):
-            if n.kind == "load":
-                found.setdefault(n.data.tensor, set()).add(at)
+            if isinstance(n, Load):
+                found.setdefault(n.access.tensor, set()).add(at)
     return found
 
 
 def _same_width(a: Tensor, b: Tensor) -> bool:
     return a.dtype.numpy.itemsize == b.dtype.numpy.itemsize
-
-
-def is_plain(access: Access) -> bool:
-    return not (access.bounds or access.checks or access.address.lets)
 
 
 def _roots(stores: Iterable[Store]) -> list[DagNode]:
@@ -126,14 +123,14 @@ class LoadsOf:
 
 
 def matches(load: Access, store: Store) -> bool:
-    return is_plain(load) and load.address == store.access.address
+    return load.is_plain and load.address == store.access.address
 
 
 def is_in_row(load: Access, store: Store, rows: frozenset[LoopVar]) -> bool:
     """The load runs over the same addresses as the store in every row, in whatever order."""
     a, b = load.address, store.access.address
     same_row = a.offset == b.offset and all(a.coefficient(v) == b.coefficient(v) for v in rows)
-    return is_plain(load) and same_row and _inner(a, rows) == _inner(b, rows)
+    return load.is_plain and same_row and _inner(a, rows) == _inner(b, rows)
 
 
 def _inner(a: Affine, rows: frozenset[LoopVar]) -> Counter[tuple[object, object]]:
@@ -142,8 +139,7 @@ def _inner(a: Affine, rows: frozenset[LoopVar]) -> Counter[tuple[object, object]
 
 def _evaluated(loop: Loop) -> Iterator[DagNode]:
     """Reductions stand for what is below them, which their own loop loads."""
-    for r in loop.reductions:
-        yield from r.args
+    yield from (r.body for r in loop.reductions)
     yield from loop.keep
     yield from _roots(loop.stores)
 
@@ -156,8 +152,8 @@ def _loads(roots: Iterable[DagNode], operand: Tensor) -> Loads:
 def _by_tensor(roots: Iterable[DagNode]) -> dict[Tensor, Loads]:
     found: dict[Tensor, Loads] = {}
     for n in _below(roots, into_reductions=False):
-        if n.kind == "load":
-            found.setdefault(n.data.tensor, []).append(n.data)
+        if isinstance(n, Load):
+            found.setdefault(n.access.tensor, []).append(n.access)
     return found
 
 
@@ -171,5 +167,5 @@ def _below(roots: Iterable[DagNode], into_reductions: bool = True) -> Iterator[D
             continue
         seen.add(n)
         yield n
-        if n.kind != "red" or into_reductions:
+        if not isinstance(n, Reduction) or into_reductions:
             stack.extend(n.inputs)

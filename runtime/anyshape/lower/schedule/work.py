@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from anyshape.dims import Size
 from anyshape.lower.analyse.classify import cost
-from anyshape.lower.ir.dag import DagNode, LoopVar, Store, walk
+from anyshape.lower.ir.dag import DagNode, LoopVar
+from anyshape.lower.ir.stores import Store, reductions_of
 from anyshape.lower.llvm.target_probe import multiply_adds
 from anyshape.lower.schedule.contraction import Product
 from anyshape.lower.schedule.tree import Scope
@@ -43,9 +44,8 @@ def _columns(n: Size, lanes: int) -> Size:
 def _rows(stores: tuple[Store, ...]) -> Size:
     """Cycles if every element were a vector: the loop of each reduction, and that of each store."""
     total: Size = 0
-    reductions = [n for n in walk([r for s in stores for r in s.roots]) if n.kind == "red"]
-    for r in reductions:
-        total = total + _loop(r.args[0], r.domain | frozenset(r.data[1]))
+    for r in reductions_of(stores):
+        total = total + _loop(r.body, r.domain | frozenset(r.variables))
     for s in stores:
         total = total + _loop(s.value, s.domain) + points(s.variables) * _STORE_COST
     return total
