@@ -19,7 +19,7 @@ from anyshape.lower.analyse.empty_iterations import Forms, empty_loop_guards, is
 from anyshape.lower.ir.dag import Affine, LoopVar, Reduction
 from anyshape.lower.llvm.types import I32, I64, Val, const
 from anyshape.lower.llvm.vecmath import floor_div
-from anyshape.lower.schedule.tree import Loop, Scope, stores_of
+from anyshape.lower.schedule.tree import Loop, Scope
 
 if TYPE_CHECKING:
     from anyshape.lower.emit.nest import Range
@@ -115,7 +115,7 @@ def not_empty(rows: Rows, extents: Iterable[Size]) -> Val:
 @contextmanager
 def unless_empty(rows: Rows, scope: Scope) -> Iterator[None]:
     """Around the loops of a scope of which every result may lack elements although the outermost loop has turns."""
-    asked = [may_be_empty(v.extent for v in s.variables) for s in stores_of(scope)]
+    asked = [may_be_empty(v.extent for v in s.variables) for s in scope.stores]
     if not scope.variables or not all(set(inner) - {scope.variables[0].extent} for inner in asked):
         yield
         return

@@ -21,12 +21,12 @@ from anyshape.lower.analyse.vector_product import with_row
 from anyshape.lower.analyse.windows import Windows, product_windows
 from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Operation, Reduction, affine, walk
 from anyshape.lower.ir.stores import Store, below, reductions_of
-from anyshape.lower.schedule.tree import components
+from anyshape.lower.schedule.tree import Scope, components
 
 _ELEMENTS = ("f32", "f64", "i32", "i64")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Product:
     """sum over k of a[m, k] * b[k, n] for every batch variable, then the stores, whose domain is that of the sum."""
 
@@ -55,14 +55,16 @@ class Product:
         return len(self.stores) == 1 and self.stores[0].value is self.sum and not self.stores[0].access.address.lets
 
 
-Phase = Product | list[Store]
+Step = Scope | Product
+"""Rows, or a product."""
+Unplanned = Product | list[Store]
 
 
 @dataclass
 class Component:
-    """Phases that compute some stores, in order, and the scratch between them."""
+    """What computes some stores, in order, and the scratch between them."""
 
-    items: list[Phase] = field(default_factory=list)
+    items: list[Unplanned] = field(default_factory=list)
     temporaries: list[Tensor] = field(default_factory=list)
 
 
@@ -140,7 +142,10 @@ class _Splitter:
                 windows, n = seen
                 moved = {p.position for p in windows.staged.moving}
             batch = tuple(v for v in stores[0].variables if v is not m and v not in moved)
-            return Product(found, access, access, m, n, k, batch, tuple(stores), None, b, over, windows)
+            return Product(
+                sum=found, a=access, b=access, m=m, n=n, k=k, batch=batch, stores=tuple(stores),
+                computed=b, over=over, windows=windows,
+            )  # fmt: skip
         return None
 
     def as_one(self, over: Sequence[LoopVar], x: Access, step: Size) -> tuple[LoopVar, Access]:
@@ -203,7 +208,7 @@ class _Splitter:
         m = [v for v in order if v in own_a][-1]
         batch = tuple(v for v in order if v is not m and v is not n)
         packed = b.tensor if b.tensor in self.constants and _covers(b, self.constants[b.tensor]) else None
-        return Product(found, a, b, m, n, k, batch, stores, packed)
+        return Product(sum=found, a=a, b=b, m=m, n=n, k=k, batch=batch, stores=stores, packed=packed)
 
 
 def _plain_access(factor: DagNode) -> Access | None:

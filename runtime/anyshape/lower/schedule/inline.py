@@ -40,7 +40,7 @@ from anyshape.lower.ir.padded import conjuncts
 from anyshape.lower.ir.procedure import Procedure, lower_program
 from anyshape.lower.ir.stores import Asked, Demanded, Ordered, Store
 from anyshape.lower.kernel import Group, KernelError
-from anyshape.lower.schedule.recurrence import Steps
+from anyshape.lower.schedule.recurrence import CycleStores, Positions
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Inlined:
     errors: tuple[KernelError, ...]
     ordered: tuple[Ordered, ...] = ()
     """What comes after the stages, one element after the other."""
-    recurrences: tuple[Steps, ...] = ()
+    recurrences: tuple[CycleStores, ...] = ()
     """What comes between the two."""
     procedures: tuple[Procedure, ...] = ()
     """In kernels of their own."""
@@ -151,7 +151,7 @@ class _Inliner(InlinedValues):
         at = [self.index(i, env, None) for i in index]
         return Access(t, flatten(t, at), (), self.checks(t, at, None, (t, index)))
 
-    def recurrence(self, unit: list[Equation]) -> Steps:
+    def recurrence(self, unit: list[Equation]) -> CycleStores:
         """The stores of a cycle at one position, which a symbol stands for. What is only read at its own position has no others."""
         assert isinstance(unit[0].form, Step)
         made = {q.target for q in unit}
@@ -181,8 +181,8 @@ class _Inliner(InlinedValues):
             variables = tuple(w for v in q.variables for w, _ in env[v].terms)
             stores.append(Store(access, value, variables))
         self.cycle = None
-        late = frozenset(cycle.late)
-        return Steps(cycle.position, extent, backward, tuple(stores), late, tuple(cycle.momentary.values()))
+        positions = Positions(cycle.position, extent, backward)
+        return CycleStores(positions, tuple(stores), frozenset(cycle.late), tuple(cycle.momentary.values()))
 
     def ordered_all(self, equations: list[Equation]) -> tuple[Ordered, ...]:
         """They follow all others, and read none of each other's targets."""

@@ -63,10 +63,10 @@ class Scope:
     windows: Windows[Reduction] | None = None
     """The one reduction by taps, where it runs over a window."""
 
-
-def stores_of(scope: Scope) -> list[Store]:
-    """Of all loops in it."""
-    return [s for step in scope.steps for s in (stores_of(step) if isinstance(step, Scope) else step.stores)]
+    @property
+    def stores(self) -> tuple[Store, ...]:
+        """Of all loops in it."""
+        return tuple(s for step in self.steps for s in step.stores)
 
 
 Target = Store | Scratch
