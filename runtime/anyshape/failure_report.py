@@ -2,10 +2,10 @@
 
 In: the words before a kernel's table of scalars, which a kernel that refuses its data fills. Out: a message, from a template.
 
-Kernels that refuse nothing never touch those words. Of several parts that refuse, the one with the lowest number reports, in whatever order
-they run: the message is that of one part alone. In the text of a template, marks stand between NULs: `3` is scalar 3, `index` the index that
-is out of range. After the text, separated by the character 1, come the equation and the elements that were read: `0 f32 4,#2 x` is the
-first element of the report, x[…], of a tensor whose second dim is 4 and whose third is scalar 2.
+Kernels that refuse nothing never touch those words. Of several parts that refuse, the one with the lowest number reports, in whatever
+order they run: the message is that of one part alone. In the text of a template, marks stand between NULs: `3` is scalar 3, `index` the
+index that is out of range. After the text, separated by the character 1, come the equation and the elements that were read:
+`0 f32 4,#2 x` is the first element of the report, x[…], of a tensor whose second dim is 4 and whose third is scalar 2.
 """
 
 from __future__ import annotations
