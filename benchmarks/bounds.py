@@ -16,7 +16,8 @@ from typing import Any
 
 import anyshape
 from anyshape.lower.limits import measure_copy, measure_peak
-from anyshape.vm.report.profile import Profile, Sample
+from anyshape.vm.executable.profile import Profile
+from anyshape.vm.run.recorder import Sample
 from benchmarks.models import MODELS, load
 
 PRODUCTS = 8

@@ -27,11 +27,11 @@ from anyshape.lower.llvm.jit import Loaded, compile_module
 from anyshape.lower.llvm.types import I32, const
 from anyshape.lower.target import host_target
 from anyshape.types import TensorType
+from anyshape.vm.compiling.executors import PythonExecutor
 from anyshape.vm.compiling.kernels import ENTRY
 from anyshape.vm.native.executor import NativeExecutor
 from anyshape.vm.program.table import Op, Program, ResultType, encode
 from anyshape.vm.run.arena import ContextPool
-from anyshape.vm.run.executors import PythonExecutor
 from benchmarks.models import MODELS, load
 
 BATCHES, BATCH_SECONDS = 40, 0.004

@@ -1270,7 +1270,7 @@ def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(WHERE, [c, a, b], {}, source)[0]
 
 
-# specs/ensembles.yaml:59
+# specs/ensembles.yaml:61
 @called
 def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, source: str = "") -> Value:
     """The value beside each element's first equal in a list of keys, or another value where no key is equal; NaN
@@ -1281,7 +1281,7 @@ def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, sourc
     return call(LOOK_UP, [x, keys, values, other], {}, source)[0]
 
 
-# specs/ensembles.yaml:92
+# specs/ensembles.yaml:94
 @called
 def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") -> Value:
     """x with a value, NaN perhaps, replaced along its last axis by one value or by one for each column.
@@ -1291,7 +1291,7 @@ def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") 
     return call(IMPUTE, [x, values, replaced], {}, source)[0]
 
 
-# specs/ensembles.yaml:112
+# specs/ensembles.yaml:114
 @called
 def tree_links(
     tree: Operand,
@@ -1304,8 +1304,8 @@ def tree_links(
     *,
     source: str = "",
 ) -> tuple[Value, ...]:
-    """Children of nodes that name them by number, as rows (without any, its own), the roots, and the order of
-    weights by row.
+    """Children of nodes that name them by number, as rows, of each tree the first row that is no child, and the
+    order of weights by row.
 
     (tree: i64[m], node: i64[m], yes_id: i64[m], no_id: i64[m], leaf: bool[m], target_tree: i64[e], target_node:
     i64[e]) -> (yes: i64[m], no: i64[m], roots: i64[t], order: i64[e], start: i64[m + 1])
@@ -1313,7 +1313,7 @@ def tree_links(
     return call(TREE_LINKS, [tree, node, yes_id, no_id, leaf, target_tree, target_node], {}, source)
 
 
-# specs/ensembles.yaml:190
+# specs/ensembles.yaml:207
 @called
 def tree_ensemble(
     x: Operand,
@@ -1347,7 +1347,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:361
+# specs/ensembles.yaml:378
 @called
 def count_grams(
     x: Operand,
@@ -1376,7 +1376,7 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:126
+# specs/images.yaml:128
 @called
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
@@ -1386,7 +1386,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:148
+# specs/images.yaml:150
 @called
 def resize(
     x: Operand,
@@ -1432,7 +1432,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:303
+# specs/images.yaml:304
 @called
 def grid_sample(
     x: Operand,
@@ -1453,7 +1453,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:356
+# specs/images.yaml:357
 @called
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -1467,7 +1467,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:382
+# specs/images.yaml:383
 @called
 def crop_and_resize(
     x: Operand,
@@ -1619,7 +1619,7 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
     return call_alias(STATIC_ONE_HOT, DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:247
+# specs/indexing.yaml:252
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -1631,7 +1631,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value,
     return call_alias(STATIC_DILATE, DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:263
+# specs/indexing.yaml:268
 @called
 def center_crop_pad(
     x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
@@ -1646,7 +1646,7 @@ def center_crop_pad(
     return call_alias(STATIC_CENTER_CROP_PAD, DYN_CENTER_CROP_PAD, [x], {"axes": axes, "shape": shape}, source)[0]
 
 
-# specs/indexing.yaml:287
+# specs/indexing.yaml:292
 @called
 def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: int = 0, *, source: str = "") -> Value:
     """The first elements of each sequence of a batch in reverse order, as many as its length says; the others
@@ -1970,7 +1970,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     return call(GLOBAL_LP_POOL, [x], {"p": p}, source)[0]
 
 
-# specs/quantisation.yaml:49
+# specs/quantisation.yaml:57
 @called
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
@@ -1982,7 +1982,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:106
+# specs/quantisation.yaml:116
 @called
 def quantize_linear(
     x: Operand,
@@ -2004,7 +2004,7 @@ def quantize_linear(
     )[0]
 
 
-# specs/quantisation.yaml:173
+# specs/quantisation.yaml:191
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
@@ -2015,7 +2015,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:208
+# specs/quantisation.yaml:226
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2037,7 +2037,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:260
+# specs/quantisation.yaml:278
 @called
 def matmul_nbits(
     a: Operand,
@@ -2058,7 +2058,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:307
+# specs/quantisation.yaml:325
 @called
 def unpack_nbits(
     codes: Operand,
@@ -2324,7 +2324,7 @@ def mean(
     )[0]
 
 
-# specs/reduction.yaml:83
+# specs/reduction.yaml:89
 @called
 def prod(
     x: Operand,
@@ -2345,7 +2345,7 @@ def prod(
     )[0]
 
 
-# specs/reduction.yaml:101
+# specs/reduction.yaml:107
 @called
 def max(
     x: Operand,
@@ -2367,7 +2367,7 @@ def max(
     )[0]
 
 
-# specs/reduction.yaml:122
+# specs/reduction.yaml:128
 @called
 def min(
     x: Operand,
@@ -2389,7 +2389,7 @@ def min(
     )[0]
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:149
 @called
 def l1(
     x: Operand,
@@ -2410,7 +2410,7 @@ def l1(
     )[0]
 
 
-# specs/reduction.yaml:162
+# specs/reduction.yaml:168
 @called
 def l2(
     x: Operand,
@@ -2431,7 +2431,7 @@ def l2(
     )[0]
 
 
-# specs/reduction.yaml:180
+# specs/reduction.yaml:186
 @called
 def sum_square(
     x: Operand,
@@ -2456,7 +2456,7 @@ def sum_square(
     )[0]
 
 
-# specs/reduction.yaml:199
+# specs/reduction.yaml:205
 @called
 def log_sum(
     x: Operand,
@@ -2477,7 +2477,7 @@ def log_sum(
     )[0]
 
 
-# specs/reduction.yaml:217
+# specs/reduction.yaml:223
 @called
 def log_sum_exp(
     x: Operand,
@@ -2502,7 +2502,7 @@ def log_sum_exp(
     )[0]
 
 
-# specs/reduction.yaml:238
+# specs/reduction.yaml:244
 @called
 def any(
     x: Operand,
@@ -2523,7 +2523,7 @@ def any(
     )[0]
 
 
-# specs/reduction.yaml:253
+# specs/reduction.yaml:259
 @called
 def all(
     x: Operand,
@@ -2544,7 +2544,7 @@ def all(
     )[0]
 
 
-# specs/reduction.yaml:268
+# specs/reduction.yaml:274
 @called
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2557,7 +2557,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:280
+# specs/reduction.yaml:286
 @called
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2705,7 +2705,7 @@ def tensor_scatter(
     return call(TENSOR_SCATTER, [x, update, index], {"axis": axis, "mode": mode}, source)[0]
 
 
-# specs/scatter.yaml:105
+# specs/scatter.yaml:107
 @called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""

@@ -235,7 +235,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:148
+# specs/images.yaml:150
 @called
 def resize(
     x: Operand,
@@ -280,7 +280,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:356
+# specs/images.yaml:357
 @called
 def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -292,7 +292,7 @@ def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, s
     return call(DYN_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:382
+# specs/images.yaml:383
 @called
 def crop_and_resize(
     x: Operand,
@@ -395,7 +395,7 @@ def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, 
     return call(DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:247
+# specs/indexing.yaml:252
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -407,7 +407,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str =
     return call(DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:263
+# specs/indexing.yaml:268
 @called
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Operand, source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
@@ -604,7 +604,7 @@ def mean(
     return call(DYN_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:83
+# specs/reduction.yaml:89
 @called
 def prod(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -618,7 +618,7 @@ def prod(
     return call(DYN_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:101
+# specs/reduction.yaml:107
 @called
 def max(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -633,7 +633,7 @@ def max(
     return call(DYN_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:122
+# specs/reduction.yaml:128
 @called
 def min(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -648,7 +648,7 @@ def min(
     return call(DYN_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:149
 @called
 def l1(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -662,7 +662,7 @@ def l1(
     return call(DYN_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:162
+# specs/reduction.yaml:168
 @called
 def l2(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -676,7 +676,7 @@ def l2(
     return call(DYN_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:180
+# specs/reduction.yaml:186
 @called
 def sum_square(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -690,7 +690,7 @@ def sum_square(
     return call(DYN_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:199
+# specs/reduction.yaml:205
 @called
 def log_sum(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -704,7 +704,7 @@ def log_sum(
     return call(DYN_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:217
+# specs/reduction.yaml:223
 @called
 def log_sum_exp(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -718,7 +718,7 @@ def log_sum_exp(
     return call(DYN_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:238
+# specs/reduction.yaml:244
 @called
 def any(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -732,7 +732,7 @@ def any(
     return call(DYN_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:253
+# specs/reduction.yaml:259
 @called
 def all(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -784,7 +784,7 @@ def cumprod(x: Operand, axis: Operand, exclusive: bool = False, reverse: bool = 
     return call(DYN_CUMPROD, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/scatter.yaml:105
+# specs/scatter.yaml:107
 @called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Operand, source: str = ""

@@ -237,7 +237,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:148
+# specs/images.yaml:150
 @called
 def resize(
     x: Operand,
@@ -282,7 +282,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:356
+# specs/images.yaml:357
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -294,7 +294,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:382
+# specs/images.yaml:383
 @called
 def crop_and_resize(
     x: Operand,
@@ -403,7 +403,7 @@ def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, sour
     return call(STATIC_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:247
+# specs/indexing.yaml:252
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -415,7 +415,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source:
     return call(STATIC_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:263
+# specs/indexing.yaml:268
 @called
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int], source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
@@ -634,7 +634,7 @@ def mean(
     return call(STATIC_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:83
+# specs/reduction.yaml:89
 @called
 def prod(
     x: Operand,
@@ -653,7 +653,7 @@ def prod(
     return call(STATIC_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:101
+# specs/reduction.yaml:107
 @called
 def max(
     x: Operand,
@@ -673,7 +673,7 @@ def max(
     return call(STATIC_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:122
+# specs/reduction.yaml:128
 @called
 def min(
     x: Operand,
@@ -693,7 +693,7 @@ def min(
     return call(STATIC_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:149
 @called
 def l1(
     x: Operand,
@@ -712,7 +712,7 @@ def l1(
     return call(STATIC_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:162
+# specs/reduction.yaml:168
 @called
 def l2(
     x: Operand,
@@ -731,7 +731,7 @@ def l2(
     return call(STATIC_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:180
+# specs/reduction.yaml:186
 @called
 def sum_square(
     x: Operand,
@@ -750,7 +750,7 @@ def sum_square(
     return call(STATIC_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:199
+# specs/reduction.yaml:205
 @called
 def log_sum(
     x: Operand,
@@ -769,7 +769,7 @@ def log_sum(
     return call(STATIC_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:217
+# specs/reduction.yaml:223
 @called
 def log_sum_exp(
     x: Operand,
@@ -788,7 +788,7 @@ def log_sum_exp(
     return call(STATIC_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:238
+# specs/reduction.yaml:244
 @called
 def any(
     x: Operand,
@@ -807,7 +807,7 @@ def any(
     return call(STATIC_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:253
+# specs/reduction.yaml:259
 @called
 def all(
     x: Operand,
@@ -864,7 +864,7 @@ def cumprod(x: Operand, axis: int, exclusive: bool = False, reverse: bool = Fals
     return call(STATIC_CUMPROD, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/scatter.yaml:105
+# specs/scatter.yaml:107
 @called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int], source: str = ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations, product
 
 from anyshape_gen.analysis_model import OpAnalysis, ResolvedEquation
 from anyshape_gen.model import ParamSpec
@@ -25,7 +26,7 @@ class Moved:
 
 
 def moved_dtypes(a: OpAnalysis) -> Moved:
-    """The variables whose elements the equations, or the view, only move: in every mode, or in some of one enumeration."""
+    """The variables whose elements the equations, or the view, only move: in every mode, or in some of one enumeration or of two."""
     if a.procedure is not None or a.spec.compose is not None:
         return Moved()
     read = {o.signature.dtype for o in a.spec.inputs}
@@ -34,18 +35,27 @@ def moved_dtypes(a: OpAnalysis) -> Moved:
     always = tuple(v for v in listed if _only_moves(a, v, equations))
     if always:
         return Moved(always)
-    for p in a.spec.params:
-        by_mode = {m: _moved_in(a, listed, p, m) for m in p.kind.members if _decides(p, equations)}
-        modes = tuple(m for m, found in by_mode.items() if found)
-        if modes:
-            return Moved(by_mode[modes[0]], {p.name: tuple(m for m in modes if by_mode[m] == by_mode[modes[0]])})
+    deciding = [p for p in a.spec.params if p.kind.members and _decides(p, equations)]
+    for chosen in (c for count in (1, 2) for c in combinations(deciding, count)):
+        found = {ms: _moved_in(a, listed, chosen, ms) for ms in product(*(p.kind.members for p in chosen))}
+        first = next((ms for ms, variables in found.items() if variables), None)
+        if first is not None:
+            held = {ms for ms, variables in found.items() if variables == found[first]}
+            last = [m for m in chosen[-1].kind.members if (*first[:-1], m) in held]
+            others = (
+                [m for m in chosen[0].kind.members if all((m, n) in held for n in last)] if len(chosen) == 2 else last
+            )
+            return Moved(found[first], {chosen[0].name: tuple(others), chosen[-1].name: tuple(last)})
     return Moved()
 
 
-def _moved_in(a: OpAnalysis, listed: Sequence[str], p: ParamSpec, member: str) -> tuple[str, ...]:
-    """The variables that are only moved where an enumeration has this value."""
+def _moved_in(
+    a: OpAnalysis, listed: Sequence[str], chosen: Sequence[ParamSpec], members: Sequence[str]
+) -> tuple[str, ...]:
+    """The variables that are only moved where enumerations have these values."""
     assert a.kernel is not None
-    stated = [q for q in a.kernel.equations if all(_holds(c, p.name, member) is not False for c in q.conditions)]
+    values = {p.name: m for p, m in zip(chosen, members)}
+    stated = [q for q in a.kernel.equations if all(_holds(c, values) is not False for c in q.conditions)]
     return tuple(v for v in listed if _only_moves(a, v, stated))
 
 
@@ -53,16 +63,16 @@ def _decides(p: ParamSpec, equations: Sequence[ResolvedEquation]) -> bool:
     return any(isinstance(n, Name) and n.id == p.name for q in equations for c in q.conditions for n in walk_all([c]))
 
 
-def _holds(cond: Expr, name: str, member: str) -> bool | None:
-    """Whether a condition holds where an enumeration has a value; None if that does not decide it."""
+def _holds(cond: Expr, values: Mapping[str, str]) -> bool | None:
+    """Whether a condition holds where enumerations have these values; None if they do not decide it."""
     match cond:
-        case Compare(Name(id), (("==" | "!=" as sign, Str(value)),)) if id == name:
-            return (value == member) == (sign == "==")
+        case Compare(Name(id), (("==" | "!=" as sign, Str(value)),)) if id in values:
+            return (value == values[id]) == (sign == "==")
         case Unary("not", operand):
-            held = _holds(operand, name, member)
+            held = _holds(operand, values)
             return None if held is None else not held
         case BoolOp(op, items):
-            each = [_holds(c, name, member) for c in items]
+            each = [_holds(c, values) for c in items]
             ends = op == "or"  # what one item decides
             return ends if ends in each else None if None in each else not ends
     return None

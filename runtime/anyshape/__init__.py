@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from anyshape.subscripts import einsum
     from anyshape.types import TensorType
     from anyshape.vm import Executable, compile
-    from anyshape.vm.report.profile import profile
-    from anyshape.vm.saved import load
+    from anyshape.vm.executable.profile import profile
+    from anyshape.vm.executable.saved import load
 
 __version__ = VERSION
 
@@ -26,8 +26,8 @@ _MODULES = {
     "Executable": "anyshape.vm", "Function": "anyshape.graph.function", "InferenceSession": "anyshape.frontends.onnxruntime_api",
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
-    "einsum": "anyshape.subscripts", "load": "anyshape.vm.saved", "parse": "anyshape.graph.parse",
-    "profile": "anyshape.vm.report.profile", "seed": "anyshape.equations.entropy",
+    "einsum": "anyshape.subscripts", "load": "anyshape.vm.executable.saved", "parse": "anyshape.graph.parse",
+    "profile": "anyshape.vm.executable.profile", "seed": "anyshape.equations.entropy",
     "simplify": "anyshape.frontends.onnx.simplified",
 }  # fmt: skip
 _ROOMS = {

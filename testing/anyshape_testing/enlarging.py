@@ -24,6 +24,7 @@ from anyshape_testing.tolerance import is_float
 
 Array = NDArray[Any]
 READINGS = 4
+"""Two of them go the one way and the other: what a sum whose terms cancel comes to may have either sign"""
 ULPS_OF_TWO = 4
 """By so many ulps of its terms a sum of two is moved: they are rounded, and it is. Likewise what else is in ROUNDED."""
 ROUNDED: Mapping[str, Callable[..., Array]] = {
@@ -40,10 +41,11 @@ STEEP = frozenset(("sqrt", "div", "log", "pow"))
 class JoltedSums(MovedSums):
     """Sums of floats, also those of two terms, and what else is in ROUNDED, moved each element for itself, up or down."""
 
-    def __init__(self, seed: int, reductions: bool = True) -> None:
-        """`reductions`: whether sums of many terms, and quotients and sines, are moved; sums of two are."""
+    def __init__(self, seed: int, sign: int = 1, reductions: bool = True) -> None:
+        """With the other `sign` everything goes the other way. `reductions`: whether sums of many terms, quotients and sines are moved, too;
+        sums of two are."""
         super().__init__()
-        self.random, self.reductions = np.random.default_rng(seed), reductions
+        self.random, self.sign, self.reductions = np.random.default_rng(seed), sign, reductions
 
     def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
         return (super().reduce if self.reductions else reduce_numeric)(e, body, keep, axes)
@@ -54,11 +56,11 @@ class JoltedSums(MovedSums):
             return out
         with np.errstate(all="ignore"):
             rounded = ROUNDED[e.op](*(np.abs(a.astype(np.float64)) for a in (out, *args)))
-            by = self.random.choice((-1, 1), out.shape) * ULPS_OF_TWO * float(finfo(out.dtype).eps) * rounded
+            by = self.direction(0, out.shape) * ULPS_OF_TWO * float(finfo(out.dtype).eps) * rounded
             return np.where(np.isfinite(out), out + by.astype(out.dtype), out).astype(out.dtype)
 
     def direction(self, number: int, shape: tuple[int, ...]) -> Array:
-        return self.random.choice((-1, 1), shape)
+        return self.sign * self.random.choice((-1, 1), shape)
 
 
 def _adds(e: Expr) -> bool:
@@ -116,7 +118,7 @@ def enlarged(read: Reading, beside: bool = True, reductions: bool | None = None)
     `beside`, of recurrences: or how far those are that share a position with it, doubled once more. `reductions`: whether sums of many
     terms are moved, too; where it is not said, those of recurrences are."""
     moves = beside if reductions is None else reductions
-    jolted = [JoltedSums(seed, reductions=moves) for seed in range(READINGS)]
+    jolted = [JoltedSums(seed, sign, moves) for seed in range(READINGS // 2) for sign in (-1, 1)]
     plain, *moved = [[np.asarray(a) for a in read(s)] for s in (MovedSums((0,)), *jolted)]
     apart = [np.max([_apart(m[k], p) for m in moved], axis=0) for k, p in enumerate(plain)]
     return [4 * _beside(a) if beside else 2 * a for a in apart]

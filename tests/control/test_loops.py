@@ -11,10 +11,10 @@ import anyshape
 from anyshape import control, ops
 from anyshape.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
 from anyshape.graph.verify import verify
+from anyshape.vm.compiling.executors import PythonExecutor
 from anyshape.vm.compiling.plans import Straight
 from anyshape.vm.program.table import Op
 from anyshape.vm.run import interpreter
-from anyshape.vm.run.executors import PythonExecutor
 from tests.in_threads import in_threads
 
 X = np.arange(3, dtype=np.float32)

@@ -10,7 +10,7 @@ import pytest
 import anyshape
 from anyshape import control, ops
 from anyshape.errors import ArgumentError
-from anyshape.vm.report.memory_text import memory_text
+from anyshape.vm.executable.memory_text import memory_text
 
 X, K, C = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]"), anyshape.input("c", "bool[]")
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.special
 
 from anyshape.dims import symbol
-from anyshape.dtypes import BOOL, F16, F32, F64, I32, I64
+from anyshape.dtypes import BOOL, F16, F32, F64, I8, I32, I64
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.expr import as_expr, const
 from anyshape.equations.functions import (
@@ -50,6 +50,14 @@ def test_softmax(shape):
     array = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     got = interpret(eqs.equations, {x: array}, {N: shape[0], M: shape[1]})[y]
     np.testing.assert_allclose(got, scipy.special.softmax(array, 1), rtol=1e-6)
+
+
+def test_a_dim_that_a_dtype_has_no_room_for_wraps():
+    x, y = Tensor("x", I8, (N,)), Tensor("y", I8, (N,))
+    eqs = Equations("lengths", {"x": x}, {"y": y})
+    (a,) = eqs.indices("a", (N,))
+    eqs.define(y[a], x[a] + cast(N, I8))
+    assert interpret(eqs.equations, {x: np.ones(200, np.int8)}, {N: 200})[y].tolist() == [1 + 200 - 256] * 200
 
 
 def test_equations_may_come_in_any_order():

@@ -98,6 +98,22 @@ def test_strings_are_moved_and_ordered():
     assert run("Unique", words, sorted=0).tolist() == ["b", "a", "ab"]
     assert run("Unique", np.array([["b", "a"], ["b", "a"]], object), axis=0).tolist() == [["b", "a"]]
     assert run("Trilu", words.reshape(2, 2)).tolist() == [["b", "a"], ["", "ab"]]
+    image, scales, nothing = words.reshape(1, 1, 2, 2), np.array([1, 1, 2, 1], np.float32), np.zeros(0, np.float32)
+    for op, opset, behind in (("Upsample", 9, [scales]), ("Resize", 13, [nothing, scales])):
+        assert run(op, image, *behind, opset=opset, mode="nearest").ravel().tolist() == [
+            "b",
+            "a",
+            "b",
+            "a",
+            "b",
+            "ab",
+            "b",
+            "ab",
+        ]
+        assert run(op, image == "b", *behind, opset=opset, mode="nearest").dtype == bool
+        with pytest.raises(UnsupportedError, match="got char"):
+            run(op, image, *behind, opset=opset, mode="linear")
+    assert run("NonZero", np.array(["b", "", "ab"], object)).tolist() == [[0, 2]]
     with pytest.raises(UnsupportedError, match="got char"):
         run("ScatterND", words, at[:, None], put, reduction="max")
 
@@ -147,6 +163,17 @@ def test_attributes_of_quantisation_that_came_later():
         run("DequantizeLinear", whole, np.float32(0.5), opset=23, output_dtype=onnx.TensorProto.FLOAT16).dtype
         == np.float16
     )
+
+
+def test_what_dequantised_codes_are_computed_in():
+    large, tiny = np.array([1000000], np.int32), np.array(0.5, np.float16)
+    assert run("DequantizeLinear", large, tiny, opset=23, output_dtype=onnx.TensorProto.FLOAT).tolist() == [500000]
+    with pytest.raises(UnsupportedError, match="what is no float"):
+        run("DequantizeLinear", large, tiny, opset=23, output_dtype=onnx.TensorProto.UINT8)
+
+
+def test_scales_of_integers_are_divided_by_as_numbers():
+    assert run("QuantizeLinear", np.array([-7, 3, 2**24 + 1], np.int32), np.int32(2), opset=19).tolist() == [0, 2, 255]
 
 
 UNREAD = {

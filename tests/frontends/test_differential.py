@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Iterator
 
+import ml_dtypes
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from tests.frontends.differential import Trial, trials
 from tests.frontends.differential_kept import KEPT, PAGE, Kept, page
@@ -87,6 +91,26 @@ def test_what_is_unlike():
         [np.array(["a"])], [np.array(["a"], object)]
     )
     assert unlike([np.array([np.inf], np.float32)], [np.array([-np.inf], np.float32)])
+    assert not unlike(pickle.loads(pickle.dumps([one])), [one])
+    eighth = np.array([0.125], ml_dtypes.float8_e5m2)
+    assert not unlike([eighth], [eighth.view(np.uint8)]) and unlike([eighth], [eighth.view(np.int8)])
+    assert "dtypes" in unlike([one], [np.ones(1, np.int32)]) and "dtypes" in unlike(
+        [one.astype(ml_dtypes.bfloat16)], [one.astype(np.float16)]
+    )
+
+
+def test_onnxruntime_is_given_floats_beside_those_that_numpy_has_not(by: Runtimes):
+    def given(op: str, *feeds: np.ndarray, **attributes: int) -> np.ndarray:
+        made = {key: helper.make_attribute(key, value) for key, value in attributes.items()}
+        return by.other(*Trial(op, 21, "a case", "as it is", made, feeds, 1).model())[0]
+
+    for dtype in (ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn):
+        assert given("Cast", np.ones(2, dtype), to=onnx.TensorProto.FLOAT).tolist() == [1, 1]
+    coded = given(
+        "QuantizeLinear", np.ones(2, np.float32), np.array(2, np.float32), np.zeros((), ml_dtypes.float8_e4m3fn)
+    )
+    assert coded.view(ml_dtypes.float8_e4m3fn).astype(float).tolist() == [0.5, 0.5]
+    assert given("Neg", np.ones(2, np.float32)).tolist() == [-1, -1]
 
 
 def test_a_runtime_that_dies_costs_one_trial():

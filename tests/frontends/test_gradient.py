@@ -60,6 +60,16 @@ def test_what_does_not_depend_has_zeros():
     assert [g.tolist() for g in got] == [[1, 1], [0, 0, 0]]
 
 
+def test_a_root_of_0_counts_nothing_where_its_result_counts_nothing():
+    """What is normalised over equal elements is 0 divided by the root of a variance of 0. A root that counts has an infinite slope."""
+    x = anyshape.input("x", "f32[n, m]")
+    equal = np.full((2, 3), 5.0, np.float32)
+    f = anyshape.function([x], gradients(ops.mean_variance_norm(x, axes=[1]), [x]))
+    assert np.isfinite(anyshape.compile(f)(equal)).all()
+    f = anyshape.function([x], gradients(ops.sqrt(x), [x]))
+    assert np.isposinf(anyshape.compile(f)(np.zeros((1, 2), np.float32))).all()
+
+
 def test_the_side_that_an_op_does_not_take_counts_nothing():
     x = anyshape.input("x", "f64[n]")
     f = anyshape.function([x], gradients(ops.elu(x), [x]))

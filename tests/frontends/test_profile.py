@@ -14,7 +14,7 @@ import anyshape
 from anyshape import ops
 from anyshape.cli.main import main
 from anyshape.cli.profile import Limits, by_kernel, by_op
-from anyshape.vm.report.profile import profile
+from anyshape.vm.executable.profile import profile
 
 RNG = np.random.default_rng(0)
 

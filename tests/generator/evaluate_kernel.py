@@ -44,7 +44,7 @@ MATH = {
     "erf": math.erf,
     "abs": abs,
     "round_even": np.rint,
-    "trunc_div": lambda a, b: math.trunc(a / b),
+    "trunc_div": lambda a, b: _trunc_div(a, b),
     "wrap": lambda i, n: i + n if i < 0 else i,
     "bit_and": lambda a, b: a & b,
     "bit_or": lambda a, b: a | b,
@@ -62,6 +62,12 @@ UPDATES: dict[str, Callable[[Any, Any], Any]] = {
 def _runs(node: Comprehension) -> bool:
     """Whether a comprehension counts positions, rather than going through items."""
     return all(g.over in (Over.EXTENT, Over.EXTENTS, Over.RANGE) for g in node.generators)
+
+
+def _trunc_div(a: Any, b: Any) -> Any:
+    if not isinstance(a, int):
+        return math.trunc(a / b)
+    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 def _is_whole(value: Any, dtype: np.dtype[Any]) -> bool:
@@ -268,8 +274,8 @@ class KernelEvaluation(Evaluation):
                 t = from_numpy(self.dtypes[var])
                 return np.asarray(np.clip(self.expr(inner, env), lowest(t), highest(t))).astype(self.dtypes[var])[()]
             case Call(func="saturate", args=(inner, Name(id=var))):
-                info = np.iinfo(self.dtypes[var])
-                return int(np.clip(self.expr(inner, env), info.min, info.max))
+                t = from_numpy(self.dtypes[var])
+                return int(np.clip(self.expr(inner, env), lowest(t), highest(t)))
             case Call(func="lowest" | "highest" as func, args=(Name(id=var),)):
                 return (lowest if func == "lowest" else highest)(from_numpy(self.dtypes[var]))
             case Call(func=func, args=(Call(func="philox", args=given),)):

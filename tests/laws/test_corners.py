@@ -1,4 +1,4 @@
-"""Law 10 says nothing at a corner, which differences straddle, and something beside it."""
+"""Law 10 says nothing at a corner or a step, which differences straddle, and something beside it."""
 
 from __future__ import annotations
 
@@ -19,3 +19,13 @@ def test_a_corner_is_passed_over(x: float, says: bool) -> None:
         register("anyshape_ops")["leaky_relu"], Recipe(Case({"x": (1,)}, {"alpha": 0.01}), {"T": "f64"}, 0, "plain")
     )
     assert holds(replace(c, inputs={"x": np.array([x])})) is says
+
+
+@pytest.mark.parametrize(("x", "says"), [(3.0, False), (3.0 - STEP / 1000, False), (3.5, True)])
+def test_a_step_is_passed_over_however_steep_the_rest_is(x: float, says: bool) -> None:
+    """What is left of a division by 1 falls by 1 at every integer; beside it another element has a slope of 1e5."""
+    c = made(
+        register("anyshape_ops")["mod"],
+        Recipe(Case({"a": (2,), "b": (2,)}, {"truncated": True}), {"T": "f64"}, 0, "plain"),
+    )
+    assert holds(replace(c, inputs={"a": np.array([x, 1e5 + 0.3]), "b": np.array([1.0, 1.0 + 1e-9])})) is says

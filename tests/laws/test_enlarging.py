@@ -7,7 +7,7 @@ import pytest
 
 from anyshape.dtypes import F32, F64, DType
 from anyshape.equations import Equations, Tensor
-from anyshape.equations.functions import log, reduce_, sqrt
+from anyshape.equations.functions import log, maximum, minimum, reduce_, sqrt
 from anyshape.equations.interpret import Arithmetic, interpret
 from anyshape_testing.enlarging import enlarged, is_steep, overflowing, recurs
 from anyshape_testing.tolerance import Allowance, assert_close
@@ -131,3 +131,20 @@ def test_whether_a_logarithm_is_a_number_may_be_undetermined() -> None:
     ):
         with pytest.raises(AssertionError):
             assert_close(np.float32(wrong), want, allowed, "log")
+
+
+def cut_sum(array: np.ndarray) -> np.ndarray:
+    """By how much the sum of each row, cut to -1 and 1, may be off."""
+    rows, n = array.shape
+    x, y = Tensor("x", F64, (rows, n)), Tensor("y", F64, (rows,))
+    eqs = Equations("op", {"x": x}, {"y": y})
+    i = eqs.index("i", rows)
+    eqs.define(y[i], minimum(maximum(reduce_("sum", [n], lambda j: x[i, j]), np.float64(-1)), np.float64(1)))
+    return enlarged(lambda a: [interpret(eqs.equations, {x: array}, arithmetic=a)[y]], False, True)[0]
+
+
+def test_a_sum_whose_terms_cancel_may_have_either_sign() -> None:
+    """For each of many rows: readings that go one way by chance would say that the cut sum is sure."""
+    cancelling = np.tile([1e300, -1e300, 5.0, 1e284], (200, 1))
+    assert (cut_sum(cancelling) >= 2).all()
+    assert (cut_sum(np.tile([1.0, 2.0, 5.0, -3.0], (200, 1))) < 1e-12).all()

@@ -34,6 +34,10 @@ def test_what_moves_in_some_modes():
         {"reduction": "add"}
     )
     assert variants("grid_sample")[0].moves_where == {"mode": ("nearest",)}
+    resize = variants("resize")[0]
+    assert resize.moved({"mode": "nearest"}) == ("T",)
+    for computes in ({"mode": "linear"}, {"mode": "nearest", "coordinates": "tf_crop_and_resize"}):
+        assert not resize.moved(computes)
     assert not any(variants(n)[0].moves_where and not variants(n)[0].moves for n in PROPERTIES)
 
 

@@ -13,7 +13,7 @@ from anyshape import ops
 from anyshape.disk_cache import DiskCache
 from anyshape.errors import ArgumentError, SavedFileError
 from anyshape.signing import VARIABLE
-from anyshape.vm.saved import container
+from anyshape.vm.executable.saved import container
 
 KEYS = "k" * 16, "another key of some length"
 

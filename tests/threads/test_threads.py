@@ -18,13 +18,13 @@ from anyshape import ops, processors
 from anyshape.errors import AnyshapeError, ArgumentError, ShapeError
 from anyshape.lower.gemm.library import resolve  # noqa: F401  loaded before a fork
 from anyshape.vm.compiling import kernels
+from anyshape.vm.compiling.executors import make_executor
 from anyshape.vm.native import pool as pool_module
 from anyshape.vm.native.executor import NativeExecutor
 from anyshape.vm.native.executor import _pool as pool_of_process
 from anyshape.vm.native.pool import usable_threads
 from anyshape.vm.native.pool_layout import PoolWord, Stage
 from anyshape.vm.program.table import Op
-from anyshape.vm.run.executors import make_executor
 from tests.in_threads import in_threads
 from tests.resident import HANGS
 from tests.threads.native_pool import NEVER

@@ -23,7 +23,7 @@ from anyshape.passes.steps import KernelStep
 from anyshape.vm import Executable, compile
 from anyshape.vm.compiling import plans
 from anyshape.vm.compiling.kernels import InterpretedKernels, LoweredStep
-from anyshape.vm.report.memory_text import memory_text
+from anyshape.vm.executable.memory_text import memory_text
 from anyshape.vm.run.arena import Region
 from tests.in_threads import in_threads
 

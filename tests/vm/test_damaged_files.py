@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import anyshape
 from anyshape.errors import AnyshapeError, SavedFileError
 from anyshape.vm import compile
-from anyshape.vm.saved import container, is_saved, load
+from anyshape.vm.executable.saved import container, is_saved, load
 
 X = np.arange(36, dtype=np.float32).reshape(3, 12)
 

@@ -26,7 +26,7 @@ from anyshape.graph.registry import all_ops
 from anyshape.graph.value import Value
 from anyshape.strings import as_chars, as_strings
 from anyshape.types import TensorType
-from anyshape.vm.run.executable import Executable
+from anyshape.vm.executable.executable import Executable
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.model import Example, ExampleValue
 from tests.specs import all_specs

@@ -14,8 +14,8 @@ import anyshape_ops.api as ops
 from anyshape.dims import Size, evaluate, maximum, minimum, symbol
 from anyshape.vm.compiling.arena_code import ArenaCode
 from anyshape.vm.compiling.lifetimes import ENTRY, StorageGroup
-from anyshape.vm.compiling.memory import Layout, Tenant, at_typical_points, lay_out, most_alive
 from anyshape.vm.compiling.shape_code import ShapeCode
+from anyshape.vm.program.memory_layout import Layout, Tenant, at_typical_points, lay_out, most_alive
 from anyshape.vm.program.table import Op, decode
 from anyshape.vm.run.arena import MAPPED, Context
 

@@ -10,7 +10,7 @@ import pytest
 import anyshape
 from anyshape import ops
 from anyshape.graph.function import Function
-from anyshape.vm.report.memory_text import memory_text
+from anyshape.vm.executable.memory_text import memory_text
 
 LINE = 64
 

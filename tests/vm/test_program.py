@@ -18,7 +18,7 @@ import anyshape
 from anyshape.errors import VerifyError
 from anyshape.vm import compile, disassemble
 from anyshape.vm.native.loop import HANDLERS
-from anyshape.vm.program.table import Instruction, Mode, Op, decode, encode, handlers
+from anyshape.vm.program.table import Instruction, Mode, Op, Program, decode, encode, handlers
 from anyshape.vm.run import interpreter
 from tests.instruction_page import PAGE, written
 
@@ -159,6 +159,12 @@ def test_disassembly() -> None:
     exe = compile(f, fuse=False, dims={"n": (0, 1000)})  # too few for more than one thread
     (program,) = exe.plan.programs
     assert disassemble(program) == GOLDEN
+
+
+def test_lists_of_registers_are_told_one_by_one() -> None:
+    code = np.array(encode(Op.CALL, 0, (1, 2)) + encode(Op.GIVE, 3, ()), np.int64)
+    text = disassemble(Program("p", code, 3, 0, (), (), (), (), ()))
+    assert [line.strip() for line in text.splitlines()[1:]] == ["call r0, r1, r2", "give 3,"]
 
 
 def test_shape_arithmetic_needs_no_kernel() -> None:

@@ -13,8 +13,8 @@ from random_graphs import arguments, random_function
 
 from anyshape.errors import AnyshapeError, ShapeError
 from anyshape.vm import Executable, compile
+from anyshape.vm.executable.saved import load
 from anyshape.vm.native import executor
-from anyshape.vm.saved import load
 
 LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
 SEEDS = [162, *range(400 if LONG else 24)]

@@ -16,7 +16,7 @@ from handmade import ADD, DOUBLE, DYN_SUM, FILL, FLATTEN, PICK, PRODUCT, RESHAPE
 import anyshape
 from anyshape.errors import AnyshapeError, ArgumentError, SavedFileError, ShapeError
 from anyshape.vm import compile
-from anyshape.vm.saved import container, load, loading, save
+from anyshape.vm.executable.saved import container, load, loading, save
 from tests.resident import HANGS
 
 Arrays = list[np.ndarray[Any, Any]]

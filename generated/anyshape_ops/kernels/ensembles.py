@@ -27,7 +27,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound, Rule
 
 
-# specs/ensembles.yaml:59
+# specs/ensembles.yaml:61
 def look_up_kernel(eqs: Equations, bound: Bound) -> None:
     d, n = bound.d, bound.n
     x = eqs.tensor("x")
@@ -46,17 +46,17 @@ def look_up_kernel(eqs: Equations, bound: Bound) -> None:
                 or_(eq(keys[j], x[*i]), and_(ne(keys[j], keys[j]), ne(x[*i], x[*i]))), lambda: j, lambda: n
             ),
         ),
-        "specs/ensembles.yaml:67",
+        "specs/ensembles.yaml:69",
     )
     i = eqs.indices("i", d)
     eqs.define(
         y[*i],
         where(lt(at_[*i], n), lambda: values[clamp(at_[*i], 0, n - 1)], lambda: other[()]),
-        "specs/ensembles.yaml:68: y[*i] = values[clamp(at[*i], 0, n - 1)] if at[*i] < n else other[()]",
+        "specs/ensembles.yaml:70: y[*i] = values[clamp(at[*i], 0, n - 1)] if at[*i] < n else other[()]",
     )
 
 
-# specs/ensembles.yaml:92
+# specs/ensembles.yaml:94
 def impute_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, m = bound.o, bound.n, bound.m
     x, values, replaced, y = eqs.tensor("x"), eqs.tensor("values"), eqs.tensor("replaced"), eqs.tensor("y")
@@ -68,11 +68,11 @@ def impute_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: values[where(rules.eq(m, 1), lambda: 0, lambda: k)],
             lambda: x[*i, k],
         ),
-        "specs/ensembles.yaml:99",
+        "specs/ensembles.yaml:101",
     )
 
 
-# specs/ensembles.yaml:112
+# specs/ensembles.yaml:114
 def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
     m, e = bound.m, bound.e
     tree = eqs.tensor("tree")
@@ -96,10 +96,13 @@ def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
     high = procedure.variable("high", parse_dtype("i64"))
     middle = procedure.variable("middle", parse_dtype("i64"))
     found = procedure.variable("found", parse_dtype("i64"))
+    group = procedure.variable("group", parse_dtype("i64"))
     moved = procedure.array("moved", parse_dtype("i64"), rules.Vec((m,)))
     rows = procedure.array("rows", parse_dtype("i64"), rules.Vec((m,)))
     child = procedure.array("child", parse_dtype("bool"), rules.Vec((m,)))
     at_ = procedure.array("at", parse_dtype("i64"), rules.Vec((e,)))
+    first = procedure.array("first", parse_dtype("i64"), rules.Vec((m,)))
+    top = procedure.array("top", parse_dtype("bool"), rules.Vec((m,)))
     procedure.fill(moved, cast(0, parse_dtype("i64")))
     procedure.fill(rows, cast(0, parse_dtype("i64")))
     procedure.set(w[()], 0)
@@ -140,20 +143,39 @@ def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
                 and_(eq(checked(tree)[checked(rows)[low[()]]], a[()]), eq(checked(node)[checked(rows)[low[()]]], b[()]))
             ):
                 procedure.set(found[()], checked(rows)[low[()]])
+        with procedure.when(lt(low[()] + 1, m)):
+            with procedure.when(
+                and_(
+                    eq(checked(tree)[checked(rows)[low[()] + 1]], a[()]),
+                    eq(checked(node)[checked(rows)[low[()] + 1]], b[()]),
+                )
+            ):
+                procedure.set(found[()], -1)
         with procedure.when(ge(q, 2 * m)):
             procedure.set(checked(at_)[q - 2 * m], found[()])
         with procedure.otherwise():
-            with procedure.when(or_(checked(leaf)[q % m], lt(found[()], 0))):
+            with procedure.when(checked(leaf)[q % m]):
                 procedure.set(found[()], q % m)
             with procedure.when(lt(q, m)):
                 procedure.set(checked(yes)[q % m], found[()])
             with procedure.otherwise():
                 procedure.set(checked(no)[q % m], found[()])
-            with procedure.when(ne(found[()], q % m)):
+            with procedure.when(and_(ge(found[()], 0), ne(found[()], q % m))):
                 procedure.set(checked(child)[found[()]], True)
+    procedure.fill(first, m)
+    procedure.set(group[()], 0)
+    with procedure.loop("p", m) as p:
+        with procedure.when(ne(checked(tree)[checked(rows)[p]], checked(tree)[checked(rows)[group[()]]])):
+            procedure.set(group[()], p)
+        with procedure.when(not_(checked(child)[checked(rows)[p]])):
+            procedure.set(checked(first)[group[()]], minimum(checked(first)[group[()]], checked(rows)[p]))
+    procedure.fill(top, False)
+    with procedure.loop("p", m) as p:
+        with procedure.when(lt(checked(first)[p], m)):
+            procedure.set(checked(top)[checked(first)[p]], True)
     procedure.set(t[()], 0)
     with procedure.loop("l", m) as l:
-        with procedure.when(not_(checked(child)[l])):
+        with procedure.when(checked(top)[l]):
             procedure.set(checked(roots)[t[()]], l)
             procedure.set(t[()], 1, "add")
     procedure.set(w[()], 0)
@@ -163,10 +185,10 @@ def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
     with procedure.loop("l", e) as l:
         with procedure.range("r", checked(at_)[l] + 1, m + 1) as r:
             procedure.set(checked(start)[r], 1, "add")
-    procedure.end({bound.t: t}, source="specs/ensembles.yaml:119")
+    procedure.end({bound.t: t}, source="specs/ensembles.yaml:122")
 
 
-# specs/ensembles.yaml:190
+# specs/ensembles.yaml:207
 def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     m, f, t, e, targets, s, n, how = bound.m, bound.f, bound.t, bound.e, bound.targets, bound.s, bound.n, bound.how
     x = eqs.tensor("x")
@@ -185,37 +207,37 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, mode[r]), lt(mode[r], 8))),
         ("a mode is not within 0..7",),
-        "specs/ensembles.yaml:214: all(0 <= mode[r] < 8 for r in m) does not hold",
+        "specs/ensembles.yaml:231: all(0 <= mode[r] < 8 for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, feature[r]), lt(feature[r], f))),
         ("a feature is none of ", f),
-        "specs/ensembles.yaml:215: all(0 <= feature[r] < f for r in m) does not hold",
+        "specs/ensembles.yaml:232: all(0 <= feature[r] < f for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, yes[r]), lt(yes[r], m))),
         ("a child is none of ", m, " rows"),
-        "specs/ensembles.yaml:216: all(0 <= yes[r] < m for r in m) does not hold",
+        "specs/ensembles.yaml:233: all(0 <= yes[r] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, no[r]), lt(no[r], m))),
         ("another child is none of ", m, " rows"),
-        "specs/ensembles.yaml:217: all(0 <= no[r] < m for r in m) does not hold",
+        "specs/ensembles.yaml:234: all(0 <= no[r] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [t], lambda k: and_(le(0, root[k]), lt(root[k], m))),
         ("a root is none of ", m, " rows"),
-        "specs/ensembles.yaml:218: all(0 <= root[k] < m for k in t) does not hold",
+        "specs/ensembles.yaml:235: all(0 <= root[k] < m for k in t) does not hold",
     )
     eqs.demand(
         reduce_("all", [m + 1], lambda r: and_(le(0, start[r]), le(start[r], e))),
         ("weights begin behind the last of ", e),
-        "specs/ensembles.yaml:219: all(0 <= start[r] <= e for r in m + 1) does not hold",
+        "specs/ensembles.yaml:236: all(0 <= start[r] <= e for r in m + 1) does not hold",
     )
     eqs.demand(
         reduce_("all", [e], lambda l: and_(le(0, target[l]), lt(target[l], targets))),
         ("a target is none of ", targets),
-        "specs/ensembles.yaml:220: all(0 <= target[l] < targets for l in e) does not hold",
+        "specs/ensembles.yaml:237: all(0 <= target[l] < targets for l in e) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -309,10 +331,10 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
         if how == "average":
             with procedure.loop("c", targets) as c:
                 procedure.set(checked(y)[i, c], checked(y)[i, c] / cast(rule.max(t, 1), eqs.dtypes["F"]))
-    procedure.end(source="specs/ensembles.yaml:222")
+    procedure.end(source="specs/ensembles.yaml:239")
 
 
-# specs/ensembles.yaml:361
+# specs/ensembles.yaml:378
 def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     k = bound.k
@@ -333,12 +355,12 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda a: and_(le(0, starts[a]), le(starts[a], p))),
         ("n-grams begin behind the last of ", p, " items"),
-        "specs/ensembles.yaml:376: all(0 <= starts[a] <= p for a in k) does not hold",
+        "specs/ensembles.yaml:393: all(0 <= starts[a] <= p for a in k) does not hold",
     )
     eqs.demand(
         reduce_("all", [g], lambda a: and_(le(0, places[a]), lt(places[a], size))),
         ("a column is none of ", size),
-        "specs/ensembles.yaml:377: all(0 <= places[a] < size for a in g) does not hold",
+        "specs/ensembles.yaml:394: all(0 <= places[a] < size for a in g) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -386,4 +408,4 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
                     procedure.set(
                         checked(y)[*b, u], where(gt(checked(y)[*b, u], 0), lambda: checked(factor)[u], lambda: 0)
                     )
-    procedure.end(source="specs/ensembles.yaml:379")
+    procedure.end(source="specs/ensembles.yaml:396")

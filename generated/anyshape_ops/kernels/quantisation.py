@@ -14,6 +14,7 @@ from anyshape.equations.functions import (
     bit_and,
     cast,
     checked,
+    eq,
     fit,
     reduce_,
     round_even,
@@ -25,7 +26,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound, Rule
 
 
-# specs/quantisation.yaml:49
+# specs/quantisation.yaml:57
 def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
     q, named, d, z, block_size, along = bound.q, bound.named, bound.d, bound.z, bound.block_size, bound.along
     x, scale, zero, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("zero"), eqs.tensor("y")
@@ -36,7 +37,7 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
             y[*i],
             (cast(x[*i], eqs.dtypes["U"]) - cast(checked(zero)[*rules.fill(len(z), 0)], eqs.dtypes["U"]))
             * cast(scale[*rules.fill(len(q), 0)], eqs.dtypes["U"]),
-            "specs/quantisation.yaml:56: y[*i] = (U(x[*i]) - U(zero[*fill(len(z), 0)])) * "
+            "specs/quantisation.yaml:64: y[*i] = (U(x[*i]) - U(zero[*fill(len(z), 0)])) * "
             "U(scale[*fill(len(q), 0)])",
         )
     if rule.and_(rules.eq(len(q), 1), lambda: rule.and_(named, lambda: rules.eq(block_size, 0))):
@@ -52,7 +53,7 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             )
             * cast(scale[*(where(rules.eq(q[0], 1), lambda: 0, lambda: i[along]),)], eqs.dtypes["U"]),
-            "specs/quantisation.yaml:57: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
+            "specs/quantisation.yaml:65: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
         )
     if rule.and_(rules.gt(len(q), 0), lambda: rule.and_(named, lambda: rules.gt(block_size, 0))):
         i = eqs.indices("i", d)
@@ -64,11 +65,11 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             )
             * cast(scale[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]),
-            "specs/quantisation.yaml:58: zero[*put(i, [along], [i[along] // block_size])]",
+            "specs/quantisation.yaml:66: zero[*put(i, [along], [i[along] // block_size])]",
         )
 
 
-# specs/quantisation.yaml:106
+# specs/quantisation.yaml:116
 def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
     saturate_ = bound.saturate
     q = bound.q
@@ -80,7 +81,7 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
     x, scale, zero, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("zero"), eqs.tensor("y")
     rule = Rule(eqs.op)
     def rounded(v: Any, z: Any) -> Any:
-        return v if eqs.dtypes["Q"].is_narrow_float else round_even(v) + z
+        return where(eq(z, 0), lambda: v, lambda: v + z) if eqs.dtypes["Q"].is_narrow_float else round_even(v) + z
 
     def stored(v: Any) -> Any:
         return (
@@ -98,7 +99,7 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                     cast(checked(zero)[*rules.fill(len(z), 0)], eqs.dtypes["U"]),
                 )
             ),
-            "specs/quantisation.yaml:120: y[*i] = stored(rounded(U(x[*i]) / "
+            "specs/quantisation.yaml:130: y[*i] = stored(rounded(U(x[*i]) / "
             "U(scale[*fill(len(q), 0)]), U(zero[*fill(len(z), 0)])))",
         )
     if rule.and_(rules.eq(len(q), 1), lambda: rule.and_(named, lambda: rules.eq(block_size, 0))):
@@ -118,7 +119,7 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                     ),
                 )
             ),
-            "specs/quantisation.yaml:121: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
+            "specs/quantisation.yaml:131: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
         )
     if rule.and_(rules.gt(len(q), 0), lambda: rule.and_(named, lambda: rules.gt(block_size, 0))):
         i = eqs.indices("i", d)
@@ -132,24 +133,24 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                     cast(checked(zero)[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]),
                 )
             ),
-            "specs/quantisation.yaml:122: zero[*put(i, [along], [i[along] // block_size])]",
+            "specs/quantisation.yaml:132: zero[*put(i, [along], [i[along] // block_size])]",
         )
 
 
-# specs/quantisation.yaml:173
+# specs/quantisation.yaml:191
 def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
     p, m, u, q, n, w, g_extents, k = bound.p, bound.m, bound.u, bound.q, bound.n, bound.w, bound.g_extents, bound.k
     a, b, za, zb, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("za"), eqs.tensor("zb"), eqs.tensor("y")
     ra = eqs.scratch("ra", parse_dtype("i32"), rules.Vec((*p, *m)))
     if rules.eq(len(u), len(m)):
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:180")
+        eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:198")
     else:
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:181")
+        eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:199")
     rb = eqs.scratch("rb", parse_dtype("i32"), rules.Vec((*q, *n)))
     g, j = eqs.indices("g", q), eqs.indices("j", n)
-    eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:182")
+    eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:200")
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
         y[*g, *i, *j],
@@ -159,11 +160,11 @@ def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - ra[*fit(g, p), *i])
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - rb[*fit(g, q), *j]),
         ),
-        "specs/quantisation.yaml:183",
+        "specs/quantisation.yaml:201",
     )
 
 
-# specs/quantisation.yaml:208
+# specs/quantisation.yaml:226
 def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     m = bound.m
@@ -188,20 +189,20 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     fa = eqs.scratch("fa", parse_dtype("f32"), rules.Vec((*p, *m)))
     if rules.eq(len(u), len(m)):
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:226")
+        eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:244")
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(fa[*g, *i], cast(sa[*fit(i, u)], parse_dtype("f32")), "specs/quantisation.yaml:227")
+        eqs.define(fa[*g, *i], cast(sa[*fit(i, u)], parse_dtype("f32")), "specs/quantisation.yaml:245")
     else:
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:229")
+        eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:247")
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(fa[*g, *i], cast(sa[*fit((*g, *i, 0), u)], parse_dtype("f32")), "specs/quantisation.yaml:230")
+        eqs.define(fa[*g, *i], cast(sa[*fit((*g, *i, 0), u)], parse_dtype("f32")), "specs/quantisation.yaml:248")
     rb = eqs.scratch("rb", parse_dtype("i32"), rules.Vec((*q, *n)))
     g, j = eqs.indices("g", q), eqs.indices("j", n)
-    eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:231")
+    eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:249")
     fb = eqs.scratch("fb", parse_dtype("f32"), rules.Vec((*q, *n)))
     g, j = eqs.indices("g", q), eqs.indices("j", n)
-    eqs.define(fb[*g, *j], cast(sb[*fit((*g, 0, *j), w)], parse_dtype("f32")), "specs/quantisation.yaml:232")
+    eqs.define(fb[*g, *j], cast(sb[*fit((*g, 0, *j), w)], parse_dtype("f32")), "specs/quantisation.yaml:250")
     total = eqs.scratch("total", parse_dtype("i32"), rules.Vec((*rule.broadcast(p, q), *m, *n)))
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
@@ -212,14 +213,14 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - ra[*fit(g, p), *i])
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - rb[*fit(g, q), *j]),
         ),
-        "specs/quantisation.yaml:233",
+        "specs/quantisation.yaml:251",
     )
     factor = eqs.scratch("factor", parse_dtype("f32"), rules.Vec((*rule.broadcast(p, q), *m, *n)))
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
         factor[*g, *i, *j],
         fa[*fit(g, p), *i] * fb[*fit(g, q), *j] / cast(sy[*rules.fill(len(e), 0)], parse_dtype("f32")),
-        "specs/quantisation.yaml:234",
+        "specs/quantisation.yaml:252",
     )
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
@@ -229,11 +230,11 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(zy[*rules.fill(len(e), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/quantisation.yaml:235",
+        "specs/quantisation.yaml:253",
     )
 
 
-# specs/quantisation.yaml:260
+# specs/quantisation.yaml:278
 def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     g, blocks, width, per, c, bits, p = bound.g, bound.blocks, bound.width, bound.per, bound.c, bound.bits, bound.p
     a = eqs.tensor("a")
@@ -255,7 +256,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             shift_right(cast(codes[u, q, r, j], parse_dtype("i32")), cast(s * bits, parse_dtype("i32"))),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:271",
+        "specs/quantisation.yaml:289",
     )
     weight = eqs.scratch("weight", eqs.dtypes["F"], rules.Vec((g, blocks, width, per, c)))
     u = eqs.index("u", g)
@@ -266,7 +267,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         weight[u, q, r, s, j],
         (cast(code[u, q, r, s, j], eqs.dtypes["F"]) - zero[u, q, j]) * scale[u, q, j],
-        "specs/quantisation.yaml:272",
+        "specs/quantisation.yaml:290",
     )
     i, u, j = eqs.indices("i", p), eqs.index("u", g), eqs.index("j", c)
     eqs.define(
@@ -277,11 +278,11 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             lambda q, r, s: a[*i, (q * width + r) * per + s] * cast(weight[u, q, r, s, j], eqs.dtypes["U"]),
         )
         + bias[u, j],
-        "specs/quantisation.yaml:273",
+        "specs/quantisation.yaml:291",
     )
 
 
-# specs/quantisation.yaml:307
+# specs/quantisation.yaml:325
 def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     n, size, bits, width, groups = bound.n, bound.size, bound.bits, bound.width, bound.groups
     codes = eqs.tensor("codes")
@@ -302,7 +303,7 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:318",
+        "specs/quantisation.yaml:336",
     )
     base = eqs.scratch("base", parse_dtype("i32"), rules.Vec((n, size)))
     j, l = eqs.index("j", n), eqs.index("l", size)
@@ -315,12 +316,12 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:319: zero[j, wrap(group[l], groups) * bits // 8]",
+        "specs/quantisation.yaml:337: zero[j, wrap(group[l], groups) * bits // 8]",
     )
     j, l = eqs.index("j", n), eqs.index("l", size)
     eqs.define(
         y[j, l],
         (cast(code[j, l] - base[j, l], eqs.dtypes["F"]) - offset[j, wrap(group[l], groups)])
         * scale[j, wrap(group[l], groups)],
-        "specs/quantisation.yaml:320: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
+        "specs/quantisation.yaml:338: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
     )

@@ -8,9 +8,10 @@ from __future__ import annotations
 from math import inf
 
 from anyshape import rules
+from anyshape.dtypes import highest, parse_dtype
 from anyshape.equations import Equations
 from anyshape.equations.functions import abs_, at, cast, exp, log, lt, reduce_, sqrt, trunc_div, where
-from anyshape.rules import Bound, Rule
+from anyshape.rules import Bound
 
 
 # specs/reduction.yaml:43
@@ -25,7 +26,6 @@ def sum_kernel(eqs: Equations, bound: Bound) -> None:
 def mean_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    rule = Rule(eqs.op)
     if eqs.dtypes["T"].is_float:
         i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
         eqs.define(
@@ -34,49 +34,55 @@ def mean_kernel(eqs: Equations, bound: Bound) -> None:
             "specs/reduction.yaml:66",
         )
     else:
+        total = eqs.scratch("total", parse_dtype("i64"), o)
+        i = eqs.indices("i", o)
+        eqs.define(
+            total[*i],
+            reduce_("sum", r, lambda *j: cast(x[*at(i, j, axes)], parse_dtype("i64"))),
+            "specs/reduction.yaml:68",
+        )
         i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
         eqs.define(
             y[*at(i, z, kept)],
-            trunc_div(
-                reduce_("sum", r, lambda *j: x[*at(i, j, axes)]), cast(rule.max(rules.prod(r), 1), eqs.dtypes["T"])
-            ),
-            "specs/reduction.yaml:67",
+            trunc_div(cast(total[*i], eqs.dtypes["T"]), cast(rules.prod(r), eqs.dtypes["T"]))
+            if (highest(eqs.dtypes["T"]) > 4294967295) else cast(trunc_div(total[*i], rules.prod(r)), eqs.dtypes["T"]),
+            "specs/reduction.yaml:69",
         )
 
 
-# specs/reduction.yaml:83
+# specs/reduction.yaml:89
 def prod_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("prod", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:86")
+    eqs.define(y[*at(i, z, kept)], reduce_("prod", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:92")
 
 
-# specs/reduction.yaml:101
+# specs/reduction.yaml:107
 def max_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("max", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:104")
+    eqs.define(y[*at(i, z, kept)], reduce_("max", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:110")
 
 
-# specs/reduction.yaml:122
+# specs/reduction.yaml:128
 def min_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("min", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:125")
+    eqs.define(y[*at(i, z, kept)], reduce_("min", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:131")
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:149
 def l1_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("sum", r, lambda *j: abs_(x[*at(i, j, axes)])), "specs/reduction.yaml:147")
+    eqs.define(y[*at(i, z, kept)], reduce_("sum", r, lambda *j: abs_(x[*at(i, j, axes)])), "specs/reduction.yaml:153")
 
 
-# specs/reduction.yaml:162
+# specs/reduction.yaml:168
 def l2_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -90,11 +96,11 @@ def l2_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"]) * cast(x[*at(i, j, axes)], eqs.dtypes["U"]),
             )
         ),
-        "specs/reduction.yaml:166",
+        "specs/reduction.yaml:172",
     )
 
 
-# specs/reduction.yaml:180
+# specs/reduction.yaml:186
 def sum_square_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -102,11 +108,11 @@ def sum_square_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*at(i, z, kept)],
         reduce_("sum", r, lambda *j: x[*at(i, j, axes)] * x[*at(i, j, axes)]),
-        "specs/reduction.yaml:184",
+        "specs/reduction.yaml:190",
     )
 
 
-# specs/reduction.yaml:199
+# specs/reduction.yaml:205
 def log_sum_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -114,47 +120,47 @@ def log_sum_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*at(i, z, kept)],
         log(reduce_("sum", r, lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"]))),
-        "specs/reduction.yaml:203",
+        "specs/reduction.yaml:209",
     )
 
 
-# specs/reduction.yaml:217
+# specs/reduction.yaml:223
 def log_sum_exp_kernel(eqs: Equations, bound: Bound) -> None:
     o, r, axes, kept = bound.o, bound.r, bound.axes, bound.kept
     x, y = eqs.tensor("x"), eqs.tensor("y")
     peak = eqs.scratch("peak", eqs.dtypes["U"], o)
     i = eqs.indices("i", o)
     eqs.define(
-        peak[*i], reduce_("max", r, lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"])), "specs/reduction.yaml:222"
+        peak[*i], reduce_("max", r, lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"])), "specs/reduction.yaml:228"
     )
     base = eqs.scratch("base", eqs.dtypes["U"], o)
     i = eqs.indices("i", o)
-    eqs.define(base[*i], where(lt(abs_(peak[*i]), inf), lambda: peak[*i], lambda: 0), "specs/reduction.yaml:223")
+    eqs.define(base[*i], where(lt(abs_(peak[*i]), inf), lambda: peak[*i], lambda: 0), "specs/reduction.yaml:229")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
     eqs.define(
         y[*at(i, z, kept)],
         log(reduce_("sum", r, lambda *j: exp(cast(x[*at(i, j, axes)], eqs.dtypes["U"]) - base[*i]))) + base[*i],
-        "specs/reduction.yaml:224",
+        "specs/reduction.yaml:230",
     )
 
 
-# specs/reduction.yaml:238
+# specs/reduction.yaml:244
 def any_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("any", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:242")
+    eqs.define(y[*at(i, z, kept)], reduce_("any", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:248")
 
 
-# specs/reduction.yaml:253
+# specs/reduction.yaml:259
 def all_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("all", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:257")
+    eqs.define(y[*at(i, z, kept)], reduce_("all", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:263")
 
 
-# specs/reduction.yaml:268
+# specs/reduction.yaml:274
 def argmax_kernel(eqs: Equations, bound: Bound) -> None:
     select_last_index, o, i, kept, n = bound.select_last_index, bound.o, bound.i, bound.kept, bound.n
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -163,16 +169,16 @@ def argmax_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*at((*a, *b), z, kept)],
             n - 1 - reduce_("argmax", [n], lambda k: x[*a, n - 1 - k, *b]),
-            "specs/reduction.yaml:272",
+            "specs/reduction.yaml:278",
         )
     else:
         a, b, z = eqs.indices("a", o), eqs.indices("b", i), eqs.indices("z", rules.fill(len(kept), 1))
         eqs.define(
-            y[*at((*a, *b), z, kept)], reduce_("argmax", [n], lambda k: x[*a, k, *b]), "specs/reduction.yaml:273"
+            y[*at((*a, *b), z, kept)], reduce_("argmax", [n], lambda k: x[*a, k, *b]), "specs/reduction.yaml:279"
         )
 
 
-# specs/reduction.yaml:280
+# specs/reduction.yaml:286
 def argmin_kernel(eqs: Equations, bound: Bound) -> None:
     select_last_index, o, i, kept, n = bound.select_last_index, bound.o, bound.i, bound.kept, bound.n
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -181,10 +187,10 @@ def argmin_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*at((*a, *b), z, kept)],
             n - 1 - reduce_("argmin", [n], lambda k: x[*a, n - 1 - k, *b]),
-            "specs/reduction.yaml:284",
+            "specs/reduction.yaml:290",
         )
     else:
         a, b, z = eqs.indices("a", o), eqs.indices("b", i), eqs.indices("z", rules.fill(len(kept), 1))
         eqs.define(
-            y[*at((*a, *b), z, kept)], reduce_("argmin", [n], lambda k: x[*a, k, *b]), "specs/reduction.yaml:285"
+            y[*at((*a, *b), z, kept)], reduce_("argmin", [n], lambda k: x[*a, k, *b]), "specs/reduction.yaml:291"
         )

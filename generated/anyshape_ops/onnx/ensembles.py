@@ -11,7 +11,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/ensembles.yaml:73
+# specs/ensembles.yaml:75
 def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not (len(n.attr("classes_strings") or ()) > 0):
@@ -37,7 +37,7 @@ def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/ensembles.yaml:78
+# specs/ensembles.yaml:80
 def ai_onnx_ml_label_encoder_2(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     keys_ = (
@@ -85,7 +85,7 @@ def ai_onnx_ml_label_encoder_2(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/ensembles.yaml:83
+# specs/ensembles.yaml:85
 def ai_onnx_ml_label_encoder_4(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     keys_ = (
@@ -144,7 +144,7 @@ def ai_onnx_ml_label_encoder_4(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/ensembles.yaml:104
+# specs/ensembles.yaml:106
 def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     values_ = vector(
@@ -164,7 +164,7 @@ def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:273
+# specs/ensembles.yaml:290
 def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not (
@@ -266,7 +266,7 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:286
+# specs/ensembles.yaml:303
 def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not (
@@ -447,7 +447,7 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/ensembles.yaml:309
+# specs/ensembles.yaml:326
 def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not (n.attr("post_transform", 0) < 3):
@@ -472,9 +472,24 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     )
     yes_ = api.concat(
         (
-            api.add(
-                vector(n.attr("nodes_truenodeids")),
-                api.mul(vector(n.attr("nodes_trueleafs")), nodes_, source=n.source),
+            api.where(
+                api.equal(vector(n.attr("nodes_trueleafs")), scalar(0), source=n.source),
+                api.where(
+                    api.less(vector(n.attr("nodes_truenodeids")), nodes_, source=n.source),
+                    vector(n.attr("nodes_truenodeids")),
+                    scalar(-1),
+                    source=n.source,
+                ),
+                api.where(
+                    api.logical_and(
+                        api.equal(vector(n.attr("nodes_trueleafs")), scalar(1), source=n.source),
+                        api.greater_equal(vector(n.attr("nodes_truenodeids")), scalar(0), source=n.source),
+                        source=n.source,
+                    ),
+                    api.add(vector(n.attr("nodes_truenodeids")), nodes_, source=n.source),
+                    scalar(-1),
+                    source=n.source,
+                ),
                 source=n.source,
             ),
             leaves_,
@@ -484,9 +499,24 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     )
     no_ = api.concat(
         (
-            api.add(
-                vector(n.attr("nodes_falsenodeids")),
-                api.mul(vector(n.attr("nodes_falseleafs")), nodes_, source=n.source),
+            api.where(
+                api.equal(vector(n.attr("nodes_falseleafs")), scalar(0), source=n.source),
+                api.where(
+                    api.less(vector(n.attr("nodes_falsenodeids")), nodes_, source=n.source),
+                    vector(n.attr("nodes_falsenodeids")),
+                    scalar(-1),
+                    source=n.source,
+                ),
+                api.where(
+                    api.logical_and(
+                        api.equal(vector(n.attr("nodes_falseleafs")), scalar(1), source=n.source),
+                        api.greater_equal(vector(n.attr("nodes_falsenodeids")), scalar(0), source=n.source),
+                        source=n.source,
+                    ),
+                    api.add(vector(n.attr("nodes_falsenodeids")), nodes_, source=n.source),
+                    scalar(-1),
+                    source=n.source,
+                ),
                 source=n.source,
             ),
             leaves_,
@@ -563,7 +593,7 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:409
+# specs/ensembles.yaml:426
 def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
     pool_ = (strings(n.attr("pool_strings")) if n.attr("pool_strings") is not None else vector(n.attr("pool_int64s")))
     weights_ = (

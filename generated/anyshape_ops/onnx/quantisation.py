@@ -13,17 +13,17 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/quantisation.yaml:65
+# specs/quantisation.yaml:73
 def dequantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [api.dequantize_linear(n.input(0), n.input(1), n.input(2), source=n.source)]
 
 
-# specs/quantisation.yaml:66
+# specs/quantisation.yaml:74
 def dequantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [api.dequantize_linear(n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/quantisation.yaml:67
+# specs/quantisation.yaml:75
 def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     return [
         api.dequantize_linear(
@@ -32,20 +32,45 @@ def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:69
+# specs/quantisation.yaml:77
 def dequantize_linear_23(n: OnnxNode) -> Sequence[Value]:
-    made_ = api.dequantize_linear(
-        n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), block_size=n.attr("block_size"), source=n.source
+    if not n.attr_dtype("output_dtype", parse_dtype("f32")).is_float:
+        n.refuse("DequantizeLinear to what is no float")
+    wide_ = api.dequantize_linear(
+        n.input(0),
+        api.cast(
+            n.input(1),
+            to=(
+                parse_dtype("f64")
+                if (dtype_of(n, n.input(1)) == parse_dtype("f64")) or (
+                    n.attr_dtype("output_dtype", parse_dtype("f32")) == parse_dtype("f64")
+                ) else parse_dtype("f32")
+            ),
+            source=n.source,
+        ),
+        n.input(2),
+        axis=n.attr("axis"),
+        block_size=n.attr("block_size"),
+        source=n.source,
     )
     return (
-        [needed(n, made_, "made")]
+        [
+            api.dequantize_linear(
+                n.input(0),
+                n.input(1),
+                n.input(2),
+                axis=n.attr("axis"),
+                block_size=n.attr("block_size"),
+                source=n.source,
+            )
+        ]
         if n.attr("output_dtype", 0) == 0 else [
-            api.cast(made_, to=needed(n, n.attr_dtype("output_dtype"), "to"), source=n.source)
+            api.cast(wide_, to=needed(n, n.attr_dtype("output_dtype"), "to"), source=n.source)
         ]
     )
 
 
-# specs/quantisation.yaml:71
+# specs/quantisation.yaml:80
 def com_microsoft_dequantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     return [
@@ -60,7 +85,7 @@ def com_microsoft_dequantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:129
+# specs/quantisation.yaml:139
 def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -77,7 +102,7 @@ def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:130
+# specs/quantisation.yaml:140
 def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -95,12 +120,15 @@ def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:131
+# specs/quantisation.yaml:142
 def quantize_linear_19(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
             n.input(0),
-            n.input(1),
+            (
+                n.input(1)
+                if dtype_of(n, n.input(1)).is_float else api.cast(n.input(1), to=parse_dtype("f64"), source=n.source)
+            ),
             (
                 n.input(2)
                 if n.input(2) is not None else api.zeros(
@@ -114,12 +142,15 @@ def quantize_linear_19(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:133
+# specs/quantisation.yaml:145
 def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
             n.input(0),
-            n.input(1),
+            (
+                n.input(1)
+                if dtype_of(n, n.input(1)).is_float else api.cast(n.input(1), to=parse_dtype("f64"), source=n.source)
+            ),
             (
                 n.input(2)
                 if n.input(2) is not None else api.zeros(
@@ -136,7 +167,7 @@ def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:137
+# specs/quantisation.yaml:149
 def com_microsoft_quantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     return [
@@ -156,12 +187,12 @@ def com_microsoft_quantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:187
+# specs/quantisation.yaml:205
 def mat_mul_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul_integer(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)]
 
 
-# specs/quantisation.yaml:238
+# specs/quantisation.yaml:256
 def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_matmul(
@@ -178,7 +209,7 @@ def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:280
+# specs/quantisation.yaml:298
 def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
     n.only(6)
     if not (

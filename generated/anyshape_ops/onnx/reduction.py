@@ -30,12 +30,12 @@ def reduce_sum_13(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:72
+# specs/reduction.yaml:74
 def reduce_mean_1(n: OnnxNode) -> Sequence[Value]:
     return [api.mean(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:73
+# specs/reduction.yaml:75
 def reduce_mean_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.mean(
@@ -48,12 +48,12 @@ def reduce_mean_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:90
+# specs/reduction.yaml:96
 def reduce_prod_1(n: OnnxNode) -> Sequence[Value]:
     return [api.prod(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:91
+# specs/reduction.yaml:97
 def reduce_prod_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.prod(
@@ -66,12 +66,12 @@ def reduce_prod_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:111
+# specs/reduction.yaml:117
 def reduce_max_1(n: OnnxNode) -> Sequence[Value]:
     return [api.max(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:112
+# specs/reduction.yaml:118
 def reduce_max_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max(
@@ -84,12 +84,12 @@ def reduce_max_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:132
+# specs/reduction.yaml:138
 def reduce_min_1(n: OnnxNode) -> Sequence[Value]:
     return [api.min(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:133
+# specs/reduction.yaml:139
 def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.min(
@@ -102,12 +102,12 @@ def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:151
+# specs/reduction.yaml:157
 def reduce_l1_1(n: OnnxNode) -> Sequence[Value]:
     return [api.l1(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:152
+# specs/reduction.yaml:158
 def reduce_l1_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.l1(
@@ -120,12 +120,12 @@ def reduce_l1_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:170
+# specs/reduction.yaml:176
 def reduce_l2_1(n: OnnxNode) -> Sequence[Value]:
     return [api.l2(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:171
+# specs/reduction.yaml:177
 def reduce_l2_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.l2(
@@ -138,12 +138,12 @@ def reduce_l2_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:188
+# specs/reduction.yaml:194
 def reduce_sum_square_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sum_square(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:189
+# specs/reduction.yaml:195
 def reduce_sum_square_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.sum_square(
@@ -156,12 +156,12 @@ def reduce_sum_square_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:207
+# specs/reduction.yaml:213
 def reduce_log_sum_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log_sum(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:208
+# specs/reduction.yaml:214
 def reduce_log_sum_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.log_sum(
@@ -174,12 +174,12 @@ def reduce_log_sum_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:228
+# specs/reduction.yaml:234
 def reduce_log_sum_exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log_sum_exp(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:229
+# specs/reduction.yaml:235
 def reduce_log_sum_exp_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.log_sum_exp(
@@ -192,7 +192,7 @@ def reduce_log_sum_exp_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:278
+# specs/reduction.yaml:284
 def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmax(
@@ -205,7 +205,7 @@ def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:290
+# specs/reduction.yaml:296
 def arg_min_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmin(

@@ -5,14 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode
+from anyshape.dtypes import parse_dtype
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, strings
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
 # specs/sparse.yaml:24
 def non_zero_9(n: OnnxNode) -> Sequence[Value]:
-    return [api.nonzero(n.input(0), source=n.source)]
+    return (
+        [api.nonzero(n.input(0), source=n.source)]
+        if dtype_of(n, n.input(0)) != parse_dtype("char") else [
+            api.nonzero(
+                api.logical_not(api.string_equal(n.input(0), strings(("",)), source=n.source), source=n.source),
+                source=n.source,
+            )
+        ]
+    )
 
 
 # specs/sparse.yaml:53

@@ -7,7 +7,7 @@ import anyshape_ops.kernels.images as kernels
 import anyshape_ops.relations.images as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/images.yaml:126
+# specs/images.yaml:128
 # scaled_size: no dyn variant, it has no parameters that are operands
 SCALED_SIZE = OpDef(
     name="scaled_size",
@@ -22,11 +22,11 @@ SCALED_SIZE = OpDef(
     relation=relations.scaled_size_relation,
     kernel=kernels.scaled_size_kernel,
     summary="The sizes of some axes times scales, rounded down from what f32 makes of the product.",
-    source="specs/images.yaml:126",
+    source="specs/images.yaml:128",
     moves=("T",),
 )
 
-# specs/images.yaml:148
+# specs/images.yaml:150
 STATIC_RESIZE = OpDef(
     name="resize",
     variant="static",
@@ -73,7 +73,19 @@ STATIC_RESIZE = OpDef(
     computed={"U": ("promote", "T", "f32")},
     kernel=kernels.resize_kernel,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
-    source="specs/images.yaml:148",
+    source="specs/images.yaml:150",
+    moves=("T",),
+    moves_where={
+        "mode": ("nearest",),
+        "coordinates": (
+            "half_pixel",
+            "half_pixel_symmetric",
+            "pytorch_half_pixel",
+            "tf_half_pixel_for_nn",
+            "align_corners",
+            "asymmetric",
+        ),
+    },
 )
 DYN_RESIZE = OpDef(
     name="resize",
@@ -121,10 +133,22 @@ DYN_RESIZE = OpDef(
     computed={"U": ("promote", "T", "f32")},
     kernel=kernels.resize_kernel,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
-    source="specs/images.yaml:148",
+    source="specs/images.yaml:150",
+    moves=("T",),
+    moves_where={
+        "mode": ("nearest",),
+        "coordinates": (
+            "half_pixel",
+            "half_pixel_symmetric",
+            "pytorch_half_pixel",
+            "tf_half_pixel_for_nn",
+            "align_corners",
+            "asymmetric",
+        ),
+    },
 )
 
-# specs/images.yaml:303
+# specs/images.yaml:304
 # grid_sample: no dyn variant, it has no parameters that are operands
 GRID_SAMPLE = OpDef(
     name="grid_sample",
@@ -144,12 +168,12 @@ GRID_SAMPLE = OpDef(
     computed={"U": ("accum", "T"), "P": ("promote", "U", "F")},
     kernel=kernels.grid_sample_kernel,
     summary="Images sampled at the points of a grid, whose coordinates run from -1 to 1 over each image, the last dim first.",
-    source="specs/images.yaml:303",
+    source="specs/images.yaml:304",
     moves=("T",),
     moves_where={"mode": ("nearest",)},
 )
 
-# specs/images.yaml:356
+# specs/images.yaml:357
 STATIC_AFFINE_GRID = OpDef(
     name="affine_grid",
     variant="static",
@@ -164,7 +188,7 @@ STATIC_AFFINE_GRID = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:356",
+    source="specs/images.yaml:357",
 )
 DYN_AFFINE_GRID = OpDef(
     name="affine_grid",
@@ -180,10 +204,10 @@ DYN_AFFINE_GRID = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:356",
+    source="specs/images.yaml:357",
 )
 
-# specs/images.yaml:382
+# specs/images.yaml:383
 STATIC_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
     variant="static",
@@ -202,7 +226,7 @@ STATIC_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:382",
+    source="specs/images.yaml:383",
 )
 DYN_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
@@ -222,5 +246,5 @@ DYN_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:382",
+    source="specs/images.yaml:383",
 )

@@ -71,7 +71,7 @@ def group_norm_relation(rule: Rule, *, x: Vec, scale: Vec, bias: Vec, groups: An
     d = x[2:]
     rule.equal(groups * c, scale[0], "groups * c of scale")
     rule.equal(groups * c, bias[0], "groups * c of bias")
-    rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
+    rule.require(ge(groups, 1), lambda: f"there must be at least one group, got {groups}")
     return rule.bind(outputs={"y": Vec((b, groups * c, *d))}, b=b, groups=groups, c=c, d=d, epsilon=epsilon)
 
 

@@ -22,17 +22,19 @@ def looked_up(x: Any, keys: Any, values: Any, other: Any) -> Any:
 
 # specs/ensembles.yaml:31
 def linked(tree: Any, node: Any, yes_id: Any, no_id: Any, leaf: Any, target_tree: Any, target_node: Any) -> Any:
-    rows = {key: k for k, key in reversed(list(enumerate(zip(tree.tolist(), node.tolist()))))}
+    keys = list(zip(tree.tolist(), node.tolist()))
+    rows = {key: k for k, key in enumerate(keys) if keys.count(key) == 1}
     own = np.arange(len(tree))
-    yes, no = (np.where(leaf | (v < 0), own, v) for v in (row_of(rows, tree, yes_id), row_of(rows, tree, no_id)))
+    yes, no = (np.where(leaf, own, v) for v in (row_of(rows, tree, yes_id), row_of(rows, tree, no_id)))
     children = {*yes[yes != own].tolist(), *no[no != own].tolist()}
-    roots = np.array([k for k in range(len(tree)) if k not in children], np.int64)
+    first = {t: k for k, t in reversed(list(enumerate(tree.tolist()))) if k not in children}
+    roots = np.array(sorted(first.values()), np.int64)
     at = row_of(rows, target_tree, target_node)
     order = np.argsort(at, kind="stable")
     return (yes, no, roots, order, np.searchsorted(at[order], np.arange(len(tree) + 1)))
 
 
-# specs/ensembles.yaml:40
+# specs/ensembles.yaml:42
 def row_of(rows: Any, trees: Any, ids: Any) -> Any:
     return np.array([rows.get(key, -1) for key in zip(trees.tolist(), ids.tolist())], np.int64).reshape(-1)
 
@@ -85,7 +87,7 @@ def walked(
     return y.astype(x.dtype)
 
 
-# specs/ensembles.yaml:41
+# specs/ensembles.yaml:43
 def n_grams(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, least: Any, most: Any, skips: Any, size: Any, mode: Any
 ) -> Any:
@@ -108,14 +110,14 @@ def n_grams(
     return y.reshape(*x.shape[:-1], size).astype(np.float32)
 
 
-# specs/ensembles.yaml:59
+# specs/ensembles.yaml:61
 def look_up_case(d: Draw) -> Case:
     d_ = d.run("d")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
     return Case({"x": d_, "keys": Vec((n,)), "values": Vec((n,)), "other": Vec(())}, {})
 
 
-# specs/ensembles.yaml:69
+# specs/ensembles.yaml:71
 def look_up_reference(x: Any, keys: Any, values: Any, other: Any) -> Any:
     return looked_up(x, keys, values, other)
 
@@ -135,7 +137,7 @@ LOOK_UP = Property(
             {},
             {"y": Given(value=(1.5, 0.5, -2.0), dtype="f32")},
             None,
-            "specs/ensembles.yaml:88",
+            "specs/ensembles.yaml:90",
         ),
         Example(
             {
@@ -147,23 +149,23 @@ LOOK_UP = Property(
             {},
             {"y": Given(value=(4, 0), dtype="i64")},
             None,
-            "specs/ensembles.yaml:89",
+            "specs/ensembles.yaml:91",
         ),
         Example(
             {"x": Given((2,)), "keys": Given((0,)), "values": Given((0,)), "other": Given(())},
             {},
             {},
             "a list of no keys",
-            "specs/ensembles.yaml:90",
+            "specs/ensembles.yaml:92",
         ),
     ),
-    "specs/ensembles.yaml:59",
-    asserts=(Refusal(r"a list of no keys", "specs/ensembles.yaml:65"),),
-    reference_source="specs/ensembles.yaml:69",
+    "specs/ensembles.yaml:61",
+    asserts=(Refusal(r"a list of no keys", "specs/ensembles.yaml:67"),),
+    reference_source="specs/ensembles.yaml:71",
 )
 
 
-# specs/ensembles.yaml:92
+# specs/ensembles.yaml:94
 def impute_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -171,7 +173,7 @@ def impute_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n)), "values": Vec((m,)), "replaced": Vec(())}, {})
 
 
-# specs/ensembles.yaml:100
+# specs/ensembles.yaml:102
 def impute_reference(x: Any, values: Any, replaced: Any) -> Any:
     return np.where((x == replaced) | (x != x) & (replaced != replaced), values, x)
 
@@ -190,30 +192,30 @@ IMPUTE = Property(
             {},
             {"y": Given(value=((1, 6), (5, 2)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:108",
+            "specs/ensembles.yaml:110",
         ),
         Example(
             {"x": Given(value=(1, 0)), "values": Given(value=(7,)), "replaced": Given(value=0)},
             {},
             {"y": Given(value=(1, 7))},
             None,
-            "specs/ensembles.yaml:109",
+            "specs/ensembles.yaml:111",
         ),
         Example(
             {"x": Given((2, 3)), "values": Given((2,)), "replaced": Given(())},
             {},
             {},
             "values for",
-            "specs/ensembles.yaml:110",
+            "specs/ensembles.yaml:112",
         ),
     ),
-    "specs/ensembles.yaml:92",
-    asserts=(Refusal(r".* values for .* columns", "specs/ensembles.yaml:98"),),
-    reference_source="specs/ensembles.yaml:100",
+    "specs/ensembles.yaml:94",
+    asserts=(Refusal(r".* values for .* columns", "specs/ensembles.yaml:100"),),
+    reference_source="specs/ensembles.yaml:102",
 )
 
 
-# specs/ensembles.yaml:112
+# specs/ensembles.yaml:114
 def tree_links_case(d: Draw) -> Case:
     m = d.dim("m")
     e = d.dim("e")
@@ -231,7 +233,7 @@ def tree_links_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:171
+# specs/ensembles.yaml:188
 def tree_links_reference(
     tree: Any, node: Any, yes_id: Any, no_id: Any, leaf: Any, target_tree: Any, target_node: Any
 ) -> Any:
@@ -262,7 +264,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 1, 2, 3)),
             },
             None,
-            "specs/ensembles.yaml:173",
+            "specs/ensembles.yaml:190",
         ),
         Example(
             {
@@ -276,14 +278,14 @@ TREE_LINKS = Property(
             },
             {},
             {
-                "yes": Given(value=(0, 1, 2, 3, 3)),
-                "no": Given(value=(0, 1, 4, 3, 3)),
-                "roots": Given(value=(0, 1, 2)),
+                "yes": Given(value=(-1, 1, 2, 3, 3)),
+                "no": Given(value=(-1, 1, 4, 3, 3)),
+                "roots": Given(value=(0, 2)),
                 "order": Given(value=(0, 1, 2)),
-                "start": Given(value=(1, 3, 3, 3, 3, 3)),
+                "start": Given(value=(3, 3, 3, 3, 3, 3)),
             },
             None,
-            "specs/ensembles.yaml:185",
+            "specs/ensembles.yaml:202",
         ),
         Example(
             {
@@ -298,13 +300,13 @@ TREE_LINKS = Property(
             {},
             {
                 "yes": Given(value=(0, 2, 0)),
-                "no": Given(value=(2, 1, 2)),
+                "no": Given(value=(2, -1, -1)),
                 "roots": Given(value=(1,)),
                 "order": Given(value=(1, 2, 3, 0)),
                 "start": Given(value=(0, 0, 3, 4)),
             },
             None,
-            "specs/ensembles.yaml:186",
+            "specs/ensembles.yaml:203",
         ),
         Example(
             {
@@ -318,14 +320,14 @@ TREE_LINKS = Property(
             },
             {},
             {
-                "yes": Given(value=(0, 1, 0, 3, 4)),
-                "no": Given(value=(2, 1, 2, 3, 4)),
-                "roots": Given(value=(1, 3, 4)),
+                "yes": Given(value=(0, 1, 0, 3, -1)),
+                "no": Given(value=(2, 1, 2, 3, -1)),
+                "roots": Given(value=(1, 4)),
                 "order": Given(value=()),
                 "start": Given(value=(0, 0, 0, 0, 0, 0)),
             },
             None,
-            "specs/ensembles.yaml:187",
+            "specs/ensembles.yaml:204",
         ),
         Example(
             {
@@ -339,23 +341,23 @@ TREE_LINKS = Property(
             },
             {},
             {
-                "yes": Given(value=(0, 0, 2, 3)),
-                "no": Given(value=(0, 0, 2, 3)),
-                "roots": Given(value=(1, 2, 3)),
+                "yes": Given(value=(-1, -1, -1, 3)),
+                "no": Given(value=(-1, -1, -1, 3)),
+                "roots": Given(value=(0, 2, 3)),
                 "order": Given(value=(0,)),
                 "start": Given(value=(1, 1, 1, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:188",
+            "specs/ensembles.yaml:205",
         ),
     ),
-    "specs/ensembles.yaml:112",
-    reference_source="specs/ensembles.yaml:171",
+    "specs/ensembles.yaml:114",
+    reference_source="specs/ensembles.yaml:188",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:190
+# specs/ensembles.yaml:207
 def tree_ensemble_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -394,7 +396,7 @@ def tree_ensemble_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:269
+# specs/ensembles.yaml:286
 def tree_ensemble_reference(
     x: Any,
     feature: Any,
@@ -437,7 +439,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((5,), (6,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:325",
+            "specs/ensembles.yaml:342",
         ),
         Example(
             {
@@ -457,7 +459,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:326",
+            "specs/ensembles.yaml:343",
         ),
         Example(
             {
@@ -477,7 +479,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((4,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:327",
+            "specs/ensembles.yaml:344",
         ),
         Example(
             {
@@ -497,7 +499,7 @@ TREE_ENSEMBLE = Property(
             {"how": "max"},
             {"y": Given(value=((6,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:328",
+            "specs/ensembles.yaml:345",
         ),
         Example(
             {
@@ -517,7 +519,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:329",
+            "specs/ensembles.yaml:346",
         ),
         Example(
             {
@@ -537,7 +539,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:330",
+            "specs/ensembles.yaml:347",
         ),
         Example(
             {
@@ -557,7 +559,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:331",
+            "specs/ensembles.yaml:348",
         ),
         Example(
             {
@@ -577,7 +579,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:332",
+            "specs/ensembles.yaml:349",
         ),
         Example(
             {
@@ -597,7 +599,7 @@ TREE_ENSEMBLE = Property(
             {"targets": 0},
             {},
             "0 targets",
-            "specs/ensembles.yaml:333",
+            "specs/ensembles.yaml:350",
         ),
         Example(
             {
@@ -617,7 +619,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:334",
+            "specs/ensembles.yaml:351",
         ),
         Example(
             {
@@ -637,7 +639,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:335",
+            "specs/ensembles.yaml:352",
         ),
         Example(
             {
@@ -657,7 +659,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:336",
+            "specs/ensembles.yaml:353",
         ),
         Example(
             {
@@ -677,7 +679,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:337",
+            "specs/ensembles.yaml:354",
         ),
         Example(
             {
@@ -697,7 +699,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:338",
+            "specs/ensembles.yaml:355",
         ),
         Example(
             {
@@ -717,7 +719,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin behind",
-            "specs/ensembles.yaml:339",
+            "specs/ensembles.yaml:356",
         ),
         Example(
             {
@@ -737,7 +739,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is none",
-            "specs/ensembles.yaml:340",
+            "specs/ensembles.yaml:357",
         ),
         Example(
             {
@@ -757,7 +759,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:341",
+            "specs/ensembles.yaml:358",
         ),
         Example(
             {
@@ -777,7 +779,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,), (1,), (1,)))},
             None,
-            "specs/ensembles.yaml:342",
+            "specs/ensembles.yaml:359",
         ),
         Example(
             {
@@ -797,7 +799,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:343",
+            "specs/ensembles.yaml:360",
         ),
         Example(
             {
@@ -817,7 +819,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:344",
+            "specs/ensembles.yaml:361",
         ),
         Example(
             {
@@ -837,7 +839,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:345",
+            "specs/ensembles.yaml:362",
         ),
         Example(
             {
@@ -857,7 +859,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,), (4,)))},
             None,
-            "specs/ensembles.yaml:346",
+            "specs/ensembles.yaml:363",
         ),
         Example(
             {
@@ -877,7 +879,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:347",
+            "specs/ensembles.yaml:364",
         ),
         Example(
             {
@@ -897,7 +899,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:348",
+            "specs/ensembles.yaml:365",
         ),
         Example(
             {
@@ -917,7 +919,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:349",
+            "specs/ensembles.yaml:366",
         ),
         Example(
             {
@@ -937,7 +939,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:350",
+            "specs/ensembles.yaml:367",
         ),
         Example(
             {
@@ -957,7 +959,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:351",
+            "specs/ensembles.yaml:368",
         ),
         Example(
             {
@@ -977,7 +979,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin",
-            "specs/ensembles.yaml:352",
+            "specs/ensembles.yaml:369",
         ),
         Example(
             {
@@ -997,7 +999,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is",
-            "specs/ensembles.yaml:353",
+            "specs/ensembles.yaml:370",
         ),
         Example(
             {
@@ -1017,7 +1019,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,),))},
             None,
-            "specs/ensembles.yaml:354",
+            "specs/ensembles.yaml:371",
         ),
         Example(
             {
@@ -1037,7 +1039,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((-3,),))},
             None,
-            "specs/ensembles.yaml:355",
+            "specs/ensembles.yaml:372",
         ),
         Example(
             {
@@ -1057,7 +1059,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((1.5,),))},
             None,
-            "specs/ensembles.yaml:356",
+            "specs/ensembles.yaml:373",
         ),
         Example(
             {
@@ -1077,7 +1079,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:357",
+            "specs/ensembles.yaml:374",
         ),
         Example(
             {
@@ -1097,7 +1099,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((8,),))},
             None,
-            "specs/ensembles.yaml:358",
+            "specs/ensembles.yaml:375",
         ),
         Example(
             {
@@ -1117,17 +1119,17 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((3,),))},
             None,
-            "specs/ensembles.yaml:359",
+            "specs/ensembles.yaml:376",
         ),
     ),
-    "specs/ensembles.yaml:190",
-    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:213"),),
-    reference_source="specs/ensembles.yaml:269",
+    "specs/ensembles.yaml:207",
+    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:230"),),
+    reference_source="specs/ensembles.yaml:286",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:361
+# specs/ensembles.yaml:378
 def count_grams_case(d: Draw) -> Case:
     o = d.run("o")
     l = d.dim("l")
@@ -1146,7 +1148,7 @@ def count_grams_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:405
+# specs/ensembles.yaml:422
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -1169,7 +1171,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "skips": 4},
             {"y": Given(value=((1, 1),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:413",
+            "specs/ensembles.yaml:430",
         ),
         Example(
             {
@@ -1182,7 +1184,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "mode": "IDF"},
             {"y": Given(value=((0.5,),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:414",
+            "specs/ensembles.yaml:431",
         ),
         Example(
             {
@@ -1195,7 +1197,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:415",
+            "specs/ensembles.yaml:432",
         ),
         Example(
             {
@@ -1208,7 +1210,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:416",
+            "specs/ensembles.yaml:433",
         ),
         Example(
             {
@@ -1221,7 +1223,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:417",
+            "specs/ensembles.yaml:434",
         ),
         Example(
             {
@@ -1234,7 +1236,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:418",
+            "specs/ensembles.yaml:435",
         ),
         Example(
             {
@@ -1247,7 +1249,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:419",
+            "specs/ensembles.yaml:436",
         ),
         Example(
             {
@@ -1260,7 +1262,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:420",
+            "specs/ensembles.yaml:437",
         ),
         Example(
             {
@@ -1273,7 +1275,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:421",
+            "specs/ensembles.yaml:438",
         ),
         Example(
             {
@@ -1286,7 +1288,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:422",
+            "specs/ensembles.yaml:439",
         ),
         Example(
             {
@@ -1299,7 +1301,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:423",
+            "specs/ensembles.yaml:440",
         ),
         Example(
             {
@@ -1312,7 +1314,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:424",
+            "specs/ensembles.yaml:441",
         ),
         Example(
             {
@@ -1325,7 +1327,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:425",
+            "specs/ensembles.yaml:442",
         ),
         Example(
             {
@@ -1338,7 +1340,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:426",
+            "specs/ensembles.yaml:443",
         ),
         Example(
             {
@@ -1351,7 +1353,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:427",
+            "specs/ensembles.yaml:444",
         ),
         Example(
             {
@@ -1364,7 +1366,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2, "most": 2, "skips": 9},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:429",
+            "specs/ensembles.yaml:446",
         ),
         Example(
             {
@@ -1377,7 +1379,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:430",
+            "specs/ensembles.yaml:447",
         ),
         Example(
             {
@@ -1390,7 +1392,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:431",
+            "specs/ensembles.yaml:448",
         ),
         Example(
             {
@@ -1403,11 +1405,11 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:432",
+            "specs/ensembles.yaml:449",
         ),
     ),
-    "specs/ensembles.yaml:361",
-    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:374"), Refusal(r".* skipped", "specs/ensembles.yaml:375")),
-    reference_source="specs/ensembles.yaml:405",
+    "specs/ensembles.yaml:378",
+    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:391"), Refusal(r".* skipped", "specs/ensembles.yaml:392")),
+    reference_source="specs/ensembles.yaml:422",
     stepped=True,
 )

@@ -5,12 +5,27 @@ matmul_nbits, unpack_nbits.
 
 from __future__ import annotations
 
+from math import nan
 from typing import Any
 
 import numpy as np
 
 from anyshape.properties import Case, Draw, Example, Given, Property, Refusal
 from anyshape.rules import Rule, Vec, gt, le, lt, not_, put
+
+
+# specs/quantisation.yaml:42
+def stored(v: Any, zero: Any, cut: Any) -> Any:
+    if zero.dtype.kind in "iu":
+        r = np.iinfo(zero.dtype)
+        return np.nan_to_num(np.clip(np.rint(v) + zero, r.min, r.max)).astype(zero.dtype)
+    known = np.arange(256, dtype=np.uint8).view(zero.dtype).astype(np.float64)
+    integers = bool(np.all(known == np.rint(known)))
+    moved = np.rint(v) + zero.astype(v.dtype) if integers else v + zero.astype(v.dtype)
+    return (
+        np.clip(moved, np.nanmin(known[known > -np.inf]), np.nanmax(known[known < np.inf]))
+        if cut or integers else moved
+    ).astype(zero.dtype)
 
 
 # specs/quantisation.yaml:33
@@ -31,7 +46,7 @@ def scaled_product(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, 
     return np.nan_to_num(np.clip(np.rint(scaled) + np.float32(zy.reshape(())), r.min, r.max)).astype(zy.dtype)
 
 
-# specs/quantisation.yaml:42
+# specs/quantisation.yaml:50
 def unpacked(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     both = [np.stack([of.astype(np.int32) >> k & 2 ** bits - 1 for k in range(0, 8, bits)], -1) for of in (codes, zero)]
     flat = [of.reshape(of.shape[0], int(np.prod(of.shape[1:]))) for of in both]
@@ -39,7 +54,7 @@ def unpacked(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: A
     return (known.astype(scale.dtype) - np.broadcast_to(offset, scale.shape)[:, group]) * scale[:, group]
 
 
-# specs/quantisation.yaml:49
+# specs/quantisation.yaml:57
 def dequantize_linear_case(d: Draw) -> Case:
     rule = Rule("dequantize_linear")
     d_ = d.run("d")
@@ -223,7 +238,7 @@ def dequantize_linear_case(d: Draw) -> Case:
     return Case({"x": d_, "scale": q, "zero": d.default(z)}, {"axis": axis_given, "block_size": block_size_given})
 
 
-# specs/quantisation.yaml:60
+# specs/quantisation.yaml:68
 def dequantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any) -> Any:
     return (lambda s: ((x.astype(scale.dtype) - s(np.asarray(zero)).astype(scale.dtype)) * s(scale)).astype(scale.dtype))(
         lambda v: np.reshape(v, ())
@@ -242,207 +257,222 @@ DEQUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:73",
+            "specs/quantisation.yaml:82",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:74",
+            "specs/quantisation.yaml:83",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:75",
+            "specs/quantisation.yaml:84",
         ),
         Example(
             {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((3,))},
             None,
-            "specs/quantisation.yaml:76",
+            "specs/quantisation.yaml:85",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:77",
+            "specs/quantisation.yaml:86",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:78",
+            "specs/quantisation.yaml:87",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((1, 1))}, {}, {}, "one number or a vector", "specs/quantisation.yaml:79"
+            {"x": Given((2, 3)), "scale": Given((1, 1))}, {}, {}, "one number or a vector", "specs/quantisation.yaml:88"
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3))},
             {"block_size": 3},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:80",
+            "specs/quantisation.yaml:89",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:81"
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:90"
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "a scale for each of", "specs/quantisation.yaml:82"
+            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "a scale for each of", "specs/quantisation.yaml:91"
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:83",
+            "specs/quantisation.yaml:92",
         ),
         Example(
             {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 0, "block_size": 1},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:84",
+            "specs/quantisation.yaml:93",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:85",
+            "specs/quantisation.yaml:94",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:86",
+            "specs/quantisation.yaml:95",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:87",
+            "specs/quantisation.yaml:96",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,))},
             {"axis": -1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:88",
+            "specs/quantisation.yaml:97",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:89",
+            "specs/quantisation.yaml:98",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:90",
+            "specs/quantisation.yaml:99",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:91",
+            "specs/quantisation.yaml:100",
         ),
         Example(
             {"x": Given((6,)), "scale": Given((3,))},
             {"axis": 0, "block_size": 2},
             {"y": Given((6,))},
             None,
-            "specs/quantisation.yaml:92",
+            "specs/quantisation.yaml:101",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 3))},
             {"block_size": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:93",
+            "specs/quantisation.yaml:102",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": -3}, {}, "is not one of", "specs/quantisation.yaml:94"
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": -3}, {}, "is not one of", "specs/quantisation.yaml:103"
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((1, 1))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:95"
+            {"x": Given((2, 3)), "scale": Given((1, 1))},
+            {"axis": 2},
+            {},
+            "is not one of",
+            "specs/quantisation.yaml:104",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,))},
             {"axis": 2, "block_size": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:96",
+            "specs/quantisation.yaml:105",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 2))},
             {"block_size": 1},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:97",
+            "specs/quantisation.yaml:106",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((5, 3))},
             {"block_size": 2},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:98",
+            "specs/quantisation.yaml:107",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:99",
+            "specs/quantisation.yaml:108",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:100",
+            "specs/quantisation.yaml:109",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:101",
+            "specs/quantisation.yaml:110",
         ),
         Example(
             {"x": Given(value=(-128, 0, 127)), "scale": Given(value=0.5), "zero": Given(value=1)},
             {},
             {"y": Given(value=(-64.5, -0.5, 63.0))},
             None,
-            "specs/quantisation.yaml:102",
+            "specs/quantisation.yaml:111",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "scale": Given(value=(0.5, 2.0)), "zero": Given(value=(0, 1))},
             {},
             {"y": Given(value=((0.5, 2.0), (1.5, 6.0)))},
             None,
-            "specs/quantisation.yaml:103",
+            "specs/quantisation.yaml:112",
         ),
         Example(
             {"x": Given(value=(0, 255), dtype="u8"), "scale": Given(value=0.5), "zero": Given(value=128, dtype="u8")},
             {},
             {"y": Given(value=(-64.0, 63.5))},
             None,
-            "specs/quantisation.yaml:104",
+            "specs/quantisation.yaml:113",
+        ),
+        Example(
+            {
+                "x": Given(value=(3.0,), dtype="f4e2m1"),
+                "scale": Given(value=2.0),
+                "zero": Given(value=0.5, dtype="f4e2m1"),
+            },
+            {},
+            {"y": Given(value=(5.0,))},
+            None,
+            "specs/quantisation.yaml:114",
         ),
     ),
-    "specs/quantisation.yaml:49",
+    "specs/quantisation.yaml:57",
     asserts=(
         Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
         Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
@@ -451,11 +481,11 @@ DEQUANTIZE_LINEAR = Property(
         Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:21"),
         Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:22"),
     ),
-    reference_source="specs/quantisation.yaml:60",
+    reference_source="specs/quantisation.yaml:68",
 )
 
 
-# specs/quantisation.yaml:106
+# specs/quantisation.yaml:116
 def quantize_linear_case(d: Draw) -> Case:
     rule = Rule("quantize_linear")
     d_ = d.run("d")
@@ -643,13 +673,12 @@ def quantize_linear_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:124
+# specs/quantisation.yaml:134
 def quantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any, saturate: Any) -> Any:
-    return (lambda s, t: np.nan_to_num(np.clip(np.rint(x / s(scale)) + s(zero), t.min, t.max)).astype(zero.dtype))(
+    return (lambda s: stored(x / s(scale), s(zero), saturate))(
         lambda v: np.reshape(v, ())
         if v.size == 1 else np.repeat(v, block_size, axis)[tuple([slice(n) for n in x.shape])]
-        if block_size > 0 else v.reshape([-1 if k == axis % x.ndim else 1 for k in range(x.ndim)]),
-        np.iinfo(zero.dtype),
+        if block_size > 0 else v.reshape([-1 if k == axis % x.ndim else 1 for k in range(x.ndim)])
     )
 
 
@@ -663,227 +692,269 @@ QUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:140",
+            "specs/quantisation.yaml:152",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
             {"saturate": False},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:141",
+            "specs/quantisation.yaml:153",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:142",
+            "specs/quantisation.yaml:154",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:143",
+            "specs/quantisation.yaml:155",
         ),
         Example(
             {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((3,))},
             None,
-            "specs/quantisation.yaml:144",
+            "specs/quantisation.yaml:156",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:145",
+            "specs/quantisation.yaml:157",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:146",
+            "specs/quantisation.yaml:158",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:147",
+            "specs/quantisation.yaml:159",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 3},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:148",
+            "specs/quantisation.yaml:160",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:149",
+            "specs/quantisation.yaml:161",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2,)), "zero": Given((2,))},
             {},
             {},
             "a scale for each of",
-            "specs/quantisation.yaml:150",
+            "specs/quantisation.yaml:162",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:151",
+            "specs/quantisation.yaml:163",
         ),
         Example(
             {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 0, "block_size": 1},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:152",
+            "specs/quantisation.yaml:164",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:153",
+            "specs/quantisation.yaml:165",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:154",
+            "specs/quantisation.yaml:166",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": -1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:155",
+            "specs/quantisation.yaml:167",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:156",
+            "specs/quantisation.yaml:168",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:157",
+            "specs/quantisation.yaml:169",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:158",
+            "specs/quantisation.yaml:170",
         ),
         Example(
             {"x": Given((6,)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 0, "block_size": 2},
             {"y": Given((6,))},
             None,
-            "specs/quantisation.yaml:159",
+            "specs/quantisation.yaml:171",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:160",
+            "specs/quantisation.yaml:172",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": -3},
             {},
             "is not one of",
-            "specs/quantisation.yaml:161",
+            "specs/quantisation.yaml:173",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:162",
+            "specs/quantisation.yaml:174",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:163",
+            "specs/quantisation.yaml:175",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 2)), "zero": Given((2, 2))},
             {"block_size": 1},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:164",
+            "specs/quantisation.yaml:176",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((5, 3)), "zero": Given((5, 3))},
             {"block_size": 2},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:165",
+            "specs/quantisation.yaml:177",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:166",
+            "specs/quantisation.yaml:178",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:167",
+            "specs/quantisation.yaml:179",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:168",
+            "specs/quantisation.yaml:180",
         ),
         Example(
             {"x": Given(value=(0.5, 1.5, -3.0, 600.0)), "scale": Given(value=1.0), "zero": Given(value=1)},
             {},
             {"y": Given(value=(1, 3, 0, 255))},
             None,
-            "specs/quantisation.yaml:169",
+            "specs/quantisation.yaml:181",
         ),
         Example(
             {"x": Given(value=(2.5, -3.5, -600.0)), "scale": Given(value=1.0), "zero": Given(value=0, dtype="i8")},
             {"saturate": False},
             {"y": Given(value=(2, -4, -128), dtype="i8")},
             None,
-            "specs/quantisation.yaml:170",
+            "specs/quantisation.yaml:182",
         ),
         Example(
             {"x": Given(value=((1.0, 1.0),)), "scale": Given(value=(0.5, 2.0)), "zero": Given(value=(0, 10))},
             {},
             {"y": Given(value=((2, 10),))},
             None,
-            "specs/quantisation.yaml:171",
+            "specs/quantisation.yaml:183",
+        ),
+        Example(
+            {"x": Given(value=(1000.0, -60.0)), "scale": Given(value=2.0), "zero": Given(value=0, dtype="f8e4m3fn")},
+            {},
+            {"y": Given(value=(448.0, -30.0), dtype="f8e4m3fn")},
+            None,
+            "specs/quantisation.yaml:184",
+        ),
+        Example(
+            {"x": Given(value=(1000.0, -60.0)), "scale": Given(value=2.0), "zero": Given(value=0, dtype="f8e4m3fn")},
+            {"saturate": False},
+            {"y": Given(value=(nan, -30.0), dtype="f8e4m3fn")},
+            None,
+            "specs/quantisation.yaml:185",
+        ),
+        Example(
+            {"x": Given(value=(5.5, -60.0, 3.0)), "scale": Given(value=2.0), "zero": Given(value=3, dtype="u4")},
+            {},
+            {"y": Given(value=(6, 0, 5), dtype="u4")},
+            None,
+            "specs/quantisation.yaml:186",
+        ),
+        Example(
+            {"x": Given(value=(34.0, -60.0)), "scale": Given(value=2.0), "zero": Given(value=3, dtype="u4")},
+            {"saturate": False},
+            {"y": Given(value=(15, 0), dtype="u4")},
+            None,
+            "specs/quantisation.yaml:187",
+        ),
+        Example(
+            {"x": Given(value=(3.0, -2.0, 90.0)), "scale": Given(value=2.0), "zero": Given(value=0.5, dtype="f4e2m1")},
+            {},
+            {"y": Given(value=(2.0, -0.5, 6.0), dtype="f4e2m1")},
+            None,
+            "specs/quantisation.yaml:188",
+        ),
+        Example(
+            {"x": Given(value=(3.0, -90.0)), "scale": Given(value=2.0), "zero": Given(value=16.0, dtype="f8e4m3fn")},
+            {},
+            {"y": Given(value=(18.0, -28.0), dtype="f8e4m3fn")},
+            None,
+            "specs/quantisation.yaml:189",
         ),
     ),
-    "specs/quantisation.yaml:106",
+    "specs/quantisation.yaml:116",
     asserts=(
         Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
         Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
@@ -892,11 +963,11 @@ QUANTIZE_LINEAR = Property(
         Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:21"),
         Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:22"),
     ),
-    reference_source="specs/quantisation.yaml:124",
+    reference_source="specs/quantisation.yaml:134",
 )
 
 
-# specs/quantisation.yaml:173
+# specs/quantisation.yaml:191
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -907,7 +978,7 @@ def matmul_integer_case(d: Draw) -> Case:
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})
 
 
-# specs/quantisation.yaml:185
+# specs/quantisation.yaml:203
 def matmul_integer_reference(a: Any, b: Any, za: Any, zb: Any) -> Any:
     return np.matmul(
         a.astype(np.int32) - (lambda v: v[..., None] if v.ndim == 1 and a.ndim > 1 else v)(np.asarray(za, np.int32)),
@@ -921,57 +992,57 @@ MATMUL_INTEGER = Property(
     matmul_integer_reference,
     (
         Example(
-            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:189"
+            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:207"
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given(())},
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:190",
+            "specs/quantisation.yaml:208",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((3,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:191",
+            "specs/quantisation.yaml:209",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:192",
+            "specs/quantisation.yaml:210",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:193",
+            "specs/quantisation.yaml:211",
         ),
         Example(
             {"a": Given((3,)), "b": Given((5, 3, 4)), "za": Given((1,))},
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:194",
+            "specs/quantisation.yaml:212",
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3,)), "zb": Given((1,))},
             {},
             {"y": Given((5, 2))},
             None,
-            "specs/quantisation.yaml:195",
+            "specs/quantisation.yaml:213",
         ),
-        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/quantisation.yaml:196"),
+        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/quantisation.yaml:214"),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((6, 1, 3, 4)), "za": Given((5, 2, 1)), "zb": Given((6, 1, 1, 4))},
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:197",
+            "specs/quantisation.yaml:215",
         ),
         Example(
             {
@@ -982,42 +1053,42 @@ MATMUL_INTEGER = Property(
             {},
             {"y": Given(value=((1,), (3,)))},
             None,
-            "specs/quantisation.yaml:198",
+            "specs/quantisation.yaml:216",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((1, 3))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:199",
+            "specs/quantisation.yaml:217",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((2, 0))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:200",
+            "specs/quantisation.yaml:218",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((0, 4))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:201",
+            "specs/quantisation.yaml:219",
         ),
         Example(
             {"a": Given((3,)), "b": Given((3, 4)), "za": Given((2,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:202",
+            "specs/quantisation.yaml:220",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3,)), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:203",
+            "specs/quantisation.yaml:221",
         ),
         Example(
             {
@@ -1029,27 +1100,27 @@ MATMUL_INTEGER = Property(
             {},
             {"y": Given(value=((2, -1), (4, -5)))},
             None,
-            "specs/quantisation.yaml:204",
+            "specs/quantisation.yaml:222",
         ),
         Example(
             {"a": Given(value=((255,),)), "b": Given(value=((-128,),), dtype="i8")},
             {},
             {"y": Given(value=((-32640,),))},
             None,
-            "specs/quantisation.yaml:206",
+            "specs/quantisation.yaml:224",
         ),
     ),
-    "specs/quantisation.yaml:173",
+    "specs/quantisation.yaml:191",
     asserts=(
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:27"),
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:30"),
     ),
-    reference_source="specs/quantisation.yaml:185",
+    reference_source="specs/quantisation.yaml:203",
 )
 
 
-# specs/quantisation.yaml:208
+# specs/quantisation.yaml:226
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -1063,7 +1134,7 @@ def qlinear_matmul_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:236
+# specs/quantisation.yaml:254
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
     return scaled_product(a, sa, za, b, sb, zb, sy, zy)
 
@@ -1087,7 +1158,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:240",
+            "specs/quantisation.yaml:258",
         ),
         Example(
             {
@@ -1103,7 +1174,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:241",
+            "specs/quantisation.yaml:259",
         ),
         Example(
             {
@@ -1119,7 +1190,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:242",
+            "specs/quantisation.yaml:260",
         ),
         Example(
             {
@@ -1135,7 +1206,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:243",
+            "specs/quantisation.yaml:261",
         ),
         Example(
             {
@@ -1151,7 +1222,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:244",
+            "specs/quantisation.yaml:262",
         ),
         Example(
             {
@@ -1167,7 +1238,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:245",
+            "specs/quantisation.yaml:263",
         ),
         Example(
             {
@@ -1183,7 +1254,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2,))},
             None,
-            "specs/quantisation.yaml:246",
+            "specs/quantisation.yaml:264",
         ),
         Example(
             {
@@ -1199,7 +1270,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:247",
+            "specs/quantisation.yaml:265",
         ),
         Example(
             {
@@ -1215,7 +1286,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(())},
             None,
-            "specs/quantisation.yaml:248",
+            "specs/quantisation.yaml:266",
         ),
         Example(
             {
@@ -1231,7 +1302,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:249",
+            "specs/quantisation.yaml:267",
         ),
         Example(
             {
@@ -1247,7 +1318,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:250",
+            "specs/quantisation.yaml:268",
         ),
         Example(
             {
@@ -1263,7 +1334,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:251",
+            "specs/quantisation.yaml:269",
         ),
         Example(
             {
@@ -1279,7 +1350,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:252",
+            "specs/quantisation.yaml:270",
         ),
         Example(
             {
@@ -1295,7 +1366,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:253",
+            "specs/quantisation.yaml:271",
         ),
         Example(
             {
@@ -1311,7 +1382,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:254",
+            "specs/quantisation.yaml:272",
         ),
         Example(
             {
@@ -1327,7 +1398,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((14, 16), (11, 11)))},
             None,
-            "specs/quantisation.yaml:255",
+            "specs/quantisation.yaml:273",
         ),
         Example(
             {
@@ -1343,21 +1414,21 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((127,),), dtype="i8")},
             None,
-            "specs/quantisation.yaml:257",
+            "specs/quantisation.yaml:275",
         ),
     ),
-    "specs/quantisation.yaml:208",
+    "specs/quantisation.yaml:226",
     asserts=(
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:27"),
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:30"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:223"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:241"),
     ),
-    reference_source="specs/quantisation.yaml:236",
+    reference_source="specs/quantisation.yaml:254",
 )
 
 
-# specs/quantisation.yaml:260
+# specs/quantisation.yaml:278
 def matmul_nbits_case(d: Draw) -> Case:
     rule = Rule("matmul_nbits")
     p = d.run("p")
@@ -1380,7 +1451,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:275
+# specs/quantisation.yaml:293
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any) -> Any:
     return (
         lambda part, k, n: (
@@ -1410,7 +1481,7 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:300",
+            "specs/quantisation.yaml:318",
         ),
         Example(
             {
@@ -1423,28 +1494,28 @@ MATMUL_NBITS = Property(
             {"bits": 8},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:301",
+            "specs/quantisation.yaml:319",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 1, 3)), "scale": Given((1, 2, 3))},
             {"bits": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:302",
+            "specs/quantisation.yaml:320",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 2, 3)), "scale": Given((1, 2, 3))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:303",
+            "specs/quantisation.yaml:321",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 4, 3)), "scale": Given((1, 2, 3))},
             {},
             {},
             "as many as rows",
-            "specs/quantisation.yaml:304",
+            "specs/quantisation.yaml:322",
         ),
         Example(
             {
@@ -1456,22 +1527,22 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given(value=((12910, -204),))},
             None,
-            "specs/quantisation.yaml:305",
+            "specs/quantisation.yaml:323",
         ),
     ),
-    "specs/quantisation.yaml:260",
+    "specs/quantisation.yaml:278",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:268"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:286"),
         Refusal(
             r".* blocks of .* bytes of integers of .* bits are as many as rows, got .* of a byte",
-            "specs/quantisation.yaml:269",
+            "specs/quantisation.yaml:287",
         ),
     ),
-    reference_source="specs/quantisation.yaml:275",
+    reference_source="specs/quantisation.yaml:293",
 )
 
 
-# specs/quantisation.yaml:307
+# specs/quantisation.yaml:325
 def unpack_nbits_case(d: Draw) -> Case:
     rule = Rule("unpack_nbits")
     n = d.dim("n")
@@ -1504,7 +1575,7 @@ def unpack_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:321
+# specs/quantisation.yaml:339
 def unpack_nbits_reference(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     return unpacked(codes, scale, zero, group, offset, bits)
 
@@ -1524,7 +1595,7 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((1, 10, 20),))},
             None,
-            "specs/quantisation.yaml:323",
+            "specs/quantisation.yaml:341",
         ),
         Example(
             {
@@ -1537,7 +1608,7 @@ UNPACK_NBITS = Property(
             {"bits": 2},
             {"y": Given(value=((-15, 1, 2, 15),))},
             None,
-            "specs/quantisation.yaml:324",
+            "specs/quantisation.yaml:342",
         ),
         Example(
             {
@@ -1549,7 +1620,7 @@ UNPACK_NBITS = Property(
             {"bits": 8},
             {"y": Given((3, 8))},
             None,
-            "specs/quantisation.yaml:325",
+            "specs/quantisation.yaml:343",
         ),
         Example(
             {
@@ -1561,28 +1632,28 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given((3, 5))},
             None,
-            "specs/quantisation.yaml:326",
+            "specs/quantisation.yaml:344",
         ),
         Example(
             {"codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 2)), "group": Given(value=(0, 1, 0))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:327",
+            "specs/quantisation.yaml:345",
         ),
         Example(
             {"codes": Given((3, 1, 1)), "scale": Given((3, 2)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:328",
+            "specs/quantisation.yaml:346",
         ),
         Example(
             {"codes": Given((3, 1, 2)), "scale": Given((3, 3)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "have no room",
-            "specs/quantisation.yaml:329",
+            "specs/quantisation.yaml:347",
         ),
         Example(
             {
@@ -1594,14 +1665,14 @@ UNPACK_NBITS = Property(
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:330",
+            "specs/quantisation.yaml:348",
         ),
         Example(
             {"codes": Given((1, 1, 1)), "scale": Given((1, 9)), "zero": Given((1, 8)), "group": Given(value=(0,))},
             {"bits": 8},
             {},
             "have no room",
-            "specs/quantisation.yaml:331",
+            "specs/quantisation.yaml:349",
         ),
         Example(
             {
@@ -1613,14 +1684,14 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((-10,),))},
             None,
-            "specs/quantisation.yaml:332",
+            "specs/quantisation.yaml:350",
         ),
     ),
-    "specs/quantisation.yaml:307",
+    "specs/quantisation.yaml:325",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:314"),
-        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:315"),
-        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:316"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:332"),
+        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:333"),
+        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:334"),
     ),
-    reference_source="specs/quantisation.yaml:321",
+    reference_source="specs/quantisation.yaml:339",
 )

@@ -16,9 +16,9 @@ from anyshape.rules import Vec, place
 
 # specs/reduction.yaml:5
 def cut_mean(x: Any, axes: Any, keepdims: Any) -> Any:
-    total = np.sum(x, tuple(axes), keepdims=keepdims, dtype=x.dtype)
-    n = x.dtype.type(max(int(np.prod([x.shape[a] for a in axes])), 1))
-    return np.sign(total) * (np.abs(total) // n) if x.dtype.kind == "i" else total // n
+    n = max(int(np.prod([x.shape[a] for a in axes])), 1)
+    total = np.sum(x, tuple(axes), keepdims=keepdims, dtype=f"{x.dtype.kind}8")
+    return (total // n + (total % n * (total < 0) > 0)).astype(x.dtype)
 
 
 # specs/reduction.yaml:43
@@ -97,7 +97,7 @@ def mean_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:69
+# specs/reduction.yaml:71
 def mean_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.mean(x, tuple(axes), keepdims=keepdims) if x.dtype.kind not in "iu" else cut_mean(x, axes, keepdims)
 
@@ -107,36 +107,58 @@ MEAN = Property(
     mean_case,
     mean_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:75"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:76"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:77"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:78"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:77",
+            "specs/reduction.yaml:79",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:78"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:80"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:79"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:81"
         ),
         Example(
             {"x": Given(value=((1, -2), (3, 4)))},
             {"axes": (-1,)},
             {"y": Given(value=(-0.5, 3.5))},
             None,
-            "specs/reduction.yaml:80",
+            "specs/reduction.yaml:82",
         ),
         Example(
-            {"x": Given(value=(), dtype="i32")}, {}, {"y": Given(value=0, dtype="i32")}, None, "specs/reduction.yaml:81"
+            {"x": Given(value=(), dtype="i32")}, {}, {"y": Given(value=0, dtype="i32")}, None, "specs/reduction.yaml:83"
+        ),
+        Example({"x": Given((300,))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:84"),
+        Example(
+            {"x": Given(value=((100, 101), (-100, -101)), dtype="i8")},
+            {"axes": (1,)},
+            {"y": Given(value=(100, -100), dtype="i8")},
+            None,
+            "specs/reduction.yaml:85",
+        ),
+        Example(
+            {"x": Given(value=(4294967295, 1), dtype="u32")},
+            {},
+            {"y": Given(value=2147483648, dtype="u32")},
+            None,
+            "specs/reduction.yaml:86",
+        ),
+        Example(
+            {"x": Given(value=(18446744073709551610, 2), dtype="u64")},
+            {},
+            {"y": Given(value=9223372036854775806, dtype="u64")},
+            None,
+            "specs/reduction.yaml:87",
         ),
     ),
     "specs/reduction.yaml:62",
-    reference_source="specs/reduction.yaml:69",
+    reference_source="specs/reduction.yaml:71",
 )
 
 
-# specs/reduction.yaml:83
+# specs/reduction.yaml:89
 def prod_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -149,7 +171,7 @@ def prod_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:87
+# specs/reduction.yaml:93
 def prod_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.prod(x, tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -159,40 +181,40 @@ PROD = Property(
     prod_case,
     prod_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:93"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:94"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:99"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:100"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:95",
+            "specs/reduction.yaml:101",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:96"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:102"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:97"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:103"
         ),
         Example(
             {"x": Given(value=((1, -2), (3, 4)))},
             {"axes": (0,)},
             {"y": Given(value=(3, -8))},
             None,
-            "specs/reduction.yaml:98",
+            "specs/reduction.yaml:104",
         ),
         Example(
             {"x": Given(value=(16, 17), dtype="u8")},
             {},
             {"y": Given(value=16, dtype="u8")},
             None,
-            "specs/reduction.yaml:99",
+            "specs/reduction.yaml:105",
         ),
     ),
-    "specs/reduction.yaml:83",
-    reference_source="specs/reduction.yaml:87",
+    "specs/reduction.yaml:89",
+    reference_source="specs/reduction.yaml:93",
 )
 
 
-# specs/reduction.yaml:101
+# specs/reduction.yaml:107
 def max_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -205,7 +227,7 @@ def max_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:107
+# specs/reduction.yaml:113
 def max_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.max(
         x,
@@ -220,38 +242,38 @@ MAX = Property(
     max_case,
     max_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:114"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:120"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:115",
+            "specs/reduction.yaml:121",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:116"),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:117"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:122"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:123"),
         Example(
             {"x": Given(value=((1.0, -2.0), (nan, -1.0)))},
             {"axes": (0,)},
             {"y": Given(value=(nan, -1.0))},
             None,
-            "specs/reduction.yaml:118",
+            "specs/reduction.yaml:124",
         ),
-        Example({"x": Given(value=())}, {}, {"y": Given(value=-inf)}, None, "specs/reduction.yaml:119"),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=-inf)}, None, "specs/reduction.yaml:125"),
         Example(
             {"x": Given(value=(200, 100), dtype="u8")},
             {},
             {"y": Given(value=200, dtype="u8")},
             None,
-            "specs/reduction.yaml:120",
+            "specs/reduction.yaml:126",
         ),
     ),
-    "specs/reduction.yaml:101",
-    reference_source="specs/reduction.yaml:107",
+    "specs/reduction.yaml:107",
+    reference_source="specs/reduction.yaml:113",
 )
 
 
-# specs/reduction.yaml:122
+# specs/reduction.yaml:128
 def min_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -264,7 +286,7 @@ def min_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:128
+# specs/reduction.yaml:134
 def min_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.min(
         x,
@@ -279,38 +301,38 @@ MIN = Property(
     min_case,
     min_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:135"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:141"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:136",
+            "specs/reduction.yaml:142",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:137"),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:138"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:143"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:144"),
         Example(
             {"x": Given(value=((1.0, -2.0), (nan, -1.0)))},
             {"axes": (0,)},
             {"y": Given(value=(nan, -2.0))},
             None,
-            "specs/reduction.yaml:139",
+            "specs/reduction.yaml:145",
         ),
-        Example({"x": Given(value=())}, {}, {"y": Given(value=inf)}, None, "specs/reduction.yaml:140"),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=inf)}, None, "specs/reduction.yaml:146"),
         Example(
             {"x": Given(value=(200, 100), dtype="u8")},
             {},
             {"y": Given(value=100, dtype="u8")},
             None,
-            "specs/reduction.yaml:141",
+            "specs/reduction.yaml:147",
         ),
     ),
-    "specs/reduction.yaml:122",
-    reference_source="specs/reduction.yaml:128",
+    "specs/reduction.yaml:128",
+    reference_source="specs/reduction.yaml:134",
 )
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:149
 def l1_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -323,7 +345,7 @@ def l1_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:148
+# specs/reduction.yaml:154
 def l1_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.abs(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -333,40 +355,40 @@ L1 = Property(
     l1_case,
     l1_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:154"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:155"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:160"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:161"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:156",
+            "specs/reduction.yaml:162",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:157"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:163"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:158"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:164"
         ),
         Example(
             {"x": Given(value=((1, -2), (3, 4)))},
             {"axes": (-1,)},
             {"y": Given(value=(3, 7))},
             None,
-            "specs/reduction.yaml:159",
+            "specs/reduction.yaml:165",
         ),
         Example(
             {"x": Given(value=(-100, 100), dtype="i8")},
             {},
             {"y": Given(value=-56, dtype="i8")},
             None,
-            "specs/reduction.yaml:160",
+            "specs/reduction.yaml:166",
         ),
     ),
-    "specs/reduction.yaml:143",
-    reference_source="specs/reduction.yaml:148",
+    "specs/reduction.yaml:149",
+    reference_source="specs/reduction.yaml:154",
 )
 
 
-# specs/reduction.yaml:162
+# specs/reduction.yaml:168
 def l2_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -379,7 +401,7 @@ def l2_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:167
+# specs/reduction.yaml:173
 def l2_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sqrt(np.sum(np.square(x), tuple(axes), keepdims=keepdims))
 
@@ -389,33 +411,33 @@ L2 = Property(
     l2_case,
     l2_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:173"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:174"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:179"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:180"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:175",
+            "specs/reduction.yaml:181",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:176"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:182"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:177"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:183"
         ),
         Example(
             {"x": Given(value=((3, -4), (0, 0)))},
             {"axes": (-1,), "keepdims": True},
             {"y": Given(value=((5,), (0,)))},
             None,
-            "specs/reduction.yaml:178",
+            "specs/reduction.yaml:184",
         ),
     ),
-    "specs/reduction.yaml:162",
-    reference_source="specs/reduction.yaml:167",
+    "specs/reduction.yaml:168",
+    reference_source="specs/reduction.yaml:173",
 )
 
 
-# specs/reduction.yaml:180
+# specs/reduction.yaml:186
 def sum_square_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -428,7 +450,7 @@ def sum_square_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:185
+# specs/reduction.yaml:191
 def sum_square_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.square(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -438,40 +460,40 @@ SUM_SQUARE = Property(
     sum_square_case,
     sum_square_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:191"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:192"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:197"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:198"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:193",
+            "specs/reduction.yaml:199",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:194"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:200"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:195"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:201"
         ),
         Example(
             {"x": Given(value=((1, -2), (3, 4)))},
             {"axes": (-1,)},
             {"y": Given(value=(5, 25))},
             None,
-            "specs/reduction.yaml:196",
+            "specs/reduction.yaml:202",
         ),
         Example(
             {"x": Given(value=(16, 1), dtype="i8")},
             {},
             {"y": Given(value=1, dtype="i8")},
             None,
-            "specs/reduction.yaml:197",
+            "specs/reduction.yaml:203",
         ),
     ),
-    "specs/reduction.yaml:180",
-    reference_source="specs/reduction.yaml:185",
+    "specs/reduction.yaml:186",
+    reference_source="specs/reduction.yaml:191",
 )
 
 
-# specs/reduction.yaml:199
+# specs/reduction.yaml:205
 def log_sum_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -484,7 +506,7 @@ def log_sum_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:204
+# specs/reduction.yaml:210
 def log_sum_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.log(np.sum(x, tuple(axes), keepdims=keepdims))
 
@@ -494,33 +516,33 @@ LOG_SUM = Property(
     log_sum_case,
     log_sum_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:210"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:211"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:216"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:217"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:212",
+            "specs/reduction.yaml:218",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:213"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:219"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:214"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:220"
         ),
         Example(
             {"x": Given(value=((1, 2), (0, 0)))},
             {"axes": (-1,)},
             {"y": Given(value=(1.0986123, -inf))},
             None,
-            "specs/reduction.yaml:215",
+            "specs/reduction.yaml:221",
         ),
     ),
-    "specs/reduction.yaml:199",
-    reference_source="specs/reduction.yaml:204",
+    "specs/reduction.yaml:205",
+    reference_source="specs/reduction.yaml:210",
 )
 
 
-# specs/reduction.yaml:217
+# specs/reduction.yaml:223
 def log_sum_exp_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -533,7 +555,7 @@ def log_sum_exp_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:225
+# specs/reduction.yaml:231
 def log_sum_exp_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.logaddexp.reduce(x, tuple(axes), keepdims=keepdims, initial=-np.inf)
 
@@ -543,33 +565,33 @@ LOG_SUM_EXP = Property(
     log_sum_exp_case,
     log_sum_exp_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:231"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:232"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:237"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:238"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:233",
+            "specs/reduction.yaml:239",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:234"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:240"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:235"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:241"
         ),
         Example(
             {"x": Given(value=((0, 1), (1000, 1000), (-inf, -inf)))},
             {"axes": (-1,)},
             {"y": Given(value=(1.3132617, 1000.6931, -inf))},
             None,
-            "specs/reduction.yaml:236",
+            "specs/reduction.yaml:242",
         ),
     ),
-    "specs/reduction.yaml:217",
-    reference_source="specs/reduction.yaml:225",
+    "specs/reduction.yaml:223",
+    reference_source="specs/reduction.yaml:231",
 )
 
 
-# specs/reduction.yaml:238
+# specs/reduction.yaml:244
 def any_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -582,7 +604,7 @@ def any_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:243
+# specs/reduction.yaml:249
 def any_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.any(x, tuple(axes), keepdims=keepdims)
 
@@ -592,34 +614,34 @@ ANY = Property(
     any_case,
     any_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:245"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:246"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:251"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:252"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:247",
+            "specs/reduction.yaml:253",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:248"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:254"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:249"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:255"
         ),
         Example(
             {"x": Given(value=((False, True), (False, False)))},
             {"axes": (-1,)},
             {"y": Given(value=(True, False))},
             None,
-            "specs/reduction.yaml:250",
+            "specs/reduction.yaml:256",
         ),
-        Example({"x": Given(value=())}, {}, {"y": Given(value=False)}, None, "specs/reduction.yaml:251"),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=False)}, None, "specs/reduction.yaml:257"),
     ),
-    "specs/reduction.yaml:238",
-    reference_source="specs/reduction.yaml:243",
+    "specs/reduction.yaml:244",
+    reference_source="specs/reduction.yaml:249",
 )
 
 
-# specs/reduction.yaml:253
+# specs/reduction.yaml:259
 def all_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -632,7 +654,7 @@ def all_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:258
+# specs/reduction.yaml:264
 def all_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.all(x, tuple(axes), keepdims=keepdims)
 
@@ -642,34 +664,34 @@ ALL = Property(
     all_case,
     all_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:260"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:261"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:266"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:267"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:262",
+            "specs/reduction.yaml:268",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:263"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:269"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:264"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:270"
         ),
         Example(
             {"x": Given(value=((True, True), (True, False)))},
             {"axes": (-1,)},
             {"y": Given(value=(True, False))},
             None,
-            "specs/reduction.yaml:265",
+            "specs/reduction.yaml:271",
         ),
-        Example({"x": Given(value=())}, {}, {"y": Given(value=True)}, None, "specs/reduction.yaml:266"),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=True)}, None, "specs/reduction.yaml:272"),
     ),
-    "specs/reduction.yaml:253",
-    reference_source="specs/reduction.yaml:258",
+    "specs/reduction.yaml:259",
+    reference_source="specs/reduction.yaml:264",
 )
 
 
-# specs/reduction.yaml:268
+# specs/reduction.yaml:274
 def argmax_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
@@ -683,7 +705,7 @@ def argmax_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:275
+# specs/reduction.yaml:281
 def argmax_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -714,13 +736,13 @@ ARGMAX = Property(
         Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:39"),
         Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:40"),
     ),
-    "specs/reduction.yaml:268",
+    "specs/reduction.yaml:274",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
-    reference_source="specs/reduction.yaml:275",
+    reference_source="specs/reduction.yaml:281",
 )
 
 
-# specs/reduction.yaml:280
+# specs/reduction.yaml:286
 def argmin_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
@@ -734,7 +756,7 @@ def argmin_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:287
+# specs/reduction.yaml:293
 def argmin_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -765,7 +787,7 @@ ARGMIN = Property(
         Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:39"),
         Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:40"),
     ),
-    "specs/reduction.yaml:280",
+    "specs/reduction.yaml:286",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
-    reference_source="specs/reduction.yaml:287",
+    reference_source="specs/reduction.yaml:293",
 )

@@ -193,11 +193,20 @@ class KernelScope(ABC):
                 return True
             case Compare(first, ((_, second),)) if isinstance(first, Str) or isinstance(second, Str):
                 return True
+            case Compare() if is_of_extremes(e):
+                return True
             case Unary("not", operand):
                 return self.is_static(operand)
             case BoolOp(_, items):
                 return all(map(self.is_static, items))
         return self.rules.is_static(e)
+
+
+def is_of_extremes(e: Compare) -> bool:
+    """Whether it compares `lowest(T)` and `highest(T)` with each other or with numbers."""
+    sides = [side.operand if isinstance(side, Unary) else side for side in (e.first, *(x for _, x in e.rest))]
+    extremes = [isinstance(s, Call) and s.func in ("lowest", "highest") for s in sides]
+    return any(extremes) and all(x or isinstance(s, (Int, Float)) for x, s in zip(extremes, sides))
 
 
 def chain(name: str, tests: list[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.emit.kernel_reductions import ReductionText
-from anyshape_gen.emit.kernel_scope import CLASSES, FUNCTIONS, chain
+from anyshape_gen.emit.kernel_scope import CLASSES, FUNCTIONS, chain, is_of_extremes
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import ADD, ATOM, MUL, NEGATE, TERNARY, Spelled
@@ -81,10 +81,12 @@ class KernelText(ReductionText):
             first = f"as_expr({self.text(left)})"
         return f"{first} {op} {self.at_least(right, level + 1)}", level
 
-    def _compare(self, e: Expr, first: Expr, rest: tuple[tuple[str, Expr], ...]) -> Spelled:
+    def _compare(self, e: Compare, first: Expr, rest: tuple[tuple[str, Expr], ...]) -> Spelled:
         sides = [first, *(x for _, x in rest)]
         if any(isinstance(x, Str) for x in sides) and len(rest) == 1:
             return f"({self.text(first)} {rest[0][0]} {self.text(rest[0][1])})", ATOM
+        if is_of_extremes(e):
+            return f"({self.text(first)} {' '.join(f'{op} {self.text(right)}' for op, right in rest)})", ATOM
         tests = []
         for (op, right), left in zip(rest, sides):
             if op not in _COMPARE:

@@ -230,6 +230,8 @@ class _Mapper:
         return text if p.default is not None else f"needed(n, {text}, {quoted(p.name)})"
 
     def _attr(self, e: AttrRead, dtype: bool = False) -> str:
+        """Reads an attribute: as a dtype where one is wanted, or is its default."""
+        dtype = dtype or (isinstance(e.default, Name) and e.default.id in (*DTYPES, *OTHER_DTYPES))
         default = f", {self.text(e.default)}" if e.default is not None else ""
         return f"n.attr{'_dtype' if dtype else ''}({quoted(e.name)}{default})"
 

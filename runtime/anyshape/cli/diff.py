@@ -79,7 +79,7 @@ def whole(path: str) -> Any:
     """The model with its weights. Raises ModelError for damage, ArgumentError for a saved program."""
     import onnx
 
-    from anyshape.vm.saved import is_saved
+    from anyshape.vm.executable.saved import is_saved
 
     if is_saved(path):
         raise ArgumentError(f"{path} is compiled already; diff wants the ONNX model it came from")

@@ -232,7 +232,7 @@ def _compiled(args: argparse.Namespace) -> Executable:
     dims = arguments.dims(args.dim)
     with progress(f"compiling {args.model}"):
         from anyshape.vm import compile
-        from anyshape.vm.saved import is_saved, load
+        from anyshape.vm.executable.saved import is_saved, load
 
         if is_saved(args.model):
             if dims:
@@ -262,7 +262,7 @@ def _explain(exe: Executable, args: argparse.Namespace) -> str:
 
     if not args.memory:
         return explanation(exe)
-    from anyshape.vm.report.memory_text import memory_text
+    from anyshape.vm.executable.memory_text import memory_text
 
     return memory_text(exe, arguments.numbers(args.at, "--at"))
 

@@ -13,7 +13,8 @@ from anyshape.cli.made_inputs import accepted_inputs, make_inputs, spell_shape
 from anyshape.cli.progress import progress
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.files import write_plain
-from anyshape.vm.report.profile import Profile, Sample, profile
+from anyshape.vm.executable.profile import Profile, profile
+from anyshape.vm.run.recorder import Sample
 
 SHOWN = 25
 NOTE = """\
@@ -50,7 +51,7 @@ def profile_command(args: argparse.Namespace) -> str:
     """Returns the text to print; writes the timeline if asked for."""
     from anyshape.lower.limits import measure_copy, measure_peak
     from anyshape.vm import compile
-    from anyshape.vm.saved import is_saved
+    from anyshape.vm.executable.saved import is_saved
 
     if args.repeat < 1:
         raise ArgumentError(f"--repeat wants a number of calls from 1 on, got {args.repeat}")

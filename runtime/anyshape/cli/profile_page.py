@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from anyshape.cli import profile as texts
-from anyshape.vm.report.profile import Profile, Sample
+from anyshape.vm.executable.profile import Profile
+from anyshape.vm.run.recorder import Sample
 
 if TYPE_CHECKING:
     from anyshape.cli.profile import Limits, Row

@@ -48,6 +48,12 @@ def _power(e: Apply, seed: Expr) -> Shares:
     return [(a, seed * slope), (b, seed * growth)]
 
 
+def _root(e: Apply, seed: Expr) -> Shares:
+    """The slope at 0 is infinite; a result that does not count makes its operand count nothing there, too. So the gradient of equal
+    elements that are normalised is 0, and no NaN."""
+    return [(e.args[0], apply("select", apply("eq", seed, 0.0), const(0.0, seed.dtype), seed * (0.5 / e)))]
+
+
 def _sign(a: Expr) -> Expr:
     return apply("select", apply("gt", a, 0.0), 1.0, apply("select", apply("lt", a, 0.0), -1.0, const(0.0, a.dtype)))
 
@@ -72,7 +78,7 @@ _RULES: dict[str, Callable[[Apply, Expr], Shares]] = {
     "abs": _one(lambda a, y: _sign(a)),
     "exp": _one(lambda a, y: y),
     "log": _one(lambda a, y: 1.0 / a),
-    "sqrt": _one(lambda a, y: 0.5 / y),
+    "sqrt": _root,
     "tanh": _one(lambda a, y: 1.0 - y * y),
     "erf": _one(lambda a, y: apply("exp", -(a * a)) * (2.0 / math.sqrt(math.pi))),
     "sin": _one(lambda a, y: apply("cos", a)),

@@ -333,7 +333,8 @@ class Evaluation:
         out = np.empty(
             (1,) * self.rank, object if self.symbolic else (e.dtype.computed if e.dtype is not None else None)
         )
-        out[...] = value
+        # a dim may be more than a narrow integer holds
+        out[...] = value if self.symbolic else np.asarray(value).astype(out.dtype)
         return out
 
     def read(self, e: Read, active: Array, depth: int) -> Array:

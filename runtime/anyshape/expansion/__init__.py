@@ -1,1 +1,1 @@
-"""Nodes as calls of other ops: bodies of composed ops, gradients, and lists of pieces. Knows the ops, as users do."""
+"""Nodes as calls of other ops, by the public API of ops: `composition.expand`, `gradient.gradients`, `list_split.expand`."""

@@ -87,6 +87,9 @@ def _equal_parts(x: Value, size: Value, total: Value, axis: int, source: str) ->
         raise ShapeError("list_split: a size must be at least 1")
 
     (size,) = control.if_(ops.greater(size, 0, source=source), lambda: size, refused, source)
+    size = ops.minimum(
+        size, ops.maximum(total, 1, source=source), source=source
+    )  # sums with the largest do not fit 64 bits
     count = ops.div(ops.add(total, ops.sub(size, 1, source=source), source=source), size, source=source)
 
     def body(k: Value, pieces: Value) -> list[Value]:

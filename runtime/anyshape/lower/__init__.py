@@ -15,9 +15,9 @@ Everything is decided by the form of the equations; no op has a name here. The r
 
 The ABI is `i32 symbol(i64* scalars, ptr* buffers, ptr scratch, i64 part, i64 parts)`: buffers are the inputs, then the outputs; scratch is
 aligned to 64 bytes and belongs to one part. 0 is success, k > 0 is `errors[k - 1]`, -1 that the kernel was told to stop. A bool is a byte,
-0 or 1; sizes may be 0. A kernel that fails says of what in the 16 words ahead of the scalars (`anyshape.failure_report`), which are zero
-before and belong to the call; the first of them says whom to ask whether to stop (`llvm.polling`), 0 for nobody. A kernel whose phases read
-each other's results is run whole by part 0.
+0 or 1; sizes may be 0. A kernel that fails writes its report into the 16 words ahead of `scalars` (`anyshape.failure_report`),
+which are zero before and belong to the call. The first of them is no part of the report: the address of the flag that stops the call
+(`llvm.polling`), or 0. Of a kernel whose phases read each other's results, part 0 does all, and other parts return at once.
 """
 
 from anyshape.lower.describe import describe

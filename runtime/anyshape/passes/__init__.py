@@ -2,7 +2,7 @@
 
 optimise(f)                         all passes to a fixpoint, in one walk
 fuse(f) -> Schedule(function, steps)     kernel steps and views, in order; nodes of one kernel share their outer loops
-KernelStep.tensors                  a tensor for every result of its nodes, since an element of any of them may be a size
+KernelStep.tensors                  a tensor for every result of its nodes, also of inner ones: later shapes may depend on their elements
 """
 
 from anyshape.passes.pipeline import (

@@ -68,3 +68,9 @@ class Schedule:
 
     function: Function
     steps: tuple[Step, ...]
+
+
+def step_name(step: KernelStep) -> str:
+    """The ops of a step, as in `matmul+add+gelu`."""
+    names = list(dict.fromkeys(n.op.name for n in step.nodes))
+    return "+".join(names[:4]) + ("+…" if len(names) > 4 else "")

@@ -15,7 +15,7 @@ Python and raises ShapeError at the first violation; on dims it returns expressi
       r.axis(name, a, rank) -> int      r.axes(name, v, rank, distinct=True) -> Vec      normalised
       r.born(name, low, high) -> Dim    a data-dependent size
       r.bind(outputs={"y": Vec}, **names) -> Bound     with every other name as an attribute
-      r.checks                          Check(cond, message, op, where), with format(values) for the words at run time
+      r.checks                          Check(cond, message, op, where); a program keeps it as a `CheckRecord`
     total functions                     eq ne lt le gt ge not_ (on Vecs: holds for all)  prod sum_ count any_ all_  fill  put  range_
                                         enumerate_ sorted_ unique prefix ravel  ceil_div clamp index  keep(items, conds)
     Elements(first, any, index, count)   several tensors of which only the run knows how many: shapes of the first and of any;

@@ -1,1 +1,1 @@
-"""What the forms of equations say: costs, loops that are one in memory, windows, iterations that do nothing."""
+"""Analyses of the graph: cost, contiguity, loops that collapse, windows, iterations that do nothing."""

@@ -111,7 +111,7 @@ class Nests(Values):
         return self.part_of(extent, tiers[0] * lanes if tiers else lanes) if split else (const(I64, 0), extent)
 
     def vector_range(self, v: LoopVar, tiers: Sequence[int], range_: Range, sums: Sums, body: Body) -> Sums:
-        """The same for a part of the loop."""
+        """Blocks and masked rest of `vector_loop`, over a range of the variable."""
         f = self.f
         lanes = f.target.lanes(self.element_bytes)
         first, last = range_

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from anyshape.graph.value import Value
 from anyshape.vm.compiling.lifetimes import ENTRY, Place, StorageGroup
-from anyshape.vm.compiling.memory import Layout, lay_out
 from anyshape.vm.compiling.shape_code import ShapeCode
+from anyshape.vm.program.memory_layout import Layout, lay_out
 from anyshape.vm.program.table import Op
 from anyshape.vm.run.arena import ROOMY
 

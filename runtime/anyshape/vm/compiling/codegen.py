@@ -29,10 +29,11 @@ from anyshape.vm.compiling.lifetimes import ENTRY, lifetimes
 from anyshape.vm.compiling.list_arguments import Writer
 from anyshape.vm.compiling.list_code import LIST_EMITTERS, Holds
 from anyshape.vm.compiling.liveness import Liveness, analyse
+from anyshape.vm.compiling.memory_plan import memory_plan
 from anyshape.vm.program.blocks import result_dtypes
+from anyshape.vm.program.invocation import Invocation
+from anyshape.vm.program.memory_plan import MemoryPlan
 from anyshape.vm.program.table import Op, Program, ResultType
-from anyshape.vm.report.memory_text import MemoryPlan, memory_plan
-from anyshape.vm.report.profile import Invocation
 
 EMITTERS: dict[object, Emitter] = {**LIST_EMITTERS, **CALL_EMITTERS}
 BEGIN = -1

@@ -27,13 +27,13 @@ from anyshape.vm.compiling.kernels import KernelMaker
 from anyshape.vm.compiling.lifetimes import Storage
 from anyshape.vm.compiling.liveness import Liveness
 from anyshape.vm.compiling.shape_code import ShapeCode
+from anyshape.vm.program.invocation import Invocation
 from anyshape.vm.program.table import ELEMENT_CODE, CallableKernel, CheckRecord, Op
-from anyshape.vm.report.profile import Invocation
 from anyshape.vm.run.arena import ALIGNMENT
 
 if TYPE_CHECKING:
     from anyshape.vm.compiling.list_code import Holds
-    from anyshape.vm.report.memory_text import Inside
+    from anyshape.vm.program.memory_plan import Inside
 
 
 def byte_count(t: TensorType) -> Size:

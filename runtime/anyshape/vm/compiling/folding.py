@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -21,10 +21,10 @@ from anyshape.graph.infer import build
 from anyshape.graph.value import Node, Value
 from anyshape.types import TensorType
 from anyshape.vm.compiling.options import Options
+from anyshape.vm.compiling.plans import Compiler, Plan
+from anyshape.vm.program.blocks import shown
 from anyshape.vm.report.summary import Report
-
-if TYPE_CHECKING:
-    from anyshape.vm.run.executable import Executable
+from anyshape.vm.run.arguments import Signature
 
 Array = NDArray[Any]
 
@@ -39,7 +39,7 @@ class Folding:
 
     def __init__(self, options: Options) -> None:
         self._options = replace(options, threads=1, dims={}, recorder=None)
-        self._known: dict[Any, Executable | None] = {}
+        self._known: dict[Any, tuple[Function, Plan] | None] = {}
 
     def __call__(self, node: Node) -> Sequence[Array] | None:
         count = len(node.data_inputs)
@@ -50,29 +50,25 @@ class Folding:
         key = (node.op, alike(node.attrs), node.count, given, operands, tuple(types))
         if key not in self._known:
             self._known[key] = self._compiled(node, types)
-        exe = self._known[key]
-        if exe is None:
+        known = self._known[key]
+        if known is None:
             return None
+        f, plan = known
         try:
-            made = exe.run({name: v.constant for name, v in zip(exe.input_names, data, strict=True)})
-            return [a.copy() for a in made]  # what a run allocates is to be given back
+            results = plan.run(Signature(f.params).bind(tuple(v.constant for v in data), {}))
+            # What a run allocates is to be given back.
+            return [shown(a, v.type).copy() for a, v in zip(results, f.results, strict=True)]
         except AnyshapeError:
             return None  # the error belongs to the run
 
-    def _compiled(self, node: Node, types: Sequence[TensorType]) -> Executable | None:
-        from anyshape.vm.compiling.plans import Compiler
-        from anyshape.vm.run.executable import Executable
-
+    def _compiled(self, node: Node, types: Sequence[TensorType]) -> tuple[Function, Plan] | None:
         params = [Value(t, f"x{k}") for k, t in enumerate(types)]
         left, count = iter(params), len(node.data_inputs)
         inputs = [None if v is None else next(left) if k < count else v for k, v in enumerate(node.inputs)]
-        report = Report()
         try:
             made = build(node.op, inputs, node.attrs, node.source, count=node.count)
             f = Function(params, made.outputs, node.op.name)
-            return Executable(
-                f, Compiler(self._options, report, threading.RLock(), compute=self).plan(f), report, self._options
-            )
+            return f, Compiler(self._options, Report(), threading.RLock(), compute=self).plan(f)
         except AnyshapeError:
             return None
 

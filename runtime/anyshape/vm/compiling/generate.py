@@ -21,8 +21,8 @@ from anyshape.vm.compiling.entry_code import emit_entry
 from anyshape.vm.compiling.kernels import KernelMaker
 from anyshape.vm.compiling.list_code import is_list
 from anyshape.vm.compiling.region_code import STEP_CODE
+from anyshape.vm.program.invocation import Invocation
 from anyshape.vm.program.table import Op, Program
-from anyshape.vm.report.profile import Invocation
 
 
 def generate(

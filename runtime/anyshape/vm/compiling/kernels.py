@@ -21,7 +21,7 @@ from anyshape.equations.interpret import interpret
 from anyshape.equations.refusing import Refused
 from anyshape.errors import AnyshapeError, ShapeError
 from anyshape.graph.value import Node, Value
-from anyshape.passes.steps import KernelStep
+from anyshape.passes.steps import KernelStep, step_name
 from anyshape.rules.checks import located
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.native.pool_layout import MOST_THREADS
@@ -192,12 +192,6 @@ class NativeKernels:
             code = _LOADED[key] = MachineCode(entry, loaded, kernel.symbol, image, kernel.imports)
         self._codes[kernel.text] = code
         return code
-
-
-def step_name(step: KernelStep) -> str:
-    """The ops of a step, as in `matmul+add+gelu`."""
-    names = list(dict.fromkeys(n.op.name for n in step.nodes))
-    return "+".join(names[:4]) + ("+…" if len(names) > 4 else "")
 
 
 def origins(step: KernelStep) -> dict[Equation, Origin]:

@@ -16,7 +16,7 @@ from anyshape.graph.value import Value
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, TableStep
 from anyshape.types import ListType
 from anyshape.vm.compiling.liveness import Liveness
-from anyshape.vm.compiling.memory import Tenant
+from anyshape.vm.program.memory_layout import Tenant
 
 ENTRY = -1
 

@@ -18,7 +18,7 @@ from anyshape.public import fits, short, spell
 from anyshape.vm.native.pool_layout import MOST_THREADS
 
 if TYPE_CHECKING:
-    from anyshape.vm.report.profile import Recorder
+    from anyshape.vm.run.recorder import Recorder
 
 STAGES = ("graph", "schedule", "program", "llvm", "asm")
 KERNELS = ("native", "interpret")
@@ -90,7 +90,7 @@ def make_options(given: Mapping[str, Any]) -> Options:
 
 @cache
 def _hints() -> dict[str, Any]:
-    from anyshape.vm.report.profile import Recorder
+    from anyshape.vm.run.recorder import Recorder
 
     return get_type_hints(Options, localns={"Recorder": Recorder})
 

@@ -22,6 +22,7 @@ from anyshape.graph.retype import retype
 from anyshape.passes.factors import bytes_of_factors
 from anyshape.passes.steps import Schedule
 from anyshape.types import FunctionType, ListType, TensorType
+from anyshape.vm.compiling.executors import expect_results, make_executor
 from anyshape.vm.compiling.generate import generate, generate_function
 from anyshape.vm.compiling.kernels import KernelMaker, kernel_maker, target_called
 from anyshape.vm.compiling.options import Options
@@ -33,7 +34,6 @@ from anyshape.vm.report.causes import Causes, named
 from anyshape.vm.report.schedule_text import spell_schedule
 from anyshape.vm.report.summary import Report
 from anyshape.vm.run.arena import ContextPool
-from anyshape.vm.run.executors import expect_results, make_executor
 
 if TYPE_CHECKING:
     from anyshape.lower.gemm.background_packing import BackgroundPacking

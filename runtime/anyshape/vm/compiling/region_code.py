@@ -22,8 +22,8 @@ from anyshape.vm.compiling.list_code import is_list
 from anyshape.vm.compiling.liveness import Liveness
 from anyshape.vm.compiling.stack_code import Stack, named, reserve, sizes_of_no_turns
 from anyshape.vm.compiling.walk_code import emit_walk
+from anyshape.vm.program.memory_plan import Held, Inside
 from anyshape.vm.program.table import ELEMENT_CODE, CheckRecord, Op
-from anyshape.vm.report.memory_text import Held, Inside
 
 
 def emit_regions(g: Codegen, at: int, step: RegionStep) -> None:

@@ -13,8 +13,8 @@ import threading
 from collections.abc import Sequence
 
 from anyshape.types import ListType, TensorType
-from anyshape.vm.compiling.memory import Tenant, at_typical_points
 from anyshape.vm.native.allocator_code import LARGE, PIECE, START
+from anyshape.vm.program.memory_layout import Tenant, at_typical_points
 from anyshape.vm.run.available import available_memory
 
 MOST = 1 << 25

@@ -1,1 +1,1 @@
-"""Programs: the table of instructions and its objects, its text, and lists in memory."""
+"""Programs: the table of instructions and its objects, its text, lists in memory, and where values lie."""

@@ -26,10 +26,6 @@ def _shown(program: Program, parameter: Parameter, operand: Operand) -> Any:
         return f"r{operand}"
     p = program
     things: dict[str, Any] = {
-        "argument": p.arguments,
-        "check": p.checks,
-        "result": p.results,
-        "kernel": p.kernels,
-        "type": ELEMENTS,
-    }
+        "argument": p.arguments, "check": p.checks, "result": p.results, "kernel": p.kernels, "type": ELEMENTS
+    }  # fmt: skip
     return things[parameter.of][operand] if parameter.of in things else operand

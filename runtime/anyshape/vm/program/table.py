@@ -23,8 +23,8 @@ from anyshape.errors import VerifyError
 from anyshape.rules.checks import located
 
 if TYPE_CHECKING:
-    from anyshape.vm.report.memory_text import MemoryPlan
-    from anyshape.vm.report.profile import Invocation
+    from anyshape.vm.program.invocation import Invocation
+    from anyshape.vm.program.memory_plan import MemoryPlan
 
 DONE, DECLINED = 0, 1
 DEEPEST = 1000

@@ -1,1 +1,1 @@
-"""What a compile did and what a call takes, for people."""
+"""What a compile did, for people: variants, causes, schedules."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from anyshape.graph.text import value_names
-from anyshape.passes.steps import KernelStep, RegionStep, Schedule, TableStep
-from anyshape.vm.compiling.kernels import step_name
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, TableStep, step_name
 
 
 def spell_schedule(schedule: Schedule) -> str:

@@ -1,1 +1,1 @@
-"""What calls a program: arguments, memory, and what walks the table."""
+"""Support of a call: checks of arguments, arenas, destinations, the interpreter, and messages that the native loop shares with it."""

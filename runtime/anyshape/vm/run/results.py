@@ -1,4 +1,4 @@
-"""Results that are made by Python: where there is no direct entry, whose results lie in memory that is allocated (`native/allocation.py`).
+"""Results allocated by NumPy, where there is no direct entry to make them (`native/allocator_code.py`).
 
 In: shape and dtype. Out: an array without contents.
 """

@@ -1,6 +1,6 @@
 """Vector mathematics: values in, values out; branch-free except for sin and cos of huge angles.
 
-In: an open `Function` and f32 or f64 values (scalars or vectors of any width). Out: the result, IEEE specials included:
+In: an open `FunctionBuilder` and f32 or f64 values (scalars or vectors of any width). Out: the result, IEEE specials included:
 NaN comes out of NaN, exp(-inf) = 0, log(0) = -inf, log(-1) = NaN, erf(inf) = 1, x ** 0 = 1. Narrower floats are
 converted by the caller. Each function states its bound in ulp (of results in the normal range); the tests hold them to
 it. The polynomials are minimax fits made for this project with the Remez exchange in 50 digits.

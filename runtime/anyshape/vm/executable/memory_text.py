@@ -1,107 +1,18 @@
 """The memory plan for people: what lies where from which step to which, with symbolic sizes, and the total as a formula.
 
-In: an executable. Out: text. The plan of a program is kept beside its table and executed by nothing.
+In: an executable. Out: text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from anyshape.dims import Dim, Size, evaluate, free_symbols, maximum, symbol
+from anyshape.dims import Dim, Size, evaluate, free_symbols, symbol
 from anyshape.errors import ArgumentError
-from anyshape.graph.value import Value
-from anyshape.passes.steps import KernelStep, Schedule
-from anyshape.types import TensorType
 from anyshape.vm.compiling.kernels import THREADS
-from anyshape.vm.compiling.memory import Layout, Tenant
-
-if TYPE_CHECKING:
-    from anyshape.vm.compiling.arena_code import ArenaCode
-    from anyshape.vm.compiling.lifetimes import Lifetimes
-    from anyshape.vm.run.executable import Executable
-
-SCRATCH = "scratch"
-
-
-@dataclass(frozen=True, slots=True)
-class Area:
-    """Tenants laid out together in one region, and what each of them is."""
-
-    region: int
-    tenants: tuple[Tenant, ...]
-    contents: tuple[str, ...]
-    layout: Layout
-
-    def places(self, sizes: Sequence[Size]) -> tuple[list[Size], Size]:
-        """(offsets, total) for these sizes of the tenants."""
-        offsets: list[Size] = [0] * len(sizes)
-        ends: list[Size] = [0] * len(sizes)
-        for k in self.layout.order:
-            offsets[k] = maximum(0, *(ends[j] for j in self.layout.below[k]))
-            ends[k] = offsets[k] + sizes[k]
-        return offsets, maximum(0, *(ends[k] for k in self.layout.top))
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What a loop keeps from turn to turn: `bytes` of what one turn makes of it, as often as there are turns where it is collected."""
-
-    what: str
-    regions: tuple[int, ...]
-    bytes: Size
-    collected: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Inside:
-    """Memory of a body, laid out anew each time it runs and kept for the next time."""
-
-    title: str
-    plan: MemoryPlan
-    held: tuple[Held, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryPlan:
-    """`steps` are the steps' names; the other memory of a call is that of its results."""
-
-    steps: tuple[str, ...]
-    areas: tuple[Area, ...]
-    inside: tuple[Inside, ...] = ()
-
-    def sizes(self) -> Iterator[Size]:
-        """Every size in it."""
-        yield from (t.bytes for area in self.areas for t in area.tenants)
-        for i in self.inside:
-            yield from (h.bytes for h in i.held)
-            yield from i.plan.sizes()
-
-
-def memory_plan(
-    schedule: Schedule, memory: Lifetimes, arena: ArenaCode, inside: Sequence[Inside], spelled: Callable[[Size], Size]
-) -> MemoryPlan:
-    """`spelled`: a size in names that people know."""
-    from anyshape.vm.compiling.kernels import step_name
-
-    names = tuple(step_name(s) if isinstance(s, KernelStep) else s.node.op.name for s in schedule.steps)
-    areas = []
-    for ready, layout in arena.layouts.items():
-        group = memory.groups[ready]
-        contents = tuple(_described(values, spelled) for values in group.values)
-        tenants = tuple(replace(t, bytes=spelled(t.bytes)) for t in group.tenants)
-        areas.append(Area(arena.region_of[ready], tenants, contents, layout))
-    return MemoryPlan(names, tuple(areas), tuple(inside))
-
-
-def _described(values: Sequence[Value], spelled: Callable[[Size], Size]) -> str:
-    """The first value of a place, and how many are written over it in turn."""
-    if not values:
-        return SCRATCH
-    more = f", {len(values) - 1} more over it in turn" if len(values) > 1 else ""
-    t = values[0].type
-    return f"{TensorType(t.dtype, tuple(map(spelled, t.shape or ())))}{more}"
+from anyshape.vm.executable.executable import Executable
+from anyshape.vm.program.memory_layout import Tenant
+from anyshape.vm.program.memory_plan import SCRATCH, Area, Held, MemoryPlan
 
 
 def memory_text(executable: Executable, dims: Mapping[str, int] | None = None) -> str:

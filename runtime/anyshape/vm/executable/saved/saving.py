@@ -22,12 +22,12 @@ from anyshape.graph.record import value_records, write_function
 from anyshape.vm.compiling.kernels import NativeKernel, target_called
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.plans import Plan, Straight
+from anyshape.vm.executable.saved.container import Builder
+from anyshape.vm.executable.saved.programs import ProgramWriter
 from anyshape.vm.report.summary import Report
-from anyshape.vm.saved.container import Builder
-from anyshape.vm.saved.programs import ProgramWriter
 
 if TYPE_CHECKING:
-    from anyshape.vm.run.executable import Executable
+    from anyshape.vm.executable.executable import Executable
 
 Record = dict[str, Any]
 KEPT_OPTIONS = ("executor", "target", "kernels", "fuse")

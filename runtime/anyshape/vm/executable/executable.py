@@ -76,7 +76,7 @@ def _function(model: Any, options: Options, notes: list[str]) -> Function:
     if isinstance(model, (str, bytes, os.PathLike)) or hasattr(model, "SerializeToString"):
         from importlib import import_module
 
-        from anyshape.vm.saved import is_saved
+        from anyshape.vm.executable.saved import is_saved
 
         if isinstance(model, (str, os.PathLike)) and is_saved(model):
             raise ArgumentError(f"{os.fspath(model)} is a compiled model that was saved; use anyshape.load for it")
@@ -189,7 +189,7 @@ class Executable:
     @edge
     def save(self, path: str | os.PathLike[str]) -> None:
         """Puts all of it into one file for `anyshape.load`, atomically. Raises AnyshapeError if it cannot be written."""
-        from anyshape.vm.saved import save
+        from anyshape.vm.executable.saved import save
 
         save(self, path)
 

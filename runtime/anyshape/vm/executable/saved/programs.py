@@ -17,9 +17,9 @@ from anyshape.lower.gemm.library import elements_of, library_key, library_object
 from anyshape.lower.llvm.jit import keep_object, load_objects
 from anyshape.lower.target import Target
 from anyshape.vm.compiling.kernels import ENTRY, MachineCode, NativeKernel
+from anyshape.vm.executable.saved.container import Builder, Container
 from anyshape.vm.native.executor import loop_objects
 from anyshape.vm.program.table import CheckRecord, Program, ResultType
-from anyshape.vm.saved.container import Builder, Container
 
 Record = dict[str, Any]
 

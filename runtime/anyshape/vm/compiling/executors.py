@@ -74,7 +74,7 @@ class PythonExecutor:
 def make_executor(program: Program, options: Options, types: Sequence[TensorType]) -> Executor:
     """`types` are those of the program's arguments."""
     if options.recorder is not None:
-        from anyshape.vm.report.profile import RecordedExecutor
+        from anyshape.vm.run.recorder import RecordedExecutor
 
         return RecordedExecutor(program, options.recorder)
     if not _is_native(options):

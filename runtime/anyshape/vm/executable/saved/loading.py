@@ -23,17 +23,17 @@ from anyshape.graph.record import read_form, read_function, read_values
 from anyshape.graph.tuples import Form
 from anyshape.graph.value import Value
 from anyshape.public import edge
+from anyshape.vm.compiling.executors import expect_results
 from anyshape.vm.compiling.folding import folding
 from anyshape.vm.compiling.kernels import target_called
 from anyshape.vm.compiling.options import Options, make_options
 from anyshape.vm.compiling.plans import Compiler, Plan, Straight
+from anyshape.vm.executable.executable import Executable
+from anyshape.vm.executable.saved.container import AGAIN, Container
+from anyshape.vm.executable.saved.programs import ProgramReader, constants_of
+from anyshape.vm.executable.saved.saving import KEPT_OPTIONS, is_package, read_report
 from anyshape.vm.program.table import Program
 from anyshape.vm.report.summary import Report
-from anyshape.vm.run.executable import Executable
-from anyshape.vm.run.executors import expect_results
-from anyshape.vm.saved.container import AGAIN, Container
-from anyshape.vm.saved.programs import ProgramReader, constants_of
-from anyshape.vm.saved.saving import KEPT_OPTIONS, is_package, read_report
 
 Record = dict[str, Any]
 NOT_A_RECORD = (KeyError, IndexError, TypeError, ValueError, AttributeError)

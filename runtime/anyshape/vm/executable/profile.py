@@ -1,0 +1,59 @@
+"""Where the time of a call goes: every kernel timed by itself, with what it computes and moves at this call's sizes.
+
+In: a model and inputs. Out: a `Profile`. The model is compiled twice: once as users run it, for the time of the whole call, and once with a
+`Recorder`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from anyshape.errors import ArgumentError
+from anyshape.public import edge
+from anyshape.vm.executable.executable import compile
+from anyshape.vm.run.recorder import Recorder, Sample
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """`call`: seconds of the whole call, as users run it; `samples` in the order in which they ran."""
+
+    call: float
+    samples: tuple[Sample, ...]
+
+    @property
+    def kernels(self) -> float:
+        """Seconds in kernels."""
+        return sum(s.seconds for s in self.samples)
+
+
+MOST_CALLS = 1_000_000
+
+
+@edge
+def profile(model: Any, inputs: Mapping[str, Array], repeat: int = 10, **options: Any) -> Profile:
+    """The least time of each kernel, and of the call, over `repeat` calls. `model` and `options` as `compile` takes them. Raises what
+    compiling the model or calling it raises."""
+    if not 1 <= repeat <= MOST_CALLS:
+        raise ArgumentError(f"profile: repeat must be a number of calls, from 1 to {MOST_CALLS}, got {repeat}")
+    recorder = Recorder()
+    recorded, plain = compile(model, **options, recorder=recorder), compile(model, **options)
+    plain.run(inputs)
+    recorded.run(inputs)
+    recorder.taken()
+    runs, calls = [], []
+    for _ in range(repeat):
+        recorded.run(inputs)
+        runs.append(recorder.taken())
+        start = time.perf_counter()
+        plain.run(inputs)
+        calls.append(time.perf_counter() - start)
+    least = (replace(same[0], seconds=min(s.seconds for s in same)) for same in zip(*runs, strict=True))
+    return Profile(min(calls), tuple(least))

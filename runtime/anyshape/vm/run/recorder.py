@@ -1,0 +1,114 @@
+"""Kernels of a call timed one by one: a program with notes, walked by the interpreter.
+
+In: a program and a `Recorder`. Out: a `Sample` of every kernel. Walking is slow, but only kernels are timed, and they are the machine code
+that users run, in one part.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.dims import Dim, evaluate
+from anyshape.graph.value import Node
+from anyshape.vm.program.invocation import Invocation
+from anyshape.vm.program.table import Op, Operand, Program
+from anyshape.vm.run import interpreter
+from anyshape.vm.run.arena import Context
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One kernel of a call."""
+
+    name: str
+    seconds: float
+    operations: int
+    moved: int
+    nodes: tuple[tuple[Node, float], ...]
+    """With their shares of the seconds."""
+    result: tuple[int, ...] = ()
+    """The shape of what it makes; of several results, of the one with most dims."""
+
+
+@dataclass(eq=False, slots=True)
+class Recorder:
+    """Takes the samples of calls. `overhead`: seconds that timing a kernel adds."""
+
+    samples: list[Sample] = field(default_factory=list)
+    overhead: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        times: list[float] = []
+        run = _timed(lambda *_: 0, times)
+        for _ in range(1000):
+            run(0, 0, 0, 0, 0)
+        self.overhead = float(np.median(times))
+
+    def taken(self) -> tuple[Sample, ...]:
+        """What was recorded since the last time."""
+        found, self.samples = tuple(self.samples), []
+        return found
+
+
+class RecordedExecutor:
+    """Walks a program that has notes, and records its kernels."""
+
+    def __init__(self, program: Program, recorder: Recorder) -> None:
+        self.program, self.recorder = program, recorder
+
+    def context(self) -> Context:
+        return Context(self.program.regions)
+
+    def direct(self, pool: object) -> None:
+        return None
+
+    def run(self, arguments: Sequence[Array], context: Context, places: Sequence[Array | None]) -> list[Array] | None:
+        times: list[float] = []
+        made: list[Callable[[float], Sample]] = []
+
+        def trace(word: int, op: Op, operands: tuple[Operand, ...], registers: list[int | None]) -> None:
+            kernel = op.named(operands).get("kernel")
+            if kernel is not None:
+                note = self.program.notes[word]
+                sizes = {s: registers[r] or 0 for s, r in note.registers.items()}
+                made.append(_sample(self.program.kernels[kernel].name, note, sizes))
+
+        kernels = tuple(_TimedKernel(k, times) for k in self.program.kernels)
+        results = interpreter.run(replace(self.program, kernels=kernels), arguments, context, trace)
+        if results is not None:
+            self.recorder.samples += [
+                sample(max(0.0, t - self.recorder.overhead)) for sample, t in zip(made, times, strict=True)
+            ]
+        return results
+
+
+def _sample(name: str, note: Invocation, sizes: Mapping[Dim, int]) -> Callable[[float], Sample]:
+    counts = int(evaluate(note.operations, sizes)), int(evaluate(note.moved, sizes))
+    shares = tuple(note.shares(sizes).items())
+    result = tuple(int(evaluate(n, sizes)) for n in note.result)
+    return lambda seconds: Sample(name, seconds, *counts, shares, result)
+
+
+class _TimedKernel:
+    def __init__(self, kernel: Any, times: list[float]) -> None:
+        self.name, self.errors, self.entry = kernel.name, kernel.errors, _timed(kernel.entry, times)
+
+
+def _timed(entry: Callable[..., int], times: list[float]) -> Callable[..., int]:
+    clock = time.perf_counter
+
+    def run(*arguments: Any) -> int:
+        start = clock()
+        status = entry(*arguments)
+        times.append(clock() - start)
+        return status
+
+    return run
