@@ -80,6 +80,12 @@ def test_names_say_what_the_thing_is(room: str) -> None:
     assert not vague, vague
 
 
+def test_generated_code_still_uses_every_forced_name() -> None:
+    for file, names in FORCED.items():
+        (path,) = RUNTIME.rglob(file)
+        assert names <= {name for _, name in bound_names(path)}
+
+
 @pytest.mark.parametrize(
     ("text", "vague"),
     [
