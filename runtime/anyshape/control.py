@@ -239,7 +239,7 @@ def _called(f: Callee | Value, arguments: Sequence[Any] | Mapping[str, Any], sou
         names = () if isinstance(f, Value) else tuple(dict.fromkeys(n.partition(".")[0] for n in f.names))
         if isinstance(f, Value) or set(arguments) != set(names):
             expected = ", ".join(names) or "arguments by position"
-            raise ArgumentError(f"call: expected {expected}, got {', '.join(arguments)}")
+            raise ArgumentError(f"call: wanted {expected}, got {', '.join(arguments)}")
         arguments = [arguments[n] for n in names]
     members = flats(arguments)
     kinds = [*function.type.params, *[None] * len(members)]
