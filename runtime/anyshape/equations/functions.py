@@ -102,7 +102,7 @@ def bit_xor(x: ExprLike, y: ExprLike) -> Expr:
 
 
 def shift_left(x: ExprLike, y: ExprLike) -> Expr:
-    """Zero from as many places on as x has bits."""
+    """x shifted left by y bits; zero if y is at least the number of bits of x."""
     return apply("shift_left", x, y)
 
 

@@ -84,12 +84,12 @@ class Function:
 
     def symbols(self) -> list[Dim]:
         """Symbols of the parameters' shapes, in order of appearance: dim by dim, those of one dim by name."""
-        found: dict[Dim, None] = {}
+        symbols: dict[Dim, None] = {}
         for p in self.params:
             for n in p.type.shape or ():
                 for s in sorted(free_symbols(n), key=str):
-                    found[s] = None
-        return list(found)
+                    symbols[s] = None
+        return list(symbols)
 
     def specialize(self, **dims: Size | tuple[int, int | None]) -> Function:
         """This function for certain sizes: each a number, or (least, most), in place of a symbol of the inputs; all types are inferred

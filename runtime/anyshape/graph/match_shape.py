@@ -48,11 +48,11 @@ def match_shape(x: Value, type: str, source: str = "") -> Value:
     """
     expected = parse_type(type)
     if x.type.dtype is not expected.dtype:
-        raise DtypeError(f"match_shape: expected {type}, got {x.type}; use cast to change the dtype")
+        raise DtypeError(f"match_shape: wanted {type}, got {x.type}; use cast to change the dtype")
     if expected.shape is None:
         return x
     if x.type.rank not in (None, expected.rank):
-        raise ShapeError(f"match_shape: expected {type}, of rank {expected.rank}, got {x.type}")
+        raise ShapeError(f"match_shape: wanted {type}, of rank {expected.rank}, got {x.type}")
     pieces = [_piece(n, x, axis, type) for axis, n in enumerate(expected.shape)]
     if all(p.constant is not None for p in pieces):
         shape: Value = constant(np.concatenate([np.zeros(0, np.int64), *(p.constant for p in pieces)]))

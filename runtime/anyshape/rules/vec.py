@@ -177,7 +177,7 @@ def not_(c: Any) -> Truth:
 
 
 def truth(c: Any) -> Truth:
-    """A condition from what stands where one is wanted: a vector of conditions holds if every item does."""
+    """The value as a condition: a vector of conditions holds if every item does."""
     if c.__class__ is bool or c.__class__ is Cond:
         return c
     if is_vector(c):
