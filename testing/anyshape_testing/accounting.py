@@ -28,7 +28,7 @@ class Tally:
     """calls that were drawn for it, also those that the rule refused"""
     accepted: int
     """different ones of which it had something to say, and held"""
-    wanted: int
+    required: int
     """so many accepted ones it needs: LEAST, unless it was allowed fewer or there are fewer"""
     cut_short: bool = False
     """whether it ended because its time was over"""
@@ -41,7 +41,7 @@ class Tally:
 
     @property
     def is_weak(self) -> bool:
-        return self.accepted < self.wanted
+        return self.accepted < self.required
 
     def __str__(self) -> str:
         return f"{self.accepted} calls of {self.drawn} drawn"
@@ -51,7 +51,7 @@ class WeakLaw(AssertionError):
     """A law that was hardly tried, or that was tried and is said to be weak."""
 
 
-def wanted(allowed: float, possible: float = math.inf, least: int = LEAST) -> int:
+def required_calls(allowed: float, possible: float = math.inf, least: int = LEAST) -> int:
     """How many different calls a law has to accept that may take `allowed`, of an op that has `possible` different ones."""
     return int(min(allowed, possible, least))
 
@@ -60,7 +60,13 @@ def settle(tally: Tally, reasons: Mapping[str, str], record: Record, source: str
     """Records what was counted. Raises WeakLaw where it is weak, had the time, and the spec gives no reason; and where the spec gives a
     reason for a law that is not weak."""
     reason = reasons.get(tally.number)
-    said = {"law": tally.law, "op": tally.op, "drawn": tally.drawn, "accepted": tally.accepted, "wanted": tally.wanted}
+    said = {
+        "law": tally.law,
+        "op": tally.op,
+        "drawn": tally.drawn,
+        "accepted": tally.accepted,
+        "required": tally.required,
+    }
     if reason is not None:
         said["weak"] = reason
     for key, value in said.items():
@@ -68,11 +74,11 @@ def settle(tally: Tally, reasons: Mapping[str, str], record: Record, source: str
     where = f"law {tally.law} of {tally.op}" + (f" ({source})" if source else "")
     if tally.is_weak and reason is None and not tally.cut_short:
         raise WeakLaw(
-            f"{where} is weak: {tally}, wanted {tally.wanted}. Let draws meet what refuses them "
+            f"{where} is weak: {tally}, required {tally.required}. Let draws meet what refuses them "
             f"(python -m anyshape_testing.draw_report {tally.op}), or give the reason in the spec: "
             f"weak: {{{tally.number}: reason}}"
         )
-    if reason is not None and (tally.listed or tally.wanted >= LEAST) and not tally.is_weak:
+    if reason is not None and (tally.listed or tally.required >= LEAST) and not tally.is_weak:
         raise WeakLaw(f"{where} is not weak: {tally}, and its spec says that it is: {reason}")
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError
 from anyshape.graph.opdef import ParamDef
 from anyshape.properties import Property, Refusal
-from anyshape_testing import turn
+from anyshape_testing import time_budget
 from anyshape_testing.calls import Call, random_call, static_node, typed
 from anyshape_testing.corpus import Enough, calls
 from anyshape_testing.examples import call_of
@@ -51,31 +51,31 @@ class Aim:
 
 def aims(p: Property, most: int) -> list[Aim]:
     """For every assert of the rule, up to `most` calls of different forms that it refuses."""
-    found = [Aim(r) for r in p.asserts]
+    targets = [Aim(r) for r in p.asserts]
     for starts in STARTS:
         for c in _valid_calls(p, starts):
-            _try(found, changes(c), "drawn", most)
-            if turn.is_over() or all(len(a.drawn) >= most for a in found):
+            _try(targets, changes(c), "drawn", most)
+            if time_budget.is_over() or all(len(a.drawn) >= most for a in targets):
                 break
-        if turn.is_over() or all(a.drawn for a in found):
+        if time_budget.is_over() or all(a.drawn for a in targets):
             break
     wrong = [call_of(p.op, e) for e in p.examples if e.error is not None]
     for c in wrong:
-        _try(found, changes(c), "near", most)
-    _try(found, iter(wrong), "near", most + 1)
-    return found
+        _try(targets, changes(c), "near", most)
+    _try(targets, iter(wrong), "near", most + 1)
+    return targets
 
 
-def _try(found: list[Aim], calls: Iterator[Call], where: str, most: int) -> None:
+def _try(targets: list[Aim], calls: Iterator[Call], where: str, most: int) -> None:
     for c in calls:
         said = refused(c)
         alone = said is None or len(broken(c.op, c.values(typed), c.params)[0]) <= 1
-        for a in found:
+        for a in targets:
             calls_so_far: list[Call] = getattr(a, where) if alone else a.mixed
             if said is not None and len(calls_so_far) < most and is_of(a.refusal, said):
                 calls_so_far.append(c)
                 break
-        if all(len(getattr(a, where)) >= most for a in found):
+        if all(len(getattr(a, where)) >= most for a in targets):
             break
 
 
@@ -91,18 +91,18 @@ def refused(c: Call) -> str | None:
 
 
 def _valid_calls(p: Property, most: int) -> list[Call]:
-    found: list[Call] = []
+    valid: list[Call] = []
 
-    def before_the_turn_ends(p: Property, draw: Any) -> Call:
+    def draw_in_time(p: Property, draw: Any) -> Call:
         c = random_call(p, draw)  # whole, since the test library compares what is drawn with what was
-        if found and turn.is_over():
+        if valid and time_budget.is_over():
             raise Enough
         return c
 
     @settings(
         max_examples=most, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
     )
-    @given(calls(p, before_the_turn_ends))
+    @given(calls(p, draw_in_time))
     def run(c: Call) -> None:
         if sum(a.size for a in c.flat_inputs()) > 500:
             reject()
@@ -110,11 +110,11 @@ def _valid_calls(p: Property, most: int) -> list[Call]:
             static_node(c)
         except TypeRelationError:
             reject()
-        found.append(c)
+        valid.append(c)
 
     with suppress(Unsatisfiable, Enough):
         run()
-    return found
+    return valid
 
 
 # --- one change -----------------------------------------------------------------------------------------------------

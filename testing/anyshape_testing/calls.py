@@ -73,14 +73,14 @@ class Call:
     @cached_property
     def identity(self) -> Hashable:
         """Equal of calls that are the same: dtypes, shapes, elements and parameters."""
-        found = blake2b(repr(sorted(self.params.items())).encode(), digest_size=16)
+        hashed = blake2b(repr(sorted(self.params.items())).encode(), digest_size=16)
         for name, v in self.inputs.items():
             arrays = [] if v is None else v if isinstance(v, list) else [v]
-            found.update(f"{name} {len(arrays)}".encode())
+            hashed.update(f"{name} {len(arrays)}".encode())
             for a in arrays:
-                found.update(f"{a.dtype} {a.shape}".encode())
-                found.update(np.ascontiguousarray(a).tobytes())
-        return tuple(sorted(self.dtypes.items(), key=itemgetter(0))), found.digest()
+                hashed.update(f"{a.dtype} {a.shape}".encode())
+                hashed.update(np.ascontiguousarray(a).tobytes())
+        return tuple(sorted(self.dtypes.items(), key=itemgetter(0))), hashed.digest()
 
     def __repr__(self) -> str:
         return f"{self.property.op}({self.recipe})"
@@ -104,13 +104,13 @@ class Call:
 
     def values(self, make: Any) -> list[Any]:
         """The inputs as operands of a call; `make(array, name)` makes each."""
-        found: list[Any] = []
+        operands: list[Any] = []
         for name, v in self.inputs.items():
             if isinstance(v, list):
-                found.append([make(a, f"{name}{k}") for k, a in enumerate(v)])
+                operands.append([make(a, f"{name}{k}") for k, a in enumerate(v)])
             else:
-                found.append(None if v is None else make(v, name))
-        return found
+                operands.append(None if v is None else make(v, name))
+        return operands
 
 
 def variants(op: str) -> tuple[OpDef, ...]:
@@ -125,7 +125,7 @@ def random_call(p: Property, draw: Any, dtypes: Mapping[str, str] | None = None,
     case = _case(p, choices or HypothesisDraw(choose))
     op = variants(p.op)[0]
     chosen = {v: (dtypes or {}).get(v) or _dtype(choose, allowed) for v, allowed in op.dtypes.items()}
-    return made(p, Recipe(_as_wide(op, case, chosen, choose), chosen, draw(SEEDS), choose.among(STYLES)))
+    return build_call(p, Recipe(_as_wide(op, case, chosen, choose), chosen, draw(SEEDS), choose.among(STYLES)))
 
 
 def _case(p: Property, choices: Any) -> Case:
@@ -183,12 +183,12 @@ def is_of_indices(op: OpDef, name: str) -> bool:
 def narrow_dtypes(op: OpDef) -> list[dict[str, str]]:
     """Each narrow float that a variable of the op may be, the other variables with it where they may, else in a common dtype; without
     `WIDE` only the first, which is f16."""
-    found = []
+    choices = []
     for narrow in dict.fromkeys(d for allowed in op.dtypes.values() for d in computed(allowed)):
         dtype = parse_dtype(narrow)
         if dtype.is_float and accum(dtype) is not dtype:
-            found.append({v: narrow if narrow in allowed else allowed[0] for v, allowed in op.dtypes.items()})
-    return found if WIDE else found[:1]
+            choices.append({v: narrow if narrow in allowed else allowed[0] for v, allowed in op.dtypes.items()})
+    return choices if WIDE else choices[:1]
 
 
 def _dtype(choose: Choosing, allowed: Sequence[str]) -> str:
@@ -198,7 +198,7 @@ def _dtype(choose: Choosing, allowed: Sequence[str]) -> str:
     return choose.among(allowed if WIDE and choose.among((False, True)) else common)
 
 
-def made(p: Property, r: Recipe) -> Call:
+def build_call(p: Property, r: Recipe) -> Call:
     """The call of a recipe."""
     op = variants(p.op)[0]
     dtypes = {v: parse_dtype(d) for v, d in r.dtypes.items()}
@@ -263,10 +263,10 @@ def static_node(c: Call) -> Node:
 
 def valid_node(c: Call) -> Node:
     """The call of the static variant; a draw that the rule refuses is rejected. Remembered with the call."""
-    found = c.remembered("node", c.op, lambda: _valid_node(c))
-    if isinstance(found, str):
-        raise UnsatisfiedAssumption(found)
-    return found
+    node = c.remembered("node", c.op, lambda: _valid_node(c))
+    if isinstance(node, str):
+        raise UnsatisfiedAssumption(node)
+    return node
 
 
 def _valid_node(c: Call) -> Node | str:
@@ -275,9 +275,9 @@ def _valid_node(c: Call) -> Node | str:
         node = static_node(c)
     except ShapeError as e:
         return str(e)
-    made = sum(bounds(v.type.count())[1] or 0 for v in node.outputs)
-    stepped = made + sum(a.size for a in c.flat_inputs())
-    if made > 4 * MOST_ELEMENTS:
+    elements = sum(bounds(v.type.count())[1] or 0 for v in node.outputs)
+    stepped = elements + sum(a.size for a in c.flat_inputs())
+    if elements > 4 * MOST_ELEMENTS:
         return f"results of more than {4 * MOST_ELEMENTS} elements"
     if stepped > MOST_STEPPED and _is_procedure(node):
         return f"a procedure of more than {MOST_STEPPED} elements"
@@ -324,13 +324,13 @@ class Symbols:
 def operand_arrays(c: Call) -> dict[str, Array]:
     """The parameters that the dyn variant takes as operands, as arrays."""
     dyn = variants(c.property.op)[1]
-    found = {}
+    arrays = {}
     for p in dyn.operands:
-        given = c.params.get(p.name)
-        if given is not None:
+        value = c.params.get(p.name)
+        if value is not None:
             kind = np.bool_ if p.kind == "bool" else np.float32 if p.kind in ("float", "floats") else np.int64
-            found[p.name] = np.asarray(given, kind)
-    return found
+            arrays[p.name] = np.asarray(value, kind)
+    return arrays
 
 
 def dyn_node(c: Call, make: Any = typed, operand: Any = None) -> Node:
@@ -350,16 +350,16 @@ def equations(node: Node) -> tuple[Any, list[Any], list[Any]]:
 
 def equations_below(node: Node) -> list[Equation]:
     """What a call computes, the bodies of composed ops and of loops looked through."""
-    found: list[Equation] = []
+    collected: list[Equation] = []
     waiting = [node]
     while waiting:
         n = waiting.pop()
         if n.op.composition is not None and n.bound is not None:
             waiting += topological(body(n))
         elif n.op.kernel is not None and n.bound is not None:
-            found += equations(n)[0].equations
+            collected += equations(n)[0].equations
         waiting += [inner for region in n.regions for inner in region.nodes]
-    return found
+    return collected
 
 
 def resolved(node: Node) -> dict[str, Any]:

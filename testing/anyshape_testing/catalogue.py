@@ -43,8 +43,8 @@ class Law:
     @property
     def function(self) -> Callable[..., None]:
         room, name = self.place.split(":")
-        found: Callable[..., None] = getattr(import_module(f"anyshape_testing.{room}"), name)
-        return found
+        law: Callable[..., None] = getattr(import_module(f"anyshape_testing.{room}"), name)
+        return law
 
     @property
     def parameter(self) -> str:
@@ -105,8 +105,8 @@ def _is_several(qs: Sequence[Equation]) -> bool:
     """Whether something reads what steps, sorts, updates or recurrences make, which is whole before anybody reads it."""
     ordered = [q for q in qs if isinstance(q.form, (Run, Sorting, Step, Update))]
     steps = any(isinstance(q.form, Run) for q in qs) and not all(isinstance(q.form, Run) for q in qs)
-    made = {q.target for q in ordered}
-    return steps or any(made & reads(q) for q in qs if not isinstance(q.form, (Step, Run, Update)))
+    targets = {q.target for q in ordered}
+    return steps or any(targets & reads(q) for q in qs if not isinstance(q.form, (Step, Run, Update)))
 
 
 def _is_not_smooth(p: Property) -> str | None:
@@ -181,8 +181,8 @@ SPEAKS_OF: Mapping[str, Callable[[Property], str | None]] = {
 
 def silences(p: Property) -> dict[str, str]:
     """By number, the laws that say nothing of the op, and why."""
-    found = {law.number: law.silent(p) for law in LAWS}
-    return {number: reason for number, reason in found.items() if reason is not None}
+    reasons = {law.number: law.silent(p) for law in LAWS}
+    return {number: reason for number, reason in reasons.items() if reason is not None}
 
 
 def stale(p: Property) -> str | None:

@@ -21,9 +21,9 @@ from hypothesis.errors import Unsatisfiable, UnsatisfiedAssumption
 from anyshape.equations.builder import Demand
 from anyshape.errors import DtypeError, ShapeError
 from anyshape.properties import Property
-from anyshape_testing import turn
+from anyshape_testing import time_budget
 from anyshape_testing.accounting import LEAST
-from anyshape_testing.calls import Call, computed, equations, made, random_call, valid_node, variants
+from anyshape_testing.calls import Call, build_call, computed, equations, random_call, valid_node, variants
 from anyshape_testing.draws import Choosing
 from anyshape_testing.execution import run_equations
 from anyshape_testing.profile import CHUNK
@@ -84,21 +84,21 @@ class Corpus:
 
     def among(self, refused: bool, share: int) -> Iterator[tuple[Call, int]]:
         """Every valid call, or every call and beside them wrong ones; of a share, those that are so far apart first."""
-        found = self._with_wrong if refused else self.accepted
+        candidates = self._with_wrong if refused else self.accepted
         for start in range(share):
-            yield from found[start::share]
+            yield from candidates[start::share]
 
     @cached_property
     def _with_wrong(self) -> tuple[tuple[Call, int], ...]:
         """Between every few calls one that was drawn to be wrong: most others meet the rule by construction."""
-        found = list(self.drawn)
+        mixed = list(self.drawn)
         if self.property.refuses:
             wrong: list[Call] = []
             with suppress(Unsatisfiable):
-                search(self.property, wrong_call, max(LEAST, len(found) // BETWEEN), wrong.append)
+                search(self.property, wrong_call, max(LEAST, len(mixed) // BETWEEN), wrong.append)
             for k, c in enumerate(wrong):
-                found.insert(k * (BETWEEN + 1), (c, 1))
-        return tuple(found)
+                mixed.insert(k * (BETWEEN + 1), (c, 1))
+        return tuple(mixed)
 
     @cached_property
     def others(self) -> tuple[Call, ...]:
@@ -112,10 +112,10 @@ _corpora: OrderedDict[object, tuple[object, Corpus]] = OrderedDict()
 def corpus(p: Property, examples: int, least: int = LEAST) -> Corpus:
     """So many valid calls, or as many as are found in ten times as many draws; of these `least` where the time of a law is over, if its
     patience is not. Raises Unsatisfiable where there is none."""
-    made_of = (p, *variants(p.op))
-    key = (examples, *map(id, made_of))
+    definitions = (p, *variants(p.op))
+    key = (examples, *map(id, definitions))
     if key not in _corpora:
-        _corpora[key] = (made_of, _draw(p, examples, least))  # what has the ids is kept with them
+        _corpora[key] = (definitions, _draw(p, examples, least))  # what has the ids is kept with them
         while len(_corpora) > KEPT:
             _corpora.popitem(last=False)
     return _corpora[key][1]
@@ -127,7 +127,7 @@ def _draw(p: Property, examples: int, least: int) -> Corpus:
     def body(c: Call) -> None:
         nonlocal cut_short
         had = len(counted.accepted)
-        if had and (turn.is_over() if had >= least else turn.is_spent()):
+        if had and (time_budget.is_over() if had >= least else time_budget.is_spent()):
             cut_short = True
             raise Enough
         counted.take(c)
@@ -158,11 +158,11 @@ class _Counted:
         self.drawn.append((c, self._since_drawn))
         self._since_drawn = 0
         with self._in_vain():
-            found = allowed(c)
-            if found.identity in self._seen:
+            call = allowed(c)
+            if call.identity in self._seen:
                 raise UnsatisfiedAssumption(AGAIN)
-        self._seen.add(found.identity)
-        self.accepted.append((found, self._since_accepted))
+        self._seen.add(call.identity)
+        self.accepted.append((call, self._since_accepted))
         self._since_accepted = 0
 
     @contextmanager
@@ -186,7 +186,7 @@ def allowed(c: Call) -> Call:
         return c
     assert c.recipe is not None
     said = ""
-    for tried in (c, made(c.property, replace(c.recipe, style=RISING))):
+    for tried in (c, build_call(c.property, replace(c.recipe, style=RISING))):
         try:
             run_equations(tried, valid_node(tried))
         except ShapeError as e:
@@ -205,8 +205,8 @@ def in_other_dtypes(p: Property, drawn: Sequence[Call]) -> tuple[Call, ...]:
         for d in computed(allowed)
         if all(c.recipe is None or c.recipe.dtypes[v] != d for c in drawn)
     ]
-    found = (_under(p, by_size, v, d) for v, d in missing)
-    return tuple(c for c in found if c is not None)
+    others = (_under(p, by_size, v, d) for v, d in missing)
+    return tuple(c for c in others if c is not None)
 
 
 def _elements(c: Call) -> int:
@@ -217,7 +217,7 @@ def _under(p: Property, drawn: Sequence[Call], variable: str, dtype: str) -> Cal
     """The first of the calls that is valid under another dtype, there."""
     for c in drawn:
         assert c.recipe is not None
-        other = made(p, replace(c.recipe, dtypes={**c.recipe.dtypes, variable: dtype}))
+        other = build_call(p, replace(c.recipe, dtypes={**c.recipe.dtypes, variable: dtype}))
         with suppress(UnsatisfiedAssumption, DtypeError):
             return allowed(other)
     return None

@@ -15,10 +15,10 @@ Counts = Mapping[str, Mapping[str, tuple[int, int]]]
 
 
 def by_law(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, tuple[int, int]]]:
-    found: dict[str, dict[str, tuple[int, int]]] = {}
+    counts: dict[str, dict[str, tuple[int, int]]] = {}
     for said in records:
-        found.setdefault(str(said["law"]), {})[str(said["op"])] = int(said["accepted"]), int(said["drawn"])
-    return found
+        counts.setdefault(str(said["law"]), {})[str(said["op"])] = int(said["accepted"]), int(said["drawn"])
+    return counts
 
 
 def summary(counts: Counts) -> Iterator[str]:

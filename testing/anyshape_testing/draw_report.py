@@ -51,13 +51,13 @@ class Draws:
 def draws_of(p: Property, calls: int) -> Draws:
     """So many calls of an op. Where no call can be drawn, none is valid."""
     try:
-        found = corpus(p, calls)
+        drawn = corpus(p, calls)
     except Unsatisfiable:
         return Draws(p.op, 0, 0, Counter({"no call was drawn that is accepted": 1}))
     refused: Counter[str] = Counter()
-    for said, n in found.refused.items():
+    for said, n in drawn.refused.items():
         refused[reason(p, said)] += n
-    return Draws(p.op, found.draws, len(found.valid), refused)
+    return Draws(p.op, drawn.draws, len(drawn.valid), refused)
 
 
 def reason(p: Property, said: str) -> str:
@@ -79,12 +79,12 @@ def command(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     known = register(args.package)
     load_profile(args.calls)
-    found = [draws_of(known[op], args.calls) for op in (args.ops.split(",") if args.ops else known)]
-    for d in sorted(found, key=lambda d: -d.share):
+    reports = [draws_of(known[op], args.calls) for op in (args.ops.split(",") if args.ops else known)]
+    for d in sorted(reports, key=lambda d: -d.share):
         if d.share >= args.above:
             print("\n".join(d.lines()), flush=True)
-    draws, valid = sum(d.draws for d in found), sum(d.valid for d in found)
-    print(f"{len(found)} ops: {valid} calls of {draws} drawn, {1 - valid / max(1, draws):.0%} refused")
+    draws, valid = sum(d.draws for d in reports), sum(d.valid for d in reports)
+    print(f"{len(reports)} ops: {valid} calls of {draws} drawn, {1 - valid / max(1, draws):.0%} refused")
     return 0
 
 

@@ -189,12 +189,12 @@ class HypothesisDraw:
         return tuple(self.between(_item(low, k), _item(high, k)) for k in range(n))
 
     def like(self, values: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
-        found = tuple(self._among(v, v, *others) for v in values)
-        return found if self._mostly() else self.sizes(self.length(3))
+        drawn = tuple(self._among(v, v, *others) for v in values)
+        return drawn if self._mostly() else self.sizes(self.length(3))
 
     def divisor(self, n: int) -> int:
-        found = [k for k in range(1, min(abs(n), 64) + 1) if n % k == 0] or [1, 2]
-        return self._among(*found) if self._mostly() else self.integer()
+        divisors = [k for k in range(1, min(abs(n), 64) + 1) if n % k == 0] or [1, 2]
+        return self._among(*divisors) if self._mostly() else self.integer()
 
     def multiple(self, n: int) -> int:
         return max(0, n) * self._among(1, 0, 2, 3) if self._mostly() else self.dim("any")

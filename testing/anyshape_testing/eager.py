@@ -46,15 +46,15 @@ class Eager:
     def _run(self, node: Node, operands: Sequence[Array | None]) -> list[Array]:
         if node.op.control is not None:
             return self._loop(node, operands) if node.op.control.repeats else self._branch(node, operands)
-        given = [None if a is None else constant(a, computed=True) for a in operands]
-        here = build(node.op, given, node.attrs, node.source, count=node.count)
+        constants = [None if a is None else constant(a, computed=True) for a in operands]
+        here = build(node.op, constants, node.attrs, node.source, count=node.count)
         if here.op.composition is not None:
             return self._all(body(here), {})
         return by_equations(here, operands[: len(operands) - len(node.op.operands)], self.arithmetic)
 
-    def _all(self, values: Sequence[Value], given: Mapping[Value, Array]) -> list[Array]:
+    def _all(self, values: Sequence[Value], arrays: Mapping[Value, Array]) -> list[Array]:
         """The arrays of values, from those of what they are made from."""
-        known = dict(given)
+        known = dict(arrays)
         for node in topological(values):
             operands = [None if v is None else _known(v, known) for v in node.inputs]
             known.update(zip(node.outputs, self.run(node, operands), strict=True))
@@ -78,10 +78,10 @@ class Eager:
         trip, cond = operands[-2:]
         going = cond is None or bool(cond.reshape(()).item())
         stacked: list[list[Array]] = [[] for _ in region.results[1 + first :]]
-        turn = 0
-        while going and (trip is None or turn < trip.reshape(()).item()):
-            again, *results = self._region(region, [np.asarray(turn, np.int64), *state, *captured])
-            state, going, turn = results[:first], bool(again.reshape(()).item()), turn + 1
+        iteration = 0
+        while going and (trip is None or iteration < trip.reshape(()).item()):
+            again, *results = self._region(region, [np.asarray(iteration, np.int64), *state, *captured])
+            state, going, iteration = results[:first], bool(again.reshape(()).item()), iteration + 1
             for row, a in zip(stacked, results[first:]):
                 row.append(a)
         return [*state, *(np.stack(row) if row else _none_of(v, node) for row, v in zip(stacked, node.outputs[first:]))]

@@ -17,7 +17,7 @@ from anyshape.graph.opdef import InputDef, OpDef
 from anyshape.graph.value import Node, Value
 from anyshape.properties import Example, Given
 from anyshape.strings import as_chars, as_strings
-from anyshape_testing import turn
+from anyshape_testing import time_budget
 from anyshape_testing.calls import (
     ByName,
     Call,
@@ -38,18 +38,18 @@ from anyshape_testing.tolerance import is_float
 from anyshape_testing.values import contents
 
 
-def array(op: OpDef, i: InputDef, given: Given, seed: int) -> Any:
+def array(op: OpDef, i: InputDef, example_input: Given, seed: int) -> Any:
     """Literal values, or plain ones of the shape, in the first dtype that the op allows; of a variadic a list of them."""
     dtype = (
-        parse_dtype(given.dtype)
-        if given.dtype
+        parse_dtype(example_input.dtype)
+        if example_input.dtype
         else input_dtype(i, {v: parse_dtype(c[0]) for v, c in op.dtypes.items()})
     )
-    if given.is_literal:
-        return [literal(v, dtype) for v in given.value] if i.variadic else literal(given.value, dtype)
+    if example_input.is_literal:
+        return [literal(v, dtype) for v in example_input.value] if i.variadic else literal(example_input.value, dtype)
     if i.variadic:
-        return [contents(tuple(s), dtype, seed + k, "plain") for k, s in enumerate(given.shape)]
-    return contents(tuple(given.shape), dtype, seed, "plain")
+        return [contents(tuple(s), dtype, seed + k, "plain") for k, s in enumerate(example_input.shape)]
+    return contents(tuple(example_input.shape), dtype, seed, "plain")
 
 
 def literal(value: Any, dtype: DType) -> NDArray[Any]:
@@ -98,24 +98,24 @@ def holds_on_numbers(c: Call, e: Example) -> tuple[Node, list[Any]] | None:
     has_types_of(node, results)
     got = run_equations(c, node)
     same_as_reference(got, results, c, node, "interpreter against reference")
-    for found in (results, got):
+    for computed in (results, got):
         at = 0
         for o in node.op.outputs:
             count = len(results) - (len(node.op.outputs) - 1) if o.variadic else 1
             if o.name in e.outputs:
-                expected(e.outputs[o.name], found[at : at + count], o.variadic)
+                expected(e.outputs[o.name], computed[at : at + count], o.variadic)
             at += count
     return node, results
 
 
-def expected(wanted: Given, got: list[Any], variadic: bool) -> None:
-    if wanted.is_literal:
-        values = wanted.value if variadic else [wanted.value]
+def expected(output: Given, got: list[Any], variadic: bool) -> None:
+    if output.is_literal:
+        values = output.value if variadic else [output.value]
         assert len(got) == len(values), f"{len(got)} results, wanted {len(values)}"
         for result, value in zip(got, values):
             has_values(result, np.asarray(value))
     else:
-        assert [r.shape for r in got] == ([tuple(s) for s in wanted.shape] if variadic else [tuple(wanted.shape)])
+        assert [r.shape for r in got] == ([tuple(s) for s in output.shape] if variadic else [tuple(output.shape)])
 
 
 def has_values(got: NDArray[Any], value: NDArray[Any]) -> None:
@@ -135,7 +135,7 @@ def _kernels(c: Call) -> str:
     """How a program is compiled that refuses its call. Where somebody waits, one that is refused by shapes and attributes, before any
     kernel would run, is not lowered: of an op of many kernels that is much of what the examples take. Law 6 has machine code refuse
     calls of asserts there, too, as far as time goes; the whole suite has it refuse those of all asserts, and these examples."""
-    return "interpret" if turn.is_limited() and is_refused_by_types(c) else "native"
+    return "interpret" if time_budget.is_limited() and is_refused_by_types(c) else "native"
 
 
 def is_refused_by_types(c: Call) -> bool:
@@ -154,9 +154,9 @@ def refused_on_symbols(c: Call, text: str, kernels: str = "native") -> None:
 
     def run() -> None:
         inputs = ByName(flat_values(c.values(Symbols({}))))
-        given = ByName([typed(a, name) for name, a in operands.items()])
-        params: list[Value] = [*inputs.params.values(), *given.params.values()]
-        results = dyn_node(c, inputs, given).outputs if dyn else call(c.op, c.values(inputs), c.params)
+        dyn_operands = ByName([typed(a, name) for name, a in operands.items()])
+        params: list[Value] = [*inputs.params.values(), *dyn_operands.params.values()]
+        results = dyn_node(c, inputs, dyn_operands).outputs if dyn else call(c.op, c.values(inputs), c.params)
         f = anyshape.compile(Function(params, results), kernels=kernels)
         f.run({p.name: (input_arrays(c) | operands)[p.name] for p in params})
 

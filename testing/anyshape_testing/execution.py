@@ -60,18 +60,18 @@ def run_reference(c: Call, node: Node) -> list[Array]:
 
 
 def _reference(c: Call, node: Node) -> list[Array]:
-    given: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
     reads_bits = any(name == "bitcast" for name, *_ in node.op.computed.values())
     shown = np.asarray if reads_bits else _shown
     for i in node.op.inputs:
         v = c.inputs[i.name]
         if v is None and i.default is not None:
             v = in_place_of_nothing(i, node)
-        given[i.name] = [shown(a) for a in v] if isinstance(v, list) else None if v is None else shown(v)
+        inputs[i.name] = [shown(a) for a in v] if isinstance(v, list) else None if v is None else shown(v)
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            result = c.property.reference(**given, **resolved(node))
+            result = c.property.reference(**inputs, **resolved(node))
         results = result if isinstance(result, (tuple, list)) else [result]
         assert len(results) == len(node.outputs), f"{len(results)} results for {len(node.outputs)} outputs"
         return [_as_computed(np.asarray(r), o.type) for r, o in zip(results, node.outputs, strict=True)]
@@ -188,9 +188,9 @@ def program(c: Call, static: bool = False) -> Function:
     Raises what inference raises."""
     dyn = has_dyn(c, static)
     inputs = ByName(flat_values(c.values(Symbols({}))))
-    given = ByName([typed(a, name) for name, a in (operand_arrays(c) if dyn else {}).items()])
-    results = dyn_node(c, inputs, given).outputs if dyn else call(c.op, c.values(inputs), c.params)
-    return Function([*inputs.params.values(), *given.params.values()], results)
+    operands = ByName([typed(a, name) for name, a in (operand_arrays(c) if dyn else {}).items()])
+    results = dyn_node(c, inputs, operands).outputs if dyn else call(c.op, c.values(inputs), c.params)
+    return Function([*inputs.params.values(), *operands.params.values()], results)
 
 
 def arguments(c: Call, static: bool = False) -> dict[str, Array]:
@@ -252,11 +252,11 @@ def code_points(a: Array) -> Array:
 
 def input_arrays(c: Call) -> dict[str, Array]:
     """Arrays by the names that `Call.values` gives their operands; of characters, their code points."""
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
 
     def take(a: Array, name: str) -> Array:
-        found[name] = code_points(a)
+        arrays[name] = code_points(a)
         return a
 
     c.values(take)
-    return found
+    return arrays

@@ -57,11 +57,11 @@ def _ways_of(c: Call) -> dict[str, Any] | TypeRelationError:
         return native
     if isinstance(native, UnsupportedError):
         raise native.with_traceback(None)
-    found = {NATIVE: native, PYTHON: native.by(**WAYS[PYTHON])}
+    programs = {NATIVE: native, PYTHON: native.by(**WAYS[PYTHON])}
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         native.save(Path(folder) / "program")
-        found["loaded"] = anyshape.load(Path(folder) / "program")
-    return found
+        programs["loaded"] = anyshape.load(Path(folder) / "program")
+    return programs
 
 
 def run_anew(c: Call) -> list[Array]:
@@ -74,13 +74,13 @@ def test_every_executor_gives_the_same_bits(op: str, record_property: Record) ->
 
     def body(c: Call) -> None:
         valid_node(c)
-        found = ways(c)
-        if isinstance(found, TypeRelationError):
+        programs = ways(c)
+        if isinstance(programs, TypeRelationError):
             raise UnsatisfiedAssumption("refused on symbols")
-        made = found[NATIVE].report.kernels
-        assert made <= MOST_KERNELS, f"{made} kernels for one call of {op}"
-        given = arguments(c)
-        results = {way: run_alike(f, given) for way, f in found.items()}
+        kernels = programs[NATIVE].report.kernels
+        assert kernels <= MOST_KERNELS, f"{kernels} kernels for one call of {op}"
+        inputs = arguments(c)
+        results = {way: run_alike(f, inputs) for way, f in programs.items()}
         want = results[NATIVE]
         if sum((as_chars(a) if is_text(a) else a).size for a in want) >= TELLING and next(anew) < ANEW:
             results[AGAIN] = run_anew(c)

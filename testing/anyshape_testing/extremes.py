@@ -18,7 +18,7 @@ from anyshape.dims import bounds
 from anyshape.errors import AnyshapeError, DeadlineExceeded, TypeRelationError
 from anyshape.graph.value import Node
 from anyshape.properties import BrokenReference
-from anyshape_testing import turn
+from anyshape_testing import time_budget
 from anyshape_testing.accounting import Tally, settle
 from anyshape_testing.calls import Call, is_of_indices, static_node, variants
 from anyshape_testing.corpus import corpus
@@ -46,12 +46,12 @@ def extreme_calls(c: Call, first: int) -> Iterator[Call]:
     """The call with each integer replaced by each extreme. Of a parameter that is no operand as many as are compiled, from one on."""
     operands = {p.name for p in variants(c.property.op)[-1].operands}
     for p in c.op.params:
-        given = c.params.get(p.name)
+        value = c.params.get(p.name)
         values = EXTREMES if p.name in operands else [EXTREMES[(first + k) % len(EXTREMES)] for k in range(COMPILED)]
         for e in values:
             if p.kind == "int":
                 yield replace(c, params={**c.params, p.name: e})
-            items = tuple(given) if p.kind == "ints" and given else ()
+            items = tuple(value) if p.kind == "ints" and value else ()
             for k in range(len(items)):
                 yield replace(c, params={**c.params, p.name: (*items[:k], e, *items[k + 1 :])})
     for name, a in c.inputs.items():
@@ -68,12 +68,14 @@ def test_extremes(integer_op: str, record_property: Callable[[str, Any], None]) 
     valid = corpus(PROPERTIES[integer_op], DRAWN).valid
     for number, plain in enumerate(sorted(valid, key=lambda c: -sum(a.size for a in c.flat_inputs()))[:CALLS]):
         for c in extreme_calls(plain, sum(map(ord, integer_op)) + number):
-            if drawn and turn.is_over():
+            if drawn and time_budget.is_over():
                 break
             drawn += 1
             right_or_refused(c)
     p = PROPERTIES[integer_op]
-    settle(Tally(LAW, integer_op, drawn, drawn, 1, turn.is_over(), listed=True), p.weak, record_property, p.source)
+    settle(
+        Tally(LAW, integer_op, drawn, drawn, 1, time_budget.is_over(), listed=True), p.weak, record_property, p.source
+    )
 
 
 def right_or_refused(c: Call) -> bool:
@@ -85,26 +87,26 @@ def right_or_refused(c: Call) -> bool:
     if node is not None and _takes_long(node):
         return False
     try:
-        found = ways(c)
+        programs = ways(c)
     except AnyshapeError:
         return False
-    if isinstance(found, TypeRelationError):
+    if isinstance(programs, TypeRelationError):
         return False
     try:
-        found[NATIVE].run({n: arguments(c)[n] for n in found[NATIVE].input_names}, deadline=SECONDS)
+        programs[NATIVE].run({n: arguments(c)[n] for n in programs[NATIVE].input_names}, deadline=SECONDS)
     except DeadlineExceeded:
         return False
     except AnyshapeError:
         pass  # what it says is compared below
-    results = {way: _outcome(found[way], arguments(c)) for way in (NATIVE, PYTHON)}
+    results = {way: _outcome(programs[way], arguments(c)) for way in (NATIVE, PYTHON)}
     first, second = results.values()
-    told = f"{c.property.op} with {dict(c.params)}"
+    where = f"{c.property.op} with {dict(c.params)}"
     if isinstance(first, str) or isinstance(second, str):
-        assert first == second, f"{told}: {results}"
+        assert first == second, f"{where}: {results}"
         return False
-    assert node is not None, f"{told}: refused on numbers, and runs"
+    assert node is not None, f"{where}: refused on numbers, and runs"
     for a, b in zip(first, second, strict=True):
-        assert a.tobytes() == b.tobytes(), f"{told}: {results}"
+        assert a.tobytes() == b.tobytes(), f"{where}: {results}"
     try:
         with time_limit(4 * SECONDS):
             want = run_reference(c, node)
@@ -112,13 +114,13 @@ def right_or_refused(c: Call) -> bool:
         if isinstance(e.__cause__, (ValueError, TypeError, OverflowError, IndexError, MemoryError, TooLong)):
             return True  # NumPy's own integers end there too
         raise
-    same_as_reference(first, want, c, node, f"native against reference, {told}")
+    same_as_reference(first, want, c, node, f"native against reference, {where}")
     return True
 
 
-def _outcome(f: Any, given: dict[str, Array]) -> list[Array] | str:
+def _outcome(f: Any, inputs: dict[str, Array]) -> list[Array] | str:
     try:
-        return run_alike(f, given)
+        return run_alike(f, inputs)
     except AnyshapeError as e:
         return f"refused: {e}"
 

@@ -22,7 +22,7 @@ from anyshape.errors import UnsupportedError
 from anyshape.expansion.gradient import gradients
 from anyshape.graph.call import call
 from anyshape.graph.value import Node, Value, constant
-from anyshape_testing.calls import Call, equations_below, made, typed, valid_node
+from anyshape_testing.calls import Call, build_call, equations_below, typed, valid_node
 from anyshape_testing.evaluation import evaluate
 from anyshape_testing.running import on_random_calls
 from anyshape_testing.values import ABOVE, UNIT
@@ -42,7 +42,7 @@ def test_gradients_are_limits_of_differences(smooth_op: str, record_property: An
     def _holds_of(style: str, c: Call) -> bool:
         assert c.recipe is not None
         wide = {v: "f64" if "f64" in c.op.dtypes.get(v, ()) else d for v, d in c.recipe.dtypes.items()}
-        smooth = made(c.property, replace(c.recipe, dtypes=wide, style=style))
+        smooth = build_call(c.property, replace(c.recipe, dtypes=wide, style=style))
         return not _rounds(valid_node(smooth)) and holds(smooth)
 
     on_random_calls(smooth_op, "10 gradients == limits of differences", record_property, body, share=20)
@@ -69,21 +69,21 @@ def holds(c: Call) -> bool:
         arrays[name] = a
         return typed(a, name)
 
-    given = c.values(operand)
-    params = {v.name: v for x in given if x is not None for v in (x if isinstance(x, list) else [x])}
+    operands = c.values(operand)
+    params = {v.name: v for x in operands if x is not None for v in (x if isinstance(x, list) else [x])}
     by = [v for v in params.values() if v.type.dtype is F64]
-    results = [v for v in call(c.op, given, c.params) if v.type.dtype is F64 and v.type.is_static]
+    results = [v for v in call(c.op, operands, c.params) if v.type.dtype is F64 and v.type.is_static]
     if not by or not results:
         return False
     rng = np.random.default_rng(0)
     total = _weighted(results, rng)
     try:
-        wanted = gradients(total, by)
+        derivatives = gradients(total, by)
     except UnsupportedError:
         return False
     direction = {v.name: rng.normal(size=arrays[v.name].shape) for v in by}
     with np.errstate(all="ignore"):
-        slopes = evaluate(wanted, arrays)
+        slopes = evaluate(derivatives, arrays)
         ends = [
             evaluate([total], {n: a + step * direction[n] if n in direction else a for n, a in arrays.items()})[0]
             for step in (-STEP, 0.0, STEP)

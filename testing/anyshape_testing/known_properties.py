@@ -17,9 +17,9 @@ class KnownProperties(PropertiesByOp, MutableMapping[str, Property]):
         self._sources: dict[str, Mapping[str, Property]] = {}
         self._known = self._sources
 
-    def add(self, found: Mapping[str, Property]) -> None:
+    def add(self, properties: Mapping[str, Property]) -> None:
         """As `update` does, without a look at what they are."""
-        self._sources.update(dict.fromkeys(found, found))
+        self._sources.update(dict.fromkeys(properties, properties))
 
     def __getitem__(self, op: str) -> Property:
         return self._sources[op][op]

@@ -57,8 +57,8 @@ def _tables(counts: Counts, properties: Mapping[str, Property]) -> Iterator[str]
 def _cell(number: str, op: str, p: Property, silent: Mapping[str, str], by_number: Counts) -> str:
     if number in silent:
         return "–"
-    found = by_number.get(number, {}).get(op)
-    return "" if found is None else f"{found[0]} w" if number in p.weak else str(found[0])
+    counts = by_number.get(number, {}).get(op)
+    return "" if counts is None else f"{counts[0]} w" if number in p.weak else str(counts[0])
 
 
 def command(argv: Sequence[str] | None = None) -> int:

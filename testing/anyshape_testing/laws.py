@@ -87,16 +87,16 @@ def same(got: list[Any], want: list[Any], c: Call, node: Node, what: str) -> boo
         allowed = replace(allowed, scale=np.maximum(allowed.scale, most), signed_zeros=moves)
         allowed = replace(allowed, inputs=[*allowed.inputs, *on_the_way])
         allowed = replace(allowed, sums=allowed.sums and not samples)
-        told = f"{what}, output {k} of {node.op.full_name}"
+        where = f"{what}, output {k} of {node.op.full_name}"
         try:  # of sums as if no terms cancelled
-            telling |= assert_close(g, w, replace(allowed, scale=0.0) if allowed.sums else allowed, told)
+            telling |= assert_close(g, w, replace(allowed, scale=0.0) if allowed.sums else allowed, where)
         except AssertionError:
             allowed = replace(allowed, undetermined=overflowing(read)[k])
             if allowed.sums:
-                allowed, told = replace(allowed, scale=0.0, spread=spread(True)[k]), f"{told}, by its own terms"
+                allowed, where = replace(allowed, scale=0.0, spread=spread(True)[k]), f"{where}, by its own terms"
             elif recurs(stated) or is_steep(stated):
                 allowed = replace(allowed, spread=spread(recurs(stated))[k])
-            telling |= assert_close(g, w, allowed, told)
+            telling |= assert_close(g, w, allowed, where)
     return telling
 
 
@@ -175,7 +175,7 @@ def has_types_of_the_rule(node: Node, make: Symbols) -> None:
 def fits(got: TensorType, want: TensorType) -> bool:
     """Whether they are equal as far as both are known."""
     pairs = zip(got.shape or (), want.shape or ())
-    same = len(got.shape or ()) == len(want.shape or ()) and all(n == m or BORN in (n, m) for n, m in pairs)
+    same = len(got.shape or ()) == len(want.shape or ()) and all(n == m or DATA_DEPENDENT in (n, m) for n, m in pairs)
     return got.dtype is want.dtype and same
 
 
@@ -241,12 +241,12 @@ def agree(c: Call, symbolic: Callable[[], Node], make: Symbols) -> bool:
     return True
 
 
-def is_reason(told: str, why: str, c: Call) -> bool:
+def is_reason(message: str, why: str, c: Call) -> bool:
     """Whether a call that is refused on numbers may be refused so on symbols or of a list: as it is on numbers, or by an assert that
     nothing can satisfy beside the asserts before it, whichever of them the numbers break."""
     texts = (why, *broken(c.op, c.values(typed), c.params)[0])
-    return any(is_one(told, s) or is_one_early(told, s) for s in texts) or any(
-        is_of(r, told) for r in c.property.asserts
+    return any(is_one(message, s) or is_one_early(message, s) for s in texts) or any(
+        is_of(r, message) for r in c.property.asserts
     )
 
 
@@ -255,14 +255,14 @@ def is_or_is_open(got: TensorType, want: TensorType) -> bool:
     return is_or_computes(want, got)
 
 
-BORN = dims.symbol("born")
+DATA_DEPENDENT = dims.symbol("born")
 """Stands for a size that data decides, whichever symbol it is."""
 
 
 def put_in(t: TensorType, make: Symbols) -> TensorType:
     assert t.shape is not None
     known = set(make.numbers)
-    sizes = (int(dims.evaluate(n, make.numbers)) if dims.free_symbols(n) <= known else BORN for n in t.shape)
+    sizes = (int(dims.evaluate(n, make.numbers)) if dims.free_symbols(n) <= known else DATA_DEPENDENT for n in t.shape)
     return TensorType(t.dtype, tuple(sizes))
 
 
@@ -275,9 +275,9 @@ def test_dyn_is_static(dyn_op: str, record_property: Any) -> None:
         params = flat_values(c.values(typed))
         dyn = dyn_node(c, ByName(params))
         same_types(dyn.outputs, node.outputs, "dyn against static")
-        made = dyn_to_static(Function(params, dyn.outputs))
-        assert {n.op.variant for n in made.nodes} <= {"static"}, f"not static after the pass:\n{made}"
-        same_types(made.results, node.outputs, "dyn made static against static")
+        static = dyn_to_static(Function(params, dyn.outputs))
+        assert {n.op.variant for n in static.nodes} <= {"static"}, f"not static after the pass:\n{static}"
+        same_types(static.results, node.outputs, "dyn made static against static")
 
     on_random_calls(dyn_op, "4a dyn becomes static", record_property, body)
 
@@ -286,15 +286,15 @@ def same_types(got: Sequence[Value], want: Sequence[Value], what: str) -> None:
     """Of calls on numbers, where only sizes that data decides are symbols."""
     numbers = Symbols({})
     types = [[v.type if v.type.shape is None else put_in(v.type, numbers) for v in values] for values in (got, want)]
-    told = [", ".join(str(v.type) for v in values) for values in (got, want)]
-    assert len(got) == len(want) and all(map(is_or_computes, *types)), f"{what}: {told[0]} against {told[1]}"
+    spelled = [", ".join(str(v.type) for v in values) for values in (got, want)]
+    assert len(got) == len(want) and all(map(is_or_computes, *types)), f"{what}: {spelled[0]} against {spelled[1]}"
 
 
 def is_or_computes(got: TensorType, want: TensorType) -> bool:
     """Whether the types are the same, but that one pass may have computed a size that data decides."""
     if got.shape is None or want.shape is None or len(got.shape) != len(want.shape):
         return got == want
-    sizes = tuple(BORN if w == BORN else g for g, w in zip(got.shape, want.shape))
+    sizes = tuple(DATA_DEPENDENT if w == DATA_DEPENDENT else g for g, w in zip(got.shape, want.shape))
     return TensorType(got.dtype, sizes) == want
 
 

@@ -25,14 +25,14 @@ from anyshape.equations.traversal import walk
 from anyshape.errors import ShapeError, TypeRelationError
 from anyshape.graph.value import Node
 from anyshape.properties import Property
-from anyshape_testing import turn
+from anyshape_testing import time_budget
 from anyshape_testing.accounting import Tally, settle
 from anyshape_testing.calls import (
     Call,
     Recipe,
+    build_call,
     equations_below,
     input_shapes,
-    made,
     narrow_dtypes,
     resolved,
     static_node,
@@ -55,7 +55,7 @@ ULPS = 4
 """What a result may be off by, of the narrow dtype: it is rounded once, and of a composed op once for each op."""
 NOISE = 2.0**-12
 """Of the largest operand: what terms that cancel may be off by, since f32 adds them up."""
-PLACES = 4
+POSITIONS = 4
 """Of the dims of a call, in the order in which they are drawn: how many are made long in turn."""
 TRIES = 12
 """Draws for each of them, until the rule accepts one."""
@@ -98,12 +98,12 @@ class OneLong(HypothesisDraw):
 
 def counts_or_adds(node: Node) -> bool:
     """Whether a call adds elements up, goes from one to the next, or computes with how many there are: else no axis is too long for it."""
-    found = False
+    counts = False
     for q in equations_below(node):
-        found |= isinstance(q.form, (Step, Run)) or (isinstance(q.form, Update) and q.form.op in ARITHMETIC)
+        counts |= isinstance(q.form, (Step, Run)) or (isinstance(q.form, Update) and q.form.op in ARITHMETIC)
         for e in (e for part in q.expressions for e in walk(part)):
-            found |= isinstance(e, (Reduce, Scalar)) and e.dtype is not None and e.dtype.is_float
-    return found
+            counts |= isinstance(e, (Reduce, Scalar)) and e.dtype is not None and e.dtype.is_float
+    return counts
 
 
 def work(node: Node) -> float:
@@ -125,7 +125,7 @@ def long_calls(p: Property) -> Iterator[Call]:
     """A call for each narrow dtype, length and place of the long dim, where the rule accepts one."""
     for dtypes in narrow_dtypes(variants(p.op)[0]):
         for length, style in LONG:
-            for place in range(PLACES):
+            for place in range(POSITIONS):
                 c = _call(p, dtypes, length, style, place)
                 if c is not None:
                     yield c
@@ -148,7 +148,7 @@ def _call(p: Property, dtypes: Mapping[str, str], length: int, style: str, place
             or any(low >= high for low, high in case.ranges.values())
         ):
             continue
-        c = made(p, Recipe(case, dtypes, attempt, style))
+        c = build_call(p, Recipe(case, dtypes, attempt, style))
         try:
             node = static_node(c)
         except TypeRelationError:
@@ -164,15 +164,15 @@ def _size(shape: Any) -> float:
 
 def read_in(dtype: DType, c: Call, node: Node) -> list[Array]:
     """The outputs by the reference, all floats of the operands in this dtype. Raises IndexError where what is drawn indexes nothing."""
-    given: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
     for i in node.op.inputs:
         v = c.inputs[i.name]
         if v is None and i.default is not None:
             v = in_place_of_nothing(i, node)
-        given[i.name] = [_as(dtype, a) for a in v] if isinstance(v, list) else None if v is None else _as(dtype, v)
+        inputs[i.name] = [_as(dtype, a) for a in v] if isinstance(v, list) else None if v is None else _as(dtype, v)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        result = c.property.reference(**given, **resolved(node))
+        result = c.property.reference(**inputs, **resolved(node))
     return [np.asarray(r) for r in (result if isinstance(result, (tuple, list)) else [result])]
 
 
@@ -193,7 +193,7 @@ def test_long_axes(narrow_op: str, record_property: Any) -> None:
 
     tried = 0
     for c in repeated(narrow_op) or long_calls(PROPERTIES[narrow_op]):
-        if tried and turn.is_over():
+        if tried and time_budget.is_over():
             break
         try:
             tried += body(c)
@@ -201,7 +201,9 @@ def test_long_axes(narrow_op: str, record_property: Any) -> None:
             e.add_note(report(c, LAW, body))
             raise
     p = PROPERTIES[narrow_op]
-    settle(Tally(LAW, narrow_op, tried, tried, 1, turn.is_over(), listed=True), p.weak, record_property, p.source)
+    settle(
+        Tally(LAW, narrow_op, tried, tried, 1, time_budget.is_over(), listed=True), p.weak, record_property, p.source
+    )
 
 
 def agree(got: Sequence[Array], want: Sequence[Array], c: Call, node: Node) -> None:

@@ -33,10 +33,10 @@ POISON = 0x5A
 
 
 class Parts:
-    """The kernel of one node, loaded. `made_for`: the symbols it was made with, in the order of the operands' dims."""
+    """The kernel of one node, loaded. `symbols`: the symbols it was made with, in the order of the operands' dims."""
 
-    def __init__(self, node: Node, made_for: Sequence[Dim]) -> None:
-        self.made_for = tuple(made_for)
+    def __init__(self, node: Node, symbols: Sequence[Dim]) -> None:
+        self.symbols = tuple(symbols)
         eqs, ins, outs = equations(node)
         self.inputs = [t for t in ins if t.absent is None]
         target = target_called(from_environment().target)
@@ -88,7 +88,7 @@ def one_part_is_many(key: Hashable, node: Node, symbols: Symbols, arrays: Sequen
     kernel = _kernels[key]
     if kernel is None:
         return False
-    sizes = dict(zip(kernel.made_for, symbols.numbers.values(), strict=True))
+    sizes = dict(zip(kernel.symbols, symbols.numbers.values(), strict=True))
     if any(not dims.evaluate(k.cond, symbols.numbers) for k in node.checks if isinstance(k.cond, Cond)):
         return False
     status, whole = kernel.run(arrays, sizes, 1)

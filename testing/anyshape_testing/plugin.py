@@ -52,8 +52,8 @@ def pytest_generate_tests(metafunc: Any) -> None:
             sampled = fixture == "smooth_op" and not WIDE and only is None
             metafunc.parametrize(fixture, ops[::3] if sampled else ops)
     if "example" in metafunc.fixturenames:
-        found = [(f"{n}-{k}", (n, e)) for n, p in chosen.items() for k, e in enumerate(p.examples)]
-        metafunc.parametrize("example", [e for _, e in found], ids=[label for label, _ in found])
+        examples = [(f"{n}-{k}", (n, e)) for n, p in chosen.items() for k, e in enumerate(p.examples)]
+        metafunc.parametrize("example", [e for _, e in examples], ids=[label for label, _ in examples])
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
@@ -63,10 +63,10 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
         known = {*laws}
         config.hook.pytest_deselected(items=[item for item in items if item not in known])
         items[:] = laws
-    places = [k for k, item in enumerate(items) if _op_of(item) is not None]
-    laws = [items[k] for k in places]
+    positions = [k for k, item in enumerate(items) if _op_of(item) is not None]
+    laws = [items[k] for k in positions]
     number = {op: k for k, op in enumerate(dict.fromkeys(map(_op_of, laws)))}
-    for k, item in zip(places, sorted(laws, key=lambda item: number[_op_of(item)])):
+    for k, item in zip(positions, sorted(laws, key=lambda item: number[_op_of(item)])):
         items[k] = item
 
 
@@ -74,8 +74,8 @@ def _op_of(item: Any) -> str | None:
     """The op of a law; None for a test that is none."""
     if getattr(getattr(item, "module", None), "PACKAGE", None) is None or not hasattr(item, "callspec"):
         return None
-    given = item.callspec.params
-    return next((str(given[name]) for name in SPEAKS_OF if name in given), None)
+    params = item.callspec.params
+    return next((str(params[name]) for name in SPEAKS_OF if name in params), None)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

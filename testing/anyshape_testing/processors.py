@@ -44,7 +44,7 @@ def undefined(code: bytes) -> set[str]:
     """Names that an object file (ELF, 64 bits, little-endian) leaves to be linked."""
     at, size, count = struct.unpack_from("<Q", code, 0x28)[0], *struct.unpack_from("<HH", code, 0x3A)
     sections = [_SECTION.unpack_from(code, at + k * size) for k in range(count)]
-    found = set()
+    undefined_names = set()
     for _, kind, _, _, offset, length, link, *_ in sections:
         if kind == _SYMBOL_TABLE:
             names = sections[link][4]
@@ -52,8 +52,8 @@ def undefined(code: bytes) -> set[str]:
                 name, _, _, section, _, _ = _SYMBOL.unpack_from(code, symbol)
                 if name and not section:
                     start = names + name
-                    found.add(code[start : code.index(b"\0", start)].decode())
-    return found
+                    undefined_names.add(code[start : code.index(b"\0", start)].decode())
+    return undefined_names
 
 
 def code_for(c: Call, target: Target) -> bytes | None:
@@ -91,9 +91,9 @@ def test_code_for_other_processors(kernel_op: str, record_property: Any) -> None
         if half in seen and not WIDE:
             return False
         targets = OTHERS if WIDE else {"SSE 4.2": SSE} if half else {"NEON": NEON, "RISC-V": RVV}
-        made = [_is_whole(c, *target) for target in targets.items()]
-        seen.update([half] if any(made) else [])
-        return any(made)
+        compiled = [_is_whole(c, *target) for target in targets.items()]
+        seen.update([half] if any(compiled) else [])
+        return any(compiled)
 
     law, (share, least) = "11 code for other processors", (4, LEAST) if WIDE else (1, 1)
     on_random_calls(kernel_op, law, record_property, body, share=share, every_dtype=True, least=least)

@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from anyshape.errors import SpecError, UnsupportedError
 from anyshape.graph.registry import all_ops
 from anyshape.processors import usable_processors
-from anyshape_testing import turn
+from anyshape_testing import time_budget
 from anyshape_testing.accounting import LEAST, Record, WeakLaw
 from anyshape_testing.catalogue import LAWS, Law, silences, stale
 from anyshape_testing.collector import leave_out_what_stays
@@ -62,7 +62,7 @@ ORDER = (
 """Cheapest first; what compiles comes last."""
 SHARED = ("1b kernel == interpreter", "7a native == Python == loaded")
 """Laws that compile the same programs: one process takes them, and compiles each once."""
-PATIENCE = 0.75
+GRACE = 0.75
 """Of the seconds of a round: so much longer it may take, for the calls that laws cannot do without."""
 MANY = 10
 """So many examples are shared by the processes."""
@@ -121,7 +121,7 @@ def run(check: Check) -> tuple[Verdict, str]:
     seconds = f"{time.perf_counter() - start:5.2f} s"
     calls = f", {said['accepted']} calls of {said['drawn']} drawn" if "accepted" in said else ""
     why = f"; weak: {said['weak']}" if "weak" in said else ""
-    few = "weak" not in said and said.get("accepted", 0) < said.get("wanted", 0)
+    few = "weak" not in said and said.get("accepted", 0) < said.get("required", 0)
     verdict = Verdict.FAILS if error is not None else Verdict.SHORT if few else Verdict.HOLDS
     word = "WEAK" if isinstance(error, WeakLaw) else "weak" if error is None and why else WORDS[verdict]
     return verdict, f"  {word:<5}  {seconds}  {check.name}{calls}{why}{problem}"
@@ -135,7 +135,7 @@ def _problem(check: Check, record: Record) -> tuple[Exception | None, str]:
         try:
             one(record)
         except Exception as e:  # whatever a law raises is its result
-            return e, "\n" + told(where, e)
+            return e, "\n" + spell_error(where, e)
     return None, ""
 
 
@@ -150,7 +150,7 @@ def warm() -> None:
     draw()
 
 
-def told(where: str, e: BaseException) -> str:
+def spell_error(where: str, e: BaseException) -> str:
     """The error, and the note that is ours: the test library adds its own, which say the same less well."""
     ours = [note for note in getattr(e, "__notes__", ()) if note.startswith("\nlaw ")]
     words = f"{where}{type(e).__name__}: {e}".strip()
@@ -177,9 +177,9 @@ def all_hold(package: str, op: str, rounds: Sequence[int], jobs: int, seconds: f
         first = number < len(rounds) - 1 or seconds < math.inf
         verdicts = crew.verdicts(number, range(len(work)) if first else range(len(work) - 1, -1, -1))
         failed = laws - sum(v is not Verdict.FAILS for v in verdicts)
-        found = f"{failed} of its laws fail" if failed else _held(verdicts)
+        summary = f"{failed} of its laws fail" if failed else _held(verdicts)
         calls = f"{examples} calls each" if seconds == math.inf else f"up to {examples} calls each"
-        print(f"{op}: {found}, {calls}, {time.perf_counter() - start:.1f} s", flush=True)
+        print(f"{op}: {summary}, {calls}, {time.perf_counter() - start:.1f} s", flush=True)
         if failed:
             break
     crew.dismiss()
@@ -188,10 +188,10 @@ def all_hold(package: str, op: str, rounds: Sequence[int], jobs: int, seconds: f
 
 def _not_applying(op: str) -> dict[str, list[str]]:
     """Laws that say nothing of the op, by the reason."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for number, reason in silences(PROPERTIES[op]).items():
-        found.setdefault(reason, []).append(number)
-    return found
+        by_reason.setdefault(reason, []).append(number)
+    return by_reason
 
 
 def _held(verdicts: Sequence[Verdict]) -> str:
@@ -210,8 +210,8 @@ def shares(laws: Sequence[Check], jobs: int) -> list[list[Check]]:
 def _parts(law: Check, jobs: int) -> list[Check]:
     if len(law.runs) < MANY:
         return [law]
-    found = [law.runs[k::jobs] for k in range(jobs)]
-    return [Check(f"{len(runs)} of {law.name}", runs) for runs in found]
+    parts = [law.runs[k::jobs] for k in range(jobs)]
+    return [Check(f"{len(runs)} of {law.name}", runs) for runs in parts]
 
 
 class Crew:
@@ -220,15 +220,15 @@ class Crew:
     def __init__(self, work: Sequence[Sequence[Check]], rounds: Sequence[int], jobs: int, seconds: float) -> None:
         self.work, self.jobs, self.seconds = work, jobs, seconds
         self.rounds = [os.pipe() for _ in rounds]
-        self.heard, told = os.pipe()
+        self.heard, writer = os.pipe()
         sys.stdout.flush()
         leave_out_what_stays()  # and what the forks share stays shared
-        self.members = [self._fork(partial(self._work, rounds, told)) for _ in range(min(jobs, len(work)))]
-        os.close(told)
+        self.members = [self._fork(partial(self._work, rounds, writer)) for _ in range(min(jobs, len(work)))]
+        os.close(writer)
         for taken, _ in self.rounds:
             os.close(taken)
 
-    def _work(self, rounds: Sequence[int], told: int) -> None:
+    def _work(self, rounds: Sequence[int], writer: int) -> None:
         for _, put in self.rounds:  # else no pipe would ever end
             os.close(put)
         for examples, (taken, _) in zip(rounds, self.rounds, strict=True):
@@ -236,13 +236,13 @@ class Crew:
             end = time.monotonic() + self.seconds
             while number := os.read(taken, 1):
                 for k, law in enumerate(self.work[number[0]]):
-                    seconds = self._turn(number[0], k, end - time.monotonic())
-                    turn.begin(seconds, end + PATIENCE * self.seconds - time.monotonic() - seconds)
+                    seconds = self._budget(number[0], k, end - time.monotonic())
+                    time_budget.begin(seconds, end + GRACE * self.seconds - time.monotonic() - seconds)
                     verdict, text = run(law)
                     print(text, flush=True)
-                    os.write(told, bytes([verdict]))
+                    os.write(writer, bytes([verdict]))
 
-    def _turn(self, share: int, k: int, left: float) -> float:
+    def _budget(self, share: int, k: int, left: float) -> float:
         """Seconds for law k of a share: an equal part of those left, in all processes, with the laws behind it; no more than are left."""
         behind = self.work[share + 1 :]
         laws = len(self.work[share]) - k + sum(map(len, behind))
@@ -266,10 +266,10 @@ class Crew:
         _, put = self.rounds[number]
         os.write(put, bytes(order))
         os.close(put)
-        verdicts, wanted = b"", sum(len(self.work[share]) for share in order)
-        while len(verdicts) < wanted:
+        verdicts, expected = b"", sum(len(self.work[share]) for share in order)
+        while len(verdicts) < expected:
             if select([self.heard], [], [], 0.2)[0]:
-                new = os.read(self.heard, wanted)
+                new = os.read(self.heard, expected)
                 if not new:
                     break
                 verdicts += new

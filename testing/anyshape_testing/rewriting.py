@@ -29,8 +29,8 @@ from anyshape.graph.opdef import RewriteDef
 from anyshape.graph.value import Value, constant
 from anyshape.properties import Case
 from anyshape.rules import Vec
-from anyshape_testing.accounting import Tally, settle, wanted
-from anyshape_testing.calls import Recipe, Symbols, computed, input_dtype, made, random_call, typed, variants
+from anyshape_testing.accounting import Tally, required_calls, settle
+from anyshape_testing.calls import Recipe, Symbols, build_call, computed, input_dtype, random_call, typed, variants
 from anyshape_testing.corpus import FEW, Enough
 from anyshape_testing.draws import Choosing, HypothesisDraw
 from anyshape_testing.evaluation import evaluate
@@ -94,7 +94,7 @@ class Instance:
         inner = {i.name: self.of(a) for i in op.inputs if isinstance(a := parts.get(i.name), ast.Call)}
         dtypes = {i.dtype: inner[i.name].type.dtype.name for i in op.inputs if i.name in inner and i.dtype in op.dtypes}
         if self.again:
-            c = made(p, self.again.pop(0))
+            c = build_call(p, self.again.pop(0))
         else:
             first = next(iter(inner.values()), None)
             follow = None if first is None else Following(self.draw, _shape(first))
@@ -110,8 +110,8 @@ class Instance:
                 operands.append(inner[i.name])
             else:
                 operands.append(self._leaf(parts.get(i.name), drawn))
-            wanted = operands[-1]
-            if wanted is not None and wanted.type.dtype != input_dtype(i, c.dtypes):
+            operand = operands[-1]
+            if operand is not None and operand.type.dtype != input_dtype(i, c.dtypes):
                 reject()
         params = {q.name: c.params.get(q.name) for q in op.params if q.name in parts}
         self.called.append(
@@ -167,7 +167,7 @@ def test_rewrites(rewriting_op: str, record_property: Record) -> None:
         assert here or times < ENOUGH, f"{rewrite.source}: {rewrite.text} never fired in {times} instances"
         drawn, fired = drawn + times, [*fired, here]
     # Each rewrite by itself: one that fires often says nothing of another.
-    least = wanted(settings().max_examples)
+    least = required_calls(settings().max_examples)
     accepted = sum(fired) if min(fired) >= least else min(fired)
     settle(Tally(LAW, rewriting_op, drawn, accepted, least), p.weak, record_property, p.source)
 
@@ -199,7 +199,7 @@ def fires(op: str, number: int) -> tuple[int, int]:
         for dtypes in first_dtypes(rewrite):
             with suppress(Unsatisfiable):  # a call of that dtype may fit no pattern
                 search(FEW, dtypes)
-        if counts[0] < (least := wanted(settings().max_examples)):
+        if counts[0] < (least := required_calls(settings().max_examples)):
             with suppress(Enough):
                 search(MORE * settings().max_examples, {}, least)
     except AssertionError as e:
@@ -242,11 +242,11 @@ def report(op: str, number: int, instance: Instance) -> str:
         }
         for r in instance.recipes
     ]  # fmt: skip
-    told = "; ".join(f"shapes {c['shapes']}, dtypes {c['dtypes']}, seed {c['seed']}" for c in calls)
+    summary = "; ".join(f"shapes {c['shapes']}, dtypes {c['dtypes']}, seed {c['seed']}" for c in calls)
     return "\n".join(
         [
             f"\nlaw {LAW} of {op}, {source}: {line_of(source)}",
-            f"  {told}",
+            f"  {summary}",
             "again:",
             "    from anyshape_testing.rewriting import rerun",
             f"    calls = {calls}",
@@ -286,12 +286,12 @@ def compare(rewrite: RewriteDef, instance: Instance, before: Value, after: Value
 
 
 def compare_on_symbols(
-    rewrite: RewriteDef, instance: Instance, before: Value, found: Sequence[Value] | None, on_numbers: bool
+    rewrite: RewriteDef, instance: Instance, before: Value, results: Sequence[Value] | None, on_numbers: bool
 ) -> None:
     """What fires on symbols fires for all numbers, and every dim is then the same for these numbers."""
-    if found is None:
+    if results is None:
         return
-    after = found[0]
+    after = results[0]
     where = f"{rewrite.source}: {rewrite.text}\n  on symbols, " + "; ".join(instance.called)
     assert on_numbers, f"{where}: fires, and does not on {instance.symbols.numbers}"
     if before.type.shape is None:

@@ -21,9 +21,9 @@ import anyshape
 from anyshape.errors import UnsupportedError
 from anyshape.graph.registry import packages
 from anyshape.properties import Case, Property
-from anyshape_testing import turn
-from anyshape_testing.accounting import LEAST, Record, Tally, different_calls, settle, wanted
-from anyshape_testing.calls import Call, Recipe, made, random_call, variants
+from anyshape_testing import time_budget
+from anyshape_testing.accounting import LEAST, Record, Tally, different_calls, required_calls, settle
+from anyshape_testing.calls import Call, Recipe, build_call, random_call, variants
 from anyshape_testing.corpus import FEW, Enough, Make, allowed, corpus, search
 from anyshape_testing.known_properties import KnownProperties
 
@@ -41,14 +41,14 @@ _again: list[Recipe] = []
 
 def register(package: str) -> Mapping[str, Property]:
     """Puts the ops of a generated package under test. Raises UnsupportedError where the package is not installed."""
-    if package not in {found.__name__ for found in packages()}:
+    if package not in {properties.__name__ for properties in packages()}:
         raise UnsupportedError(
             f"{package} is not installed, so that its ops are not found: pip install --editable . beside its pyproject.toml"
         )
-    found: Mapping[str, Property] = import_module(f"{package}.strategies").PROPERTIES
-    PROPERTIES.add(found)
-    PACKAGES.update(dict.fromkeys(found, package))
-    return found
+    properties: Mapping[str, Property] = import_module(f"{package}.strategies").PROPERTIES
+    PROPERTIES.add(properties)
+    PACKAGES.update(dict.fromkeys(properties, package))
+    return properties
 
 
 def on_random_calls(
@@ -70,26 +70,28 @@ def on_random_calls(
     All laws of an op have the same calls, drawn once; SOME or MORE times as many where a law has too little to say. Where one fails,
     calls are drawn again to find the smallest; so they are, too, of a law that makes its own."""
     if _again:
-        body(made(PROPERTIES[op], _again[-1]))
+        body(build_call(PROPERTIES[op], _again[-1]))
         return
     p, usual = PROPERTIES[op], settings().max_examples
     examples = max(min(LEAST, usual), usual // share)
-    tried = Tried(body, wanted(examples, different_calls(variants(op)[0]), least))
+    tried = Tried(body, required_calls(examples, different_calls(variants(op)[0]), least))
     declared, has_all = law.split()[0] in p.weak, True
     try:
         for times in (1,) if declared else (1, SOME, MORE):
-            if times > 1 and (not tried.is_weak or turn.is_spent()):
+            if times > 1 and (not tried.is_weak or time_budget.is_spent()):
                 break
             if make is not random_call:
                 with suppress(Unsatisfiable):  # none of which it speaks: then it is weak
                     search(p, make, examples * times, tried if times == 1 else tried.until_it_is_enough)
                 continue
-            found = corpus(p, usual * times, LEAST * min(times, 2))  # some of the first were of no use to the law
-            has_all = not found.cut_short
-            given = found.among(refused, share)
-            tried.calls(given if times == 1 else tried.while_weak(given), examples if times == 1 else math.inf)
+            drawn = corpus(p, usual * times, LEAST * min(times, 2))  # some of the first were of no use to the law
+            has_all = not drawn.cut_short
+            candidates = drawn.among(refused, share)
+            tried.calls(
+                candidates if times == 1 else tried.while_weak(candidates), examples if times == 1 else math.inf
+            )
             if times == 1 and every_dtype and examples > FEW:
-                tried.calls(((c, 1) for c in found.others), math.inf)
+                tried.calls(((c, 1) for c in drawn.others), math.inf)
     except Exception as e:
         smallest = e
         if make is random_call and tried.failing and Phase.shrink in settings().phases:
@@ -97,30 +99,30 @@ def on_random_calls(
         if tried.failing:
             smallest.add_note(report(tried.failing[-1], law, body))
         raise smallest from None
-    cut_short = tried.is_weak and (turn.is_spent() or not has_all)
-    settle(Tally(law, op, tried.drawn, tried.accepted, tried.wanted, cut_short), p.weak, record, p.source)
+    cut_short = tried.is_weak and (time_budget.is_spent() or not has_all)
+    settle(Tally(law, op, tried.drawn, tried.accepted, tried.required, cut_short), p.weak, record, p.source)
 
 
 def repeated(op: str) -> list[Call]:
     """The call that `rerun` makes again, for a law that draws its own; else none."""
-    return [made(PROPERTIES[op], r) for r in _again[-1:]]
+    return [build_call(PROPERTIES[op], r) for r in _again[-1:]]
 
 
 class Tried:
     """A law's body and what came of it: how many calls were drawn, of how many different ones it spoke, those for which it failed."""
 
-    def __init__(self, body: Body, wanted: int = 1) -> None:
-        self.body, self.wanted = body, wanted
+    def __init__(self, body: Body, required: int = 1) -> None:
+        self.body, self.required = body, required
         self.drawn = self.accepted = 0
         self.failing: list[Call] = []
         self._tried: set[Hashable] = set()
 
     @property
     def is_weak(self) -> bool:
-        return self.accepted < self.wanted
+        return self.accepted < self.required
 
     def _has_no_time(self) -> bool:
-        return turn.is_spent() if self.is_weak else turn.is_over()
+        return time_budget.is_spent() if self.is_weak else time_budget.is_over()
 
     def __call__(self, c: Call) -> None:
         """What the test library asks about a call that it has drawn."""
@@ -142,27 +144,27 @@ class Tried:
             raise UnsatisfiedAssumption("the same call as before")
         self._tried.add(c.identity)
         try:
-            told = self.body(c) is not False
+            telling = self.body(c) is not False
         except UnsatisfiedAssumption:
             raise
         except Exception:
             self.failing.append(c)
             raise
-        self.accepted += told
+        self.accepted += telling
 
-    def calls(self, given: Iterable[tuple[Call, int]], most: float) -> None:
+    def calls(self, candidates: Iterable[tuple[Call, int]], most: float) -> None:
         """All of them, each with how many were drawn for it, until so many were not rejected."""
         tried = 0
-        for c, draws in given:
+        for c, draws in candidates:
             if tried == most or ((tried or self.accepted) and self._has_no_time()):
                 break
             with suppress(UnsatisfiedAssumption):
                 self._try(c, draws)
                 tried += 1
 
-    def while_weak(self, given: Iterable[tuple[Call, int]]) -> Iterator[tuple[Call, int]]:
+    def while_weak(self, candidates: Iterable[tuple[Call, int]]) -> Iterator[tuple[Call, int]]:
         """As many of them as it takes."""
-        for c, draws in given:
+        for c, draws in candidates:
             if not self.is_weak:
                 break
             if c.identity not in self._tried:
@@ -237,8 +239,8 @@ def script(c: Call, body: Body) -> str:
 
 def asked_of(case: Case) -> dict[str, Any]:
     """What the case says of contents, as arguments of `Case`."""
-    found = {"ranges": dict(case.ranges), "rising": set(case.rising), "ends": dict(case.ends)}
-    return {name: value for name, value in found.items() if value}
+    asked = {"ranges": dict(case.ranges), "rising": set(case.rising), "ends": dict(case.ends)}
+    return {name: value for name, value in asked.items() if value}
 
 
 def rerun(

@@ -40,9 +40,9 @@ def listed(c: Call) -> Mapping[str, anyshape.Executable]:
         name = name_of(c)
         first = c.inputs[name][0]
         element = TensorType(from_numpy(first.dtype), (DIFFERS,) * first.ndim)
-        given = dict(zip(c.inputs, c.values(Symbols({})), strict=True)) | {name: Value(list_of(element), name)}
-        results = call(c.op, list(given.values()), c.params)
-        native = anyshape.compile(Function([v for v in given.values() if v is not None], results))
+        operands = dict(zip(c.inputs, c.values(Symbols({})), strict=True)) | {name: Value(list_of(element), name)}
+        results = call(c.op, list(operands.values()), c.params)
+        native = anyshape.compile(Function([v for v in operands.values() if v is not None], results))
         return {way: native.by(**options) for way, options in WAYS.items()}
 
     return _compiled.of((call_key(c), alike(c.params)), make)
@@ -67,8 +67,8 @@ def test_a_list_is_its_elements(sequence_op: str, record_property: Any) -> None:
         try:
             static_node(c)
         except ShapeError as e:
-            told = message_of(lambda: run_listed(c, arrays))
-            assert is_reason(told, str(e), c), f"refused for different reasons: tensors {e}, a list {told}"
+            message = message_of(lambda: run_listed(c, arrays))
+            assert is_reason(message, str(e), c), f"refused for different reasons: tensors {e}, a list {message}"
             return True
         node = valid_node(c)
         got, want = run_listed(c, arrays), run_equations(c, node)

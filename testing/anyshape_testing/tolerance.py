@@ -159,9 +159,9 @@ def assert_close(got: Array, want: Array, allowed: Allowance, what: str) -> bool
         largest = float(
             finfo(got.dtype).max
         )  # stands for an infinity, which is but rounding away from it, and from nothing else
-        near, wanted = (np.clip(a, -largest, largest) for a in (g, w))
-        margin = allowed.ulps * eps * (np.abs(wanted) + allowed.scale) + allowed.spread + _flushed(got)
-        good = (np.abs(near - wanted) <= margin) | (g == w) | (np.isnan(g) & np.isnan(w))
+        near, expected = (np.clip(a, -largest, largest) for a in (g, w))
+        margin = allowed.ulps * eps * (np.abs(expected) + allowed.scale) + allowed.spread + _flushed(got)
+        good = (np.abs(near - expected) <= margin) | (g == w) | (np.isnan(g) & np.isnan(w))
         telling = ~np.isfinite(w) | (margin <= np.abs(w) / TELLING)
     if not good.all():  # where terms leave the range of the dtype, their order says whether two infinities meet
         leaves = _total(allowed.inputs) > largest

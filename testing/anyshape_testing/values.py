@@ -47,17 +47,17 @@ def contents(
     if dtype is CHAR:
         return _strings(rng, shape)
     if dtype.is_bool:
-        found = np.asarray(rng.integers(0, 2, shape)).astype(bool)
+        array = np.asarray(rng.integers(0, 2, shape)).astype(bool)
     elif style == RISING:
         low, high = bounds or (0, 4)
-        found = np.asarray(rng.integers(low, max(high, low + 1), shape)).astype(dtype.numpy)
+        array = np.asarray(rng.integers(low, max(high, low + 1), shape)).astype(dtype.numpy)
     elif bounds is not None:
-        found = _within(rng, shape, dtype, style, *bounds)
+        array = _within(rng, shape, dtype, style, *bounds)
     else:
-        found = (
+        array = (
             _of_integers(rng, shape, dtype, style) if dtype.is_integer else _of_floats(rng, shape, dtype, style, most)
         )
-    return _ended(_arranged(rng, found, style), ends)
+    return _ended(_arranged(rng, array, style), ends)
 
 
 def _within(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, style: str, low: int, high: int) -> Array:
@@ -72,8 +72,8 @@ def _within(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, styl
 
 def _of_integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, style: str) -> Array:
     low, high = (-1, 3) if style == TIES else (-9, 10)
-    found = np.asarray(rng.integers(low, high, shape)).astype(dtype.numpy)
-    return _strewn(rng, found, np.array(_extremes(dtype, shape), dtype.numpy), 8) if style == "extreme" else found
+    array = np.asarray(rng.integers(low, high, shape)).astype(dtype.numpy)
+    return _strewn(rng, array, np.array(_extremes(dtype, shape), dtype.numpy), 8) if style == "extreme" else array
 
 
 def _of_floats(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, style: str, most: float) -> Array:
@@ -82,34 +82,34 @@ def _of_floats(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, s
         return np.asarray(rng.uniform(low, high, shape)).astype(dtype.numpy)
     if style == TIES:
         return np.asarray(rng.choice(FEW, shape)).astype(dtype.numpy)
-    found = np.ones(shape) if style == LEVEL else np.asarray(rng.normal(size=shape) * 2)
+    array = np.ones(shape) if style == LEVEL else np.asarray(rng.normal(size=shape) * 2)
     if style in LARGE:
         mean, spread = LARGE[style]
-        found = mean * (1 + rng.uniform(-spread, spread, shape))
+        array = mean * (1 + rng.uniform(-spread, spread, shape))
     if style == "small":
-        found = np.round(found)
+        array = np.round(array)
     if style == "extreme":
-        found = found * np.exp(rng.uniform(-40, 40, shape))
+        array = array * np.exp(rng.uniform(-40, 40, shape))
     with np.errstate(over="ignore"):
-        found = np.asarray(found).astype(dtype.numpy)
+        array = np.asarray(array).astype(dtype.numpy)
     if style == "special":
-        return _strewn(rng, found, np.array([np.nan, np.inf, -np.inf, 0.0, -0.0]).astype(dtype.numpy), 6)
+        return _strewn(rng, array, np.array([np.nan, np.inf, -np.inf, 0.0, -0.0]).astype(dtype.numpy), 6)
     if style == "extreme":
         info = finfo(dtype.numpy)
         most = min(most, float(info.max))
-        return _strewn(rng, found, np.array([most, -most, info.tiny, -info.tiny]).astype(dtype.numpy), 12)
-    return found
+        return _strewn(rng, array, np.array([most, -most, info.tiny, -info.tiny]).astype(dtype.numpy), 12)
+    return array
 
 
-def _strewn(rng: np.random.Generator, found: Array, values: Array, one_in: int) -> Array:
+def _strewn(rng: np.random.Generator, array: Array, values: Array, one_in: int) -> Array:
     """With one of the values in place of one element in so many, and of one at least."""
-    if found.size:
-        at = rng.integers(0, found.size, 1 + found.size // one_in)
-        found.reshape(-1)[at] = rng.choice(values, at.size)
-    return found
+    if array.size:
+        at = rng.integers(0, array.size, 1 + array.size // one_in)
+        array.reshape(-1)[at] = rng.choice(values, at.size)
+    return array
 
 
-def _arranged(rng: np.random.Generator, found: Array, style: str) -> Array:
+def _arranged(rng: np.random.Generator, array: Array, style: str) -> Array:
     """Rows in order, or equal to one another, or one value everywhere."""
     arrange: Mapping[str, Callable[[Array], Array]] = {
         SORTED: lambda a: np.sort(a)[..., ::-1] if rng.integers(0, 2) else np.sort(a),
@@ -117,18 +117,18 @@ def _arranged(rng: np.random.Generator, found: Array, style: str) -> Array:
         TIES: lambda a: a[rng.integers(0, max(1, len(a) // 2), len(a))] if len(a) and rng.integers(0, 2) else a,
         CONSTANT: lambda a: np.full_like(a, a.flat[0]) if a.size else a,
     }
-    return arrange[style](found) if style in arrange and found.ndim else found
+    return arrange[style](array) if style in arrange and array.ndim else array
 
 
-def _ended(found: Array, ends: Ends) -> Array:
+def _ended(array: Array, ends: Ends) -> Array:
     first, last = ends
-    if ends == (None, None) or not found.size:
-        return found
-    found = np.clip(found, first, last)
+    if ends == (None, None) or not array.size:
+        return array
+    array = np.clip(array, first, last)
     for at, value in ((0, first), (-1, last)):
         if value is not None:
-            found.reshape(-1)[at] = value
-    return found
+            array.reshape(-1)[at] = value
+    return array
 
 
 LETTERS = "aabbcAB,, \t1éÉßÿµŻżſΣσςЖжѐ😀\0"

@@ -38,21 +38,21 @@ def is_of(r: Refusal, message: str) -> bool:
     return re.search(rf"(^|: ){r.message}", message, re.DOTALL) is not None
 
 
-def is_one(told: str, said: str) -> bool:
+def is_one(message: str, said: str) -> bool:
     """Whether what a run tells is what is said of numbers, perhaps with the equation that fails behind it."""
-    return plain(told).startswith(plain(said))
+    return plain(message).startswith(plain(said))
 
 
-def is_one_early(told: str, said: str) -> bool:
+def is_one_early(message: str, said: str) -> bool:
     """The same of a check that may be made early, or by equations: sizes and shapes as they are written, the sides of an equality in the
     order in which they are known, no name of an op before what equations refuse, and no number where a kernel finds an index out of
     range."""
-    if said.startswith("index") and _INDEX.sub("", said) in told:
+    if said.startswith("index") and _INDEX.sub("", said) in message:
         return True
-    mine, wanted = _unshaped(plain(told)), _unshaped(plain(said))
-    words, what = mine.split(": "), wanted.split(": ")
+    mine, expected = _unshaped(plain(message)), _unshaped(plain(said))
+    words, what = mine.split(": "), expected.split(": ")
     one_equality = len(what) > 2 and words[:1] == what[:1] and _equated(words[1:]) == _equated(what[1:]) != ""
-    return mine.startswith(wanted) or _as_written(mine, wanted) or ": ".join(words[1:]) == wanted or one_equality
+    return mine.startswith(expected) or _as_written(mine, expected) or ": ".join(words[1:]) == expected or one_equality
 
 
 def _unshaped(message: str) -> str:
@@ -67,12 +67,12 @@ def _equated(words: Sequence[str]) -> str:
     return words[0].partition(" of ")[0] if equality else ""
 
 
-def _as_written(told: str, said: str) -> bool:
+def _as_written(message: str, said: str) -> bool:
     """`view n*m elements` and `view 272 elements`, `n + 1 of n` and `5 of 4`."""
     pieces, numbers = _NUMBER.split(said), _NUMBER.findall(said)
-    found = re.match(_WRITTEN.join(map(re.escape, pieces)) + r"(?!\w)", told)
-    return found is not None and all(
-        w == n or not _NUMBER.fullmatch(w) for w, n in zip(found.groups(), numbers, strict=True)
+    match = re.match(_WRITTEN.join(map(re.escape, pieces)) + r"(?!\w)", message)
+    return match is not None and all(
+        w == n or not _NUMBER.fullmatch(w) for w, n in zip(match.groups(), numbers, strict=True)
     )
 
 

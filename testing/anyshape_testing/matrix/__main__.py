@@ -42,15 +42,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     every = list(cells())
     chosen = sample(every) if options.sample else every
     for name, of in (("law", "law"), ("kind", "kind"), ("dtype", "dtypes"), ("form", "form")):
-        wanted = [w for w in getattr(options, name).split(",") if w]
-        chosen = [c for c in chosen if not wanted or getattr(c, of) in wanted]
+        selected = [w for w in getattr(options, name).split(",") if w]
+        chosen = [c for c in chosen if not selected or getattr(c, of) in selected]
     start, done, failed, new = time.perf_counter(), 0, set[str](), 0
     open_ = known_open()
-    for told in run_all(chosen, options.jobs):
-        done += len(told.cells)
-        failed |= {str(f.cell) for f in told.found}
-        new += sum(str(f.cell) not in open_ for f in told.found)
-        for f in told.found:
+    for op_findings in run_all(chosen, options.jobs):
+        done += len(op_findings.cells)
+        failed |= {str(f.cell) for f in op_findings.findings}
+        new += sum(str(f.cell) not in open_ for f in op_findings.findings)
+        for f in op_findings.findings:
             print(f"[{done}/{len(chosen)}] {'open: ' if str(f.cell) in open_ else ''}{f}", flush=True)
     mended = [cell for cell in map(str, chosen) if cell in open_ and cell not in failed]
     for cell in mended:

@@ -14,7 +14,7 @@ from typing import Any
 from anyshape.errors import SpecError
 from anyshape_testing.accounting import WeakLaw
 from anyshape_testing.matrix.forms import ANY, Edit, Form, forms
-from anyshape_testing.matrix.making import Made, make, under_test
+from anyshape_testing.matrix.making import GeneratedOp, make, under_test
 from anyshape_testing.matrix.sides import Side
 from anyshape_testing.matrix.table import CALLS, LAWS, USUAL, Law
 from anyshape_testing.profile import load_profile
@@ -77,13 +77,13 @@ def cells() -> Iterator[Cell]:
 def _laws_of(form: Form, dtypes: str) -> list[Law]:
     """Those that speak of the form's op in this class of dtypes: narrow floats are summed in a tensor of their own, by another kernel."""
     with under_test(right(form, dtypes)):
-        wanted = [
+        candidates = [
             law for law in LAWS.values() if (law.name == MOVING) == (dtypes == ANY) and law.name not in form.silent
         ]
-        return [law for law in wanted if law.silent(form.op(dtypes)) is None]
+        return [law for law in candidates if law.silent(form.op(dtypes)) is None]
 
 
-def right(form: Form, dtypes: str) -> Made:
+def right(form: Form, dtypes: str) -> GeneratedOp:
     return make(form.spec(dtypes), form.op(dtypes), form.composes)
 
 
@@ -92,27 +92,27 @@ def tried(cell: Cell) -> list[Finding]:
     form, law = forms()[cell.form], LAWS[cell.law]
     op = right(form, cell.dtypes)
     problem = _does_not_hold(law, op)
-    found = [Finding(cell, "", problem)] if problem else []
+    findings = [Finding(cell, "", problem)] if problem else []
     missed: dict[Side, int] = dict.fromkeys(law.once, 0)
-    wanted = edits(form, cell.dtypes, law)
-    for edit in wanted:
+    required = edits(form, cell.dtypes, law)
+    for edit in required:
         label = f"{edit.group}, {edit.name}"
         try:
             wrong = make(form.spec(cell.dtypes, edit), op.name, form.composes)
         except SpecError as e:
-            found.append(Finding(cell, label, f"cannot be generated: {e}"))
+            findings.append(Finding(cell, label, f"cannot be generated: {e}"))
             continue
         for number, side in enumerate(law.notices[edit.group]):
             why = _not_noticed(law, wrong, nullcontext()) if side is None else _not_noticed(law, op, side(wrong))
             if why:
-                found.append(Finding(cell, label if number == 0 else f"{label}, side {number + 1}", why))
+                findings.append(Finding(cell, label if number == 0 else f"{label}, side {number + 1}", why))
         for side in missed:
             missed[side] += bool(_not_noticed(law, op, side(wrong)))
-    never = sum(n == len(wanted) for n in missed.values())
-    return [*found, *([Finding(cell, "anything", "is not noticed where it is looked for rarely")] if never else [])]
+    never = sum(n == len(required) for n in missed.values())
+    return [*findings, *([Finding(cell, "anything", "is not noticed where it is looked for rarely")] if never else [])]
 
 
-def _does_not_hold(law: Law, op: Made) -> str:
+def _does_not_hold(law: Law, op: GeneratedOp) -> str:
     said: dict[str, Any] = {}
     for calls in (CALLS, USUAL):
         load_profile(calls, shrink=False)
@@ -126,7 +126,7 @@ def _does_not_hold(law: Law, op: Made) -> str:
     return f"speaks of {said['accepted']} calls, and not of {law.least}"
 
 
-def _not_noticed(law: Law, op: Made, side: AbstractContextManager[Any]) -> str:
+def _not_noticed(law: Law, op: GeneratedOp, side: AbstractContextManager[Any]) -> str:
     """Empty where it is: with a few calls or, if need be, with more."""
     with under_test(op), side:
         for calls in (CALLS, USUAL):

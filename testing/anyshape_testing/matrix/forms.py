@@ -89,9 +89,9 @@ def _spoiled(reference: str) -> str:
 
 
 def _name(definition: str) -> str:
-    found = re.match(r"def (\w+)", definition)
-    assert found is not None, definition
-    return found[1]
+    match = re.match(r"def (\w+)", definition)
+    assert match is not None, definition
+    return match[1]
 
 
 def _functions(text: str) -> dict[str, str]:
@@ -113,17 +113,17 @@ def _used(functions: Mapping[str, str], text: str) -> str:
 
 @cache
 def _file() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = yaml.safe_load(PATH.read_text())
-    return found
+    parsed: Mapping[str, Any] = yaml.safe_load(PATH.read_text())
+    return parsed
 
 
 @cache
 def classes() -> Mapping[str, Mapping[str, str]]:
     """By class of dtypes, what stands for the words of the forms."""
-    found: dict[str, Mapping[str, str]] = {}
+    merged: dict[str, Mapping[str, str]] = {}
     for name, words in _file()["classes"].items():
-        found[name] = {**found.get(words.get("like", ""), {}), **words}
-    return found
+        merged[name] = {**merged.get(words.get("like", ""), {}), **words}
+    return merged
 
 
 def everywhere() -> str:
@@ -133,8 +133,8 @@ def everywhere() -> str:
 
 def known_open() -> Mapping[str, str]:
     """Cells of which it is known that they do not notice all, and why."""
-    found: Mapping[str, str] = _file().get("open") or {}
-    return found
+    known: Mapping[str, str] = _file().get("open") or {}
+    return known
 
 
 @cache
@@ -154,14 +154,14 @@ def _form(name: str, entry: Mapping[str, Any], all_classes: list[str]) -> Form:
     )  # fmt: skip
 
 
-def _edit(group: str, name: str, given: Any) -> Edit:
-    said = given if isinstance(given, dict) else {"edit": given}
+def _edit(group: str, name: str, entry: Any) -> Edit:
+    said = entry if isinstance(entry, dict) else {"edit": entry}
     was, becomes = said["edit"]
     return Edit(group, name, was, becomes, _reasons(said, "left_out"), _reasons(said, "not_of"))
 
 
-def _reasons(given: Mapping[str, Any], key: str) -> dict[str, str]:
-    return {str(name): why for name, why in given.get(key, {}).items()}
+def _reasons(entry: Mapping[str, Any], key: str) -> dict[str, str]:
+    return {str(name): why for name, why in entry.get(key, {}).items()}
 
 
 __all__ = ["ANY", "Edit", "Form", "classes", "forms", "known_open"]

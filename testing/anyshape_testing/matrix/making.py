@@ -30,7 +30,7 @@ SPECS = Path("specs")
 FILE = "matrix.yaml"
 
 
-PLACES: Sequence[tuple[Any, str]] = (
+CACHES: Sequence[tuple[Any, str]] = (
     (execution, "_compiled"),
     (executors, "_ways"),
     (sequences, "_compiled"),
@@ -45,7 +45,7 @@ def _memories() -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-class Made:
+class GeneratedOp:
     """One op: its variants, and what its laws are tested with. `kernels`: as what its programs run. `memories`: of its programs."""
 
     name: str
@@ -54,7 +54,7 @@ class Made:
     kernels: str = "native"
     memories: tuple[Any, ...] = field(default_factory=_memories)
 
-    def interpreted(self) -> Made:
+    def interpreted(self) -> GeneratedOp:
         """The same op, of which nothing is compiled."""
         return replace(self, kernels="interpret", memories=_memories())
 
@@ -76,7 +76,7 @@ class Made:
     def in_place(self) -> Iterator[None]:
         with ExitStack() as stack:
             stack.enter_context(in_place(self.defs))
-            for (module, name), memory in zip(PLACES, self.memories, strict=True):
+            for (module, name), memory in zip(CACHES, self.memories, strict=True):
                 stack.enter_context(patch.object(module, name, memory))
             if self.kernels != "native":
                 stack.enter_context(patch.object(anyshape, "compile", partial(anyshape.compile, kernels=self.kernels)))
@@ -84,7 +84,7 @@ class Made:
 
 
 @cache
-def make(text: str, name: str, among_others: bool = False) -> Made:
+def make(text: str, name: str, among_others: bool = False) -> GeneratedOp:
     """`among_others`: it calls ops of the package. Raises SpecError where the generator refuses the spec."""
     analysis = analyse({FILE: text, **_others()}, False, _memo()) if among_others else analyse({FILE: text}, False)
     workshop = Workshop(analysis)
@@ -92,7 +92,7 @@ def make(text: str, name: str, among_others: bool = False) -> Made:
     code = workshop.generate(spec)
     if code is None:
         raise SpecError(f"{name}: the generator refuses it")
-    return Made(name, load(spec, code), workshop.property_of(name))
+    return GeneratedOp(name, load(spec, code), workshop.property_of(name))
 
 
 @cache
@@ -106,7 +106,7 @@ def _others() -> Mapping[str, str]:
 
 
 @contextmanager
-def under_test(op: Made) -> Iterator[None]:
+def under_test(op: GeneratedOp) -> Iterator[None]:
     """The op among those that laws know."""
     PROPERTIES[op.name], PACKAGES[op.name] = op.property, "anyshape_ops"
     try:
@@ -116,4 +116,4 @@ def under_test(op: Made) -> Iterator[None]:
         del PROPERTIES[op.name], PACKAGES[op.name]
 
 
-__all__ = ["Made", "make", "under_test"]
+__all__ = ["GeneratedOp", "make", "under_test"]

@@ -16,28 +16,28 @@ from anyshape_testing.matrix.making import make
 
 
 @dataclass(frozen=True)
-class FailureReport:
+class OpFindings:
     """The cells of one op, and what was found."""
 
     cells: Sequence[Cell]
-    found: Sequence[Finding]
+    findings: Sequence[Finding]
 
 
 def by_op(cells: Sequence[Cell]) -> list[list[Cell]]:
     """Those of one op together: they share its calls and what is compiled for it."""
-    found: dict[tuple[str, str], list[Cell]] = {}
+    groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
-        found.setdefault((cell.form, cell.dtypes), []).append(cell)
-    return list(found.values())
+        groups.setdefault((cell.form, cell.dtypes), []).append(cell)
+    return list(groups.values())
 
 
-def _all_tried(cells: Sequence[Cell]) -> FailureReport:
-    found = [f for cell in cells for f in tried(cell)]
+def _all_tried(cells: Sequence[Cell]) -> OpFindings:
+    findings = [f for cell in cells for f in tried(cell)]
     make.cache_clear()  # with all programs
-    return FailureReport(cells, found)
+    return OpFindings(cells, findings)
 
 
-def run_all(cells: Sequence[Cell], jobs: int) -> Iterator[FailureReport]:
+def run_all(cells: Sequence[Cell], jobs: int) -> Iterator[OpFindings]:
     """In the order in which they are done. Raises BrokenProcessPool where a cell ends its process."""
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
         yield from (done.result() for done in as_completed([pool.submit(_all_tried, c) for c in by_op(cells)]))

@@ -23,10 +23,10 @@ from anyshape.lower.llvm.jit import compile_object
 from anyshape.lower.target import Target
 from anyshape_testing import executors, gradients, laws, long_axes, moving, parts, processors, refusals, sequences
 from anyshape_testing.calls import Call
-from anyshape_testing.matrix.making import Made
+from anyshape_testing.matrix.making import GeneratedOp
 from anyshape_testing.parts import Parts
 
-Side = Callable[[Made], AbstractContextManager[Any]]
+Side = Callable[[GeneratedOp], AbstractContextManager[Any]]
 """A context in which one side of a law has the mutant."""
 
 
@@ -43,27 +43,27 @@ def interpreted(side: Side) -> Side:
 def one_way(module: Any, way: str) -> Side:
     """Of the ways to run a program, one runs the mutant's."""
 
-    def side(mutant: Made) -> AbstractContextManager[Any]:
+    def side(mutant: GeneratedOp) -> AbstractContextManager[Any]:
         right: Callable[[Call], Any] = module.ways
 
         def ways(c: Call) -> Any:
-            found, wrong = right(c), mutant.on(right)(c)
-            both = isinstance(found, dict) and isinstance(wrong, dict)
-            return {**found, way: wrong[way]} if both else found
+            programs, wrong = right(c), mutant.on(right)(c)
+            both = isinstance(programs, dict) and isinstance(wrong, dict)
+            return {**programs, way: wrong[way]} if both else programs
 
         return patch.object(module, "ways", ways)
 
     return side
 
 
-def several_parts(mutant: Made) -> AbstractContextManager[Any]:
+def several_parts(mutant: GeneratedOp) -> AbstractContextManager[Any]:
     """Kernels that are run in several parts are the mutant's."""
 
     class Both(Parts):
-        def __init__(self, node: Node, made_for: Sequence[Dim]) -> None:
-            super().__init__(node, made_for)
+        def __init__(self, node: Node, symbols: Sequence[Dim]) -> None:
+            super().__init__(node, symbols)
             wrong = build(mutant.of(node.op), node.inputs, node.attrs)
-            self.mutant = Parts(wrong, made_for)
+            self.mutant = Parts(wrong, symbols)
 
         def run(
             self, arrays: Sequence[NDArray[Any]], sizes: Mapping[Dim, int], parts: int
@@ -73,7 +73,7 @@ def several_parts(mutant: Made) -> AbstractContextManager[Any]:
     return patch.multiple(parts, Parts=Both, _kernels={})
 
 
-def slopes(mutant: Made) -> AbstractContextManager[Any]:
+def slopes(mutant: GeneratedOp) -> AbstractContextManager[Any]:
     """Gradients are those of the mutant's results."""
 
     def wrong(of: Value, by: Sequence[Value], source: str = "") -> list[Value]:
@@ -95,7 +95,7 @@ define i128 @divided(i128 %a, i128 %b) {
 """What LLVM has no instructions for on any processor, and calls `__divti3` of its own library"""
 
 
-def library_calls(mutant: Made) -> AbstractContextManager[Any]:
+def library_calls(mutant: GeneratedOp) -> AbstractContextManager[Any]:
     """Code divides integers of 128 bits."""
 
     def compiled(text: str, target: Target) -> bytes:

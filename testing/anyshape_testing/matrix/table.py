@@ -52,10 +52,10 @@ class Law:
 
 
 def all_examples(op: str, record: Record) -> None:
-    found = PROPERTIES[op].examples
-    for e in found:
+    cases = PROPERTIES[op].examples
+    for e in cases:
         examples.test_example((op, e))
-    record("accepted", len(found))
+    record("accepted", len(cases))
 
 
 def each(groups: str, where: Sides) -> dict[str, Sides]:

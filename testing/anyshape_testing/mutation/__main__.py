@@ -22,7 +22,7 @@ from anyshape_gen.analysis import analyse
 from anyshape_gen.cli import read_folder
 from anyshape_gen.model import OpSpec
 from anyshape_testing.mutation.results import Declared, Kept, json_text, kept, left, page, read, score, untried
-from anyshape_testing.mutation.running import Trial, Untold, run_all, undeclared
+from anyshape_testing.mutation.running import FailedTrial, Trial, run_all, undeclared
 from anyshape_testing.running import register
 
 
@@ -41,8 +41,8 @@ def arguments() -> argparse.ArgumentParser:
 def declarations(specs: Path) -> Declared:
     """{op: {label of a mutant: why it is the same op}}, from `mutants/equivalent.yaml` beside the specs."""
     path = specs / "mutants" / "equivalent.yaml"
-    found: Any = yaml.safe_load(path.read_text()) if path.exists() else None
-    return found or {}
+    parsed: Any = yaml.safe_load(path.read_text()) if path.exists() else None
+    return parsed or {}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -108,7 +108,7 @@ def tried(
     start = time.perf_counter()
     only = {op: frozenset(k.survivors) for op, k in before.items()}
     for number, r in enumerate(run_all(trial, todo, jobs, only), 1):
-        if isinstance(r, Untold):
+        if isinstance(r, FailedTrial):
             print(f"[{number}/{len(todo)}] {r.op} could not be tried: {r.error}", flush=True)
             continue
         k = kept(r, trial.workshop.specs[r.op], before.get(r.op))

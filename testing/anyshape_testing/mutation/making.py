@@ -68,8 +68,8 @@ class Workshop:
         (a,) = [a for a in self.analyses if a.spec.name == op]
         known = strategies.known_names([a])
         text = f"{strategies.oracles([a])}\n\n\n{strategies.strategy(a)}"
-        found = _run(text, {n: o for n, o in known.items() if n != "scipy"}, {"scipy": scipy})
-        return cast(Property, getattr(found, constant_name(op)))
+        namespace = _run(text, {n: o for n, o in known.items() if n != "scipy"}, {"scipy": scipy})
+        return cast(Property, getattr(namespace, constant_name(op)))
 
     def generate(self, spec: OpSpec) -> Generated | None:
         """None where the generator refuses the spec: such a mutant cannot come into being.
@@ -122,8 +122,8 @@ def load(spec: OpSpec, text: Generated) -> tuple[OpDef, ...]:
         "relations": _run(text.relation, relations.KNOWN),
         "rewrites": _run(text.rewrites, rewrites.KNOWN),
     }
-    found = _run(text.ops, ops.KNOWN, rooms)
-    return tuple(getattr(found, constant_name(spec.name, v)) for v in ops.variants(spec))
+    namespace = _run(text.ops, ops.KNOWN, rooms)
+    return tuple(getattr(namespace, constant_name(spec.name, v)) for v in ops.variants(spec))
 
 
 def _run(code: str, known: Mapping[str, str], more: Mapping[str, Any] | None = None) -> SimpleNamespace:

@@ -78,19 +78,19 @@ def _more_killed(before: Kept, r: OpResult, spec: OpSpec) -> Kept:
 
 def untried(spec: OpSpec) -> Kept:
     """The marks of a spec, and no results. The tests' own code has none: after a change to it that kills less, `--again`."""
-    rule = told(replace(spec, examples=(), summary="", onnx=(), reference=None)).encode()
+    rule = spell(replace(spec, examples=(), summary="", onnx=(), reference=None)).encode()
     labels = "\n".join(m.label for m in mutants(spec)).encode()
     return Kept(_mark(rule + labels, 16), tuple(_mark(repr(e).encode(), 8) for e in spec.examples))
 
 
-def told(v: Any) -> str:
+def spell(v: Any) -> str:
     """As `repr`, but without what is as by default: what a class is given later changes no mark."""
     if isinstance(v, (tuple, list)):
-        return f"[{', '.join(map(told, v))}]"
+        return f"[{', '.join(map(spell, v))}]"
     if not is_dataclass(v):
         return repr(v)
-    given = [(f.name, getattr(v, f.name)) for f in fields(v) if f.repr and getattr(v, f.name) != f.default]
-    return f"{type(v).__name__}({', '.join(f'{name}={told(x)}' for name, x in given)})"
+    shown = [(f.name, getattr(v, f.name)) for f in fields(v) if f.repr and getattr(v, f.name) != f.default]
+    return f"{type(v).__name__}({', '.join(f'{name}={spell(x)}' for name, x in shown)})"
 
 
 def _mark(data: bytes, digits: int) -> str:
@@ -101,10 +101,10 @@ def read(path: Path) -> dict[str, Kept]:
     """What was kept; nothing where there is no such file."""
     if not path.exists():
         return {}
-    found: dict[str, Any] = json.loads(path.read_text())
+    parsed: dict[str, Any] = json.loads(path.read_text())
     return {
         op: Kept(**{**k, "survivors": tuple(k["survivors"]), "examples": tuple(k["examples"])})
-        for op, k in found["ops"].items()
+        for op, k in parsed["ops"].items()
     }
 
 

@@ -50,7 +50,7 @@ class OpResult:
 
 
 @dataclass(frozen=True)
-class Untold:
+class FailedTrial:
     """An op of which trying the mutants failed, and how."""
 
     op: str
@@ -77,7 +77,7 @@ class Trial:
         own = self.workshop.generate(self.workshop.specs[op])
         assert own is not None
         seen, refused = {own.text}, 0
-        found: list[tuple[Mutant, Generated]] = []
+        pairs: list[tuple[Mutant, Generated]] = []
         for m in mutants(self.workshop.specs[op], lambda f: self.users[(f.span, getattr(f, "name", ""))][0] != op):
             if only is not None and m.label not in only:
                 continue
@@ -89,8 +89,8 @@ class Trial:
                 refused += 1
             elif text.text not in seen:
                 seen.add(text.text)
-                found.append((m, text))
-        return found, refused
+                pairs.append((m, text))
+        return pairs, refused
 
     def run(self, op: str, only: Collection[str] | None = None) -> OpResult:
         """Of all mutants of an op, or of those with these labels."""
@@ -98,9 +98,9 @@ class Trial:
         if only is not None and not only:
             return OpResult(op, (), 0, 0.0)
         tests = self._tests(op)
-        found, refused = self.distinct(op, only)
+        pairs, refused = self.distinct(op, only)
         tried = []
-        for m, text in found:
+        for m, text in pairs:
             thorough = m.label not in self.declared.get(op, ())
             killers = tests.killers(_loaded(m, text), m.label.split(":")[0], thorough)
             if thorough and killers.first is None and m.label.startswith("defines:"):
@@ -146,17 +146,17 @@ def _start() -> None:
     load_profile(CALLS, shrink=False)
 
 
-def _one(op: str) -> OpResult | Untold:
+def _one(op: str) -> OpResult | FailedTrial:
     assert _trial is not None
     try:
         return _trial.run(op, _only.get(op))
     except Exception as e:  # the other ops are tried all the same
-        return Untold(op, f"{type(e).__name__}: {e}")
+        return FailedTrial(op, f"{type(e).__name__}: {e}")
 
 
 def run_all(
     trial: Trial, ops: Sequence[str], jobs: int, only: Mapping[str, Collection[str]] | None = None
-) -> Iterator[OpResult | Untold]:
+) -> Iterator[OpResult | FailedTrial]:
     """In the order in which they are done. `only`: by op, the labels of the mutants that are tried, where that is not all."""
     global _trial, _only
     _trial, _only = trial, only or {}

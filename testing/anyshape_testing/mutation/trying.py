@@ -59,10 +59,10 @@ class Drawn:
             node = static_node(self.call)
         except ShapeError:
             return False
-        wanted = self._answer(node)
-        self.tells = any(w.size for w in wanted)
-        has_types_of(node, wanted)
-        same(run_equations(self.call, node), wanted, self.call, node, "interpreter against reference")
+        expected = self._answer(node)
+        self.tells = any(w.size for w in expected)
+        has_types_of(node, expected)
+        same(run_equations(self.call, node), expected, self.call, node, "interpreter against reference")
         return True
 
     def _answer(self, node: Node) -> list[Any]:
@@ -72,10 +72,10 @@ class Drawn:
                 self.answers[key] = run_reference(self.call, node)
             except Exception as e:
                 self.answers[key] = e
-        found = self.answers[key]
-        if isinstance(found, Exception):
-            raise found
-        return list(found)
+        answer = self.answers[key]
+        if isinstance(answer, Exception):
+            raise answer
+        return list(answer)
 
 
 def _is_large(c: Call) -> bool:
@@ -130,7 +130,7 @@ class Tests:
             return self._draw(MORE, LONGER)
 
     def _draw(self, drawn: int, most: float) -> list[Drawn]:
-        found: list[tuple[float, Drawn]] = []
+        timed: list[tuple[float, Drawn]] = []
 
         @settings(
             max_examples=drawn, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
@@ -147,13 +147,13 @@ class Tests:
                 d.accepted = d.holds()
             except (UnsatisfiedAssumption, AssertionError):  # that the op itself holds is for the laws to say
                 return
-            found.append((time.process_time() - start, d))
+            timed.append((time.process_time() - start, d))
 
         with suppress(Unsatisfiable):
             run()
         kept: list[Drawn] = []
         spent = 0.0
-        for seconds, d in sorted(found, key=lambda x: x[0] + (EMPTY if not x[1].tells else 0)):
+        for seconds, d in sorted(timed, key=lambda x: x[0] + (EMPTY if not x[1].tells else 0)):
             spent += seconds
             if spent > most and sum(k.accepted for k in kept) >= 5:
                 break

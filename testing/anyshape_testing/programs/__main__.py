@@ -36,8 +36,8 @@ def main() -> int:
     def say(text: str) -> None:
         print(text, flush=True)
 
-    found = outcomes(options.start, options.package, max(options.jobs, 1))
-    tally, finds, end = search(found, options.count, say)
+    results = outcomes(options.start, options.package, max(options.jobs, 1))
+    tally, finds, end = search(results, options.count, say)
     say(str(tally))
     if finds:
         say(f"seeds of what does not hold: {', '.join(map(str, finds))}")

@@ -58,7 +58,7 @@ class Misfit(Exception):
 @cache
 def sized_by_data(ops: tuple[str, ...]) -> tuple[str, ...]:
     """Ops with a size that only their data tells, judged by the first example of each."""
-    found = []
+    names = []
     for name in ops:
         op = variants(name)[0]
         for e in PROPERTIES[name].examples:
@@ -73,9 +73,9 @@ def sized_by_data(ops: tuple[str, ...]) -> tuple[str, ...]:
             except (AnyshapeError, TypeError, ValueError):
                 continue
             if any(not isinstance(n, int) for v in node.outputs for n in v.type.shape or ()):
-                found.append(name)
+                names.append(name)
             break
-    return tuple(found)
+    return tuple(names)
 
 
 def sizes_of(a: Array) -> tuple[int, ...]:
@@ -123,10 +123,10 @@ class Drawn:
     def step(self) -> bool:
         """One more statement; False where what is drawn does not fit."""
         kind = self.among(KINDS)
-        made = self.attempt(lambda: self._statement(kind))
-        if made is not None:
-            self.program.statements.append(made)
-        return made is not None
+        statement = self.attempt(lambda: self._statement(kind))
+        if statement is not None:
+            self.program.statements.append(statement)
+        return statement is not None
 
     def attempt(self, make: Callable[[], Statement]) -> Statement | None:
         """A statement, read both ways; where it does not fit, all is as it was."""
@@ -266,8 +266,8 @@ class Drawn:
         return block
 
     def branch(self) -> If:
-        wanted = self.among(self.pool[-6:]) if self.pool else self.misfit()
-        then = self.inside((), lambda d: d.one_call(wanted))
+        source = self.among(self.pool[-6:]) if self.pool else self.misfit()
+        then = self.inside((), lambda d: d.one_call(source))
         kind = self.numbers_of(then)
         other = self.inside((), lambda d: d.alternative(kind))
         if self.draw(st.booleans()):
@@ -292,11 +292,11 @@ class Drawn:
         if not pool:
             raise Misfit
         source = self.among(pool)
-        made = self.attempt(lambda: self.call(self.among(self.ops), source, self.draw(st.booleans())))
-        if isinstance(made, Call):
-            out = self.numbers[made.outputs[0]]
+        statement = self.attempt(lambda: self.call(self.among(self.ops), source, self.draw(st.booleans())))
+        if isinstance(statement, Call):
+            out = self.numbers[statement.outputs[0]]
             if out.dtype == like.dtype and out.ndim == like.ndim:
-                return Block((made,), made.outputs[0])
+                return Block((statement,), statement.outputs[0])
         if like.ndim and self.draw(st.booleans()):
             s = self.cut(source)
             self.take(s)
@@ -354,8 +354,8 @@ def draw_program(draw: Any, ops: Sequence[str]) -> Drawn | None:
     d = Drawn(draw, tuple(o for o in ops if not any(v.is_random for v in variants(o))))
     for _ in range(draw(st.integers(3, 9))):
         d.step()
-    made = [r for s in d.program.statements for r in results_of(s)]
+    refs = [r for s in d.program.statements for r in results_of(s)]
     if len(d.program.statements) < 2:
         return None
-    d.program.results = tuple(made[-4:])
+    d.program.results = tuple(refs[-4:])
     return d

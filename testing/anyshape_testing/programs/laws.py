@@ -107,11 +107,11 @@ def refined(f: Function) -> None:
         )
         for n, m in zip(before.type.shape, after.type.shape):
             assert not isinstance(n, int) or n == m, f"{before.type} became {after.type}"
-    left = [n for n in g.nodes if n.op.variant == "dyn" and all(_is_told(v) for v in n.param_operands)]
+    left = [n for n in g.nodes if n.op.variant == "dyn" and all(_is_known(v) for v in n.param_operands)]
     assert not left, f"operands are known, and these stay dyn: {left}"
 
 
-def _is_told(v: Value | None) -> bool:
+def _is_known(v: Value | None) -> bool:
     return v is None or (v.contents is not None and all(isinstance(e, int) for e in v.contents)) or v.is_constant
 
 
@@ -179,7 +179,7 @@ def refused(d: Drawn, ways: Mapping[str, Any], name: str) -> int:
     arrays = {**d.arrays, name: other}
     program = live(d.program, d.program.results)
     try:
-        wanted, told = refusals(program, arrays, MOST)
+        expected, refusal = refusals(program, arrays, MOST)
     except (TooLarge, Unsaid):
         return 0
     outcomes: dict[str, Any] = {}
@@ -190,21 +190,21 @@ def refused(d: Drawn, ways: Mapping[str, Any], name: str) -> int:
             outcomes[way] = str(e)
     where = f"with {name} of shape {other.shape}"
     ran = [way for way, o in outcomes.items() if not isinstance(o, str)]
-    if wanted is None and len(ran) == len(
+    if expected is None and len(ran) == len(
         outcomes
     ):  # what is needed for a size alone that its type tells need not be made
         program = live(settled(d.program, d.size), program.results)
-        wanted, _ = refusals(program, arrays, MOST)
-    if wanted is None:
-        assert not ran, f"{where}: refused on numbers ({told.said}), and these run it: {ran}"
+        expected, _ = refusals(program, arrays, MOST)
+    if expected is None:
+        assert not ran, f"{where}: refused on numbers ({refusal.said}), and these run it: {ran}"
         words = {o for way, o in outcomes.items() if way in ("native loop", *EQUAL_BITS)}
         assert len(words) == 1, f"{where}: one refusal in different words: {words}"
-        assert told.has(words.pop()), f"{where}: {outcomes['native loop']}; on numbers: {told.said}"
+        assert refusal.has(words.pop()), f"{where}: {outcomes['native loop']}; on numbers: {refusal.said}"
         return 1
     lost = {way: o for way, o in outcomes.items() if isinstance(o, str)}
     assert not lost, f"{where}: runs on numbers, and is refused: {lost}"
-    for r, g, found in zip(program.results, outcomes["native loop"], wanted, strict=True):
-        w = _as_result(found, g)
+    for r, g, numbers in zip(program.results, outcomes["native loop"], expected, strict=True):
+        w = _as_result(numbers, g)
         assert g.shape == w.shape and _same_kind(g, w), (
             f"{where}: v{r} is {g.dtype}{g.shape} in place of {w.dtype}{w.shape}"
         )

@@ -62,16 +62,16 @@ class Numbers:
             taken = s.then if self.condition(s.cond, env) else s.other
             env[s.output] = self.block(taken, env)
         else:
-            turns = []
+            collected = []
             current = env[s.initial]
             for _ in range(max(int(env[s.trip]), 0)):
                 current = self.block(s.body, {**env, s.inside: current})
-                turns.append(current)
+                collected.append(current)
             env[s.output] = current
             if s.stacked is not None:
-                if len({t.shape for t in turns}) > 1:
+                if len({t.shape for t in collected}) > 1:
                     raise ShapeError("loop: what turns collect differs in shape")
-                env[s.stacked] = np.stack(turns) if turns else self._stack_of_none(s, env)
+                env[s.stacked] = np.stack(collected) if collected else self._stack_of_none(s, env)
 
     def block(self, b: Block, env: Env) -> Array:
         inner = dict(env)
@@ -93,10 +93,10 @@ class Numbers:
             ]
             try:
                 params = {**inner.params, **{o.name: _value(o, env) for o in inner.operands}}
-                made = call_node(variants(inner.op)[0], inputs, params).outputs
+                outputs = call_node(variants(inner.op)[0], inputs, params).outputs
             except AnyshapeError:
                 raise Unsaid from None
-            values.update(zip(inner.outputs, made, strict=True))
+            values.update(zip(inner.outputs, outputs, strict=True))
         t = values[s.body.result].type
         sizes = [substitute(n, known) for n in t.shape or ()]
         return np.zeros((0, *(n if isinstance(n, int) else 0 for n in sizes)), t.dtype.numpy)
@@ -177,8 +177,8 @@ def _with_elements(a: Array, name: str, known: dict[Dim, int]) -> Value:
 
 def _value(o: Operand, env: Env) -> Any:
     if isinstance(o.source, int):
-        found = env[o.source].tolist()
-        return tuple(found) if isinstance(found, list) and not o.scalar else found
+        elements = env[o.source].tolist()
+        return tuple(elements) if isinstance(elements, list) and not o.scalar else elements
     numbers = tuple(_number(p, env) for p in o.source)
     return numbers[0] if o.scalar else numbers
 

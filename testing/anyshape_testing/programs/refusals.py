@@ -80,15 +80,19 @@ def _inside(reader: Numbers, s: If | Loop, env: Env, refused: Refused) -> None:
     if isinstance(s, If):
         _block(reader, s.then if reader.condition(s.cond, env) else s.other, env, refused)
         return
-    turns: list[Array] = []
+    collected: list[Array] = []
     current: Array | None = env[s.initial]
-    for turn in range(max(int(env[s.trip]), 0)):
+    for iteration in range(max(int(env[s.trip]), 0)):
         assert current is not None
         current = _block(reader, s.body, {**env, s.inside: current}, refused)
         if current is None:
             return
-        turns.append(current)
-        if s.stacked is not None and len(turns) > 1 and (words := _unequal(turns[-2], turns[-1], turn)):
+        collected.append(current)
+        if (
+            s.stacked is not None
+            and len(collected) > 1
+            and (words := _unequal(collected[-2], collected[-1], iteration))
+        ):
             refused.said += words
             return
     assert refused.said, "a loop is refused, and nothing in it is"
@@ -99,10 +103,10 @@ def _block(reader: Numbers, b: Block, env: Env, refused: Refused) -> Array | Non
     return inner[b.result] if _statements(reader, b.statements, inner, refused) else None
 
 
-def _unequal(before: Array, now: Array, turn: int) -> list[str]:
+def _unequal(before: Array, now: Array, iteration: int) -> list[str]:
     """What is said of two turns that collect different shapes, the second of this number."""
     return [
-        f"loop: dim {axis} of what turn {turn} collects is {n}, and was {m} before"
+        f"loop: dim {axis} of what turn {iteration} collects is {n}, and was {m} before"
         for axis, (m, n) in enumerate(zip(before.shape, now.shape, strict=True))
         if m != n
     ]

@@ -72,10 +72,10 @@ def outcomes(start: int, package: str, jobs: int) -> Iterator[Outcome]:
             pool.shutdown(cancel_futures=True)
 
 
-def search(found: Iterator[Outcome], count: int, say: Callable[[str], None]) -> tuple[Tally, Sequence[int], int]:
+def search(results: Iterator[Outcome], count: int, say: Callable[[str], None]) -> tuple[Tally, Sequence[int], int]:
     """(the tally of `count` programs or a few more, seeds of what does not hold, the seed behind the last one)."""
     tally, finds, said = Tally(), list[int](), time.perf_counter()
-    for outcome in found:
+    for outcome in results:
         tally.merge(outcome.tally)
         finds += outcome.finds
         for seed, text in outcome.finds.items():

@@ -21,8 +21,8 @@ _task: list[tuple[Sequence[str], list[Drawn | None]]] = []
 @settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def _draw(data: st.DataObject) -> None:
-    ops, found = _task[-1]
-    found.append(draw_program(data.draw, ops))
+    ops, programs = _task[-1]
+    programs.append(draw_program(data.draw, ops))
 
 
 _fuzz: Any = _draw.hypothesis.fuzz_one_input  # type: ignore[attr-defined]
@@ -30,13 +30,13 @@ _fuzz: Any = _draw.hypothesis.fuzz_one_input  # type: ignore[attr-defined]
 
 def drawn_from(seed: int, ops: Sequence[str]) -> Drawn | None:
     """None for a seed of which no program comes."""
-    found: list[Drawn | None] = []
-    _task.append((ops, found))
+    programs: list[Drawn | None] = []
+    _task.append((ops, programs))
     try:
         _fuzz(random.Random(seed).randbytes(BYTES))
     finally:
         _task.pop()
-    return found[0] if found else None
+    return programs[0] if programs else None
 
 
 def run_seed(seed: int, ops: Sequence[str], tally: Tally) -> None:

@@ -53,8 +53,8 @@ class Call:
     outputs: tuple[Ref, ...]
 
     def __str__(self) -> str:
-        given = [*map(_shown, self.inputs), *(f"{k}={v}" for k, v in self.params.items() if v is not None)]
-        return f"{_listed(self.outputs)} = {self.op}({', '.join([*given, *map(str, self.operands)])})"
+        shown = [*map(_shown, self.inputs), *(f"{k}={v}" for k, v in self.params.items() if v is not None)]
+        return f"{_listed(self.outputs)} = {self.op}({', '.join([*shown, *map(str, self.operands)])})"
 
 
 @dataclass(frozen=True)
@@ -174,13 +174,13 @@ def every(statements: tuple[Statement, ...] | list[Statement]) -> Iterator[State
 
 def live(p: Program, results: tuple[Ref, ...]) -> Program:
     """The part of a program that these results need."""
-    wanted = set(results)
+    needed = set(results)
     kept: list[Statement] = []
     for s in reversed(p.statements):
-        if wanted & set(results_of(s)):
+        if needed & set(results_of(s)):
             kept.append(s)
-            wanted |= set(needs_of(s))
-    return Program({n: r for n, r in p.params.items() if r in wanted}, kept[::-1], results)
+            needed |= set(needs_of(s))
+    return Program({n: r for n, r in p.params.items() if r in needed}, kept[::-1], results)
 
 
 def settled(p: Program, size: Callable[[Ref, int], object]) -> Program:
@@ -205,21 +205,23 @@ def _number(p: Piece, size: Callable[[Ref, int], object]) -> Piece:
 
 def elements_read(p: Program) -> set[Ref]:
     """Values of which elements matter to the results. Of the others only dims do: nothing has to compute them."""
-    wanted, sizes = set(p.results), set[Ref]()
+    elements, sizes = set(p.results), set[Ref]()
     for s in reversed(p.statements):
-        made = set(results_of(s))
-        if not (wanted | sizes) & made:
+        results = set(results_of(s))
+        if not (elements | sizes) & results:
             continue
         if isinstance(s, If) and isinstance(s.cond, Longer):
             sizes.add(s.cond.of)
-            wanted |= set(_needs_inside(s))
+            elements |= set(_needs_inside(s))
             continue
         if not isinstance(s, Call):
-            wanted |= set(needs_of(s))
+            elements |= set(needs_of(s))
             continue
         inputs = {r for i in s.inputs if i is not None for r in (i if isinstance(i, tuple) else (i,))}
         sizes |= inputs | {
             p.of for o in s.operands if not isinstance(o.source, int) for p in o.source if p.of is not None
         }
-        wanted |= {o.source for o in s.operands if isinstance(o.source, int)} | (inputs if wanted & made else set())
-    return wanted
+        elements |= {o.source for o in s.operands if isinstance(o.source, int)} | (
+            inputs if elements & results else set()
+        )
+    return elements

@@ -27,7 +27,7 @@ def run(s: Statement, env: Env) -> None:
         cond = _longer(s.cond, env) if isinstance(s.cond, Longer) else env[s.cond]
         (env[s.output],) = control.if_(cond, _built(s.then, env), _built(s.other, env))
     else:
-        results = control.loop(env[s.trip], _turn(s.inside, s.body, s.stacked is not None, env), [env[s.initial]],
+        results = control.loop(env[s.trip], _iteration(s.inside, s.body, s.stacked is not None, env), [env[s.initial]],
                                collects=int(s.stacked is not None))  # fmt: skip
         env[s.output] = results[0]
         if s.stacked is not None:
@@ -45,12 +45,12 @@ def _built(b: Block, env: Env) -> Callable[[], Value]:
     return lambda: _block(b, env)
 
 
-def _turn(inside: Ref, body: Block, stacked: bool, env: Env) -> Callable[..., Sequence[Value]]:
-    def turn(number: Value, carried: Value) -> Sequence[Value]:
-        made = _block(body, {**env, inside: carried})
-        return [made, made] if stacked else [made]
+def _iteration(inside: Ref, body: Block, stacked: bool, env: Env) -> Callable[..., Sequence[Value]]:
+    def iteration(number: Value, carried: Value) -> Sequence[Value]:
+        result = _block(body, {**env, inside: carried})
+        return [result, result] if stacked else [result]
 
-    return turn
+    return iteration
 
 
 def _longer(c: Longer, env: Env) -> Any:
