@@ -1,7 +1,7 @@
-"""A graph evaluated node by node with the slow reading of the equations, under the types that its nodes have: `eager` types each node anew
-for the arrays that come in. No pass, no fusion, no program.
+"""Evaluates a graph node by node with the interpreter of equations, under the types that its nodes have (`eager` infers them again for the
+operands). There are no passes, fusion or compiled programs.
 
-In: values, and arrays of the parameters by name. Out: their arrays.
+In: values, and arrays of the parameters by name. Out: the arrays of the values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 
 def evaluate(values: Sequence[Value], arrays: Mapping[str, Array], arithmetic: Arithmetic | None = None) -> list[Array]:
-    """All shapes below `values` are numbers."""
+    """Evaluates values of a graph in which all shapes are numbers."""
     known: dict[Value, Array] = {}
     return [_array(v, arrays, known, arithmetic) for v in values]
 

@@ -1,4 +1,4 @@
-"""Every example of every spec, as its reference page shows it: compiled and run, on numbers and on symbols."""
+"""Tests every example of every spec: it is compiled and run, on numbers and on symbols."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ from anyshape_testing.values import contents
 
 
 def array(op: OpDef, i: InputDef, example_input: Given, seed: int) -> Any:
-    """Literal values, or plain ones of the shape, in the first dtype that the op allows; of a variadic a list of them."""
+    """Makes the array of an example's input: its literal values, or random ones of its shape, in the first dtype that the op allows; a list
+    for a variadic input."""
     dtype = (
         parse_dtype(example_input.dtype)
         if example_input.dtype
@@ -53,7 +54,7 @@ def array(op: OpDef, i: InputDef, example_input: Given, seed: int) -> Any:
 
 
 def literal(value: Any, dtype: DType) -> NDArray[Any]:
-    """Of strings their characters."""
+    """Converts literal values to an array; strings become characters."""
     return as_chars(np.array(value, str)) if dtype is CHAR else np.asarray(value, dtype.numpy)
 
 
@@ -87,8 +88,8 @@ def test_example(example: tuple[str, Example]) -> None:
 
 
 def holds_on_numbers(c: Call, e: Example) -> tuple[Node, list[Any]] | None:
-    """The call and its results, by the reference and by the equations, as the example says; None where it says an error, which the call
-    has."""
+    """Checks an example by the reference and by the equations; returns the call and its results. Returns None for an example of an error,
+    after a check that the call raises it."""
     if e.error is not None:
         with raises(TypeRelationError, match=e.error):
             run_equations(c, static_node(c))  # where the assert reads values, it is the equations that refuse
@@ -119,7 +120,7 @@ def expected(output: Given, got: list[Any], variadic: bool) -> None:
 
 
 def has_values(got: NDArray[Any], value: NDArray[Any]) -> None:
-    """Floats within four units in the last place of the result's dtype, everything else exactly."""
+    """Compares with the values of an example: floats within four ulps of the result's dtype, everything else exactly."""
     if value.dtype.kind == "U":
         np.testing.assert_array_equal(as_strings(got), value)
         return
@@ -132,14 +133,14 @@ def has_values(got: NDArray[Any], value: NDArray[Any]) -> None:
 
 
 def _kernels(c: Call) -> str:
-    """How a program is compiled that refuses its call. Where somebody waits, one that is refused by shapes and attributes, before any
-    kernel would run, is not lowered: of an op of many kernels that is much of what the examples take. Law 6 has machine code refuse
-    calls of asserts there, too, as far as time goes; the whole suite has it refuse those of all asserts, and these examples."""
+    """Chooses how a program is compiled that refuses its call. Where time is limited, a program that refuses shapes or attributes, before
+    any kernel would run, is interpreted: lowering would be most of the time for an op of many kernels. Law 6 tests refusals by machine
+    code there, as far as time allows; without a limit these examples do, too."""
     return "interpret" if time_budget.is_limited() and is_refused_by_types(c) else "native"
 
 
 def is_refused_by_types(c: Call) -> bool:
-    """Without reading an element."""
+    """Whether a call is refused by its types and attributes, without reading an element."""
     try:
         static_node(c)
     except TypeRelationError:
@@ -148,7 +149,7 @@ def is_refused_by_types(c: Call) -> bool:
 
 
 def refused_on_symbols(c: Call, text: str, kernels: str = "native") -> None:
-    """When the call is built, or at the latest when the program runs."""
+    """Checks that the call is refused on symbols when it is built, or at the latest when the program runs."""
     dyn = len(variants(c.property.op)) == 2
     operands = operand_arrays(c) if dyn else {}
 

@@ -1,7 +1,7 @@
-"""Law 14: parameters and indices near the ends of what 64 bits hold, of which sums and products are none.
+"""Law 14: integers near the ends of i64, of which sums and products overflow, are computed with correctly or refused.
 
-In: an op. Out: nothing where every call with one integer in its place replaced, a parameter, an item of one, or an element of an operand
-of indices, gives what the reference gives, or a clear error; the native loop and Python alike, on numbers and on symbols.
+In: an op. Out: nothing where every call with one integer replaced (a parameter, an item of one, or an element of an operand of indices)
+gives what the reference gives, or an error; the native loop and Python agree, on numbers and on symbols.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ Array = NDArray[Any]
 LAW = "14 integers near the ends of i64"
 EXTREMES = (2**63 - 1, -(2**63), 2**62, -(2**62), 2**63 - 2, 1 - 2**63, 2**31, -(2**31))
 DRAWN, CALLS = (24, 6) if WIDE else (8, 2)
-"""Random calls of an op, and how many of them, the largest, have each integer replaced in turn."""
+"""The number of random calls of an op, and of the largest of them that have each integer replaced in turn"""
 COMPILED = len(EXTREMES) if WIDE else 1
-"""Values of a parameter that is no operand: each is a program to compile."""
+"""Values tried for a parameter that is no operand: each is another program to compile"""
 SECONDS = 0.5
-"""A call that takes longer counts to its integer, and says nothing."""
+"""The time limit of a call: one that takes longer loops up to its integer, and is left out"""
 MOST = 10**6
-"""Elements of a result, and turns of a dim of one without elements, which are worth waiting for."""
+"""The most elements of a result that is computed, and the largest dim of one without elements"""
 
 
 def extreme_calls(c: Call, first: int) -> Iterator[Call]:
-    """The call with each integer replaced by each extreme. Of a parameter that is no operand as many as are compiled, from one on."""
+    """Yields the call with each integer replaced by each extreme; a parameter that is no operand by COMPILED of them, from `first` on."""
     operands = {p.name for p in variants(c.property.op)[-1].operands}
     for p in c.op.params:
         value = c.params.get(p.name)
@@ -79,7 +79,7 @@ def test_extremes(integer_op: str, record_property: Callable[[str, Any], None]) 
 
 
 def right_or_refused(c: Call) -> bool:
-    """Whether the call ran. Raises AssertionError where ways to run it differ, or where they give something else than the reference."""
+    """Whether the call ran. Raises AssertionError where executors differ from one another or from the reference."""
     try:
         node = static_node(c)
     except AnyshapeError:
@@ -97,7 +97,7 @@ def right_or_refused(c: Call) -> bool:
     except DeadlineExceeded:
         return False
     except AnyshapeError:
-        pass  # what it says is compared below
+        pass  # messages are compared below
     results = {way: _outcome(programs[way], arguments(c)) for way in (NATIVE, PYTHON)}
     first, second = results.values()
     where = f"{c.property.op} with {dict(c.params)}"
@@ -126,7 +126,7 @@ def _outcome(f: Any, inputs: dict[str, Array]) -> list[Array] | str:
 
 
 def _takes_long(node: Node) -> bool:
-    """Whether a result is more than is worth waiting for, and less than what nobody has memory for."""
+    """Whether a result is too large to wait for, and too small to be refused for lack of memory."""
     for v in node.outputs:
         most = [bounds(n)[1] or 0 for n in v.type.shape or ()]
         if MOST < math.prod(most) < 1 << 45 or (math.prod(most) <= MOST and any(n > MOST for n in most)):

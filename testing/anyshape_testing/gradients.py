@@ -1,7 +1,7 @@
-"""Law 10: the gradients of an op, made of its equations, are what differences of its results say, in f64.
+"""Law 10: the gradients of an op, derived from its equations, are the limits of difference quotients, in f64.
 
-At contents drawn at random, where corners and steps lie with probability 0. Along one direction: the difference quotient of the
-results, weighted at random, against the gradients times the direction.
+Points are random, so that corners and steps have probability 0. In a random direction, the difference quotient of a random weighted sum of
+the results is compared with the product of gradient and direction.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from anyshape_testing.values import ABOVE, UNIT
 Array = NDArray[Any]
 STEP = 1e-6
 CORNER = 1e-2
-"""Differences to the two sides are apart by this part of the slopes at a corner; elsewhere by about STEP."""
+"""The relative difference of the two one-sided quotients from which on a point is a corner; elsewhere it is about STEP"""
 INSIDE = ("plain", UNIT, ABOVE)
-"""Contents that are tried one after the other until the results are finite: a function may have none for most numbers."""
+"""Styles of contents that are tried until the results are finite: a function may have no value for most numbers"""
 
 
 def test_gradients_are_limits_of_differences(smooth_op: str, record_property: Any) -> None:
@@ -49,20 +49,21 @@ def test_gradients_are_limits_of_differences(smooth_op: str, record_property: An
 
 
 def _rounds(node: Node) -> bool:
-    """Whether something is computed in fewer bits, in which a small difference is lost."""
+    """Whether something is computed in fewer bits than f64, in which a small difference is lost."""
     dtypes = {e.dtype for q in equations_below(node) for e in walk(q.value)}
     return any(d is not None and d.is_float and d is not F64 for d in dtypes)
 
 
 def _weighted(results: Sequence[Value], rng: np.random.Generator) -> Value:
-    """One number that every element of the results has a part in."""
+    """Returns the sum of all elements of the results with random weights."""
     weights = (constant(rng.normal(size=[int(str(n)) for n in v.type.shape or ()])) for v in results)
     sums = [ops.sum(ops.mul(v, w)) for v, w in zip(results, weights, strict=True)]
     return reduce(ops.add, sums)
 
 
 def holds(c: Call) -> bool:
-    """False where the op has no gradient, or nothing of f64, and at a corner: where differences to both sides are not the same."""
+    """Whether gradient and difference quotient were compared: False where the op has no gradient or no f64, and at a corner. Raises
+    AssertionError where they differ."""
     arrays: dict[str, Array] = {}
 
     def operand(a: Array, name: str) -> Value:

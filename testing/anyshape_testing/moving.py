@@ -1,4 +1,4 @@
-"""Law 9: an op that only moves elements does with strings what it does with the numbers they spell, 0 spelling the empty one."""
+"""Law 9: an op that only moves elements moves strings as it moves the numbers that they spell; the empty string spells 0."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from anyshape_testing.running import on_random_calls
 
 Array = NDArray[Any]
 EXACT = 1 << 53
-"""Up to it f64 holds every integer."""
+"""The integers up to this one are exact in f64"""
 
 
 def spelled(a: Array) -> Array:
@@ -28,7 +28,7 @@ def spelled(a: Array) -> Array:
 
 
 def exact_in_floats(c: Call) -> Call:
-    """The call with its moved numbers where f64 holds every integer: an oracle that only moves them may be written in floats."""
+    """Clips the moved numbers of a call to integers that are exact in f64: an oracle that only moves them may be written in floats."""
 
     def within(v: Any) -> Any:
         return [within(a) for a in v] if isinstance(v, list) else None if v is None else np.clip(v, -EXACT, EXACT)

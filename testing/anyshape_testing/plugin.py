@@ -1,4 +1,4 @@
-"""A plugin of pytest for the laws, taken over by a `conftest.py`.
+"""A plugin of pytest for the laws, imported by a `conftest.py`.
 
 `--op NAME` runs the laws of one op, and no other test; the summary says how many random calls each law was tested with.
 """
@@ -22,7 +22,7 @@ load_profile(usual())
 
 @pytest.fixture
 def record_property(request: Any) -> Callable[[str, Any], None]:
-    """As pytest's, without its warning about xunit families."""
+    """Records properties like pytest's fixture, without its warning about xunit families."""
 
     def append(name: str, value: Any) -> None:
         request.node.user_properties.append((name, value))
@@ -31,12 +31,12 @@ def record_property(request: Any) -> Callable[[str, Any], None]:
 
 
 def pytest_addoption(parser: Any) -> None:
-    """In `conftest.py` of a package's own tests."""
+    """Adds `--op`."""
     parser.addoption("--op", default=None, help="run the laws of these ops alone, separated by commas")
 
 
 def pytest_generate_tests(metafunc: Any) -> None:
-    """The laws of a module that names a `PACKAGE` run on the ops of that package of which they speak."""
+    """Parametrises the laws of a module that names a `PACKAGE` by the ops of that package to which they apply."""
     package = getattr(metafunc.module, "PACKAGE", None)
     if package is None:
         return
@@ -57,7 +57,7 @@ def pytest_generate_tests(metafunc: Any) -> None:
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """All laws of an op one after the other, at the places that laws have: they share its calls and what was compiled for them."""
+    """Sorts laws by op, at the positions that laws have among the tests: laws of one op share its calls and compiled programs."""
     if config.getoption("--op") is not None:
         laws = [item for item in items if getattr(getattr(item, "module", None), "PACKAGE", None) is not None]
         known = {*laws}
@@ -71,7 +71,7 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
 
 
 def _op_of(item: Any) -> str | None:
-    """The op of a law; None for a test that is none."""
+    """Returns the op of a law; None for another test."""
     if getattr(getattr(item, "module", None), "PACKAGE", None) is None or not hasattr(item, "callspec"):
         return None
     params = item.callspec.params
@@ -79,8 +79,8 @@ def _op_of(item: Any) -> str | None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Of each law, of how many ops it was tried and on how many calls, and where on the fewest; where LAW_COUNTS names a file, all counts
-    of each law on each op are put into it."""
+    """Prints, for each law, the number of ops and calls it was tried on, and the op with the fewest calls; writes the counts of each law on
+    each op to the file that LAW_COUNTS names, if it is set."""
     tallies = [dict(r.user_properties) for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
     counts = by_law(t for t in tallies if "law" in t)
     if counts:

@@ -1,8 +1,8 @@
-"""Law 6: what is refused is refused alike everywhere.
+"""Law 6: a call is refused with the same message everywhere.
 
 A call that an assert refuses is refused with the assert's text: on numbers when it is built, by either variant; on symbols when it is
-built or, at the latest, when it runs, by the native loop and by Python with the same words. Calls are drawn at random with one dim wrong,
-and for every assert by itself.
+built or, at the latest, when it runs, by the native loop and by Python with the same words. Calls are drawn at random with one dim wrong
+(6a), and for every assert by itself (6b).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from anyshape_testing.wrong_calls import wrong_call
 
 LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
 AIMED = 20 if LONG else 2
-"""Calls per assert."""
+"""The most calls for each assert"""
 
 
 def test_refusals(refusing_op: str, record_property: Record) -> None:
@@ -43,8 +43,8 @@ def test_refusals(refusing_op: str, record_property: Record) -> None:
 
 
 def refused_everywhere(c: Call, said: str) -> None:
-    """Every executor says what is said of numbers, and then perhaps which equation does not hold; all the same. A call that would give
-    nothing is in no program."""
+    """Asserts that every executor refuses the call with one message: that of numbers, perhaps with the equation that does not hold. Rejects
+    a call without results, which no program contains."""
     programs = ways(c)
     if not isinstance(programs, TypeRelationError) and not programs[NATIVE].output_names:
         reject()
@@ -67,12 +67,12 @@ def refused_everywhere(c: Call, said: str) -> None:
 
 
 def _is_expected(message: str, texts: Sequence[str]) -> bool:
-    """Whether it is one of the reasons why the call is refused on numbers."""
+    """Whether a message is one of those with which the call is refused on numbers."""
     return any(is_one(message, s) or is_one_early(message, s) for s in texts)
 
 
 def all_broken(c: Call) -> list[str]:
-    """Of two asserts that a call breaks, the one on attributes or dims alone may be told before one that reads more."""
+    """Lists the messages of all asserts that a call breaks: a run may report another one than the first, if it can be decided earlier."""
     return broken(c.op, c.values(typed), c.params)[0]
 
 
@@ -101,14 +101,14 @@ def test_asserts(asserting_op: str, record_property: Record) -> None:
 
 
 def asserts_again(package: str, op: str) -> None:
-    """The law for each assert of one op; aimed draws are always the same. Raises what the law raises."""
+    """Runs law 6b on one op again; its draws are always the same. Raises what the law raises."""
     register(package)
     test_asserts(op, lambda key, value: None)
     print(f"each assert of {op} refuses what is aimed at it")
 
 
 def _report(c: Call, r: Refusal) -> str:
-    """What there is to know about a call that an assert should refuse, and how to see it again."""
+    """Describes a call that an assert should refuse, with a script that runs it again."""
     shapes = {name: a.shape for name, a in input_arrays(c).items()}
     dtypes = {name: str(a.dtype) for name, a in input_arrays(c).items()}
     op = c.property.op
@@ -122,7 +122,7 @@ def _report(c: Call, r: Refusal) -> str:
 
 
 def refused_by(c: Call, r: Refusal) -> None:
-    """In both variants and both executors, in the words of the assert; of a call that breaks several, in those of one of them."""
+    """Asserts that both variants and both executors refuse a call with the assert's message; one that breaks several with that of one."""
     where = f"{r.source}: {r.message}"
     said = message_of(lambda: static_node(c))
     assert is_of(r, said), f"{where} does not say so of numbers: {said}"
@@ -141,7 +141,7 @@ def refused_by(c: Call, r: Refusal) -> None:
             early = any(is_one_early(str(native), s) for s in texts)
             assert early, f"{where} is told in other words of symbols: {native}"
             continue
-        if not native.output_names:  # of an op that gives nothing a program has nothing
+        if not native.output_names:  # a program does not contain a call without results
             continue
         inputs = arguments(c, static)
         walked = native.by(**WAYS[PYTHON])

@@ -1,7 +1,7 @@
-"""Running a law on random calls; what a failure prints, and running one call again.
+"""Runs a law on random calls; describes a failure, and runs one call again.
 
-In: a law's body, a function of one `Call`. Out: nothing where it holds; else its error, with the call, the spec's line and a
-script that makes the same call again.
+In: a law's body, a function of one `Call`. Out: nothing where it holds; otherwise its error, with the call, the spec's line and a script
+that runs the same call again.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from anyshape_testing.corpus import FEW, Enough, Make, allowed, corpus, search
 from anyshape_testing.known_properties import KnownProperties
 
 Body = Callable[[Call], object]
-"""Of a law. What it gives is False where the call has nothing that the law speaks of: a view has no kernel to divide."""
+"""The body of a law. It returns False where the call has nothing to compare: a view has no kernel to divide."""
 SOME, MORE = 3, 10
-"""Times as many calls are drawn where a law has something to say of too few of them; and of those."""
+"""Factors by which more calls are drawn for a law that has accepted too few: at first, and where it still has"""
 
 PROPERTIES = KnownProperties()
-"""By op, of the packages under test; `register` adds to it."""
+"""Properties of the packages under test by op; `register` adds to it"""
 PACKAGES: dict[str, str] = {}
-"""The package of each op."""
+"""The package of each op"""
 _again: list[Recipe] = []
 
 
@@ -62,13 +62,12 @@ def on_random_calls(
     every_dtype: bool = False,
     least: int = LEAST,
 ) -> None:
-    """Runs body on random calls; a draw that it rejects, or of which it has nothing to say, is not counted as accepted. A law whose
-    calls cost much takes a share of the usual number of examples. `refused`: it speaks of calls that the rule refuses, too.
-    `every_dtype`: it has a small call more in each dtype that the op allows and no random call has. `least`: different calls that it has
-    to accept, or it is weak.
+    """Runs body on random calls; a draw that it rejects, or for which it returns False, is not counted as accepted. `share`: a law whose
+    calls are costly takes one in so many of the usual examples. `refused`: it also tests calls that the rule refuses. `every_dtype`: it
+    gets one small call in each dtype that the op allows and no random call has. `least`: the different calls that it has to accept.
 
-    All laws of an op have the same calls, drawn once; SOME or MORE times as many where a law has too little to say. Where one fails,
-    calls are drawn again to find the smallest; so they are, too, of a law that makes its own."""
+    All laws of an op have the same calls, drawn once; SOME or MORE times as many where a law accepts too few. Where a law fails, calls are
+    drawn again to find the smallest that fails; a law with a `make` of its own always draws calls for itself."""
     if _again:
         body(build_call(PROPERTIES[op], _again[-1]))
         return
@@ -81,7 +80,7 @@ def on_random_calls(
             if times > 1 and (not tried.is_weak or time_budget.is_spent()):
                 break
             if make is not random_call:
-                with suppress(Unsatisfiable):  # none of which it speaks: then it is weak
+                with suppress(Unsatisfiable):  # no call is accepted: the law is weak then
                     search(p, make, examples * times, tried if times == 1 else tried.until_it_is_enough)
                 continue
             drawn = corpus(p, usual * times, LEAST * min(times, 2))  # some of the first were of no use to the law
@@ -104,12 +103,12 @@ def on_random_calls(
 
 
 def repeated(op: str) -> list[Call]:
-    """The call that `rerun` makes again, for a law that draws its own; else none."""
+    """Returns the call that `rerun` runs again, for a law that draws its own; otherwise none."""
     return [build_call(PROPERTIES[op], r) for r in _again[-1:]]
 
 
 class Tried:
-    """A law's body and what came of it: how many calls were drawn, of how many different ones it spoke, those for which it failed."""
+    """Runs a law's body and counts: calls that were drawn, different ones that were accepted; keeps those that failed."""
 
     def __init__(self, body: Body, required: int = 1) -> None:
         self.body, self.required = body, required
@@ -125,20 +124,20 @@ class Tried:
         return time_budget.is_spent() if self.is_weak else time_budget.is_over()
 
     def __call__(self, c: Call) -> None:
-        """What the test library asks about a call that it has drawn."""
+        """Runs the body on a call that the test library has drawn. Raises Enough where there is no more time."""
         if not (self.accepted and self._has_no_time()):
             self._try(c)
-        elif not self.failing:  # else a smaller one is being looked for, and the one that was found is told
+        elif not self.failing:  # otherwise a smaller failing call is being searched, and the known one is reported
             raise Enough
 
     def until_it_is_enough(self, c: Call) -> None:
-        """The same, as long as the law is weak."""
+        """Runs the body on a call as long as the law is weak, then raises Enough."""
         if not self.is_weak:
             raise Enough
         self(c)
 
     def _try(self, c: Call, draws: int = 1) -> None:
-        """The body on a call, unless it is one that was tried; of a failing call a smaller one is looked for, and then all are tried."""
+        """Runs the body on a call that was not tried yet; after a failure, while a smaller call is searched, on every call."""
         self.drawn += draws
         if c.identity in self._tried and not self.failing:
             raise UnsatisfiedAssumption("the same call as before")
@@ -153,7 +152,7 @@ class Tried:
         self.accepted += telling
 
     def calls(self, candidates: Iterable[tuple[Call, int]], most: float) -> None:
-        """All of them, each with how many were drawn for it, until so many were not rejected."""
+        """Runs the body on calls, each with the number of draws that it took, until `most` were not rejected."""
         tried = 0
         for c, draws in candidates:
             if tried == most or ((tried or self.accepted) and self._has_no_time()):
@@ -163,7 +162,7 @@ class Tried:
                 tried += 1
 
     def while_weak(self, candidates: Iterable[tuple[Call, int]]) -> Iterator[tuple[Call, int]]:
-        """As many of them as it takes."""
+        """Yields calls that were not tried yet, as long as the law is weak."""
         for c, draws in candidates:
             if not self.is_weak:
                 break
@@ -171,8 +170,8 @@ class Tried:
                 yield c, draws
 
     def smallest(self, p: Property, make: Make, examples: int, refused: bool, failure: Exception) -> Exception:
-        """What the body raises for the smallest call for which it fails as it did; `failure`, which it raised, where none is found. Calls
-        are drawn as they were for the law: unless it speaks of refused calls, only those that the op accepts."""
+        """Returns the error of the body for the smallest call that fails in the same way, or `failure` where none is found. Calls are drawn
+        as for the law: only those that the op accepts, unless `refused`."""
         first, origin = self.failing[-1], origin_of(failure)
 
         def again(c: Call) -> None:
@@ -196,7 +195,7 @@ class Tried:
 
 
 def origin_of(e: Exception) -> tuple[type[Exception], str, int]:
-    """What kind of failure it is: its type, and the line of this package that raised it, or called what raised it."""
+    """Identifies a kind of failure by its type and the line of this package that raised it, or called what raised it."""
     lines = [(f.filename, f.lineno or 0) for f in traceback.extract_tb(e.__traceback__) if PACKAGE in f.filename]
     return (type(e), *(lines[-1] if lines else ("", 0)))
 
@@ -205,7 +204,7 @@ PACKAGE = str(Path(anyshape.__file__).parent)
 
 
 def report(c: Call, law: str, body: Body) -> str:
-    """What there is to know about a call for which a law fails."""
+    """Describes a call for which a law fails."""
     p, r = c.property, c.recipe
     if r is None:
         return f"law {law} of {p.op} ({p.source})"
@@ -221,7 +220,7 @@ def report(c: Call, law: str, body: Body) -> str:
 
 
 def script(c: Call, body: Body) -> str:
-    """Five lines of Python that run the law on this call alone."""
+    """Writes five lines of Python that run the law on this call alone."""
     p, r = c.property, c.recipe
     assert r is not None
     name = f"{body.__module__}:{body.__qualname__.split('.')[0]}"
@@ -238,7 +237,7 @@ def script(c: Call, body: Body) -> str:
 
 
 def asked_of(case: Case) -> dict[str, Any]:
-    """What the case says of contents, as arguments of `Case`."""
+    """Returns what the case demands of contents, as arguments of `Case`."""
     asked = {"ranges": dict(case.ranges), "rising": set(case.rising), "ends": dict(case.ends)}
     return {name: value for name, value in asked.items() if value}
 
@@ -266,7 +265,7 @@ def rerun(
 
 
 def plain(v: Any) -> Any:
-    """As a script can have it: shapes as tuples, of a variadic input a list of tuples."""
+    """Converts a value to literals for a script: shapes to tuples, those of a variadic input to a list of tuples."""
     if v is None or isinstance(v, (int, float, bool, str)):
         return v
     if isinstance(v, Mapping):
@@ -275,7 +274,7 @@ def plain(v: Any) -> Any:
 
 
 def line_of(source: str) -> str:
-    """The text of a spec's line, where the spec can be read."""
+    """Reads a line of a spec; empty where the spec cannot be read."""
     path, _, line = source.rpartition(":")
     try:
         return Path(path).read_text().splitlines()[int(line) - 1].strip()

@@ -1,4 +1,4 @@
-"""Law 12: an op does with a list that only the run knows what it does with the tensors in it, however the program is run."""
+"""Law 12: an op gives for a list, whose length only a run knows, what it gives for the tensors in it, in every executor."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _compiled: Remembered[Mapping[str, anyshape.Executable]] = Remembered(100)
 
 
 def name_of(c: Call) -> str:
-    """The input that is given as a list."""
+    """Returns the name of the input that is passed as a list."""
     assert c.op.sequence is not None
     return c.op.inputs[c.op.sequence].name
 
 
 def listed(c: Call) -> Mapping[str, anyshape.Executable]:
-    """The program of the call, for a list of which it knows the rank of the elements and no dim, in every way of running it."""
+    """Compiles the call for a list of which only the elements' rank is known, for every executor; programs are cached."""
 
     def make() -> Mapping[str, anyshape.Executable]:
         name = name_of(c)
@@ -49,7 +49,7 @@ def listed(c: Call) -> Mapping[str, anyshape.Executable]:
 
 
 def run_listed(c: Call, arrays: list[Array]) -> list[Array]:
-    """What comes out, and that every way of running gives the same bits."""
+    """Runs the call on a list; asserts that all executors give the same bits, and returns the results."""
     plain = {k: v for k, v in input_arrays(c).items() if k in c.inputs}
     results = {way: exe.run({**plain, name_of(c): [code_points(a) for a in arrays]}) for way, exe in listed(c).items()}
     want, *others = results.values()

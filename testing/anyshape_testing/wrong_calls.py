@@ -1,6 +1,6 @@
-"""Random calls of which the rule refuses many: what laws of refusals are tried on.
+"""Draws random calls of which the rule refuses many, for laws about refusals.
 
-In: a property. Out: calls, drawn like others, with more choices that are wrong and, in half of all cases, one shape that is another.
+In: a property. Out: calls, drawn like others, with more wrong choices and, in half of all cases, one changed shape.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from anyshape_testing.draws import HypothesisDraw, choosing
 
 
 class Wrong(HypothesisDraw):
-    """Random choices that are as often wrong as they may be."""
+    """Random choices half of which may be wrong."""
 
     def _mostly(self) -> bool:
         return bool(self._among(True, False))
@@ -24,7 +24,7 @@ class Wrong(HypothesisDraw):
 
 
 def wrong_call(p: Property, draw: Any) -> Call:
-    """A random call, of which in half of all cases one shape has another dim, a dim more, or only its first dims."""
+    """Draws a random call; in half of all cases one shape has another dim, one more dim, or only its first dims."""
     choose = choosing(draw)
 
     def case(d: Any) -> Case:

@@ -1,7 +1,7 @@
-"""`python -m anyshape_testing.matrix`: tries the cells, and says which do not notice what is wrong.
+"""`python -m anyshape_testing.matrix`: tries the cells, and prints where a law does not notice a wrong op.
 
-Out: a line for each finding, and how many cells there were; 1 where something was found that is not known to be open, or is open no longer.
-With `--write` the section of docs/testing.md that says which laws notice what of which op in which dtypes.
+Out: a line for each finding, and the number of cells; exit code 1 for a finding that is not listed as open, or a listed one that is gone.
+`--write` also writes the section of docs/testing.md that says which laws notice what of which op in which dtypes.
 """
 
 from __future__ import annotations

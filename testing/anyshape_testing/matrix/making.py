@@ -1,6 +1,6 @@
-"""An op of the matrix, generated in memory from the text of its spec: under test as an op of a package is, or beside another as a mutant.
+"""Generates an op of the matrix in memory from the text of its spec, to be tested like an op of a package, or to replace one as a mutant.
 
-In: the YAML text of a file with one op. Out: its OpDefs and its Property. Nothing is written.
+In: the YAML text of a file with one op. Out: its OpDefs and its Property. No file is written.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ CACHES: Sequence[tuple[Any, str]] = (
     (sequences, "_compiled"),
     (parts, "_kernels"),
 )
-"""Where laws remember what they compiled, by names of ops"""
+"""Caches of programs that laws compile, whose keys have names of ops"""
 
 
 def _memories() -> tuple[Any, ...]:
-    """As they are at first."""
+    """Makes empty CACHES."""
     return Remembered(400), Remembered(200), Remembered(100), {}
 
 
 @dataclass(frozen=True)
 class GeneratedOp:
-    """One op: its variants, and what its laws are tested with. `kernels`: as what its programs run. `memories`: of its programs."""
+    """One op: its variants, and its property. `kernels`: how its programs are run. `memories`: CACHES with its programs."""
 
     name: str
     defs: tuple[OpDef, ...]
@@ -55,16 +55,16 @@ class GeneratedOp:
     memories: tuple[Any, ...] = field(default_factory=_memories)
 
     def interpreted(self) -> GeneratedOp:
-        """The same op, of which nothing is compiled."""
+        """Returns the op with programs that are interpreted."""
         return replace(self, kernels="interpret", memories=_memories())
 
     def of(self, op: OpDef) -> OpDef:
-        """The variant of the same name; of other ops, those."""
+        """Returns this op's variant of the same name; any other op unchanged."""
         return next((d for d in self.defs if d.full_name == op.full_name), op)
 
     def on(self, f: Callable[..., T]) -> Callable[..., T]:
-        """The function, as it is where this op stands in the place of the op of the same name: nothing that it looks up, is given or
-        remembers is that op's."""
+        """Wraps a function such that it sees this op in place of the one of the same name: in the registry, in its arguments and in
+        CACHES."""
 
         def run(*args: Any, **named: Any) -> T:
             with self.in_place():
@@ -85,7 +85,7 @@ class GeneratedOp:
 
 @cache
 def make(text: str, name: str, among_others: bool = False) -> GeneratedOp:
-    """`among_others`: it calls ops of the package. Raises SpecError where the generator refuses the spec."""
+    """Generates an op. `among_others`: it calls ops of the package. Raises SpecError where the generator refuses the spec."""
     analysis = analyse({FILE: text, **_others()}, False, _memo()) if among_others else analyse({FILE: text}, False)
     workshop = Workshop(analysis)
     spec = workshop.specs[name]
@@ -107,7 +107,7 @@ def _others() -> Mapping[str, str]:
 
 @contextmanager
 def under_test(op: GeneratedOp) -> Iterator[None]:
-    """The op among those that laws know."""
+    """Registers the op for laws, and puts it in place of the one of the same name."""
     PROPERTIES[op.name], PACKAGES[op.name] = op.property, "anyshape_ops"
     try:
         with op.in_place():

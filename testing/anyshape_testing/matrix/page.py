@@ -1,6 +1,6 @@
-"""The section of docs/testing.md that says which law notices what, of which kind of op, in which dtypes.
+"""Writes the section of docs/testing.md that says which law notices what, of which kind of op, in which dtypes.
 
-In: the cells, and the findings that are known. Out: text; it says nothing that a run of all cells does not find.
+In: the cells, and the known findings. Out: text, which a run of all cells confirms.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ WRONG = {
     "equality": "an equality of two dims that is not there",
     "examples": "an example",
 }
-"""By group of edits"""
+"""Descriptions of the groups of edits"""
 
 
 def written(page: str, cells: Sequence[Cell], open_: Mapping[str, str]) -> str:
-    """The page with its section as the cells say it now."""
+    """Returns the page with a new section."""
     before, rest = page.split(BEGIN)
     return f"{before}{BEGIN}\n{section(cells, open_)}{END}{rest.split(END)[1]}"
 
@@ -121,7 +121,7 @@ def _groups(cells: Sequence[Cell]) -> list[str]:
 
 
 def _not_seen() -> list[str]:
-    """The edits of which a law has nothing to say, or that change nothing in some dtypes."""
+    """Lists the edits that a law cannot notice, or that are no mistake in some dtypes."""
     unseen: dict[str, dict[str, None]] = defaultdict(dict)
     for form in forms().values():
         for e in form.edits:

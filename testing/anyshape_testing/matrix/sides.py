@@ -1,8 +1,7 @@
-"""Two sides of a law given two ops: the right one on one side, a mutant of it on the other.
+"""Runs a law with different ops on its two sides: the correct one, and a mutant of it.
 
-A law that compares what the machine makes of a spec with what it makes of the same spec in another way holds of every spec; that it
-compares anything shows only where the sides differ. In: the mutant. Out: for as long as the context lasts, one side of the law is
-computed from it.
+A law that compares two ways of computing one spec holds of every spec, right or wrong; whether it compares anything shows only where its
+sides differ. In: the mutant. Out: a context within which one side of the law is computed from the mutant.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ Side = Callable[[GeneratedOp], AbstractContextManager[Any]]
 
 
 def function(module: Any, name: str) -> Side:
-    """What a function of the law's module gives is the mutant's."""
+    """Makes a function of the law's module return results of the mutant."""
     return lambda mutant: patch.object(module, name, mutant.on(getattr(module, name)))
 
 
 def interpreted(side: Side) -> Side:
-    """The mutant's equations are not compiled: without an assert they may read beyond their tensors, which only the interpreter says."""
+    """Interprets the mutant instead of compiling it: without an assert it may read out of bounds, which only the interpreter detects."""
     return lambda mutant: side(mutant.interpreted())
 
 
 def one_way(module: Any, way: str) -> Side:
-    """Of the ways to run a program, one runs the mutant's."""
+    """Makes one executor run the mutant's program."""
 
     def side(mutant: GeneratedOp) -> AbstractContextManager[Any]:
         right: Callable[[Call], Any] = module.ways
@@ -57,7 +56,7 @@ def one_way(module: Any, way: str) -> Side:
 
 
 def several_parts(mutant: GeneratedOp) -> AbstractContextManager[Any]:
-    """Kernels that are run in several parts are the mutant's."""
+    """Makes kernels that are run in several parts those of the mutant."""
 
     class Both(Parts):
         def __init__(self, node: Node, symbols: Sequence[Dim]) -> None:
@@ -74,7 +73,7 @@ def several_parts(mutant: GeneratedOp) -> AbstractContextManager[Any]:
 
 
 def slopes(mutant: GeneratedOp) -> AbstractContextManager[Any]:
-    """Gradients are those of the mutant's results."""
+    """Makes gradients those of the mutant's results."""
 
     def wrong(of: Value, by: Sequence[Value], source: str = "") -> list[Value]:
         known: dict[Value | None, Value] = {}
@@ -92,11 +91,11 @@ define i128 @divided(i128 %a, i128 %b) {
   ret i128 %q
 }
 """
-"""What LLVM has no instructions for on any processor, and calls `__divti3` of its own library"""
+"""A function for which no processor has instructions, so that LLVM calls `__divti3` of its runtime library"""
 
 
 def library_calls(mutant: GeneratedOp) -> AbstractContextManager[Any]:
-    """Code divides integers of 128 bits."""
+    """Adds a division of 128-bit integers to compiled code."""
 
     def compiled(text: str, target: Target) -> bytes:
         return compile_object(text + LONG_DIVISION, target)
@@ -106,13 +105,13 @@ def library_calls(mutant: GeneratedOp) -> AbstractContextManager[Any]:
 
 Sides = tuple[Side | None, ...]
 ITSELF: Sides = (None,)
-"""The wrong spec is under test, and there is no other."""
+"""The mutant on all sides"""
 NATIVE: Sides = (function(laws, "run_native"),)
 LONG: Sides = (function(long_axes, "run_native"),)
 SYMBOLIC: Sides = (function(laws, "call_node"),)
 DYN: Sides = (function(laws, "dyn_node"),)
 OTHERS = (executors.PYTHON, "loaded")
-"""Ways to run a program beside the native loop"""
+"""Executors besides the native loop"""
 WAYS: Sides = tuple(one_way(executors, way) for way in OTHERS)
 ANEW = function(executors, "run_anew")
 REFUSING: Sides = tuple(map(interpreted, (function(refusals, "ways"), *(one_way(refusals, way) for way in OTHERS))))

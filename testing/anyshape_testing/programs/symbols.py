@@ -1,4 +1,4 @@
-"""The reading of a program that is compiled: dims of inputs are symbols, computed parameters make dyn variants, blocks are regions."""
+"""Builds the graph of a program, to be compiled: dims of inputs are symbols, computed parameters make dyn variants, blocks are regions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Env = dict[Ref, Value]
 
 
 def run(s: Statement, env: Env) -> None:
-    """Adds the statement's results. Raises what building a graph raises."""
+    """Builds a statement, and adds its results to `env`. Raises what building a graph raises."""
     if isinstance(s, Call):
         op = variants(s.op)[-1 if s.operands else 0]
         inputs = [None if i is None else [env[r] for r in i] if isinstance(i, tuple) else env[i] for i in s.inputs]
@@ -68,7 +68,7 @@ def _operand(o: Operand, env: Env) -> Value:
 
 
 def _element(p: Piece, env: Env) -> Any:
-    """A vector of one element."""
+    """Makes a vector of one element."""
     if p.of is None:
         return np.array([p.number], np.int64)
     dim = ops.shape_of(env[p.of], start=p.axis, end=p.axis + 1)

@@ -1,4 +1,4 @@
-"""What programs contained: counted, so that a claim about random programs says what they were."""
+"""Counts what random programs contained."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anyshape_testing.programs.statements import Call, If, every
 
 @dataclass
 class Tally:
-    """`contained`: programs with at least one of these; `ops`: programs that call each op."""
+    """Counts. `contained`: programs with at least one of each kind of construct; `ops`: programs that call each op."""
 
     programs: int = 0
     drawn: int = 0
