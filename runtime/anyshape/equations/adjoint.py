@@ -129,7 +129,7 @@ class _Adjoint:
 
     @staticmethod
     def _counted(e: Reduce) -> Expr:
-        """1 at each element that is the extreme: they share what it counts."""
+        """1 at each element that is the extreme: they share its seed."""
         other = tuple(Var(v.name, v.extent) for v in e.vars)
         renamed: Mapping[Var, Expr] = dict(zip(e.vars, other))
         where = None if e.where is None else substitute(e.where, renamed)
@@ -141,7 +141,7 @@ class _Adjoint:
         return apply("select", equal, const(1.0, wide), const(0.0, wide))
 
     def state(self, target: Tensor, terms: Sequence[_Term]) -> None:
-        """The gradient of a tensor: what all its reads count."""
+        """States the gradient of a tensor: the sum of the terms of all its reads."""
         place = self.eqs.indices("g", target.shape)
         total: Expr = const(0.0, target.dtype)
         scattered: list[_Term] = []

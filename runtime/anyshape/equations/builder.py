@@ -274,7 +274,7 @@ class Equations:
         self.equations.append(Equation(tensor, (), _adapted(condition, BOOL), source, Demand(message)))
 
     def procedure(self, born: Mapping[Size, Size] | None = None, counted: bool = False) -> Procedure:
-        """What is computed step by step; its `end` states the equations. `born`: {size that it finds: its upper bound}; `counted`: the
+        """A procedure of steps; its `end` states the equations. `born`: {data-dependent size: its upper bound}; `counted`: the
         sizes are found by a run of their own, ahead of the one that has memory for the results."""
         return Procedure(self, born, counted)
 

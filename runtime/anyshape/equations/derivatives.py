@@ -13,11 +13,11 @@ from anyshape.dtypes import accum
 from anyshape.equations.expr import Apply, Expr, apply, cast, const
 
 Shares = list[tuple[Expr, Expr]]
-"""Operands, and how much each counts."""
+"""Pairs of an operand and its contribution to the gradient."""
 
 
 def shares_of(e: Apply, seed: Expr) -> Shares | None:
-    """None if the operation has no derivative that is known here. Operands that are no floats have none."""
+    """The contributions to the operands of an operation; None if its derivative is not known. Operands that are no floats have none."""
     if e.op in _FLAT:
         return []
     rule = _RULES.get(e.op)

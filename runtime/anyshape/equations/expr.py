@@ -22,7 +22,7 @@ from anyshape.errors import SpecError
 ExprLike = Union["Expr", Size, float, Cond]
 
 LARGE = 1 << 62
-"""Integers of which two have no sum that is sure to be one of 64 bits."""
+"""The least integer of which the sum of two may not fit 64 bits."""
 _interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
 _serial = count()
 

@@ -32,11 +32,11 @@ Array = NDArray[Any]
 
 
 MOST_TERMS = 1 << 10
-"""What the symbolic reading folds into one element, at most: models may name any size"""
+"""The most terms that symbolic evaluation folds into one element, as models may name any size."""
 
 
 class Arithmetic(Protocol):
-    """How elements are computed, where it is not as `numeric` does."""
+    """An arithmetic of elements other than that of `numeric`."""
 
     def apply(self, e: Apply, args: list[Array]) -> Array: ...
 
@@ -92,7 +92,7 @@ def _unit(
 
 
 def _computed(a: Array) -> Array:
-    """Characters as their code points."""
+    """The array as computed with: characters as their code points."""
     return a.view(CHAR.computed) if a.dtype == CHAR.numpy else a
 
 
@@ -106,7 +106,7 @@ def _demand(form: Demand, asked: Expr, holds: Any, start: Evaluation) -> None:
 
 
 def _recurrence(unit: Sequence[Equation], first: Step, start: Evaluation) -> None:
-    """Position by position, and at each one equation after the other."""
+    """Evaluates a recurrence: position by position, and at each one equation after the other."""
     for q in unit:
         start.make(q.target)
     positions = range(start.size(first.along.extent))
@@ -120,7 +120,7 @@ def _recurrence(unit: Sequence[Equation], first: Step, start: Evaluation) -> Non
 
 
 class Evaluation:
-    """One equation. Every array has one axis per bound variable (size 1 where it does not depend on it)."""
+    """The evaluation of one equation. Every array has one axis per bound variable (size 1 where it does not depend on it)."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class Evaluation:
             ordered.put_vectors(q.form, target, at, q.index.index(q.form.along), value, keep, q.target)
 
     def filtered(self, q: Equation, full: tuple[int, ...]) -> tuple[Array, Array]:
-        """Which elements a filter keeps, and so at which points everything else is evaluated."""
+        """The points that a filter keeps, at which everything else is evaluated."""
         everywhere = np.ones((1,) * self.rank, bool)
         if not isinstance(q.form, Compaction) or q.form.where is None:
             return np.ones(full, bool), everywhere

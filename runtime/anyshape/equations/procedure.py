@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class Procedure:
-    """The program of one call of an op while it is stated. `born`: {size that it finds: its upper bound}.
+    """The program of one call of an op while it is stated. `born`: {data-dependent size: its upper bound}.
 
     An output that such a size shapes has room for the upper bound, and is cut to the size in the end. With `counted` the program is run
     twice, first for the sizes alone, and the output has the room that it needs: where upper bounds multiply.
@@ -288,7 +288,7 @@ def _of_dtype(value: ExprLike, dtype: DType) -> Expr:
 
 
 def _difference(high: ExprLike, low: Expr) -> ExprLike:
-    """A size where both are sizes."""
+    """The difference of two values; a size where both are sizes."""
     end = as_expr(high)
     last, first = (e.value if isinstance(e, Const) else e.size if isinstance(e, Scalar) else None for e in (end, low))
     if isinstance(last, (int, Dim)) and isinstance(first, (int, Dim)):

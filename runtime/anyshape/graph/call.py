@@ -23,7 +23,7 @@ from anyshape.types import ListType
 MOST_OUTPUTS = 1 << 20
 """The most outputs that one call may have: more is a mistake."""
 Operand = Any
-"""Value, or anything NumPy makes an array of"""
+"""A Value, or anything that NumPy makes an array of."""
 
 
 def call(
@@ -71,7 +71,7 @@ def call_alias(
     source: str = "",
     count: int | None = None,
 ) -> tuple[Value, ...]:
-    """The plain name: dyn if any promoted parameter is a Value, else static. No node of its own."""
+    """Calls an op by its plain name: the dyn variant if any promoted parameter is a Value, else the static one."""
     promoted = (params.get(p.name) for p in dyn.operands)
     return call(dyn if any(isinstance(v, Value) for v in promoted) else static, inputs, params, source, count)
 

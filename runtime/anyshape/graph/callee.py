@@ -46,7 +46,7 @@ class Callee:
         return copy
 
     def __lt__(self, other: Callee) -> bool:
-        """Older ones first; attributes are sorted."""
+        """The order of definition, as attributes are sorted."""
         return self.number < other.number
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class Callee:
 
 
 def _check_signature(c: Callee) -> None:
-    """Ranks are known, and a dim of a result follows from the parameters or is a name of its own."""
+    """Checks that ranks are known, and that a dim of a result follows from the parameters or is a name of its own."""
     known: set[Dim] = {n for t in c.type.params for n in _dims(t) if isinstance(n, Dim) and n.is_symbol}
     for t in (*c.type.params, *c.type.results):
         if not isinstance(t, ListType) and t.shape is None:

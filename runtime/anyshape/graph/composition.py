@@ -37,13 +37,13 @@ class Composition:
     build: Callable[[Composing], Sequence[Any]]
     """Gives the outputs; a variadic one as a sequence."""
     sizes: Mapping[str, Callable[[Rule, Bound], Any]]
-    """By their text: what the body reads of the rule where a tensor may stand."""
+    """Expressions of the rule that the body reads where a tensor may stand, by their text."""
     truths: frozenset[str] = frozenset()
-    """Those that are conditions."""
+    """The texts of `sizes` that are conditions."""
 
 
 class ControlFlow(Protocol):
-    """What builds branches and loops: `anyshape.control`."""
+    """The interface by which bodies build branches and loops: `anyshape.control`."""
 
     def if_(
         self, cond: Any, then: Callable[[], list[Any]], otherwise: Callable[[], list[Any]], source: str, /
@@ -63,7 +63,7 @@ class ControlFlow(Protocol):
 
 
 class Composing:
-    """What a body builds with: the inputs of one call, the names of its rule, its dtypes."""
+    """The arguments of a body: the inputs of one call, the names of its rule, its dtypes."""
 
     def __init__(self, node: Node, control: ControlFlow) -> None:
         assert node.op.composition is not None and node.bound is not None
@@ -146,7 +146,7 @@ def _checked(node: Node) -> tuple[Value | None, ...]:
 
 
 def part_of(full_name: str) -> OpDef | None:
-    """One of the ops that come along, by its name; None if it is none."""
+    """The op derived from a composed op that has this name (a size, a checked input, an output); None if there is none."""
     from anyshape.graph.registry import all_ops
 
     words = full_name.split(".")
@@ -207,7 +207,7 @@ def _input(op: OpDef, name: str) -> OpDef:
 
 @cache
 def output_of(op: OpDef, name: str, dtype: str) -> OpDef:
-    """Its attribute `element` is that of a variadic output, else -1."""
+    """An op that checks an output of a body against the rule. Its attribute `element` is that of a variadic output, else -1."""
 
     def relation(rule: Rule, computed: Any, element: int, **operands: Any) -> Bound:
         rule.op = op.full_name

@@ -47,7 +47,7 @@ class Function:
             raise ArgumentError(f"two inputs are called {', '.join(twice)}; names of inputs must differ")
 
     def whole(self) -> Function:
-        """Itself; a saved function is read when this is asked of it."""
+        """This function; a saved one is read when this is called."""
         return self
 
     @cached_property
@@ -76,7 +76,7 @@ class Function:
         return tuple(values)
 
     def all_nodes(self) -> Iterator[Node]:
-        """Those of its regions too."""
+        """All nodes, those of regions included."""
         for node in self.nodes:
             yield node
             for region in node.regions:

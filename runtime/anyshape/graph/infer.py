@@ -51,7 +51,7 @@ _MEMORY = Memory[Inference]()
 
 
 def infer(node: Node, facts: Facts | None = None) -> Inference:
-    """Raises TypeRelationError (ShapeError, DtypeError) where the operands cannot fit, with the node's source in the message."""
+    """Infers the types of a call. Raises TypeRelationError (ShapeError, DtypeError), with the node's source, where operands cannot fit."""
     op = node.op
     if op.control is not None:
         return op.control.infer(node, facts)

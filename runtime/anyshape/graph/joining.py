@@ -17,7 +17,7 @@ from anyshape.types import DIFFERS, FunctionType, ListType, TensorType, list_of
 
 
 def joined_type(values: Sequence[Value], where: str, facts: Facts | None = None) -> TensorType:
-    """Raises DtypeError where dtypes differ."""
+    """The type that several values have in common. Raises DtypeError where dtypes differ."""
     first = values[0].type
     if any(isinstance(v.type, FunctionType) for v in values):
         other = next((v.type for v in values if v.type != first), first)

@@ -21,7 +21,7 @@ from anyshape.graph.registry import find_op
 from anyshape.graph.value import Node, Value, constant
 
 ROOM = 1 << 20
-"""How much longer than all that is taken of it a tensor is where nothing cuts short"""
+"""The size by which a tensor is assumed to be longer than every slice taken of it, so that no slice is cut short."""
 
 _repeated: ContextVar[bool] = ContextVar("repeated", default=False)
 

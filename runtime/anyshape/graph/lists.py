@@ -169,7 +169,7 @@ class _At:
 
     @staticmethod
     def _known_element(node: Node) -> Value | None:
-        """The element if it is in sight."""
+        """The element taken out of the list, if it is known."""
         items = known_items(operand(node, 0))
         at = _position(node.inputs[-1], len(items), False) if items else None
         return None if items is None or at is None else items[at]

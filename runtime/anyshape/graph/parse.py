@@ -168,7 +168,7 @@ class _Reader:
             self.values[name.strip()] = p
 
     def type(self, text: str) -> TensorType:
-        """A parameter's. What a region's dims are is read off the operands; only names that can be spelled are kept."""
+        """The type of a parameter. The dims of a region's parameter follow from the operands; only names that can be spelled are kept."""
         try:
             return parse_type(text, self.scope)
         except ParseError:
@@ -263,7 +263,7 @@ def _agrees(text: str, got: TensorType) -> bool:
 
 
 def split(text: str) -> list[str]:
-    """At commas outside brackets and quotes."""
+    """The pieces of a text between commas outside brackets and quotes."""
     pieces: list[str] = []
     depth, start, quoted = 0, 0, False
     for k, c in enumerate(text):

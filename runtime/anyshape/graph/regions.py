@@ -71,8 +71,8 @@ def _mapped(nodes: Sequence[object], final: Mapping[Value, Value], entry: EntryF
 
 
 def typed(region: Function, operands: Sequence[Value], facts: Facts | None, constants: bool = False) -> Function:
-    """The region for parameters that are like `given` (types, elements); itself if that changes nothing. With `constants`, those
-    among `given` take the place of their parameters. Raises what inference raises, ShapeError for a check that cannot hold."""
+    """The region for parameters with the types and contents of `operands`; itself if that changes nothing. With `constants`, those
+    among `operands` take the place of their parameters. Raises what inference raises, ShapeError for a check that cannot hold."""
     if not constants and (region.failure or all(map(fits, region.params, operands))):
         return region
     kept = [not (constants and v.is_constant) for v in operands]

@@ -90,7 +90,7 @@ def _common(shapes: Sequence[Vec]) -> tuple[Size, ...] | None:
 
 
 def _shape(name: str, value: Value | None) -> Vec | None:
-    """None for an absent optional input."""
+    """The shape of an input; None for an absent optional one."""
     if value is None:
         return None
     if value.type.shape is None:

@@ -37,13 +37,13 @@ class Walk:
 
     @property
     def data_dependent(self) -> tuple[Dim, ...]:
-        """The symbols that going through the list finds."""
+        """The symbols whose values a walk through the list computes."""
         totals = (e.total for e in self.elements.sums if isinstance(e.total, Dim))
         return (self.elements.count, *(s for s, _ in self.first), *totals)
 
 
 def in_sight(operand: object) -> Sequence[Value] | None:
-    """The elements of what is given, if that is a list of which they all are in sight."""
+    """The elements of an operand that is a list, if all of them are known."""
     from anyshape.graph.lists import known_items
 
     return known_items(operand) if isinstance(operand, Value) and isinstance(operand.type, ListType) else None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 Form = Any
-"""None, or a tuple of forms"""
+"""The type of a form: None, or a tuple of forms."""
 
 
 def form_of(value: Any) -> Form:
@@ -23,7 +23,7 @@ def flat(value: Any) -> list[Any]:
 
 
 def flats(values: Sequence[Any]) -> list[Any]:
-    """The members of each."""
+    """The members of several values, from left to right."""
     return [m for part in values for m in flat(part)]
 
 
@@ -33,12 +33,12 @@ def count(form: Form) -> int:
 
 
 def formed(form: Form, members: Iterator[Any]) -> Any:
-    """As many of the members as the form has, in that form."""
+    """The next members, as many as the form has, in that form."""
     return tuple(formed(f, members) for f in form) if isinstance(form, tuple) else next(members)
 
 
 def spelled(form: Form) -> str:
-    """For messages: `(*, (*, *))`."""
+    """The text of a form in messages: `(*, (*, *))`."""
     if not isinstance(form, tuple):
         return "*"
     return f"({', '.join(map(spelled, form))}{',' if len(form) == 1 else ''})"

@@ -72,7 +72,7 @@ class _Decider:
         return make("axis_positions", [], {"axes": self.operand, "rank": rank, "distinct": distinct}, source)
 
     def key(self, way: Way) -> list[int]:
-        """What `positions` are on a way."""
+        """The values of `positions` on a way."""
         ((rank, _),) = self.kinds
         return [e % rank for e in self.on(way) or ()]
 

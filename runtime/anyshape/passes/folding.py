@@ -63,7 +63,7 @@ class _Counted:
 
 
 class FoldConstants:
-    """The rule; `compute` makes what would take the interpreter long."""
+    """The rewrite rule that folds calls on constants; `compute` evaluates those that are slow to interpret."""
 
     def __init__(self, compute: Compute | None = None) -> None:
         self._compute = compute

@@ -115,7 +115,7 @@ class _Fusion:
             self.merge(producer, consumer)
 
     def try_view(self, value: Value, node: Node, moves: bool = False) -> None:
-        """A map of what is a view of another map joins it, and the view is nowhere."""
+        """Fuses a map with the map that it reads through views; the views disappear."""
         views: list[Node] = []
         seen: Value | None = value
         while seen is not None and seen.node is not None and seen.node.op.view:
@@ -209,7 +209,7 @@ class _Fusion:
         return None
 
     def is_private(self, value: Value, producer: FusionGroup, consumer: FusionGroup) -> bool:
-        """Whether only these two see it."""
+        """Whether only these two groups read the value."""
         return value not in self.results and all(
             self.group_of.get(r) in (producer, consumer) for r in self.readers[value]
         )
@@ -323,7 +323,7 @@ class _Fusion:
     # --- steps ---
 
     def place(self, group: FusionGroup, steps: list[Step], placed: set[int]) -> None:
-        """Depth first: a group that took in a later node may need groups made after it."""
+        """Places groups depth first, as a group that a later node was merged into may need groups made after it."""
         stack, begun = [group], set[int]()
         while stack:
             top = stack[-1]

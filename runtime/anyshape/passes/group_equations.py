@@ -65,7 +65,7 @@ class GroupEquations:
 
 
 def in_order(nodes: Sequence[Node]) -> list[Node]:
-    """Producers first, within one group."""
+    """The nodes of a group, producers first."""
     inside, done, out = set(nodes), set[Node](), list[Node]()
     stack = list(reversed(nodes))
     while stack:

@@ -58,7 +58,7 @@ class Choices:
 
     @property
     def chosen(self) -> Mapping[Any, Chosen]:
-        """What this run has chosen so far."""
+        """The choices of this run so far."""
         return dict(self._by_axis)
 
     def of(self, a: Any, rank: int, positions: Sequence[int], distinct: bool = False) -> int | None:

@@ -51,7 +51,7 @@ class Elements(Generic[T]):
 
 
 def count_of(xs: Sequence[Any] | Elements[Any]) -> Size:
-    """How many there are."""
+    """The number of elements of a sequence."""
     return xs.count if isinstance(xs, Elements) else len(xs)
 
 

@@ -69,7 +69,7 @@ def sorted_(v: Iterable[Any]) -> Vec:
 
 
 def unique(v: Iterable[Any]) -> Vec:
-    """Without repetitions, in the order of first appearance; items must be known to be equal or not."""
+    """The items without repetitions, in the order of first appearance; items must be known to be equal or not."""
     kept: list[Any] = []
     for x in v:
         same = [eq(x, y) for y in kept]

@@ -17,7 +17,7 @@ from anyshape.rules.vec import Truth, Undetermined, Vec, count, eq, ge, is_vecto
 
 
 class Rule(Checking):
-    """What emitted rules call; `Checking` has the conditions. `choices` are set where unknown axes are tried one after the other."""
+    """The interface of emitted rules; `Checking` has the conditions. `choices` are set where unknown axes are tried one after the other."""
 
     choices: Choices | None = None
 
@@ -230,7 +230,7 @@ class Rule(Checking):
         return size
 
     def bind(self, /, outputs: Mapping[str, Any], **names: Any) -> Bound:
-        """What the rule found; dims in the canonical spelling of what this run has learned."""
+        """The result of the rule; dims in the canonical spelling of what this run has learned."""
         if self.facts.respells:
             outputs = {k: self._spelled(v) for k, v in outputs.items()}
             names = {k: self._spelled(v) for k, v in names.items()}
