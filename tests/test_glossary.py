@@ -1,4 +1,7 @@
-"""docs/glossary.md: its files are there, and no module, class or function of the run time has a name that it lists as gone."""
+"""docs/glossary.md: its files are there, and no module, class or function of the run time has a name that it lists as gone.
+
+In the rooms of ROOMS_READ nothing at all is called by a word that says only that something was found, made, given, wanted or told.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,15 @@ ROOT = Path(__file__).parents[1]
 RUNTIME = ROOT / "runtime/anyshape"
 PAGE = (ROOT / "docs/glossary.md").read_text()
 TERMS, GONE = PAGE.split("## Words that are gone")
+ROOMS_READ = (
+    "runtime/anyshape",
+    *(f"runtime/anyshape/{n}/**" for n in ("dims", "equations", "expansion", "graph", "passes", "rules", "types")),
+    *("runtime/anyshape/cli/**", "runtime/anyshape/frontends/**", "testing/anyshape_testing/**"),
+)
+"""Rooms in which every name says what the thing is, as patterns of folders"""
+VAGUE = {"found", "made", "given", "wanted", "told"}
+FORCED = {"matching.py": {"given"}, "properties.py": {"Given"}}
+"""Names that generated code uses, by file"""
 
 
 def words_that_are_gone() -> list[str]:
@@ -39,6 +51,58 @@ def test_such_a_name_would_be_found(tmp_path: Path) -> None:
     path = tmp_path / "lender.py"
     path.write_text("class Need:\n    def ordinary(self) -> None: ...\n")
     assert set(names_of(path)) & set(words_that_are_gone()) == {"lender", "Need"}
+
+
+def bound_names(path: Path) -> Iterator[tuple[int, str]]:
+    """Every name that a module gives to something, with its line; names of others that it only uses are not among them."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                yield node.lineno, name
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name
+            case ast.alias(asname=str(name)) | ast.ExceptHandler(name=str(name)):
+                yield node.lineno, name
+
+
+def vague_names(path: Path) -> list[str]:
+    names = [(0, path.stem), *bound_names(path)]
+    forced = FORCED.get(path.name, set())
+    return [
+        f"{path.name}:{line}: {name}" for line, name in names if name.strip("_").lower() in VAGUE and name not in forced
+    ]
+
+
+@pytest.mark.parametrize("room", ROOMS_READ)
+def test_names_say_what_the_thing_is(room: str) -> None:
+    files = sorted(ROOT.glob(f"{room}/*.py"))
+    assert files
+    vague = [name for path in files for name in vague_names(path)]
+    assert not vague, vague
+
+
+def test_generated_code_still_uses_every_forced_name() -> None:
+    for file, names in FORCED.items():
+        (path,) = RUNTIME.rglob(file)
+        assert names <= {name for _, name in bound_names(path)}
+
+
+@pytest.mark.parametrize(
+    ("text", "vague"),
+    [
+        ("found = []", ["found"]),
+        ("def f(given, *, wanted): return [made for made in given]", ["given", "wanted", "made"]),
+        ("class Made:\n    told: str\n    def _found(self): self.wanted = 1", ["Made", "told", "_found", "wanted"]),
+        ("from hypothesis import given\n@given(x.found, made=1)\ndef f(expected): 'found'", []),
+        ("foundation = unmade = found_in = 1", []),
+    ],
+)
+def test_a_vague_name_would_be_found_and_a_use_of_a_foreign_one_is_none(
+    text: str, vague: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(text)
+    assert sorted(n.split(": ")[1] for n in vague_names(path)) == sorted(vague)
 
 
 @pytest.mark.parametrize("line", [line for line in TERMS.splitlines() if line.startswith("| ") and "`" in line])

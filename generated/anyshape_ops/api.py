@@ -1304,8 +1304,8 @@ def tree_links(
     *,
     source: str = "",
 ) -> tuple[Value, ...]:
-    """Children of nodes that name them by number, as rows (of leaves their own, -1 of none), of each tree the
-    first row that is no child, and the order of weights by row.
+    """Rows of the children that nodes name by number, the first row of each tree that is no child, and the order
+    of weights by row.
 
     (tree: i64[m], node: i64[m], yes_id: i64[m], no_id: i64[m], leaf: bool[m], target_tree: i64[e], target_node:
     i64[e]) -> (yes: i64[m], no: i64[m], roots: i64[t], order: i64[e], start: i64[m + 1])
@@ -1313,7 +1313,7 @@ def tree_links(
     return call(TREE_LINKS, [tree, node, yes_id, no_id, leaf, target_tree, target_node], {}, source)
 
 
-# specs/ensembles.yaml:211
+# specs/ensembles.yaml:210
 @called
 def tree_ensemble(
     x: Operand,
@@ -1347,7 +1347,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:382
+# specs/ensembles.yaml:381
 @called
 def count_grams(
     x: Operand,
@@ -1619,7 +1619,7 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
     return call_alias(STATIC_ONE_HOT, DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:247
+# specs/indexing.yaml:252
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -1631,7 +1631,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value,
     return call_alias(STATIC_DILATE, DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:263
+# specs/indexing.yaml:268
 @called
 def center_crop_pad(
     x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
@@ -1646,7 +1646,7 @@ def center_crop_pad(
     return call_alias(STATIC_CENTER_CROP_PAD, DYN_CENTER_CROP_PAD, [x], {"axes": axes, "shape": shape}, source)[0]
 
 
-# specs/indexing.yaml:287
+# specs/indexing.yaml:292
 @called
 def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: int = 0, *, source: str = "") -> Value:
     """The first elements of each sequence of a batch in reverse order, as many as its length says; the others
@@ -2705,7 +2705,7 @@ def tensor_scatter(
     return call(TENSOR_SCATTER, [x, update, index], {"axis": axis, "mode": mode}, source)[0]
 
 
-# specs/scatter.yaml:105
+# specs/scatter.yaml:107
 @called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""

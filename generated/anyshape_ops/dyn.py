@@ -395,7 +395,7 @@ def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, 
     return call(DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:247
+# specs/indexing.yaml:252
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -407,7 +407,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str =
     return call(DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:263
+# specs/indexing.yaml:268
 @called
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Operand, source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
@@ -784,7 +784,7 @@ def cumprod(x: Operand, axis: Operand, exclusive: bool = False, reverse: bool = 
     return call(DYN_CUMPROD, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/scatter.yaml:105
+# specs/scatter.yaml:107
 @called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Operand, source: str = ""

@@ -19,10 +19,10 @@ from anyshape_gen.check_random import check_random
 from anyshape_gen.check_sequence import check_sequences
 from anyshape_gen.keys import FORMS_OF_BODY
 from anyshape_gen.model import Dim, DimExpr, Operand, OpSpec, Piece, Product, Ragged, Run
-from anyshape_gen.nodes import Assert, Assign, If, Name, Node, NoneLit, Statement, Str
+from anyshape_gen.nodes import Assert, Assign, If, Index, Name, Node, NoneLit, Statement, Str
 from anyshape_gen.solve import piece_names
 from anyshape_gen.source import Findings
-from anyshape_gen.traverse import calls, children, free_names, function_nodes, walk
+from anyshape_gen.traverse import calls, children, free_names, function_nodes, walk, walk_all
 
 K = ValueKind
 
@@ -74,6 +74,15 @@ def _asserts(statements: tuple[Statement, ...]) -> Iterator[Assert]:
             yield from _asserts(statement.other)
 
 
+def _nested_asserts(spec: OpSpec, findings: Findings) -> None:
+    """Asserts that read elements are the kernel's, which knows nothing of the branches of a rule."""
+    tensors = {operand.name for operand in spec.inputs}
+    for node in _asserts(tuple(statement for statement in spec.shape if isinstance(statement, If))):
+        read = (n.base.id for n in walk_all([node]) if isinstance(n, Index) and isinstance(n.base, Name))
+        if not tensors.isdisjoint(read):
+            findings.add(node.cond.span, "an assert that reads elements stands under no `if`: say `not this or that`")
+
+
 def _matches(node: Assert, error: str) -> bool:
     """Whether the text of an example can be part of this assert's message."""
     assert node.message is not None
@@ -105,6 +114,7 @@ def check_meaning(spec: OpSpec, kinds: Mapping[str, ValueKind], ops: set[str], f
     scope = _solved_scope(spec, kinds)
     _signatures(spec, names, scope)
     names.rule(spec.shape, scope)
+    _nested_asserts(spec, findings)
     rule_scope = dict(scope)
     _bodies_of(spec, names, scope, findings)
     _outputs(spec, names, rule_scope)

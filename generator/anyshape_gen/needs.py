@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from anyshape_gen.analysis_model import BindParam, Define, ForEach, IfPresent, Need, OutputShape, SolveStep
 from anyshape_gen.model import OpSpec
-from anyshape_gen.nodes import Assign, Born, Call, Expr, If, Index, Name, Node, Statement
+from anyshape_gen.nodes import Assign, Born, Call, Expr, If, Name, Node, Statement
 from anyshape_gen.traverse import children
 
 
@@ -23,7 +23,7 @@ def operand_needs(
     for output in outputs:
         for expr in (output.shape, output.count):
             if expr is not None:
-                _follow(expr, Need.VALUES, sources, needs)
+                _follow(expr, sources, needs)
     found = {operand.name: min(needs.get(operand.name, Need.NOTHING), Need.SHAPE) for operand in spec.inputs}
     return found | {param.name: needs.get(param.name, Need.NOTHING) for param in spec.dyn_params}
 
@@ -54,30 +54,19 @@ def _assignments(rule: tuple[Statement, ...], conditions: tuple[Expr, ...], sour
                 _assignments(other, (*conditions, cond), sources)
 
 
-def _follow(node: Node, level: Need, sources: dict[str, list[Expr]], needs: dict[str, Need]) -> None:
-    match node:
-        case Name(id=name):
-            if needs.get(name, Need.NOTHING) >= level:
-                return
-            needs[name] = level
-            for source in sources.get(name, []):
-                _follow(source, level, sources, needs)
-        case Call(func="shape", args=(tensor,)):
-            _follow(tensor, min(level, Need.SHAPE), sources, needs)
-        case Call(func="len" | "rank", args=(inner,)):
-            _follow_length(inner, sources, needs)
-        case Index(base=base, items=items):
-            for part in (base, *items):
-                _follow(part, level, sources, needs)
-        case _:
-            for child in children(node):
-                _follow(child, level, sources, needs)
-
-
-def _follow_length(node: Node, sources: dict[str, list[Expr]], needs: dict[str, Need]) -> None:
-    """Of what only a length is taken, only the rank matters."""
-    match node:
-        case Name() | Call(func="shape", args=(Name(),)):
-            _follow(node, Need.RANK, sources, needs)
-        case _:
-            _follow(node, Need.RANK, sources, needs)
+def _follow(expr: Expr, sources: dict[str, list[Expr]], needs: dict[str, Need]) -> None:
+    """Raises the needs of all that the values of an expression are made of; a list of what is left, since a rule may be long."""
+    left: list[tuple[Node, Need]] = [(expr, Need.VALUES)]
+    while left:
+        node, level = left.pop()
+        match node:
+            case Name(id=name):
+                if needs.get(name, Need.NOTHING) < level:
+                    needs[name] = level
+                    left += [(source, level) for source in sources.get(name, [])]
+            case Call(func="shape", args=(tensor,)):
+                left.append((tensor, min(level, Need.SHAPE)))
+            case Call(func="len" | "rank", args=(inner,)):  # of what only a length is taken, only the rank matters
+                left.append((inner, Need.RANK))
+            case _:
+                left += [(child, level) for child in children(node)]

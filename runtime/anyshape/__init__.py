@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 
-_PLACES = {
+_MODULES = {
     "Executable": "anyshape.vm", "Function": "anyshape.graph.function", "InferenceSession": "anyshape.frontends.onnxruntime_api",
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
@@ -62,14 +62,14 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
-        found: Any = import_module(_ROOMS[name])
-    elif name in _PLACES:
-        found = getattr(import_module(_PLACES[name]), name)
+        value: Any = import_module(_ROOMS[name])
+    elif name in _MODULES:
+        value = getattr(import_module(_MODULES[name]), name)
     else:
         raise AttributeError(f"module 'anyshape' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ROOMS, *_PLACES})
+    return sorted({*globals(), *_ROOMS, *_MODULES})

@@ -38,7 +38,7 @@ def if_(cond: Any, then: Callable[[], Results], otherwise: Callable[[], Results]
     taken. Raises ShapeError if neither can be, or their tuples have other forms, DtypeError where their dtypes differ."""
     condition = as_value(cond)
     traced = [_traced(build_branch) for build_branch in (then, otherwise)]
-    made = [(results if isinstance(results, str) else _members(results), since) for results, since in traced]
+    branches = [(results if isinstance(results, str) else _members(results), since) for results, since in traced]
     forms = [form_of(results) for results, _ in traced if not isinstance(results, str)]
     flat_forms = not any(isinstance(member, tuple) for form in forms for member in form)
     if flat_forms and len(set(map(len, forms))) > 1:
@@ -48,11 +48,11 @@ def if_(cond: Any, then: Callable[[], Results], otherwise: Callable[[], Results]
         raise ShapeError(f"if: one branch gives {one}, and the other {other}")
     captured = tuple(
         dict.fromkeys(
-            v for results, since in made if not isinstance(results, str) for v in captures(results, (), since)
+            v for results, since in branches if not isinstance(results, str) for v in captures(results, (), since)
         )
     )
     regions = []
-    for name, (results, since) in zip(IF.control.regions if IF.control else (), made):
+    for name, (results, since) in zip(IF.control.regions if IF.control else (), branches):
         if isinstance(results, str):
             params = close(name, (), (), captured, since).params
             regions.append(failed(name, params, results))
@@ -67,12 +67,12 @@ def _members(results: tuple[Any, ...]) -> tuple[Value, ...]:
 
 
 def _formed(form: Form, values: Sequence[Value]) -> tuple[Any, ...]:
-    made: tuple[Any, ...] = formed(form, iter(values))
-    return made
+    tuples: tuple[Any, ...] = formed(form, iter(values))
+    return tuples
 
 
 def _traced(make: Callable[[], Results]) -> tuple[tuple[Any, ...] | str, int]:
-    """What a branch builds, or why it cannot be built; and the serial number it began with."""
+    """The results of a branch, or the reason why it cannot be built; and the serial number of its first node."""
     since = mark()
     try:
         return _listed(make()), since
@@ -95,36 +95,36 @@ def loop(
     source: str = "",
     names: Sequence[str] = (),
 ) -> tuple[Any, ...]:
-    """Repeats `body(turn, *carried)` at most `trip` times (None: no limit), while `cond` holds (None: always).
+    """Repeats `body(iteration, *carried)` at most `trip` times (None: no limit), while `cond` holds (None: always).
 
-    The body returns the carried values anew, then `collects` values that are stacked over the turns; with a `cond`, the condition of
-    the next turn before them. Results: carried values, then the stacked ones. What is carried may be tuples.
+    The body returns the new carried values, then `collects` values that are stacked over the iterations; with a `cond`, the condition of
+    the next iteration before them. Results: carried values, then the stacked ones. Carried values may be tuples.
     """
     forms = tuple(map(form_of, carried))
     initial = [as_value(v) for v in flats(carried)]
-    given = names or [f"carried{k}" for k in range(len(carried))]
-    if len(given) != len(carried):
-        raise ArgumentError(f"loop: {len(given)} names for {len(carried)} carried values")
-    members = [n for name, form in zip(given, forms, strict=True) for n in member_names(name, form)]
-    turn = _settled(body, _Taken(forms, cond is not None, collects), initial, members, source)
-    captured = captures(turn.members, turn.params, turn.since)
-    region = close("body", turn.members, turn.params, captured, turn.since)
+    labels = names or [f"carried{k}" for k in range(len(carried))]
+    if len(labels) != len(carried):
+        raise ArgumentError(f"loop: {len(labels)} names for {len(carried)} carried values")
+    members = [n for name, form in zip(labels, forms, strict=True) for n in member_names(name, form)]
+    iteration = _settled(body, _Taken(forms, cond is not None, collects), initial, members, source)
+    captured = captures(iteration.members, iteration.params, iteration.since)
+    region = close("body", iteration.members, iteration.params, captured, iteration.since)
     operands = (None if trip is None else as_value(trip), None if cond is None else as_value(cond))
     outputs = build(
         LOOP, (*initial, *captured, *operands), {"carried": len(initial)}, source, regions=(region,)
     ).outputs
-    return _formed((*forms, *form_of(turn.collected)), outputs)
+    return _formed((*forms, *form_of(iteration.collected)), outputs)
 
 
 class _Taken(NamedTuple):
-    """What a body takes and gives: the forms of carried values, whether a condition comes before them, how many values are collected."""
+    """The signature of a loop body: the forms of carried values, whether a condition comes before them, the number of collected values."""
 
     forms: tuple[Form, ...]
     conditional: bool
     collects: int
 
     def demand(self, results: tuple[Any, ...]) -> None:
-        """Raises ArgumentError for results that a turn cannot have."""
+        """Raises ArgumentError for results that an iteration cannot have."""
         first = int(self.conditional)
         if len(results) != first + len(self.forms) + self.collects:
             raise ArgumentError(
@@ -133,7 +133,7 @@ class _Taken(NamedTuple):
             )
         after = form_of(results[first : first + len(self.forms)])
         if after != self.forms:
-            raise ArgumentError(f"loop: it carries {spelled(self.forms)}, and a turn makes {spelled(after)} of it")
+            raise ArgumentError(f"loop: it carries {spelled(self.forms)}, and {spelled(after)} after an iteration")
 
 
 class _Iteration(NamedTuple):
@@ -148,10 +148,10 @@ class _Iteration(NamedTuple):
 def _settled(
     body: Callable[..., Sequence[Any]], taken: _Taken, initial: Sequence[Value], names: Sequence[str], source: str
 ) -> _Iteration:
-    """The body on carried values of types that a turn does not change. Raises ShapeError where there are none."""
+    """The body on carried values of types that an iteration does not change. Raises ShapeError where there are none."""
     states = [Carried(v) for v in initial]
     number = Value(TensorType(parse_dtype("i64"), ()), "turn", contents=(fresh("turn"),))
-    for turn in range(LIMIT):
+    for attempt in range(LIMIT):
         params = [s.param(name) for s, name in zip(states, names, strict=True)]
         since = mark()
         with repeated():
@@ -159,7 +159,7 @@ def _settled(
         taken.demand(results)
         again = _members(results if taken.conditional else (constant(True), *results))
         after = again[1 : 1 + len(initial)]
-        changed = [s.widen(r, f"loop: carried value {n}", turn >= PATIENCE) for s, r, n in zip(states, after, names)]
+        changed = [s.widen(r, f"loop: carried value {n}", attempt >= PATIENCE) for s, r, n in zip(states, after, names)]
         if not any(changed):
             return _Iteration((number, *params), again, results[len(results) - taken.collects :], since)
     raise no_form(source)
@@ -177,29 +177,29 @@ def function(name: str, params: Mapping[str, str | TensorType], results: Sequenc
     """
     scope: dict[str, Dim] = {}
     taken = {n: parse_types(t, scope) for n, t in params.items()}
-    given = tuple(parse_types(t, scope) for t in results)
+    declared = tuple(parse_types(t, scope) for t in results)
     members = {m: t for n, ts in taken.items() for m, t in zip(member_names(n, form_of(ts)), flat(ts))}
-    made = Callee(name, members, flat(given))
-    made.forms = (tuple(map(form_of, taken.values())), form_of(given))
-    return made
+    callee = Callee(name, members, flat(declared))
+    callee.forms = (tuple(map(form_of, taken.values())), form_of(declared))
+    return callee
 
 
 @public
 def define(f: Callee, body: Callable[..., Results]) -> Callee:
-    """What a declared function does: `body(*params)` builds its results. Raises ArgumentError if that is said already or their number is
+    """Defines a declared function: `body(*params)` builds its results. Raises ArgumentError if it is defined already or their number is
     another, DtypeError or ShapeError for results that are not as declared; a dim that is only known at run time is checked there."""
     if f.function is not None:
         raise ArgumentError(f"the function {f.name} is defined already")
     params = [Value(t, n) for n, t in zip(f.names, f.type.params, strict=True)]
     with repeated():
-        made = _listed(body(*_formed(f.forms[0], params)))
-    if len(made) != len(f.forms[1]):
-        raise ArgumentError(f"the function {f.name} gives {len(f.forms[1])} results; its body makes {len(made)}")
-    if form_of(made) != f.forms[1]:
+        returned = _listed(body(*_formed(f.forms[0], params)))
+    if len(returned) != len(f.forms[1]):
+        raise ArgumentError(f"the function {f.name} gives {len(f.forms[1])} results; its body makes {len(returned)}")
+    if form_of(returned) != f.forms[1]:
         raise ArgumentError(
-            f"the function {f.name} gives {spelled(f.forms[1])}; its body makes {spelled(form_of(made))}"
+            f"the function {f.name} gives {spelled(f.forms[1])}; its body makes {spelled(form_of(returned))}"
         )
-    results = _members(made)
+    results = _members(returned)
     ensured = [ensure(v, t, f"{f.name}: result {k}", params) for k, (v, t) in enumerate(zip(results, f.type.results))]
     f.function = Function(params, resolved(params, ensured), f.name)
     return f
@@ -220,10 +220,12 @@ def call(
     1,000 deep. Raises what does not fit, as ArgumentError, DtypeError or ShapeError."""
     if isinstance(f, Callee | Value):
         return _called(f, arguments, source)
-    given = [arguments[p.name] for p in f.params] if isinstance(arguments, Mapping) else list(arguments)
-    if len(given) != len(f.params):
-        raise ArgumentError(f"{f.name} takes {len(f.params)} arguments, got {len(given)}")
-    results = spliced(f, as_parameters(f.name, f.params, [as_value(v, p.type.dtype) for v, p in zip(given, f.params)]))
+    operands = [arguments[p.name] for p in f.params] if isinstance(arguments, Mapping) else list(arguments)
+    if len(operands) != len(f.params):
+        raise ArgumentError(f"{f.name} takes {len(f.params)} arguments, got {len(operands)}")
+    results = spliced(
+        f, as_parameters(f.name, f.params, [as_value(v, p.type.dtype) for v, p in zip(operands, f.params)])
+    )
     if results is None:
         raise ArgumentError(f"{f.name} relies on checks of its own entry, and cannot be put in the place of a call")
     return tuple(results)
@@ -236,13 +238,13 @@ def _called(f: Callee | Value, arguments: Sequence[Any] | Mapping[str, Any], sou
     if isinstance(arguments, Mapping):
         names = () if isinstance(f, Value) else tuple(dict.fromkeys(n.partition(".")[0] for n in f.names))
         if isinstance(f, Value) or set(arguments) != set(names):
-            wanted = ", ".join(names) or "arguments by position"
-            raise ArgumentError(f"call: wanted {wanted}, got {', '.join(arguments)}")
+            expected = ", ".join(names) or "arguments by position"
+            raise ArgumentError(f"call: wanted {expected}, got {', '.join(arguments)}")
         arguments = [arguments[n] for n in names]
     members = flats(arguments)
     kinds = [*function.type.params, *[None] * len(members)]
-    given = [as_value(v, t.dtype if t is not None else None) for v, t in zip(members, kinds)]
-    outputs = build(CALL, (*given, function), {}, source).outputs
+    operands = [as_value(v, t.dtype if t is not None else None) for v, t in zip(members, kinds)]
+    outputs = build(CALL, (*operands, function), {}, source).outputs
     return outputs if isinstance(f, Value) else _formed(f.forms[1], outputs)
 
 
@@ -265,23 +267,23 @@ def scan(
     if not values:
         raise ArgumentError("scan: there is nothing to scan; a loop with a count does without")
     along = list(axes) or [0] * len(values)
-    turned = list(backwards) or [False] * len(values)
-    if not len(along) == len(turned) == len(values):
+    directions = list(backwards) or [False] * len(values)
+    if not len(along) == len(directions) == len(values):
         raise ArgumentError(
-            f"scan: {len(values)} values are scanned, along {len(along)} axes and in {len(turned)} directions"
+            f"scan: {len(values)} values are scanned, along {len(along)} axes and in {len(directions)} directions"
         )
     length = _length(values[0], along[0], source)
     values = [values[0], *(_as_long(v, axis, length, source) for v, axis in zip(values[1:], along[1:], strict=True))]
-    last = ops.sub(length, 1, source=source) if any(turned) else None
+    last = ops.sub(length, 1, source=source) if any(directions) else None
 
-    def turn(number: Value, *carried: Value) -> Sequence[Any]:
+    def iteration(number: Value, *carried: Value) -> Sequence[Any]:
         slices = []
-        for v, axis, back in zip(values, along, turned, strict=True):
+        for v, axis, back in zip(values, along, directions, strict=True):
             at = ops.sub(last, number, source=source) if back else number
             slices.append(ops.gather(v, at, axis=axis, source=source))
         return body(*carried, *slices)
 
-    return loop(length, turn, states, collects=collects, source=source, names=names)
+    return loop(length, iteration, states, collects=collects, source=source, names=names)
 
 
 def _length(v: Value, axis: int, source: str) -> Value:
@@ -292,6 +294,6 @@ def _as_long(v: Value, axis: int, length: Value, source: str) -> Value:
     """The value, known to have this length along the axis: a view, and an error where it is longer or shorter."""
     if v.type.rank is None:
         return v
-    wanted: list[Value | None] = [None] * v.type.rank
-    wanted[axis] = ops.static.reshape(length, newshape=(1,), source=source)
-    return ensured(v, wanted, f"{source}: scan" if source else "scan")
+    sizes: list[Value | None] = [None] * v.type.rank
+    sizes[axis] = ops.static.reshape(length, newshape=(1,), source=source)
+    return ensured(v, sizes, f"{source}: scan" if source else "scan")

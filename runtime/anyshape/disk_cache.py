@@ -27,7 +27,7 @@ _SIGNED = ".signed"
 _ABANDONED_SECONDS = 3600
 _LEDGER = ".written"
 _MARKS = 4096
-"""As many bytes has the ledger when a sixteenth of the limit was written."""
+"""The size of the ledger, in bytes, when a sixteenth of the limit was written."""
 
 
 def _checksum(key: str, data: bytes, secret: bytes | None) -> bytes:

@@ -123,9 +123,9 @@ NARROW: tuple[DType, ...] = (*(DType(name, "float", 8) for name in NARROW_FLOATS
 CHAR = DType("char", "uint", 32)
 """A Unicode code point, or 0 behind the end of a string: an element of NumPy's fixed-width strings."""
 LIST = DType("list", "handle", 64)
-"""What a value that is a list says its dtype is: no op of tensors takes it, and no text spells it."""
+"""The dtype of a value that is a list: no op of tensors takes it, and no text spells it."""
 FUNCTION = DType("function", "handle", 64)
-"""The same of a value that is a function: the number of one."""
+"""The dtype of a value that is a function, whose representation is the function's number."""
 
 ALL: tuple[DType, ...] = (F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)
 CLASSES: dict[str, tuple[DType, ...]] = {
@@ -153,10 +153,10 @@ _FROM_NUMPY: dict[np.dtype[Any], DType] = {known: _BY_NAME[name] for name, known
 
 def parse_dtype(text: str) -> DType:
     """The dtype called `text`; raises DtypeError with the known names otherwise."""
-    found = _BY_NAME.get(text)
-    if found is None:
+    dtype = _BY_NAME.get(text)
+    if dtype is None:
         raise DtypeError(f"unknown dtype {text!r}; known are {', '.join(_BY_NAME)}")
-    return found
+    return dtype
 
 
 def is_dtype_name(text: str) -> bool:
@@ -167,26 +167,26 @@ def to_numpy(t: str) -> np.dtype[Any]:
     """The NumPy dtype; BF16 and the narrow ones come from ml_dtypes, loaded when first asked for."""
     known = _TO_NUMPY.get(t)
     if known is None:
-        found = parse_dtype(t)
-        if found.name not in _ML_NAME:
+        narrow = parse_dtype(t)
+        if narrow.name not in _ML_NAME:
             raise DtypeError(f"{t} has no NumPy dtype")
         import ml_dtypes
 
-        known = _TO_NUMPY[found.name] = np.dtype(getattr(ml_dtypes, _ML_NAME[found.name]))
-        _FROM_NUMPY[known] = found
+        known = _TO_NUMPY[narrow.name] = np.dtype(getattr(ml_dtypes, _ML_NAME[narrow.name]))
+        _FROM_NUMPY[known] = narrow
     return known
 
 
 def from_numpy(dtype: Any) -> DType:
     """The DType of a NumPy dtype (or of anything np.dtype() understands)."""
     known = np.dtype(dtype).newbyteorder("=")
-    found = _FROM_NUMPY.get(known)
-    if found is None and known.name in _FROM_ML_NAME:
+    known_dtype = _FROM_NUMPY.get(known)
+    if known_dtype is None and known.name in _FROM_ML_NAME:
         to_numpy(_FROM_ML_NAME[known.name])
-        found = _FROM_NUMPY.get(known)
-    if found is None:
+        known_dtype = _FROM_NUMPY.get(known)
+    if known_dtype is None:
         raise DtypeError(f"NumPy dtype {known} has no counterpart; known are {', '.join(_BY_NAME)}")
-    return found
+    return known_dtype
 
 
 def members(name: str) -> tuple[DType, ...]:

@@ -16,7 +16,7 @@ class SpecError(AnyshapeError):
 
 
 class TypeRelationError(AnyshapeError):
-    """A call of an op whose operands do not fit its signature; names the op, the operand, wanted and got. `call`: its node, for whoever
+    """A call of an op whose operands do not fit its signature; names the op, the operand, expected and got. `call`: its node, for whoever
     can tell more of where the operands came from; None where that is not known."""
 
     call: object | None = None

@@ -1,11 +1,11 @@
-"""What a kernel tells of the data that it refuses: where it puts that, and texts that are made of it.
+"""Failure reports: the words in which a kernel records why it refuses its data, and the messages made from them.
 
-In: the words ahead of a kernel's table of scalars, which a kernel that refuses fills. Out: the text of a refusal, for a template.
+In: the words before a kernel's table of scalars, which a kernel that refuses its data fills. Out: a message, from a template.
 
-Kernels that refuse nothing never touch those words. Of several parts that refuse, the lowest counts, whoever comes first: the text is
-that of one part alone. In the words of a template, marks stand between NULs: `3` is scalar 3, `index` the index that is out of range.
-Behind them, apart by the character 1, come the equation and elements that were read: `0 f32 4,#2 x` is the first told, x[…], of a
-tensor whose second dim is 4 and whose third is scalar 2.
+Kernels that refuse nothing never touch those words. Of several parts that refuse, the one with the lowest number reports, in whatever
+order they run: the message is that of one part alone. In the text of a template, marks stand between NULs: `3` is scalar 3, `index` the
+index that is out of range. After the text, separated by the character 1, come the equation and the elements that were read:
+`0 f32 4,#2 x` is the first element of the report, x[…], of a tensor whose second dim is 4 and whose third is scalar 2.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from typing import Any
 from anyshape.dtypes import CHAR, DType, parse_dtype
 
 MOST_ELEMENTS = 5
-"""As many elements are told of one refusal."""
+"""The most elements that one failure report has."""
 AREA = 16
-"""Words ahead of the scalars."""
+"""The number of words before the scalars."""
 ASK = -AREA
 """The first of them belongs to the caller: whom to ask whether the call is to stop (`lower/llvm/polling.py`)."""
 
 
 class FailureReport(IntEnum):
-    """Places of words, counted from the first scalar."""
+    """Offsets of the words of a report from the first scalar."""
 
     LOCK = -1
     """1 while a part writes."""
     PART = -2
     """The part that refuses, counted from 1; 0: none."""
     ERROR = -3
-    """Which of the kernel's errors it is, as its status says it."""
+    """The number of the kernel's error, as its status has it."""
     ELEMENTS = -4
-    """A bit for each element that is told."""
+    """A bit for each element that the report has."""
     INDEX = -5
     FIRST = -6
-    """Of the first element its number in the tensor; the next word is its value, as an i64 or as the bits of an f64."""
+    """The number of the first element in its tensor; the next word is its value, as an i64 or as the bits of an f64."""
 
     @classmethod
     def element(cls, k: int) -> int:
@@ -46,7 +46,7 @@ class FailureReport(IntEnum):
 
 
 def take(memory: Any) -> list[int]:
-    """The words at the front of a table, which are then as new for the next kernel that fails."""
+    """Reads the words before a table's scalars, and clears them for the next kernel that fails."""
     words = [int(w) for w in memory[:AREA]]
     memory[1:AREA] = [0] * (AREA - 1)
     return words
@@ -61,24 +61,25 @@ def scalar(k: int) -> str:
 
 
 def element(k: int, name: str, dtype: str, inner: Sequence[int | str] | None) -> str:
-    """An element that was read. `inner`: the dims but for the first, numbers or `#` and the number of a scalar; None of rank 0."""
+    """The description of an element that was read. `inner`: all dims but the first, as numbers or `#` and the number of a scalar; None for
+    rank 0."""
     return f"{k} {dtype} {'-' if inner is None else ','.join(map(str, inner))} {name}"
 
 
 def template(words: str, equation: str, elements: Sequence[str]) -> str:
-    """Of a refusal, for `refusal`: words with marks, the equation, and elements of which it tells those that the kernel told."""
+    """The template of a message, for `refusal`: text with marks, the equation, and the elements that a report may have."""
     return "\1".join((words, equation, *elements))
 
 
-def refusal(template: str, scalars: Sequence[int], told: Sequence[int]) -> str:
-    """The text. `told` are the words ahead of the scalars, the last one right before them."""
+def refusal(template: str, scalars: Sequence[int], report: Sequence[int]) -> str:
+    """The message of a failed check. `report` are the words before the scalars, the last one directly before them."""
     words, equation, *elements = template.split("\1")
-    values = {"index": told[FailureReport.INDEX], **{str(k): n for k, n in enumerate(scalars)}}
+    values = {"index": report[FailureReport.INDEX], **{str(k): n for k, n in enumerate(scalars)}}
     said = "".join(str(values[piece]) if k % 2 else piece for k, piece in enumerate(words.split("\0")))
     return whole(
         said,
         equation,
-        [_element(e, scalars, told) for k, e in enumerate(elements) if told[FailureReport.ELEMENTS] >> k & 1],
+        [_element(e, scalars, report) for k, e in enumerate(elements) if report[FailureReport.ELEMENTS] >> k & 1],
     )
 
 
@@ -88,21 +89,21 @@ def whole(words: str, equation: str, elements: Sequence[str]) -> str:
     return f"{words} ({said})" if said else words
 
 
-def _element(text: str, scalars: Sequence[int], told: Sequence[int]) -> str:
+def _element(text: str, scalars: Sequence[int], report: Sequence[int]) -> str:
     number, dtype, inner, name = text.split(" ", 3)
     place = FailureReport.element(int(number))
-    return f"{name}{_subscript(told[place], inner, scalars)} = {value_text(told[place - 1], dtype)}"
+    return f"{name}{_subscript(report[place], inner, scalars)} = {value_text(report[place - 1], dtype)}"
 
 
 def _subscript(place: int, inner: str, scalars: Sequence[int]) -> str:
     if inner == "-":
         return ""
-    found: list[int] = []
+    index: list[int] = []
     for n in reversed(inner.split(",") if inner else []):
         size = max(scalars[int(n[1:])] if n.startswith("#") else int(n), 1)
-        found.append(place % size)
+        index.append(place % size)
         place //= size
-    return f"[{', '.join(map(str, (place, *reversed(found))))}]"
+    return f"[{', '.join(map(str, (place, *reversed(index))))}]"
 
 
 def value_text(word: int, name: str) -> str:

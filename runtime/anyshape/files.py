@@ -68,7 +68,7 @@ def replacing(path: PathLike, mode: int = 0o666, durable: bool = True) -> Iterat
 
 
 def write_plain(path: PathLike, data: bytes) -> None:
-    """All of a file, as `replacing` does."""
+    """Writes a whole file as `replacing` does."""
     with replacing(path) as file:
         file.write(data)
 
@@ -100,5 +100,5 @@ def _named(path: PathLike) -> Iterator[None]:
 
 
 def _flag(name: str) -> int:
-    """Of `os.open`; 0 where the system has none."""
+    """A flag of `os.open`; 0 where the system has none."""
     return int(getattr(os, name, 0))

@@ -37,8 +37,8 @@ def empty(element: str | TensorType, source: str = "") -> Value:
 @public
 def optional(value: Any | None = None, element: str | TensorType = "", source: str = "") -> Value:
     """A value that may be missing: a list of at most one, which callers see as it or None. `element` says of what a missing one is."""
-    given = [] if value is None else [as_value(value)]
-    return _one(LIST, given, {"element": str(element), "optional": True}, source)
+    values = [] if value is None else [as_value(value)]
+    return _one(LIST, values, {"element": str(element), "optional": True}, source)
 
 
 @public
@@ -79,13 +79,13 @@ def has_element(optional: Value, source: str = "") -> Value:
 
 @public
 def element(optional: Value, source: str = "") -> Value:
-    """What an optional holds; a ShapeError where that is nothing."""
+    """The value that an optional holds; a ShapeError where it holds none."""
     return _one(AT, [optional, None], {}, source)
 
 
 @public
 def concat(list: Value, axis: int = 0, new_axis: bool = False, source: str = "") -> Value:
-    """All elements one after the other along an axis, or stacked along a new one. An empty list is a ShapeError."""
+    """The elements concatenated along an axis, or stacked along a new one. An empty list is a ShapeError."""
     return (ops.stack if new_axis else ops.concat)(list, axis=axis, source=source)
 
 
@@ -95,8 +95,8 @@ def split(x: Value, sizes: Any | None = None, axis: int = 0, keepdims: bool = Tr
     up, where it is a vector; one by one where it is None, with or without the axis. Raises ShapeError, also at run time, for sizes that
     do not add up.
     """
-    given = None if sizes is None else as_value(sizes)
-    return _one(SPLIT, [as_value(x), given], {"axis": axis, "keepdims": keepdims}, source)
+    lengths = None if sizes is None else as_value(sizes)
+    return _one(SPLIT, [as_value(x), lengths], {"axis": axis, "keepdims": keepdims}, source)
 
 
 def _position(at: Any | None) -> Value | None:

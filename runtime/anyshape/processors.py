@@ -13,7 +13,7 @@ _CGROUP_1 = Path("/sys/fs/cgroup/cpu")
 
 
 def usable_processors() -> int:
-    """As both are now."""
+    """The number of processors that the process may use now: its affinity mask, or less where the control group grants less."""
     try:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
@@ -23,7 +23,7 @@ def usable_processors() -> int:
 
 
 def _granted() -> int | None:
-    """What the control group grants (version 2, else 1), if it limits anything."""
+    """The limit of the control group (version 2, else 1), if it has one."""
     try:
         if _CGROUP_2.exists():
             quota, period = _CGROUP_2.read_text().split()

@@ -27,7 +27,7 @@ class Draw(Protocol):
         """A few sizes, perhaps none."""
 
     def maybe(self, name: str, needed: bool) -> Vec:
-        """One size or, unless it is needed, none."""
+        """Draws one size or, unless it is needed, none."""
 
     def broadcastable(self, n: int) -> tuple[Vec, ...]:
         """n runs that mostly broadcast."""
@@ -101,13 +101,13 @@ class Draw(Protocol):
         """True or False."""
 
     def member(self, members: Sequence[T]) -> T:
-        """One of these."""
+        """Draws one of these."""
 
     def mostly(self, values: Sequence[T], other: Callable[[], T]) -> T:
         """Mostly one of the values, else any other."""
 
     def together(self, n: int) -> tuple[bool, ...]:
-        """Which of n inputs are there: mostly all, or none."""
+        """Draws which of n inputs are present: mostly all, or none."""
 
     def default(self, value: T) -> T | None:
         """The value, or None for the parameter's default or an absent input."""
@@ -165,7 +165,7 @@ class BrokenReference(AssertionError):
 
 @dataclass(frozen=True, repr=False)
 class Property:
-    """What the laws of one op are tested with."""
+    """The generators and the oracle with which the laws of one op are tested."""
 
     op: str
     case: Callable[[Draw], Case]
@@ -177,7 +177,7 @@ class Property:
     refuses: bool = True
     """Whether the rule refuses any shapes or parameters at all."""
     stepped: bool = False
-    """Whether it is a procedure, whose steps the interpreter takes one by one."""
+    """Whether the op is a procedure, whose steps the interpreter executes one by one."""
     weak: Mapping[str, str] = field(default_factory=dict)
     """Laws that say too little of this op, by their number, each with the reason."""
 
@@ -185,7 +185,7 @@ class Property:
         return f"Property({self.op})"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """For the test library, which else prints every field, examples and all, whenever a call is rejected."""
+        """The text that the test library prints whenever a call is rejected; the default one has every field, examples included."""
         printer.text(repr(self))
 
 
@@ -205,15 +205,15 @@ class PropertiesByOp(Mapping[str, Property]):
 
 
 class LazyProperties(PropertiesByOp):
-    """Those of a generated package, which says by op where its Property stands: a module of the package's room and a name in it."""
+    """The properties of a generated package, which says by op where its Property is: a module of the package's folder and a name in it."""
 
-    def __init__(self, room: str, places: Mapping[str, str]) -> None:
-        self._room, self._places, self._known = room, places, places
+    def __init__(self, room: str, modules: Mapping[str, str]) -> None:
+        self._room, self._modules, self._known = room, modules, modules
 
     def __getitem__(self, op: str) -> Property:
-        module, name = self._places[op].split(".")
-        found: Property = getattr(import_module(f"{self._room}.{module}"), name)
-        return found
+        module, name = self._modules[op].split(".")
+        prop: Property = getattr(import_module(f"{self._room}.{module}"), name)
+        return prop
 
     def __repr__(self) -> str:
         return f"LazyProperties({self._room}: {', '.join(self)})"

@@ -56,7 +56,7 @@ def called(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def edge(function: Callable[P, R]) -> Callable[P, R]:
-    """The same, and other errors than ours become ours."""
+    """Checks arguments, and turns errors that are not AnyshapeErrors into ones that are."""
     name = function.__qualname__.removesuffix(".__init__")
     inner = public(function)
 
@@ -65,7 +65,7 @@ def edge(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return inner(*args, **kwargs)
         except RecursionError as e:
-            text = f"{name}: what it was given is nested too deeply, or its graph is too deep, for Python's stack"
+            text = f"{name}: an argument is nested too deeply, or its graph is too deep, for Python's stack"
             raise UnsupportedError(text) from e
         except OSError as e:
             what = f"{os.fsdecode(e.filename)}: " if isinstance(e.filename, str | bytes) else ""
@@ -82,10 +82,10 @@ def demand(function: Callable[..., Any], name: str, args: Sequence[Any], kwargs:
     """Raises ArgumentError for arguments that do not fit the signature."""
     signature, hints = _signature(function)
     try:
-        given = signature.bind(*args, **kwargs).arguments
+        bound = signature.bind(*args, **kwargs).arguments
     except TypeError as e:
         raise ArgumentError(f"{name}: {e}; it takes {signature}") from None
-    for key, value in given.items():
+    for key, value in bound.items():
         kind, hint = signature.parameters[key].kind, hints.get(key, Any)
         several = kind is inspect.Parameter.VAR_POSITIONAL or kind is inspect.Parameter.VAR_KEYWORD
         values = value.values() if kind is inspect.Parameter.VAR_KEYWORD else value if several else (value,)
@@ -100,7 +100,7 @@ def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[st
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Its annotations; what only a type checker has imported is looked up where it is."""
+    """The annotations of a function; names that only a type checker imports are looked up in their modules."""
     try:
         return typing.get_type_hints(function)
     except NameError as e:

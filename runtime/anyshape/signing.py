@@ -27,7 +27,7 @@ def signing_key() -> bytes | None:
 
 
 def signature(key: bytes, purpose: str, *pieces: bytes) -> bytes:
-    """The code of the pieces, told apart by their lengths; one of another purpose is another."""
+    """The authentication code of the pieces, delimited by their lengths; every purpose has another code."""
     code = hmac.new(key, digestmod=hashlib.sha256)
     for piece in (purpose.encode(), *pieces):
         code.update(len(piece).to_bytes(8, "little"))
@@ -36,5 +36,5 @@ def signature(key: bytes, purpose: str, *pieces: bytes) -> bytes:
 
 
 def is_equal(a: bytes, b: bytes) -> bool:
-    """Compared in a time that tells nothing of where they differ."""
+    """Whether two codes are equal, in a time that does not depend on where they differ."""
     return hmac.compare_digest(a, b)

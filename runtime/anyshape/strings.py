@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 def is_text(a: Array) -> bool:
-    """Whether it is an array of strings: of a fixed width, or of Python objects."""
+    """Whether an array is one of strings: of a fixed width, or of Python objects."""
     return a.dtype.kind in "UO"
 
 

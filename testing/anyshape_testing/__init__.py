@@ -1,1 +1,1 @@
-"""The laws of every op, run on random calls; tests of these laws, mutation of specs, and random programs."""
+"""Tests every op by laws (properties) on random calls; tests the laws themselves; mutates specs; and generates random programs."""

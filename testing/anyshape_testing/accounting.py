@@ -1,7 +1,7 @@
-"""Whether a law was tried often enough to be said to hold.
+"""Decides whether a law was tried on enough calls to be said to hold.
 
-In: what a law counted on one op. Out: a record of it, or an error. A law holds of an op where it accepted LEAST different calls, or all
-that it was allowed or that there are; with fewer it is weak, and fails, unless the op's spec says why (`weak: {7b: reason}`).
+In: the counts of a law on one op. Out: a record of them, or an error. A law holds of an op where it accepted LEAST different calls, or all
+that it was allowed or that exist; with fewer it is weak, and fails, unless the op's spec gives a reason (`weak: {7b: reason}`).
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ LEAST = 10
 
 @dataclass(frozen=True)
 class Tally:
-    """What a law counted on one op."""
+    """The counts of a law on one op."""
 
     law: str
     """its number and what it says: `1b kernel == interpreter`"""
     op: str
     drawn: int
-    """calls that were drawn for it, also those that the rule refused"""
+    """calls that were drawn for it, with those that the rule refused"""
     accepted: int
-    """different ones of which it had something to say, and held"""
-    wanted: int
-    """so many accepted ones it needs: LEAST, unless it was allowed fewer or there are fewer"""
+    """different calls for which it had something to compare, and held"""
+    required: int
+    """how many accepted calls it needs: LEAST, unless it was allowed fewer or fewer exist"""
     cut_short: bool = False
     """whether it ended because its time was over"""
     listed: bool = False
-    """whether its calls are a list, the same however many are allowed: one that is tried makes a reason for none stale"""
+    """whether its calls are a fixed list, whatever number is allowed: a single accepted call makes a reason for none stale"""
 
     @property
     def number(self) -> str:
@@ -41,26 +41,32 @@ class Tally:
 
     @property
     def is_weak(self) -> bool:
-        return self.accepted < self.wanted
+        return self.accepted < self.required
 
     def __str__(self) -> str:
         return f"{self.accepted} calls of {self.drawn} drawn"
 
 
 class WeakLaw(AssertionError):
-    """A law that was hardly tried, or that was tried and is said to be weak."""
+    """A law that accepted too few calls, or that accepted enough although its spec calls it weak."""
 
 
-def wanted(allowed: float, possible: float = math.inf, least: int = LEAST) -> int:
-    """How many different calls a law has to accept that may take `allowed`, of an op that has `possible` different ones."""
+def required_calls(allowed: float, possible: float = math.inf, least: int = LEAST) -> int:
+    """Returns how many different calls a law has to accept that may try `allowed` calls of an op with `possible` different ones."""
     return int(min(allowed, possible, least))
 
 
 def settle(tally: Tally, reasons: Mapping[str, str], record: Record, source: str = "") -> None:
-    """Records what was counted. Raises WeakLaw where it is weak, had the time, and the spec gives no reason; and where the spec gives a
+    """Records the counts. Raises WeakLaw where the law is weak, had the time, and the spec gives no reason, and where the spec gives a
     reason for a law that is not weak."""
     reason = reasons.get(tally.number)
-    said = {"law": tally.law, "op": tally.op, "drawn": tally.drawn, "accepted": tally.accepted, "wanted": tally.wanted}
+    said = {
+        "law": tally.law,
+        "op": tally.op,
+        "drawn": tally.drawn,
+        "accepted": tally.accepted,
+        "required": tally.required,
+    }
     if reason is not None:
         said["weak"] = reason
     for key, value in said.items():
@@ -68,16 +74,16 @@ def settle(tally: Tally, reasons: Mapping[str, str], record: Record, source: str
     where = f"law {tally.law} of {tally.op}" + (f" ({source})" if source else "")
     if tally.is_weak and reason is None and not tally.cut_short:
         raise WeakLaw(
-            f"{where} is weak: {tally}, wanted {tally.wanted}. Let draws meet what refuses them "
+            f"{where} is weak: {tally}, required {tally.required}. Let draws meet what refuses them "
             f"(python -m anyshape_testing.draw_report {tally.op}), or give the reason in the spec: "
             f"weak: {{{tally.number}: reason}}"
         )
-    if reason is not None and (tally.listed or tally.wanted >= LEAST) and not tally.is_weak:
+    if reason is not None and (tally.listed or tally.required >= LEAST) and not tally.is_weak:
         raise WeakLaw(f"{where} is not weak: {tally}, and its spec says that it is: {reason}")
 
 
 def different_calls(op: OpDef) -> float:
-    """How many different calls an op has whose inputs are none and whose parameters are from closed lists; else no end of them."""
+    """Counts the different calls of an op without inputs whose parameters are from closed lists; infinity for other ops."""
     if op.inputs:
         return math.inf
     choices = [len(p.members) if p.members else 2 if p.kind == "bool" else math.inf for p in op.params]

@@ -1,8 +1,8 @@
-"""Calls that an assert of a spec refuses, looked for from calls that are valid.
+"""Searches for calls that an assert of a spec refuses, starting from valid calls.
 
-In: the property of an op. Out: for every assert of its rule, calls that it refuses. A call is changed in one place at a time (a dim
-more, less or other, a parameter moved) until each assert has been met; the spec's own examples of errors are changed likewise, and serve
-as they are where nothing else is found.
+In: the property of an op. Out: for every assert of its rule, calls that it refuses. A call is changed in one place at a time (a dim is
+added, removed or changed, a parameter moved) until each assert refuses some; the spec's own examples of errors are changed likewise, and
+are used unchanged where nothing else is found.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError
 from anyshape.graph.opdef import ParamDef
 from anyshape.properties import Property, Refusal
-from anyshape_testing import turn
+from anyshape_testing import time_budget
 from anyshape_testing.calls import Call, random_call, static_node, typed
 from anyshape_testing.corpus import Enough, calls
 from anyshape_testing.examples import call_of
@@ -29,58 +29,58 @@ from anyshape_testing.wording import broken, is_of
 
 Array = NDArray[Any]
 STARTS = (12, 60)
-"""Valid calls that the search begins with, at most: first, and where an assert was not met."""
+"""The most valid calls that the search begins with: at first, and where an assert refused none."""
 
 
 @dataclass
 class Aim:
-    """An assert, and the calls found that it refuses."""
+    """An assert, and calls that it refuses."""
 
     refusal: Refusal
     drawn: list[Call] = field(default_factory=list)
-    """One change away from a valid call."""
+    """Calls that are one change away from a valid one."""
     near: list[Call] = field(default_factory=list)
-    """One or two changes away from an example of an error, or that example."""
+    """Calls that are at most two changes away from an example of an error."""
     mixed: list[Call] = field(default_factory=list)
-    """Refused by this assert and by others: which of them a run tells first is not said."""
+    """Calls that other asserts refuse too: which of them a run reports first is not defined."""
 
     def chosen(self, most: int) -> list[Call]:
-        """Some drawn ones, then near ones; where no call breaks this assert alone, those that break others with it."""
+        """Selects drawn calls, then near ones; where no call breaks this assert alone, those that break others with it."""
         return [*self.drawn[: max(1, most - 1)], *self.near][:most] or self.mixed[:most]
 
 
 def aims(p: Property, most: int) -> list[Aim]:
-    """For every assert of the rule, up to `most` calls of different forms that it refuses."""
-    found = [Aim(r) for r in p.asserts]
+    """Searches, for every assert of the rule, up to `most` calls that it refuses."""
+    targets = [Aim(r) for r in p.asserts]
     for starts in STARTS:
         for c in _valid_calls(p, starts):
-            _try(found, changes(c), "drawn", most)
-            if turn.is_over() or all(len(a.drawn) >= most for a in found):
+            _try(targets, changes(c), "drawn", most)
+            if time_budget.is_over() or all(len(a.drawn) >= most for a in targets):
                 break
-        if turn.is_over() or all(a.drawn for a in found):
+        if time_budget.is_over() or all(a.drawn for a in targets):
             break
     wrong = [call_of(p.op, e) for e in p.examples if e.error is not None]
     for c in wrong:
-        _try(found, changes(c), "near", most)
-    _try(found, iter(wrong), "near", most + 1)
-    return found
+        _try(targets, changes(c), "near", most)
+    _try(targets, iter(wrong), "near", most + 1)
+    return targets
 
 
-def _try(found: list[Aim], calls: Iterator[Call], where: str, most: int) -> None:
+def _try(targets: list[Aim], calls: Iterator[Call], where: str, most: int) -> None:
     for c in calls:
         said = refused(c)
         alone = said is None or len(broken(c.op, c.values(typed), c.params)[0]) <= 1
-        for a in found:
+        for a in targets:
             calls_so_far: list[Call] = getattr(a, where) if alone else a.mixed
             if said is not None and len(calls_so_far) < most and is_of(a.refusal, said):
                 calls_so_far.append(c)
                 break
-        if all(len(getattr(a, where)) >= most for a in found):
+        if all(len(getattr(a, where)) >= most for a in targets):
             break
 
 
 def refused(c: Call) -> str | None:
-    """What the rule says against the call on numbers."""
+    """Returns the message with which the rule refuses the call on numbers; None where it does not."""
     try:
         static_node(c)
     except ShapeError as e:
@@ -91,18 +91,18 @@ def refused(c: Call) -> str | None:
 
 
 def _valid_calls(p: Property, most: int) -> list[Call]:
-    found: list[Call] = []
+    valid: list[Call] = []
 
-    def before_the_turn_ends(p: Property, draw: Any) -> Call:
-        c = random_call(p, draw)  # whole, since the test library compares what is drawn with what was
-        if found and turn.is_over():
+    def draw_in_time(p: Property, draw: Any) -> Call:
+        c = random_call(p, draw)  # drawn to the end, since the test library compares what is drawn with earlier draws
+        if valid and time_budget.is_over():
             raise Enough
         return c
 
     @settings(
         max_examples=most, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
     )
-    @given(calls(p, before_the_turn_ends))
+    @given(calls(p, draw_in_time))
     def run(c: Call) -> None:
         if sum(a.size for a in c.flat_inputs()) > 500:
             reject()
@@ -110,18 +110,18 @@ def _valid_calls(p: Property, most: int) -> list[Call]:
             static_node(c)
         except TypeRelationError:
             reject()
-        found.append(c)
+        valid.append(c)
 
     with suppress(Unsatisfiable, Enough):
         run()
-    return found
+    return valid
 
 
 # --- one change -----------------------------------------------------------------------------------------------------
 
 
 def changes(c: Call) -> Iterator[Call]:
-    """The call with one dim, one parameter or one size wherever it is changed, in every way that is near, or without an operand."""
+    """Yields the call with one dim or parameter changed, with all dims of one size changed, or without an operand."""
     for q in c.op.params:
         for value in _param(q, c.params.get(q.name)):
             yield replace(c, params={**c.params, q.name: value}, recipe=None)
@@ -179,7 +179,7 @@ def _input(v: Any) -> Iterator[Any]:
 
 
 def _shapes(a: Array) -> Iterator[Array]:
-    """The array under shapes that are another in one place."""
+    """Yields the array under shapes that differ from its own in one place."""
     s = a.shape
     for k, n in enumerate(s):
         for m in dict.fromkeys((0, 1, 2, n - 1, n + 1)):

@@ -1,4 +1,4 @@
-"""A random call of one op, built as a graph node: on numbers, on symbols, static and dyn."""
+"""Draws random calls of one op, and builds them as graph nodes: on numbers and on symbols, static and dyn."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from anyshape_testing.values import RISING, STYLES, contents
 Array = NDArray[Any]
 T = TypeVar("T")
 MOST_STEPPED = 120
-"""Elements that a procedure takes and makes at most: the interpreter takes its steps one by one, in Python."""
+"""The most elements of operands and results of a procedure: the interpreter executes its steps one by one, in Python."""
 MOST_ITEMS = 8
-"""Items of a parameter: what there is one for each axis of, has no more axes."""
+"""The most items of a parameter, and so of axes where a parameter has one item for each."""
 COMMON = ("f32", "f64", "i32", "i64", "bool")
 """Half of all draws of a dtype are among these, where the op allows any of them."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a call was made from, so that it can be made again: dtypes of the op's variables, and contents by seed and style."""
+    """All that a call is built from: shapes and parameters, dtypes of the op's variables, and seed and style of contents."""
 
     case: Case
     dtypes: Mapping[str, str]
@@ -65,28 +65,28 @@ class Call:
     _known: dict[str, tuple[object, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def remembered(self, what: str, of: object, compute: Callable[[], T]) -> T:
-        """What compute gave, of the last `of` that it was asked about."""
+        """Caches a result of `compute` under a name, for the last `of` only."""
         if self._known.get(what, (None, None))[0] is not of:
             self._known[what] = (of, compute())
         return cast(T, self._known[what][1])
 
     @cached_property
     def identity(self) -> Hashable:
-        """Equal of calls that are the same: dtypes, shapes, elements and parameters."""
-        found = blake2b(repr(sorted(self.params.items())).encode(), digest_size=16)
+        """A key of dtypes, shapes, elements and parameters: equal for equal calls."""
+        hashed = blake2b(repr(sorted(self.params.items())).encode(), digest_size=16)
         for name, v in self.inputs.items():
             arrays = [] if v is None else v if isinstance(v, list) else [v]
-            found.update(f"{name} {len(arrays)}".encode())
+            hashed.update(f"{name} {len(arrays)}".encode())
             for a in arrays:
-                found.update(f"{a.dtype} {a.shape}".encode())
-                found.update(np.ascontiguousarray(a).tobytes())
-        return tuple(sorted(self.dtypes.items(), key=itemgetter(0))), found.digest()
+                hashed.update(f"{a.dtype} {a.shape}".encode())
+                hashed.update(np.ascontiguousarray(a).tobytes())
+        return tuple(sorted(self.dtypes.items(), key=itemgetter(0))), hashed.digest()
 
     def __repr__(self) -> str:
         return f"{self.property.op}({self.recipe})"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """For the test library, which else prints every field."""
+        """Prints the call for the test library, which by default prints every field."""
         printer.text(repr(self))
 
     @builtins.property
@@ -96,40 +96,40 @@ class Call:
 
     @builtins.property
     def dtypes(self) -> dict[str, DType]:
-        """By dtype variable, as drawn."""
+        """The dtype of each dtype variable, as drawn."""
         return {} if self.recipe is None else {v: parse_dtype(d) for v, d in self.recipe.dtypes.items()}
 
     def flat_inputs(self) -> list[Array]:
         return [a for v in self.inputs.values() if v is not None for a in (v if isinstance(v, list) else [v])]
 
     def values(self, make: Any) -> list[Any]:
-        """The inputs as operands of a call; `make(array, name)` makes each."""
-        found: list[Any] = []
+        """Makes the operands of a call; `make(array, name)` makes each."""
+        operands: list[Any] = []
         for name, v in self.inputs.items():
             if isinstance(v, list):
-                found.append([make(a, f"{name}{k}") for k, a in enumerate(v)])
+                operands.append([make(a, f"{name}{k}") for k, a in enumerate(v)])
             else:
-                found.append(None if v is None else make(v, name))
-        return found
+                operands.append(None if v is None else make(v, name))
+        return operands
 
 
 def variants(op: str) -> tuple[OpDef, ...]:
-    """(static, dyn) or the only variant alone."""
+    """Looks up the variants of an op: static and dyn, or its only one."""
     ops = all_ops()
     return (ops[op],) if op in ops else (ops[f"static.{op}"], ops[f"dyn.{op}"])
 
 
 def random_call(p: Property, draw: Any, dtypes: Mapping[str, str] | None = None, choices: Any = None) -> Call:
-    """Draws shapes, params, dtypes (but the given ones) and contents. Too many elements, or an index into nothing, reject the draw."""
+    """Draws shapes, params, dtypes (except those in `dtypes`) and contents. Too many elements, or an index into nothing, reject a draw."""
     choose = choosing(draw)
     case = _case(p, choices or HypothesisDraw(choose))
     op = variants(p.op)[0]
     chosen = {v: (dtypes or {}).get(v) or _dtype(choose, allowed) for v, allowed in op.dtypes.items()}
-    return made(p, Recipe(_as_wide(op, case, chosen, choose), chosen, draw(SEEDS), choose.among(STYLES)))
+    return build_call(p, Recipe(_as_wide(op, case, chosen, choose), chosen, draw(SEEDS), choose.among(STYLES)))
 
 
 def _case(p: Property, choices: Any) -> Case:
-    """Draws shapes and params; where they are too large, or have no element for an index, again with other sizes."""
+    """Draws shapes and params, and draws them again with smaller sizes where they are too large, or have no element for an index."""
     said = ""
     for again in (lambda: None, *getattr(choices, "again", ())):
         again()
@@ -152,8 +152,8 @@ def _case(p: Property, choices: Any) -> Case:
 
 
 def _as_wide(op: OpDef, case: Case, chosen: Mapping[str, str], choose: Choosing) -> Case:
-    """The case with a dtype of as many bits, where a parameter says as what the bits of another are read: hardly any drawn alone is one.
-    Vectors of parameters are tuples, as callers give them."""
+    """Replaces a parameter that says as which dtype bits are read by a dtype of as many bits, which few random ones have. Vectors of
+    parameters become tuples, as callers pass them."""
     read = [of for name, *of in op.computed.values() if name == "bitcast"]
     fitting = {
         param.removeprefix("param:"): [
@@ -166,12 +166,12 @@ def _as_wide(op: OpDef, case: Case, chosen: Mapping[str, str], choose: Choosing)
 
 
 def computed(allowed: Sequence[str]) -> Sequence[str]:
-    """Those that references compute with; all, where there is no such."""
+    """Selects the dtypes that references compute with; all, where there is none."""
     return [c for c in allowed if not parse_dtype(c).is_narrow] or allowed
 
 
 def has_integers(op: OpDef) -> bool:
-    """Whether a parameter is an integer, or an operand has integers alone."""
+    """Whether a parameter is an integer, or an operand allows integers only."""
     return any(p.kind in ("int", "ints") for p in op.params) or any(is_of_indices(op, i.name) for i in op.inputs)
 
 
@@ -181,25 +181,25 @@ def is_of_indices(op: OpDef, name: str) -> bool:
 
 
 def narrow_dtypes(op: OpDef) -> list[dict[str, str]]:
-    """Each narrow float that a variable of the op may be, the other variables with it where they may, else in a common dtype; without
-    `WIDE` only the first, which is f16."""
-    found = []
+    """Lists dtypes of the op's variables for each narrow float that one may be: a variable that does not allow it has its first dtype.
+    Without `WIDE` only the first float, f16, is listed."""
+    choices = []
     for narrow in dict.fromkeys(d for allowed in op.dtypes.values() for d in computed(allowed)):
         dtype = parse_dtype(narrow)
         if dtype.is_float and accum(dtype) is not dtype:
-            found.append({v: narrow if narrow in allowed else allowed[0] for v, allowed in op.dtypes.items()})
-    return found if WIDE else found[:1]
+            choices.append({v: narrow if narrow in allowed else allowed[0] for v, allowed in op.dtypes.items()})
+    return choices if WIDE else choices[:1]
 
 
 def _dtype(choose: Choosing, allowed: Sequence[str]) -> str:
-    """Any that the op allows and references compute with; where not all are wanted, a common one."""
+    """Draws a dtype that the op allows and references compute with; a common one, unless `WIDE`."""
     allowed = computed(allowed)
     common = [c for c in allowed if c in COMMON] or allowed
     return choose.among(allowed if WIDE and choose.among((False, True)) else common)
 
 
-def made(p: Property, r: Recipe) -> Call:
-    """The call of a recipe."""
+def build_call(p: Property, r: Recipe) -> Call:
+    """Builds the call of a recipe."""
     op = variants(p.op)[0]
     dtypes = {v: parse_dtype(d) for v, d in r.dtypes.items()}
     return Call(p, _arrays(op, r.case, dtypes, r.seed, r.style), dict(r.case.params), r)
@@ -225,8 +225,8 @@ MANY = 2**13
 
 
 def _largest(operands: Sequence[DType]) -> float:
-    """The largest number of a call: of the only operand of floats one of which MANY add up; of several one of which the product of all, and
-    of one of them once more, still fits in the dtype of each."""
+    """Returns the largest number for operands of a call: for one operand of floats, a number of which the sum of MANY fits in the dtype;
+    for several, one of which the product of all of them, and of one once more, fits in the dtype of each."""
     ends = [float(finfo(d.numpy).max) for d in operands if d.is_float]
     return min(ends) ** (1 / (len(ends) + 1)) if len(ends) > 1 else min(ends, default=0.0) / MANY
 
@@ -240,7 +240,7 @@ def _elements(case: Case) -> int:
 
 
 def input_shapes(case: Case) -> Iterator[Sequence[int]]:
-    """Of all inputs that are there."""
+    """Lists the shapes of all inputs that are present."""
     return (s for v in case.shapes.values() if v is not None for s in (v if isinstance(v, list) else [v]))
 
 
@@ -250,34 +250,34 @@ def _has_no_index(case: Case) -> bool:
 
 
 def typed(array: Array, name: str) -> Value:
-    """An operand of this array's type, its contents unknown."""
+    """Makes an operand of this array's type, with unknown contents."""
     from anyshape.dtypes import from_numpy
 
     return Value(TensorType(from_numpy(array.dtype), array.shape), name)
 
 
 def static_node(c: Call) -> Node:
-    """The call of the static variant on operands of known shapes. Raises what inference raises."""
+    """Builds the call of the static variant on operands of known shapes. Raises what inference raises."""
     return call_node(c.op, c.values(typed), c.params)
 
 
 def valid_node(c: Call) -> Node:
-    """The call of the static variant; a draw that the rule refuses is rejected. Remembered with the call."""
-    found = c.remembered("node", c.op, lambda: _valid_node(c))
-    if isinstance(found, str):
-        raise UnsatisfiedAssumption(found)
-    return found
+    """Builds the call of the static variant, which is cached; a draw that the rule refuses is rejected."""
+    node = c.remembered("node", c.op, lambda: _valid_node(c))
+    if isinstance(node, str):
+        raise UnsatisfiedAssumption(node)
+    return node
 
 
 def _valid_node(c: Call) -> Node | str:
-    """The node, or why there is none."""
+    """Builds the call of the static variant, or says why it is rejected."""
     try:
         node = static_node(c)
     except ShapeError as e:
         return str(e)
-    made = sum(bounds(v.type.count())[1] or 0 for v in node.outputs)
-    stepped = made + sum(a.size for a in c.flat_inputs())
-    if made > 4 * MOST_ELEMENTS:
+    elements = sum(bounds(v.type.count())[1] or 0 for v in node.outputs)
+    stepped = elements + sum(a.size for a in c.flat_inputs())
+    if elements > 4 * MOST_ELEMENTS:
         return f"results of more than {4 * MOST_ELEMENTS} elements"
     if stepped > MOST_STEPPED and _is_procedure(node):
         return f"a procedure of more than {MOST_STEPPED} elements"
@@ -289,7 +289,7 @@ def _is_procedure(node: Node) -> bool:
 
 
 def _holds_its_indices(c: Call, node: Node) -> bool:
-    """Of a composed op, whether the reference takes these elements: what they index is not in its signature, so that no draw can know."""
+    """Whether the reference of a composed op accepts these elements: its signature has no ranges for indices, so draws may leave them."""
     from anyshape_testing.execution import run_reference
 
     if node.op.composition is None:
@@ -322,19 +322,19 @@ class Symbols:
 
 
 def operand_arrays(c: Call) -> dict[str, Array]:
-    """The parameters that the dyn variant takes as operands, as arrays."""
+    """Makes arrays of the parameters that the dyn variant takes as operands."""
     dyn = variants(c.property.op)[1]
-    found = {}
+    arrays = {}
     for p in dyn.operands:
-        given = c.params.get(p.name)
-        if given is not None:
+        value = c.params.get(p.name)
+        if value is not None:
             kind = np.bool_ if p.kind == "bool" else np.float32 if p.kind in ("float", "floats") else np.int64
-            found[p.name] = np.asarray(given, kind)
-    return found
+            arrays[p.name] = np.asarray(value, kind)
+    return arrays
 
 
 def dyn_node(c: Call, make: Any = typed, operand: Any = None) -> Node:
-    """The call of the dyn variant; its operands are constants unless `operand(array, name)` makes them."""
+    """Builds the call of the dyn variant; its operands are constants unless `operand(array, name)` makes them."""
     dyn = variants(c.property.op)[1]
     operands = {
         name: operand(a, name) if operand is not None else constant(a, name) for name, a in operand_arrays(c).items()
@@ -343,27 +343,27 @@ def dyn_node(c: Call, make: Any = typed, operand: Any = None) -> Node:
 
 
 def equations(node: Node) -> tuple[Any, list[Any], list[Any]]:
-    """The node's equations over fresh tensors; its input tensors and output tensors, flattened."""
+    """States the node's equations over fresh tensors; returns them, and the input and output tensors, flattened."""
     ins, outs = tensors_of(node)
     return equations_of(node, ins, outs), flat(ins), flat(outs)
 
 
 def equations_below(node: Node) -> list[Equation]:
-    """What a call computes, the bodies of composed ops and of loops looked through."""
-    found: list[Equation] = []
+    """Collects the equations of a call, with those in bodies of composed ops and of loops."""
+    collected: list[Equation] = []
     waiting = [node]
     while waiting:
         n = waiting.pop()
         if n.op.composition is not None and n.bound is not None:
             waiting += topological(body(n))
         elif n.op.kernel is not None and n.bound is not None:
-            found += equations(n)[0].equations
+            collected += equations(n)[0].equations
         waiting += [inner for region in n.regions for inner in region.nodes]
-    return found
+    return collected
 
 
 def resolved(node: Node) -> dict[str, Any]:
-    """Params as the rule resolved them, as a reference takes them."""
+    """Converts params as the rule resolved them to what a reference takes."""
     values = {}
     for d in node.op.params:
         v = getattr(node.bound, d.name)
@@ -376,7 +376,7 @@ def flat_values(values: list[Any]) -> list[Value]:
 
 
 class ByName:
-    """Hands out the same Value for the same name."""
+    """A factory of operands that returns the same Value for the same name."""
 
     def __init__(self, params: list[Value]) -> None:
         self.params = {p.name: p for p in params}

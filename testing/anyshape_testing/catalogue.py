@@ -1,7 +1,7 @@
-"""The laws: what each says, where it stands, and of which ops it speaks.
+"""Lists the laws: what each says, where it is implemented, and to which ops it applies.
 
-In: an op's property. Out: for each law None, or why it says nothing of the op. That is told from the op's definition alone: a law that
-speaks of an op and accepts no call of it is weak, not one that does not apply.
+In: an op's property. Out: for each law None, or why it does not apply. That follows from the op's definition alone: a law that applies to
+an op and accepts no call of it is weak.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class Law:
     @property
     def function(self) -> Callable[..., None]:
         room, name = self.place.split(":")
-        found: Callable[..., None] = getattr(import_module(f"anyshape_testing.{room}"), name)
-        return found
+        law: Callable[..., None] = getattr(import_module(f"anyshape_testing.{room}"), name)
+        return law
 
     @property
     def parameter(self) -> str:
         return next(iter(signature(self.function).parameters))
 
     def silent(self, p: Property) -> str | None:
-        """Why it says nothing of the op; None where it does."""
+        """Says why the law does not apply to the op; None where it does."""
         return SPEAKS_OF[self.parameter](p)
 
 
@@ -95,18 +95,18 @@ def _is_not_one_kernel(p: Property) -> str | None:
 
 
 def _is_not_whole(p: Property) -> str | None:
-    """Kernels run in parts each by itself: a law of one kernel says nothing of equations that are several."""
+    """Says why an op is not one kernel without data-dependent sizes, which law 7b runs in parts."""
     if any(q.born is not None for n in _shown(p) for q in equations_below(n)):
         return "it finds sizes, and what needs them is another kernel"
     return _is_not_one_kernel(p)
 
 
 def _is_several(qs: Sequence[Equation]) -> bool:
-    """Whether something reads what steps, sorts, updates or recurrences make, which is whole before anybody reads it."""
+    """Whether an equation reads the result of a procedure, sort, update or recurrence, which another kernel has to complete first."""
     ordered = [q for q in qs if isinstance(q.form, (Run, Sorting, Step, Update))]
     steps = any(isinstance(q.form, Run) for q in qs) and not all(isinstance(q.form, Run) for q in qs)
-    made = {q.target for q in ordered}
-    return steps or any(made & reads(q) for q in qs if not isinstance(q.form, (Step, Run, Update)))
+    targets = {q.target for q in ordered}
+    return steps or any(targets & reads(q) for q in qs if not isinstance(q.form, (Step, Run, Update)))
 
 
 def _is_not_smooth(p: Property) -> str | None:
@@ -142,7 +142,7 @@ def _has_no_adjoint(node: Node) -> str | None:
 
 
 def _shown(p: Property, wide: bool = False) -> Iterator[Node]:
-    """The calls of the spec's examples that give a result; `wide`: in f64, where they may be."""
+    """Builds the calls of the spec's examples that give a result; `wide`: in f64, where the op allows it."""
     from anyshape_testing.examples import call_of
 
     op = variants(p.op)[0]
@@ -176,16 +176,16 @@ SPEAKS_OF: Mapping[str, Callable[[Property], str | None]] = {
         lambda op: has_integers(op) and not op.is_random, "no integer parameter, and no operand of indices"
     ),
 }
-"""What a law's first parameter is called, and why there is no such law of an op."""
+"""By the name of a law's first parameter, why laws with it do not apply to an op"""
 
 
 def silences(p: Property) -> dict[str, str]:
-    """By number, the laws that say nothing of the op, and why."""
-    found = {law.number: law.silent(p) for law in LAWS}
-    return {number: reason for number, reason in found.items() if reason is not None}
+    """Maps numbers of laws that do not apply to the op to the reasons."""
+    reasons = {law.number: law.silent(p) for law in LAWS}
+    return {number: reason for number, reason in reasons.items() if reason is not None}
 
 
 def stale(p: Property) -> str | None:
-    """What is wrong with what the spec says of weak laws: one that does not speak of the op cannot be weak there."""
+    """Words for a spec that calls a law weak that does not apply to the op; None where there is none."""
     never = [f"{law.number}: {why}" for law in LAWS if law.number in p.weak and (why := law.silent(p)) is not None]
     return f"{p.source}: `weak:` of {p.op} names a law that does not apply, {'; '.join(never)}" if never else None

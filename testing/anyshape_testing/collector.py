@@ -1,6 +1,6 @@
-"""The garbage collector where much lives as long as the process does: specs, modules, what was collected as tests.
+"""Tunes the garbage collector of processes in which much lives to the end: specs, modules, collected tests.
 
-In: nothing. Out: nothing; the collector looks at what is made from here on alone, and not after every few thousand objects.
+In: nothing. Out: nothing; the collector leaves out objects that exist already, and runs less often.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import gc
 
 THRESHOLDS = (20_000, 50, 100)
-"""Objects before the youngest are looked at, and how many of such looks before those that outlived one, or two: a law makes and drops whole
-programs. With Python's own numbers, and nothing left out, laws take a fifth more time."""
+"""Thresholds of the three generations: a law allocates and drops whole programs. With Python's defaults, and nothing left out, laws take a
+fifth more time."""
 
 
 def leave_out_what_stays() -> None:

@@ -1,7 +1,7 @@
-"""The random calls of an op, drawn once for all of its laws.
+"""Draws random calls of an op, once for all of its laws.
 
-In: a property. Out: calls, in the order in which they were drawn; which of them the rule refuses. A law goes through the calls itself,
-and asks the test library again only where one fails: to find the smallest call that does.
+In: a property. Out: calls, in the order in which they were drawn, and which of them the rule refuses. A law runs on these calls itself, and
+uses the test library again only where one fails, to find the smallest call that does.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hypothesis.errors import Unsatisfiable, UnsatisfiedAssumption
 from anyshape.equations.builder import Demand
 from anyshape.errors import DtypeError, ShapeError
 from anyshape.properties import Property
-from anyshape_testing import turn
+from anyshape_testing import time_budget
 from anyshape_testing.accounting import LEAST
-from anyshape_testing.calls import Call, computed, equations, made, random_call, valid_node, variants
+from anyshape_testing.calls import Call, build_call, computed, equations, random_call, valid_node, variants
 from anyshape_testing.draws import Choosing
 from anyshape_testing.execution import run_equations
 from anyshape_testing.profile import CHUNK
@@ -32,25 +32,25 @@ from anyshape_testing.wrong_calls import wrong_call
 
 Make = Callable[[Property, Any], Call]
 FEW = 5
-"""Up to so many calls are for a first look, in common dtypes."""
+"""Up to so many calls are a first look, in common dtypes."""
 LEAST_ELEMENTS = 2
-"""Of a call that is there for its dtypes."""
+"""The least elements of a call that is added for its dtype."""
 AGAIN = "the same call as before"
 BETWEEN = 2
-"""Calls between two that were drawn to be wrong, for laws that speak of refused ones"""
+"""Calls between two that were drawn to be wrong, for laws about refused calls"""
 KEPT = 2
-"""Ops of which calls are remembered: laws are run op by op."""
+"""The number of ops of which calls are cached: laws are run op by op."""
 
 
 @st.composite
 def calls(draw: Any, p: Property, make: Make) -> Call:
-    """One strategy for the whole call: what is drawn inside of one costs a tenth of what `data()` takes."""
+    """One strategy for the whole call: a draw within it costs a tenth of one with `data()`."""
     return make(p, Choosing(draw))
 
 
 def search(p: Property, make: Make, examples: int, body: Callable[[Call], object]) -> None:
-    """Runs body on random calls, always the same ones for the same chunk and the same body's verdicts, until it raises Enough. Raises what
-    else it raises for the smallest call found."""
+    """Runs body on random calls, always the same ones for the same chunk and the same outcomes of the body, until it raises Enough. Raises
+    its error for the smallest failing call that is found."""
 
     @settings(max_examples=examples)
     @given(calls(p, make))
@@ -63,13 +63,13 @@ def search(p: Property, make: Make, examples: int, body: Callable[[Call], object
 
 @dataclass(frozen=True)
 class Corpus:
-    """Calls as they were drawn, each with the number of draws that it took. `valid`: those that the rule accepts."""
+    """Calls in the order of drawing, each with the number of draws that it took. `valid`: those that the rule accepts."""
 
     property: Property
     drawn: tuple[tuple[Call, int], ...]
     accepted: tuple[tuple[Call, int], ...]
     refused: Counter[str] = field(default_factory=Counter)
-    """Draws that were in vain, by the reason"""
+    """Rejected draws, by the reason"""
     cut_short: bool = False
     """Whether drawing ended because its time was over"""
 
@@ -79,30 +79,30 @@ class Corpus:
 
     @builtins.property
     def draws(self) -> int:
-        """How many calls were drawn for the valid ones."""
+        """The number of calls that were drawn to obtain the valid ones."""
         return sum(n for _, n in self.accepted)
 
     def among(self, refused: bool, share: int) -> Iterator[tuple[Call, int]]:
-        """Every valid call, or every call and beside them wrong ones; of a share, those that are so far apart first."""
-        found = self._with_wrong if refused else self.accepted
+        """Yields every valid call, or every call and wrong ones between them; with a share of n, first every n-th of them."""
+        candidates = self._with_wrong if refused else self.accepted
         for start in range(share):
-            yield from found[start::share]
+            yield from candidates[start::share]
 
     @cached_property
     def _with_wrong(self) -> tuple[tuple[Call, int], ...]:
-        """Between every few calls one that was drawn to be wrong: most others meet the rule by construction."""
-        found = list(self.drawn)
+        """All calls, with one that was drawn to be wrong after every few: most others satisfy the rule by construction."""
+        mixed = list(self.drawn)
         if self.property.refuses:
             wrong: list[Call] = []
             with suppress(Unsatisfiable):
-                search(self.property, wrong_call, max(LEAST, len(found) // BETWEEN), wrong.append)
+                search(self.property, wrong_call, max(LEAST, len(mixed) // BETWEEN), wrong.append)
             for k, c in enumerate(wrong):
-                found.insert(k * (BETWEEN + 1), (c, 1))
-        return tuple(found)
+                mixed.insert(k * (BETWEEN + 1), (c, 1))
+        return tuple(mixed)
 
     @cached_property
     def others(self) -> tuple[Call, ...]:
-        """In dtypes that none of the valid calls has, small ones: every dtype is a kernel to compile."""
+        """Small calls in dtypes that no valid call has: every dtype is another kernel to compile."""
         return in_other_dtypes(self.property, self.valid)
 
 
@@ -110,12 +110,12 @@ _corpora: OrderedDict[object, tuple[object, Corpus]] = OrderedDict()
 
 
 def corpus(p: Property, examples: int, least: int = LEAST) -> Corpus:
-    """So many valid calls, or as many as are found in ten times as many draws; of these `least` where the time of a law is over, if its
-    patience is not. Raises Unsatisfiable where there is none."""
-    made_of = (p, *variants(p.op))
-    key = (examples, *map(id, made_of))
+    """Returns the calls of an op, drawn until `examples` of them are valid, or until ten times as many were drawn; where the law's time is
+    over, until `least` are valid or its grace period is over. Raises Unsatisfiable where none is valid."""
+    definitions = (p, *variants(p.op))
+    key = (examples, *map(id, definitions))
     if key not in _corpora:
-        _corpora[key] = (made_of, _draw(p, examples, least))  # what has the ids is kept with them
+        _corpora[key] = (definitions, _draw(p, examples, least))  # keeps the objects alive whose ids are the key
         while len(_corpora) > KEPT:
             _corpora.popitem(last=False)
     return _corpora[key][1]
@@ -127,7 +127,7 @@ def _draw(p: Property, examples: int, least: int) -> Corpus:
     def body(c: Call) -> None:
         nonlocal cut_short
         had = len(counted.accepted)
-        if had and (turn.is_over() if had >= least else turn.is_spent()):
+        if had and (time_budget.is_over() if had >= least else time_budget.is_spent()):
             cut_short = True
             raise Enough
         counted.take(c)
@@ -137,7 +137,7 @@ def _draw(p: Property, examples: int, least: int) -> Corpus:
 
 
 class _Counted:
-    """Draws of one op: how many each call took, and why the others were in vain."""
+    """Counts draws of one op: how many each call took, and why others were rejected."""
 
     def __init__(self, p: Property) -> None:
         self.property = p
@@ -154,15 +154,15 @@ class _Counted:
             return random_call(p, draw)
 
     def take(self, c: Call) -> None:
-        """Rejects a call that the rule refuses, and one that is known."""
+        """Adds a call; rejects one that the rule refuses, and one that is known."""
         self.drawn.append((c, self._since_drawn))
         self._since_drawn = 0
         with self._in_vain():
-            found = allowed(c)
-            if found.identity in self._seen:
+            call = allowed(c)
+            if call.identity in self._seen:
                 raise UnsatisfiedAssumption(AGAIN)
-        self._seen.add(found.identity)
-        self.accepted.append((found, self._since_accepted))
+        self._seen.add(call.identity)
+        self.accepted.append((call, self._since_accepted))
         self._since_accepted = 0
 
     @contextmanager
@@ -175,18 +175,18 @@ class _Counted:
 
 
 class Enough(BaseException):
-    """There is no time for more calls. No Exception, of which the test library would look for the smallest call that raises it."""
+    """There is no time for more calls. It is no Exception, since the test library would search the smallest call that raises one."""
 
 
 def allowed(c: Call) -> Call:
-    """The call, where the rule and the asserts that read values accept it; else one with other contents that they accept, or the draw is
-    rejected."""
+    """Returns the call if the rule and the asserts that read values accept it, else one with other contents that they accept. Rejects the
+    draw where there is none."""
     node = valid_node(c)
     if node.op.kernel is None or not any(isinstance(q.form, Demand) for q in equations(node)[0].equations):
         return c
     assert c.recipe is not None
     said = ""
-    for tried in (c, made(c.property, replace(c.recipe, style=RISING))):
+    for tried in (c, build_call(c.property, replace(c.recipe, style=RISING))):
         try:
             run_equations(tried, valid_node(tried))
         except ShapeError as e:
@@ -197,7 +197,7 @@ def allowed(c: Call) -> Call:
 
 
 def in_other_dtypes(p: Property, drawn: Sequence[Call]) -> tuple[Call, ...]:
-    """A valid call in each dtype that the op allows and none of these has: the smallest that can be had under that dtype."""
+    """Lists the smallest valid call in each dtype that the op allows and none of these calls has."""
     by_size = sorted(drawn, key=lambda c: ((n := _elements(c)) < LEAST_ELEMENTS, n))
     missing = [
         (v, d)
@@ -205,8 +205,8 @@ def in_other_dtypes(p: Property, drawn: Sequence[Call]) -> tuple[Call, ...]:
         for d in computed(allowed)
         if all(c.recipe is None or c.recipe.dtypes[v] != d for c in drawn)
     ]
-    found = (_under(p, by_size, v, d) for v, d in missing)
-    return tuple(c for c in found if c is not None)
+    others = (_under(p, by_size, v, d) for v, d in missing)
+    return tuple(c for c in others if c is not None)
 
 
 def _elements(c: Call) -> int:
@@ -214,10 +214,10 @@ def _elements(c: Call) -> int:
 
 
 def _under(p: Property, drawn: Sequence[Call], variable: str, dtype: str) -> Call | None:
-    """The first of the calls that is valid under another dtype, there."""
+    """Returns the first of the calls that is valid under another dtype, in that dtype; None where there is none."""
     for c in drawn:
         assert c.recipe is not None
-        other = made(p, replace(c.recipe, dtypes={**c.recipe.dtypes, variable: dtype}))
+        other = build_call(p, replace(c.recipe, dtypes={**c.recipe.dtypes, variable: dtype}))
         with suppress(UnsatisfiedAssumption, DtypeError):
             return allowed(other)
     return None

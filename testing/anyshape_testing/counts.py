@@ -1,6 +1,6 @@
-"""How often each law was tried on each op: what a run of the laws says at its end, and the file that keeps it.
+"""Summarises the calls of each law on each op at the end of a run, and keeps them in a file.
 
-In: what the laws recorded. Out: lines, and JSON `{law: {op: [accepted, drawn]}}`.
+In: the records of laws. Out: lines, and JSON `{law: {op: [accepted, drawn]}}`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 Counts = Mapping[str, Mapping[str, tuple[int, int]]]
-"""By law and op: calls that were accepted, and that were drawn."""
+"""Numbers of accepted and of drawn calls, by law and op"""
 
 
 def by_law(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, tuple[int, int]]]:
-    found: dict[str, dict[str, tuple[int, int]]] = {}
+    counts: dict[str, dict[str, tuple[int, int]]] = {}
     for said in records:
-        found.setdefault(str(said["law"]), {})[str(said["op"])] = int(said["accepted"]), int(said["drawn"])
-    return found
+        counts.setdefault(str(said["law"]), {})[str(said["op"])] = int(said["accepted"]), int(said["drawn"])
+    return counts
 
 
 def summary(counts: Counts) -> Iterator[str]:
-    """A line for each law."""
+    """Yields a line for each law."""
     for law, ops in sorted(counts.items()):
         accepted, drawn = (sum(c[k] for c in ops.values()) for k in (0, 1))
         least, op = min((c[0], op) for op, c in ops.items())
@@ -41,7 +41,7 @@ def keep(path: Path, counts: Counts) -> None:
 
 
 def read(path: Path) -> dict[str, dict[str, tuple[int, int]]]:
-    """What `keep` wrote; of no file nothing."""
+    """Reads what `keep` wrote; nothing where there is no file."""
     if not path.exists():
         return {}
     return {law: {op: (c[0], c[1]) for op, c in ops.items()} for law, ops in json.loads(path.read_text()).items()}

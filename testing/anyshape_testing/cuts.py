@@ -1,10 +1,10 @@
-"""Integers that are cut from sums of floats: where another order of a sum may bring an element to the other side of a whole number.
+"""Excuses integers cast from sums of floats, where another order of a sum may bring an element to the other side of a whole number.
 
-A sum in another order differs by rounding, and a cast that cuts it to an integer makes that a difference of one. Which elements this
-concerns follows from the equations: they are read again with every sum of floats moved up or down by as much as its rounding is
-allowed (`rounding`). An element is excused where one reading gives what came and one gives what was wanted: two readings of the same
-equations that differ by rounding alone. Equations without a cast of a float to an integer excuse nothing. Nothing but sums is moved; an
-index that is cut from a float stays what it is.
+A sum in another order differs by rounding, and a cast to an integer makes that a difference of one. Which elements this concerns follows
+from the equations: they are interpreted again with every sum of floats perturbed, up or down, by its allowed rounding error (`rounding`).
+An element is excused where one reading gives the result and one gives the expected value: two readings of the same equations that differ
+by rounding alone. Equations without a cast of a float to an integer excuse nothing. Only sums are perturbed; an index that is cast from
+another float stays what it is.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from anyshape_testing.tolerance import ULPS_REDUCTION
 
 Array = NDArray[Any]
 Reading = Callable[[Arithmetic], Sequence[Array]]
-"""The results of one call under an arithmetic."""
+"""Computes the results of one call under an arithmetic"""
 
 MOST_APART = 4
-"""Sums of which each is moved on its own, in all ways; one more moves with the first."""
+"""The most sums that are perturbed independently, in all combinations; one more is perturbed with the first"""
 
 
 class MovedSums:
-    """Sums of floats moved by ULPS_REDUCTION of their terms' magnitudes, the k-th sum in the direction `signs[k]`."""
+    """Perturbs sums of floats by their allowed rounding error, the k-th sum in the direction `signs[k]`."""
 
     def __init__(self, signs: Sequence[int] = (1,)) -> None:
         self.signs = signs
@@ -57,19 +57,19 @@ class MovedSums:
         return np.where(np.isfinite(out), out + by, out)
 
     def direction(self, number: int, shape: tuple[int, ...]) -> Any:
-        """-1, 0 or 1, for the sum of that number: of all elements, or of each of them."""
+        """Returns -1, 0 or 1 for all elements of a sum, or for each of them."""
         return self.signs[number % len(self.signs)]
 
 
 def rounding(dtype: Any, terms: int) -> float:
-    """What a sum may be off by, as a part of its terms' magnitudes. Of many equal ones that are added one after the other each is rounded
-    to the same side, by half a unit in the last place of what there is so far: a quarter of one in the mean."""
+    """Returns the allowed rounding error of a sum, relative to the magnitudes of its terms. Where many equal terms are added one after the
+    other, each partial sum is rounded to the same side by up to half an ulp of it: in the mean, a quarter of an ulp of the result."""
     summed = accum(from_numpy(dtype)).numpy
     return max(ULPS_REDUCTION * float(finfo(dtype).eps), terms / 4 * float(finfo(summed).eps))
 
 
 def readings(read: Reading) -> Iterator[Sequence[Array]]:
-    """The results as they are, then with the sums moved, in every combination of directions."""
+    """Yields the plain results, then those with perturbed sums, in every combination of directions."""
     yield read(MovedSums((0,)))
     first = MovedSums()
     yield read(first)
@@ -91,7 +91,8 @@ def _is_cut(e: Expr) -> bool:
 
 
 def as_cut(got: Sequence[Array], want: Sequence[Array], stated: Sequence[Equation], read: Reading) -> list[Array]:
-    """`want`, with the element of `got` where an integer may be either. Nothing is read where no integer differs, or none is cut."""
+    """Returns `want`, with the element of `got` where an integer may be either. Nothing is interpreted where no integer differs, or none is
+    cast from a float."""
     differing = [_differ(g, w) for g, w in zip(got, want, strict=True)]
     if not any(differing) or not cuts_floats(stated):
         return list(want)
@@ -106,7 +107,7 @@ def _differ(got: Array, want: Array) -> bool:
 
 
 def _explained(got: Array, want: Array, near: Sequence[Array]) -> Array:
-    """`want`, with the element of `got` where a reading gives the one and a reading gives the other."""
+    """Returns `want`, with the element of `got` where one reading gives the one and another reading the other."""
     fitting = [n for n in near if n.shape == got.shape]
     both = [np.any([a == n for n in fitting], axis=0) for a in (got, want)]
     return np.where(both[0] & both[1], got, want)

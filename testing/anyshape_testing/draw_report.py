@@ -1,9 +1,9 @@
-"""Which draws are in vain: of each op, how many random calls are drawn for one that its rule accepts, and what refuses the others.
+"""Reports rejected draws: for each op, how many random calls are drawn for one that its rule accepts, and what refuses the others.
 
     python -m anyshape_testing.draw_report [OP,…] [--calls 100] [--above 0.2] [--package anyshape_ops]
 
-In: ops. Out: a line for each of which more than a share of the draws is refused, those with the most first, and below it the asserts
-that refuse them.
+In: ops. Out: a line for each op of whose draws more than a share is refused, sorted by that share, and below it the asserts that refuse
+them.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from anyshape_testing.wording import is_of
 
 _NUMBERS = re.compile(r"\[[^\]]*\]|-?\d+")
 MOST = 6
-"""Reasons that are told of one op"""
+"""The most reasons that are listed for one op"""
 
 
 @dataclass(frozen=True)
 class Draws:
-    """What drawing calls of one op took."""
+    """Numbers of drawn, valid and refused calls of one op."""
 
     op: str
     draws: int
     valid: int
     refused: Counter[str]
-    """By the assert, where one refuses; else by what is said, without its numbers."""
+    """Refused draws by the assert that refuses them, else by the message without its numbers."""
 
     @property
     def share(self) -> float:
-        """Of the draws, those in vain."""
+        """The share of draws that were rejected."""
         return 1 - self.valid / max(1, self.draws)
 
     def lines(self) -> list[str]:
@@ -49,19 +49,19 @@ class Draws:
 
 
 def draws_of(p: Property, calls: int) -> Draws:
-    """So many calls of an op. Where no call can be drawn, none is valid."""
+    """Draws a number of valid calls of an op, and counts draws. Where no call can be drawn, none is valid."""
     try:
-        found = corpus(p, calls)
+        drawn = corpus(p, calls)
     except Unsatisfiable:
         return Draws(p.op, 0, 0, Counter({"no call was drawn that is accepted": 1}))
     refused: Counter[str] = Counter()
-    for said, n in found.refused.items():
+    for said, n in drawn.refused.items():
         refused[reason(p, said)] += n
-    return Draws(p.op, found.draws, len(found.valid), refused)
+    return Draws(p.op, drawn.draws, len(drawn.valid), refused)
 
 
 def reason(p: Property, said: str) -> str:
-    """The assert whose words these are, or the words without their numbers."""
+    """Returns the assert whose message this is, or the message without its numbers."""
     for a in p.asserts:
         if is_of(a, said):
             return f"{a.source}: {a.message.replace('.*', '…')}"
@@ -79,12 +79,12 @@ def command(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     known = register(args.package)
     load_profile(args.calls)
-    found = [draws_of(known[op], args.calls) for op in (args.ops.split(",") if args.ops else known)]
-    for d in sorted(found, key=lambda d: -d.share):
+    reports = [draws_of(known[op], args.calls) for op in (args.ops.split(",") if args.ops else known)]
+    for d in sorted(reports, key=lambda d: -d.share):
         if d.share >= args.above:
             print("\n".join(d.lines()), flush=True)
-    draws, valid = sum(d.draws for d in found), sum(d.valid for d in found)
-    print(f"{len(found)} ops: {valid} calls of {draws} drawn, {1 - valid / max(1, draws):.0%} refused")
+    draws, valid = sum(d.draws for d in reports), sum(d.valid for d in reports)
+    print(f"{len(reports)} ops: {valid} calls of {draws} drawn, {1 - valid / max(1, draws):.0%} refused")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The random choices of generated strategies, made by hypothesis: small pools of sizes, so that equalities happen by chance."""
+"""Makes the random choices of generated strategies by hypothesis, from small pools of sizes, so that equalities happen by chance."""
 
 # mypy: disable-error-code="no-any-return"
 # What hypothesis draws has no type.
@@ -16,26 +16,26 @@ from anyshape.rules import Vec
 
 T = TypeVar("T")
 SIZES = (0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33)
-"""None, one, a few, and what a vector of 4, 8 or 16 elements holds, one less and one more."""
+"""Sizes of dims: none, one, a few, and those around vectors of 4, 8 and 16 elements"""
 LARGE = (65, 129, 257, 513)
-"""One more than blocks of loops and of products have, rarely"""
+"""Sizes that are drawn rarely: one more than blocks of loops and of products"""
 SMALL, TINY = (1, 2, 3, 5), (1, 2)
-"""Of a call that has too many elements with others"""
+"""Sizes of dims for a call that has too many elements with others"""
 MOST_ELEMENTS = 3000
 RARELY = 20
-"""One of so many draws that know what is wanted is something else."""
+"""One in so many draws disregards what the rule demands."""
 SEEDS = st.integers(0, 2**32 - 1)
 
 
 @cache
 def numbered(place: int, n: int) -> st.SearchStrategy[tuple[int, int]]:
-    """One of n, smaller ones being simpler; made once, since making a strategy costs more than drawing from it. No two places of a call
-    have equal strategies: of those the test library copies what one gave to the other, and most calls would be such copies."""
+    """Makes a strategy for one of n numbers, of which smaller ones are simpler; it is cached, since making one costs more than drawing.
+    No two places of a call have equal strategies: the test library copies values between equal ones, and most calls would be copies."""
     return st.sampled_from([(place, k) for k in range(n)])
 
 
 class Choosing:
-    """How a call draws: as the test library does, and numbers by place."""
+    """Draws by strategies of the test library, and numbers by the place of the draw in a call."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
         self._draw = draw
@@ -45,14 +45,14 @@ class Choosing:
         return self._draw(strategy)
 
     def among(self, values: Sequence[T]) -> T:
-        """One of the values, the first being the simplest."""
+        """Draws one of the values, of which the first is the simplest."""
         if len(values) == 1:
             return values[0]
         self._place += 1
         return values[self._draw(numbered(self._place, len(values)))[1]]
 
     def order(self, n: int) -> list[int]:
-        """The numbers below n in any order; as they are is the simplest."""
+        """Draws an order of the numbers below n; ascending is the simplest."""
         rest = list(range(n))
         return [rest.pop(self.among(range(len(rest)))) for _ in range(n)]
 
@@ -62,19 +62,19 @@ def choosing(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Choosing:
 
 
 class HypothesisDraw:
-    """One random call. `mostly(p)` makes most calls valid, and leaves some that are not."""
+    """Choices for one random call. Most satisfy what the rule demands; one in RARELY does not."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
         self.draw = choosing(draw)
         self.pool = [self._size(), self.draw.among(SIZES[1:]), 1]
         self.again = (partial(self.restrict, SMALL), partial(self.restrict, TINY))
-        """What a call that is too large, or has nothing to index, is drawn again with."""
+        """Restrictions with which a call that is too large, or has nothing to index, is drawn again."""
 
     def _size(self) -> int:
         return self.draw.among(SIZES) if self._mostly() else self.draw.among(LARGE)
 
     def restrict(self, sizes: Sequence[int]) -> None:
-        """From here on sizes are from these alone."""
+        """Restricts the sizes of later draws to these."""
         self.pool = [self.draw.among(sizes), self.draw.among(sizes), 1]
 
     def _among(self, *values: Any) -> Any:
@@ -167,7 +167,7 @@ class HypothesisDraw:
         return self._once_wrong(tuple(self._among(0, 1, 2, *self.pool) for _ in range(n)), -1)
 
     def _once_wrong(self, values: tuple[int, ...], other: int) -> tuple[int, ...]:
-        """The values, of which rarely one is that other."""
+        """Replaces, rarely, one of the values by another one."""
         wrong = bool(values) and not self._mostly()
         return tuple(self.with_item(values, self._among(*range(len(values))), other)) if wrong else values
 
@@ -189,12 +189,12 @@ class HypothesisDraw:
         return tuple(self.between(_item(low, k), _item(high, k)) for k in range(n))
 
     def like(self, values: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
-        found = tuple(self._among(v, v, *others) for v in values)
-        return found if self._mostly() else self.sizes(self.length(3))
+        drawn = tuple(self._among(v, v, *others) for v in values)
+        return drawn if self._mostly() else self.sizes(self.length(3))
 
     def divisor(self, n: int) -> int:
-        found = [k for k in range(1, min(abs(n), 64) + 1) if n % k == 0] or [1, 2]
-        return self._among(*found) if self._mostly() else self.integer()
+        divisors = [k for k in range(1, min(abs(n), 64) + 1) if n % k == 0] or [1, 2]
+        return self._among(*divisors) if self._mostly() else self.integer()
 
     def multiple(self, n: int) -> int:
         return max(0, n) * self._among(1, 0, 2, 3) if self._mostly() else self.dim("any")
@@ -222,7 +222,7 @@ class HypothesisDraw:
 
 
 def _item(bound: int | Sequence[int] | None, k: int) -> int | None:
-    """Of a bound of all items, or of one for each."""
+    """Returns the bound of item k, from one bound for all or one for each."""
     if bound is None or isinstance(bound, int):
         return bound
     return bound[k] if k < len(bound) else None

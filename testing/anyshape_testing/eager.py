@@ -1,5 +1,5 @@
-"""Nodes run one after the other on arrays: each is typed for the arrays that come in and its equations are read slowly; the bodies of
-composed ops, branches and loops are gone through as Python would. No symbol, no pass, no fusion, no program.
+"""Runs nodes one after the other on arrays: each is typed for its operands, and its equations are interpreted; bodies of composed ops,
+branches and loops are executed in Python. There are no symbols, passes, fusion or compiled programs.
 
 In: a node, or values, and arrays. Out: arrays.
 """
@@ -25,12 +25,12 @@ Array = NDArray[Any]
 
 
 def run(node: Node, operands: Sequence[Array | None], arithmetic: Arithmetic | None = None) -> list[Array]:
-    """The outputs of one call, for arrays of all its inputs. Raises what inference raises for them."""
+    """Computes the outputs of one call, from arrays of all its inputs. Raises what inference raises for them."""
     return Eager(arithmetic).run(node, operands)
 
 
 class Eager:
-    """One run; `largest` is the largest magnitude of a finite float that came up on the way."""
+    """One run; `largest` is the largest magnitude of a finite float among all intermediate results."""
 
     def __init__(self, arithmetic: Arithmetic | None = None) -> None:
         self.largest, self.arithmetic = 0.0, arithmetic
@@ -46,15 +46,15 @@ class Eager:
     def _run(self, node: Node, operands: Sequence[Array | None]) -> list[Array]:
         if node.op.control is not None:
             return self._loop(node, operands) if node.op.control.repeats else self._branch(node, operands)
-        given = [None if a is None else constant(a, computed=True) for a in operands]
-        here = build(node.op, given, node.attrs, node.source, count=node.count)
+        constants = [None if a is None else constant(a, computed=True) for a in operands]
+        here = build(node.op, constants, node.attrs, node.source, count=node.count)
         if here.op.composition is not None:
             return self._all(body(here), {})
         return by_equations(here, operands[: len(operands) - len(node.op.operands)], self.arithmetic)
 
-    def _all(self, values: Sequence[Value], given: Mapping[Value, Array]) -> list[Array]:
-        """The arrays of values, from those of what they are made from."""
-        known = dict(given)
+    def _all(self, values: Sequence[Value], arrays: Mapping[Value, Array]) -> list[Array]:
+        """Computes the arrays of values, from those of parameters."""
+        known = dict(arrays)
         for node in topological(values):
             operands = [None if v is None else _known(v, known) for v in node.inputs]
             known.update(zip(node.outputs, self.run(node, operands), strict=True))
@@ -78,17 +78,17 @@ class Eager:
         trip, cond = operands[-2:]
         going = cond is None or bool(cond.reshape(()).item())
         stacked: list[list[Array]] = [[] for _ in region.results[1 + first :]]
-        turn = 0
-        while going and (trip is None or turn < trip.reshape(()).item()):
-            again, *results = self._region(region, [np.asarray(turn, np.int64), *state, *captured])
-            state, going, turn = results[:first], bool(again.reshape(()).item()), turn + 1
+        iteration = 0
+        while going and (trip is None or iteration < trip.reshape(()).item()):
+            again, *results = self._region(region, [np.asarray(iteration, np.int64), *state, *captured])
+            state, going, iteration = results[:first], bool(again.reshape(()).item()), iteration + 1
             for row, a in zip(stacked, results[first:]):
                 row.append(a)
         return [*state, *(np.stack(row) if row else _none_of(v, node) for row, v in zip(stacked, node.outputs[first:]))]
 
 
 def by_equations(node: Node, data: Sequence[Array | None], arithmetic: Arithmetic | None = None) -> list[Array]:
-    """The outputs of a node with numbers for dims, by the slow reading of its equations; a view by its shape."""
+    """Computes the outputs of a node with numbers for dims by the interpreter; those of a view by reshaping."""
     if node.op.view:
         names = [i.name for i in node.op.inputs]
         source = data[names.index(next(iter(node.op.view.values())))]
@@ -106,6 +106,6 @@ def _known(v: Value, known: Mapping[Value, Array]) -> Array:
 
 
 def _none_of(v: Value, loop: Node) -> Array:
-    """No turn at all: dims of a first turn, and 0 for those that only a turn would tell."""
+    """Makes the stack of a loop without iterations: dims of a first iteration, and 0 for those that only an iteration would decide."""
     inner = [loop.bound.firsts.get(n, n) for n in (v.type.shape or (0,))[1:]]
     return np.zeros([0, *(n if isinstance(n, int) else 0 for n in inner)], v.type.dtype.numpy)

@@ -1,9 +1,9 @@
-"""Equations that enlarge rounding: what one step of a recurrence is off by, the steps behind it may multiply until nothing of a result is
-determined; and what a sum is off by whose terms cancel, a root or a quotient of it may multiply.
+"""Measures by how much equations amplify rounding errors: later steps of a recurrence multiply the error of a step, and a root or a
+quotient multiplies that of a sum whose terms cancel.
 
-By how much is told by the equations: they are read again with every element of every sum of floats moved, up or down at random, by as
-much as its rounding is allowed. A result may be off by twice as much as one of these readings is, of a recurrence by four times as much as
-one is there or beside it: where everything depends on everything, an element may happen to be nearly the same in all of them.
+The equations are interpreted again with every element of every sum of floats perturbed, up or down at random, by its allowed rounding
+error. A result may be off by twice as much as one of these readings; that of a recurrence by four times as much as a reading there or
+beside it, since an element may happen to be nearly the same in all readings.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ Array = NDArray[Any]
 READINGS = 4
 """Two of them go the one way and the other: what a sum whose terms cancel comes to may have either sign"""
 ULPS_OF_TWO = 4
-"""By so many ulps of its terms a sum of two is moved: they are rounded, and it is. Likewise what else is in ROUNDED."""
+"""The ulps by which a sum of two terms, and every other operation in ROUNDED, is perturbed: terms and result are rounded"""
 ROUNDED: Mapping[str, Callable[..., Array]] = {
     **dict.fromkeys(("add", "sub"), lambda out, a, b: a + b),
     **dict.fromkeys(("mul", "div"), lambda out, a, b: out),
     **dict.fromkeys(("sin", "cos"), lambda out, a: a),
 }
-"""By operation, what its rounding is a part of, from the magnitudes of its result and its arguments: of a sum its terms, which may cancel;
-of a sine its argument, whose last place is most of a sine near zero."""
+"""The magnitude to which an operation's rounding error is relative, from those of its result and its arguments: for a sum its terms, which
+may cancel; for a sine its argument, whose last place is most of a sine near zero"""
 STEEP = frozenset(("sqrt", "div", "log", "pow"))
-"""Operations whose slope has no bound"""
+"""Operations whose derivative is unbounded"""
 
 
 class JoltedSums(MovedSums):
-    """Sums of floats, also those of two terms, and what else is in ROUNDED, moved each element for itself, up or down."""
+    """Perturbs each element of sums of floats, with those of two terms, and of other operations in ROUNDED, up or down at random."""
 
     def __init__(self, seed: int, sign: int = 1, reductions: bool = True) -> None:
-        """With the other `sign` everything goes the other way. `reductions`: whether sums of many terms, and quotients and sines, are moved;
-        sums of two are."""
+        """With the other `sign` every perturbation is negated. `reductions`: whether sums of many terms, quotients and sines are perturbed,
+        besides sums of two terms."""
         super().__init__()
         self.random, self.sign, self.reductions = np.random.default_rng(seed), sign, reductions
 
@@ -68,7 +68,7 @@ def _adds(e: Expr) -> bool:
 
 
 class OverflowingSums:
-    """Sums of floats whose terms overflow in some order, each of them finite, stand for `lost`."""
+    """Replaces sums of finite floats that overflow in some order of their terms by `lost`."""
 
     def __init__(self, lost: float) -> None:
         self.lost = lost
@@ -87,7 +87,7 @@ class OverflowingSums:
 
 
 def overflowing(read: Reading) -> list[Array]:
-    """For each result, which elements are computed of a sum that overflows in one order of its terms and not in another."""
+    """Finds, for each result, the elements that depend on a sum that overflows in one order of its terms and not in another."""
     none, some = ([np.asarray(a) for a in read(OverflowingSums(lost))] for lost in (np.nan, 1.0))
     return [_is_nan(a) & ~_is_nan(b) for a, b in zip(none, some, strict=True)]
 
@@ -113,10 +113,11 @@ def is_steep(stated: Sequence[Equation]) -> bool:
 
 
 def enlarged(read: Reading, beside: bool = True, reductions: bool | None = None) -> list[Array]:
-    """For each result, how far its elements are from the plain reading in one of the moved ones, doubled; 0 for what are no floats.
+    """Returns, for each element of each result, twice the largest difference of a perturbed reading from the plain one; 0 for results that
+    are no floats.
 
-    `beside`, of recurrences: or how far those are that share a position with it, doubled once more. `reductions`: whether sums of many
-    terms are moved, too; where it is not said, those of recurrences are."""
+    `beside`, for recurrences: four times the largest difference among elements that share a position. `reductions`: whether sums of many
+    terms are perturbed, too; by default those of recurrences are."""
     moves = beside if reductions is None else reductions
     jolted = [JoltedSums(seed, sign, moves) for seed in range(READINGS // 2) for sign in (-1, 1)]
     plain, *moved = [[np.asarray(a) for a in read(s)] for s in (MovedSums((0,)), *jolted)]
@@ -125,7 +126,7 @@ def enlarged(read: Reading, beside: bool = True, reductions: bool | None = None)
 
 
 def _beside(spread: Array) -> Array:
-    """At each element the most of those that share a position with it, on the axis where that is least."""
+    """Returns for each element the largest value among those that share a position with it, on the axis where that is least."""
     if spread.ndim < 2 or spread.size == 0:
         return np.full(spread.shape, np.max(spread, initial=0.0))
     axes = range(spread.ndim)
@@ -135,7 +136,7 @@ def _beside(spread: Array) -> Array:
 
 
 def _apart(moved: Array, plain: Array) -> Array:
-    """By how much; anything, where one of them is a number and the other is none, or another infinity."""
+    """Returns the differences of elements; infinity where one of them is no number, or they are different infinities."""
     if not is_float(moved) or moved.shape != plain.shape:
         return np.zeros(plain.shape)
     m, p = moved.astype(np.float64), plain.astype(np.float64)

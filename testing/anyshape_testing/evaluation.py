@@ -1,7 +1,7 @@
-"""A graph evaluated node by node with the slow reading of the equations, under the types that its nodes have: `eager` types each node anew
-for the arrays that come in. No pass, no fusion, no program.
+"""Evaluates a graph node by node with the interpreter of equations, under the types that its nodes have (`eager` infers them again for the
+operands). There are no passes, fusion or compiled programs.
 
-In: values, and arrays of the parameters by name. Out: their arrays.
+In: values, and arrays of the parameters by name. Out: the arrays of the values.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from anyshape_testing import eager
 Array = NDArray[Any]
 
 
-def evaluate(values: Sequence[Value], given: Mapping[str, Array], arithmetic: Arithmetic | None = None) -> list[Array]:
-    """All shapes below `values` are numbers."""
+def evaluate(values: Sequence[Value], arrays: Mapping[str, Array], arithmetic: Arithmetic | None = None) -> list[Array]:
+    """Evaluates values of a graph in which all shapes are numbers."""
     known: dict[Value, Array] = {}
-    return [_array(v, given, known, arithmetic) for v in values]
+    return [_array(v, arrays, known, arithmetic) for v in values]
 
 
-def _array(v: Value, given: Mapping[str, Array], known: dict[Value, Array], arithmetic: Arithmetic | None) -> Array:
+def _array(v: Value, arrays: Mapping[str, Array], known: dict[Value, Array], arithmetic: Arithmetic | None) -> Array:
     if v not in known:
         if v.node is not None:
-            known.update(zip(v.node.outputs, _run(v.node, given, known, arithmetic)))
+            known.update(zip(v.node.outputs, _run(v.node, arrays, known, arithmetic)))
         else:
-            known[v] = np.asarray(v.constant) if v.constant is not None else given[v.name]
+            known[v] = np.asarray(v.constant) if v.constant is not None else arrays[v.name]
     return known[v]
 
 
 def _run(
-    node: Node, given: Mapping[str, Array], known: dict[Value, Array], arithmetic: Arithmetic | None
+    node: Node, arrays: Mapping[str, Array], known: dict[Value, Array], arithmetic: Arithmetic | None
 ) -> list[Array]:
-    operands = [None if x is None else _array(x, given, known, arithmetic) for x in node.inputs]
+    operands = [None if x is None else _array(x, arrays, known, arithmetic) for x in node.inputs]
     if node.op.composition is not None:
         return eager.run(node, operands, arithmetic)
     return eager.by_equations(node, operands, arithmetic)

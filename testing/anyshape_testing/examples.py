@@ -1,4 +1,4 @@
-"""Every example of every spec, as its reference page shows it: compiled and run, on numbers and on symbols."""
+"""Tests every example of every spec: it is compiled and run, on numbers and on symbols."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anyshape.graph.opdef import InputDef, OpDef
 from anyshape.graph.value import Node, Value
 from anyshape.properties import Example, Given
 from anyshape.strings import as_chars, as_strings
-from anyshape_testing import turn
+from anyshape_testing import time_budget
 from anyshape_testing.calls import (
     ByName,
     Call,
@@ -38,22 +38,23 @@ from anyshape_testing.tolerance import is_float
 from anyshape_testing.values import contents
 
 
-def array(op: OpDef, i: InputDef, given: Given, seed: int) -> Any:
-    """Literal values, or plain ones of the shape, in the first dtype that the op allows; of a variadic a list of them."""
+def array(op: OpDef, i: InputDef, example_input: Given, seed: int) -> Any:
+    """Makes the array of an example's input: its literal values, or random ones of its shape, in the first dtype that the op allows; a list
+    for a variadic input."""
     dtype = (
-        parse_dtype(given.dtype)
-        if given.dtype
+        parse_dtype(example_input.dtype)
+        if example_input.dtype
         else input_dtype(i, {v: parse_dtype(c[0]) for v, c in op.dtypes.items()})
     )
-    if given.is_literal:
-        return [literal(v, dtype) for v in given.value] if i.variadic else literal(given.value, dtype)
+    if example_input.is_literal:
+        return [literal(v, dtype) for v in example_input.value] if i.variadic else literal(example_input.value, dtype)
     if i.variadic:
-        return [contents(tuple(s), dtype, seed + k, "plain") for k, s in enumerate(given.shape)]
-    return contents(tuple(given.shape), dtype, seed, "plain")
+        return [contents(tuple(s), dtype, seed + k, "plain") for k, s in enumerate(example_input.shape)]
+    return contents(tuple(example_input.shape), dtype, seed, "plain")
 
 
 def literal(value: Any, dtype: DType) -> NDArray[Any]:
-    """Of strings their characters."""
+    """Converts literal values to an array; strings become characters."""
     return as_chars(np.array(value, str)) if dtype is CHAR else np.asarray(value, dtype.numpy)
 
 
@@ -87,8 +88,8 @@ def test_example(example: tuple[str, Example]) -> None:
 
 
 def holds_on_numbers(c: Call, e: Example) -> tuple[Node, list[Any]] | None:
-    """The call and its results, by the reference and by the equations, as the example says; None where it says an error, which the call
-    has."""
+    """Checks an example by the reference and by the equations; returns the call and its results. Returns None for an example of an error,
+    after a check that the call raises it."""
     if e.error is not None:
         with raises(TypeRelationError, match=e.error):
             run_equations(c, static_node(c))  # where the assert reads values, it is the equations that refuse
@@ -98,28 +99,28 @@ def holds_on_numbers(c: Call, e: Example) -> tuple[Node, list[Any]] | None:
     has_types_of(node, results)
     got = run_equations(c, node)
     same_as_reference(got, results, c, node, "interpreter against reference")
-    for found in (results, got):
+    for computed in (results, got):
         at = 0
         for o in node.op.outputs:
             count = len(results) - (len(node.op.outputs) - 1) if o.variadic else 1
             if o.name in e.outputs:
-                expected(e.outputs[o.name], found[at : at + count], o.variadic)
+                expected(e.outputs[o.name], computed[at : at + count], o.variadic)
             at += count
     return node, results
 
 
-def expected(wanted: Given, got: list[Any], variadic: bool) -> None:
-    if wanted.is_literal:
-        values = wanted.value if variadic else [wanted.value]
+def expected(output: Given, got: list[Any], variadic: bool) -> None:
+    if output.is_literal:
+        values = output.value if variadic else [output.value]
         assert len(got) == len(values), f"{len(got)} results, wanted {len(values)}"
         for result, value in zip(got, values):
             has_values(result, np.asarray(value))
     else:
-        assert [r.shape for r in got] == ([tuple(s) for s in wanted.shape] if variadic else [tuple(wanted.shape)])
+        assert [r.shape for r in got] == ([tuple(s) for s in output.shape] if variadic else [tuple(output.shape)])
 
 
 def has_values(got: NDArray[Any], value: NDArray[Any]) -> None:
-    """Floats within four units in the last place of the result's dtype, everything else exactly."""
+    """Compares with the values of an example: floats within four ulps of the result's dtype, everything else exactly."""
     if value.dtype.kind == "U":
         np.testing.assert_array_equal(as_strings(got), value)
         return
@@ -132,14 +133,14 @@ def has_values(got: NDArray[Any], value: NDArray[Any]) -> None:
 
 
 def _kernels(c: Call) -> str:
-    """How a program is compiled that refuses its call. Where somebody waits, one that is refused by shapes and attributes, before any
-    kernel would run, is not lowered: of an op of many kernels that is much of what the examples take. Law 6 has machine code refuse
-    calls of asserts there, too, as far as time goes; the whole suite has it refuse those of all asserts, and these examples."""
-    return "interpret" if turn.is_limited() and is_refused_by_types(c) else "native"
+    """Chooses how a program is compiled that refuses its call. Where time is limited, a program that refuses shapes or attributes, before
+    any kernel would run, is interpreted: lowering would be most of the time for an op of many kernels. Law 6 tests refusals by machine
+    code there, as far as time allows; without a limit these examples do, too."""
+    return "interpret" if time_budget.is_limited() and is_refused_by_types(c) else "native"
 
 
 def is_refused_by_types(c: Call) -> bool:
-    """Without reading an element."""
+    """Whether a call is refused by its types and attributes, without reading an element."""
     try:
         static_node(c)
     except TypeRelationError:
@@ -148,15 +149,15 @@ def is_refused_by_types(c: Call) -> bool:
 
 
 def refused_on_symbols(c: Call, text: str, kernels: str = "native") -> None:
-    """When the call is built, or at the latest when the program runs."""
+    """Checks that the call is refused on symbols when it is built, or at the latest when the program runs."""
     dyn = len(variants(c.property.op)) == 2
     operands = operand_arrays(c) if dyn else {}
 
     def run() -> None:
         inputs = ByName(flat_values(c.values(Symbols({}))))
-        given = ByName([typed(a, name) for name, a in operands.items()])
-        params: list[Value] = [*inputs.params.values(), *given.params.values()]
-        results = dyn_node(c, inputs, given).outputs if dyn else call(c.op, c.values(inputs), c.params)
+        dyn_operands = ByName([typed(a, name) for name, a in operands.items()])
+        params: list[Value] = [*inputs.params.values(), *dyn_operands.params.values()]
+        results = dyn_node(c, inputs, dyn_operands).outputs if dyn else call(c.op, c.values(inputs), c.params)
         f = anyshape.compile(Function(params, results), kernels=kernels)
         f.run({p.name: (input_arrays(c) | operands)[p.name] for p in params})
 

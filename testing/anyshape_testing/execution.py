@@ -1,7 +1,4 @@
-"""The three ways to compute a call: the oracle of the spec, the slow reading of its equations, and native code.
-
-`compiled` is the one place that says what native means.
-"""
+"""Computes a call in three ways: by the oracle of the spec, by the interpreter of its equations, and by native code (`compiled`)."""
 
 from __future__ import annotations
 
@@ -46,32 +43,31 @@ from anyshape_testing.calls import (
 Array = NDArray[Any]
 T = TypeVar("T")
 IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK) else None
-"""A folder for files that are read back at once, where there is one: files that are kept are written through to the disk."""
+"""A folder in memory for files that are read back at once, if there is one: saving a file otherwise waits for the disk."""
 
 
 def run_reference(c: Call, node: Node) -> list[Array]:
-    """The outputs by `reference:`, flattened; absent inputs are their constants, or None where they have none.
+    """Computes the outputs by `reference:`, flattened, and caches them; absent inputs are their default constants, or None.
 
-    Where a 16-bit float comes in or out, NumPy computes in f32 and the results are rounded once: NumPy itself would round after every
-    operation (f16), or knows few of them (bf16). An op that reads bits is given the very numbers. Remembered with the call. Raises
-    BrokenReference, with the line of the spec, where the reference raises.
+    16-bit floats are computed in f32, and results rounded once: NumPy itself rounds after every operation (f16), or has few of them (bf16).
+    An op that reads bits gets the original arrays. Raises BrokenReference, with the line of the spec, where the reference raises.
     """
     return c.remembered("reference", node, lambda: _reference(c, node))
 
 
 def _reference(c: Call, node: Node) -> list[Array]:
-    given: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
     reads_bits = any(name == "bitcast" for name, *_ in node.op.computed.values())
     shown = np.asarray if reads_bits else _shown
     for i in node.op.inputs:
         v = c.inputs[i.name]
         if v is None and i.default is not None:
             v = in_place_of_nothing(i, node)
-        given[i.name] = [shown(a) for a in v] if isinstance(v, list) else None if v is None else shown(v)
+        inputs[i.name] = [shown(a) for a in v] if isinstance(v, list) else None if v is None else shown(v)
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            result = c.property.reference(**given, **resolved(node))
+            result = c.property.reference(**inputs, **resolved(node))
         results = result if isinstance(result, (tuple, list)) else [result]
         assert len(results) == len(node.outputs), f"{len(results)} results for {len(node.outputs)} outputs"
         return [_as_computed(np.asarray(r), o.type) for r, o in zip(results, node.outputs, strict=True)]
@@ -81,7 +77,7 @@ def _reference(c: Call, node: Node) -> list[Array]:
 
 
 def in_place_of_nothing(i: InputDef, node: Node) -> Array:
-    """What an input is read as that is not there."""
+    """Returns the constant that an absent input is read as."""
     dtype = absent_dtype(node, i.dtype)
     return np.asarray(i.absent(dtype), dtype.numpy)
 
@@ -95,12 +91,12 @@ def _widened(a: Array) -> Array:
 
 
 def _shown(a: Array) -> Array:
-    """An array as references take it: tensors of characters are strings."""
+    """Converts an array to what references take: tensors of characters become strings, 16-bit floats f32."""
     return as_strings(a) if a.dtype == CHAR.numpy and a.ndim else _widened(a)
 
 
 def _as_computed(a: Array, t: TensorType) -> Array:
-    """A result of a reference as the op has it: strings are characters, as many as there is room for."""
+    """Converts a result of a reference to the op's type: strings become characters, as many as the type has."""
     if t.dtype is not CHAR or not is_text(a):
         return _narrowed(a, t.dtype)
     chars = as_chars(a)
@@ -111,23 +107,23 @@ def _as_computed(a: Array, t: TensorType) -> Array:
 
 
 def _narrowed(a: Array, dtype: DType) -> Array:
-    """A 16-bit result, from what f32 (or f64, where a parameter is one) gives."""
+    """Rounds a result that was computed in f32 or f64 to a 16-bit float, where the type is one."""
     with np.errstate(over="ignore"):
         return a.astype(dtype.numpy) if _is_half(dtype) and a.dtype.kind == "f" else a
 
 
 def run_equations(c: Call, node: Node) -> list[Array]:
-    """The outputs by the slow reading of the equations (or the view), of a composed op by that of what it calls. Remembered."""
+    """Computes the outputs by the interpreter, and caches them; those of a view by reshaping, of a composed op node by node."""
     return _read(c, node).results
 
 
 def largest_on_the_way(c: Call, node: Node) -> float:
-    """The largest magnitude of a finite float that comes up as the parts of a composed op are read, which is done once for all that ask."""
+    """Returns the largest magnitude of a finite float among intermediate results of a composed op; the run is cached."""
     return _read(c, node).largest
 
 
 def run_equations_with(c: Call, node: Node, arithmetic: Arithmetic) -> list[Array]:
-    """The same results with elements computed in another way."""
+    """Computes the outputs by the interpreter under another arithmetic of elements."""
     return _read_anew(c, node, arithmetic).results
 
 
@@ -158,12 +154,12 @@ def _read_anew(c: Call, node: Node, arithmetic: Arithmetic | None = None) -> _Re
 
 
 def operands_of(c: Call) -> list[Array | None]:
-    """The arrays of all inputs, flattened; None where one is absent."""
+    """Lists the arrays of all inputs, flattened; None where one is absent."""
     return [a for v in c.inputs.values() for a in (v if isinstance(v, list) else [v])]
 
 
 class Remembered(Generic[T]):
-    """What was made under a key, for as many keys as were asked for last."""
+    """A cache of the most recently used keys."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -184,22 +180,22 @@ def has_dyn(c: Call, static: bool) -> bool:
 
 
 def program(c: Call, static: bool = False) -> Function:
-    """The call on symbols, the dyn variant with its operands unknown where there is one (and `static` does not ask for the other).
+    """Builds the call on symbols: of the dyn variant, with unknown operands, where there is one and `static` does not ask for the other.
     Raises what inference raises."""
     dyn = has_dyn(c, static)
     inputs = ByName(flat_values(c.values(Symbols({}))))
-    given = ByName([typed(a, name) for name, a in (operand_arrays(c) if dyn else {}).items()])
-    results = dyn_node(c, inputs, given).outputs if dyn else call(c.op, c.values(inputs), c.params)
-    return Function([*inputs.params.values(), *given.params.values()], results)
+    operands = ByName([typed(a, name) for name, a in (operand_arrays(c) if dyn else {}).items()])
+    results = dyn_node(c, inputs, operands).outputs if dyn else call(c.op, c.values(inputs), c.params)
+    return Function([*inputs.params.values(), *operands.params.values()], results)
 
 
 def arguments(c: Call, static: bool = False) -> dict[str, Array]:
-    """By the names of the program's parameters."""
+    """Returns the arrays of a program's parameters by name."""
     return input_arrays(c) | (operand_arrays(c) if has_dyn(c, static) else {})
 
 
 def program_key(c: Call, static: bool = False) -> Hashable:
-    """Equal for calls that are one program."""
+    """Returns a key that is equal for calls with the same program."""
     operands = operand_arrays(c) if has_dyn(c, static) else {}
     attributes = alike({k: v for k, v in c.params.items() if k not in operands})
     return call_key(c), attributes, tuple((k, a.shape) for k, a in operands.items()), has_dyn(c, static)
@@ -246,17 +242,17 @@ def call_key(c: Call) -> Hashable:
 
 
 def code_points(a: Array) -> Array:
-    """Of characters; anything else as it is."""
+    """Views characters as code points; returns other arrays unchanged."""
     return a.view(CHAR.computed) if a.dtype == CHAR.numpy else a
 
 
 def input_arrays(c: Call) -> dict[str, Array]:
-    """Arrays by the names that `Call.values` gives their operands; of characters, their code points."""
-    found: dict[str, Array] = {}
+    """Returns arrays by the names that `Call.values` gives their operands; code points for characters."""
+    arrays: dict[str, Array] = {}
 
     def take(a: Array, name: str) -> Array:
-        found[name] = code_points(a)
+        arrays[name] = code_points(a)
         return a
 
     c.values(take)
-    return found
+    return arrays

@@ -1,6 +1,6 @@
-"""Law 7: every way of running gives the same bits.
+"""Law 7: every executor gives the same bits.
 
-native loop == Python; saved and loaded == fresh; a kernel in one part == in several
+The native loop and Python, a saved and loaded program and a fresh one, a kernel in one part and in several are compared.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ Array = NDArray[Any]
 Record = Callable[[str, Any], None]
 NATIVE, PYTHON, AGAIN = "native loop", "Python", "compiled again"
 ANEW = 3
-"""Calls of an op that are compiled again: a compile that depends on what was compiled before shows there."""
+"""Calls of an op that are compiled again, to find compiles that depend on earlier ones"""
 TELLING = 12
-"""Elements that come out of such a call at least: of none, or of one, little can differ."""
+"""The least elements of results of such a call: in fewer, little can differ"""
 MOST_KERNELS = 24
-"""Of a call of one op, also of one that is composed of many (`python -m benchmarks.kernel_counts`): what is more was not fused."""
+"""The most kernels of a call, also of a composed op (`python -m benchmarks.kernel_counts`): more mean that fusion failed"""
 WAYS: Mapping[str, Mapping[str, Any]] = {NATIVE: {"loop": "native"}, PYTHON: {"loop": "python"}}
 _ways: Remembered[dict[str, Any] | TypeRelationError] = Remembered(200)
 
 
 def ways(c: Call) -> dict[str, Any] | TypeRelationError:
-    """The program in every way of running it; or the error with which it is refused on symbols already."""
+    """Returns the program for every executor; or the error with which it is refused on symbols already."""
     return _ways.of(program_key(c), lambda: _ways_of(c))
 
 
@@ -57,15 +57,15 @@ def _ways_of(c: Call) -> dict[str, Any] | TypeRelationError:
         return native
     if isinstance(native, UnsupportedError):
         raise native.with_traceback(None)
-    found = {NATIVE: native, PYTHON: native.by(**WAYS[PYTHON])}
+    programs = {NATIVE: native, PYTHON: native.by(**WAYS[PYTHON])}
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         native.save(Path(folder) / "program")
-        found["loaded"] = anyshape.load(Path(folder) / "program")
-    return found
+        programs["loaded"] = anyshape.load(Path(folder) / "program")
+    return programs
 
 
 def run_anew(c: Call) -> list[Array]:
-    """What a program gives that is compiled for this call."""
+    """Compiles the program again, and runs it."""
     return run_alike(anyshape.compile(program(c), **WAYS[PYTHON]), arguments(c))
 
 
@@ -74,13 +74,13 @@ def test_every_executor_gives_the_same_bits(op: str, record_property: Record) ->
 
     def body(c: Call) -> None:
         valid_node(c)
-        found = ways(c)
-        if isinstance(found, TypeRelationError):
+        programs = ways(c)
+        if isinstance(programs, TypeRelationError):
             raise UnsatisfiedAssumption("refused on symbols")
-        made = found[NATIVE].report.kernels
-        assert made <= MOST_KERNELS, f"{made} kernels for one call of {op}"
-        given = arguments(c)
-        results = {way: run_alike(f, given) for way, f in found.items()}
+        kernels = programs[NATIVE].report.kernels
+        assert kernels <= MOST_KERNELS, f"{kernels} kernels for one call of {op}"
+        inputs = arguments(c)
+        results = {way: run_alike(f, inputs) for way, f in programs.items()}
         want = results[NATIVE]
         if sum((as_chars(a) if is_text(a) else a).size for a in want) >= TELLING and next(anew) < ANEW:
             results[AGAIN] = run_anew(c)

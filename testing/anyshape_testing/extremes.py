@@ -1,7 +1,7 @@
-"""Law 14: parameters and indices near the ends of what 64 bits hold, of which sums and products are none.
+"""Law 14: integers near the ends of i64, of which sums and products overflow, are computed with correctly or refused.
 
-In: an op. Out: nothing where every call with one integer in its place replaced, a parameter, an item of one, or an element of an operand
-of indices, gives what the reference gives, or a clear error; the native loop and Python alike, on numbers and on symbols.
+In: an op. Out: nothing where every call with one integer replaced (a parameter, an item of one, or an element of an operand of indices)
+gives what the reference gives, or an error; the native loop and Python agree, on numbers and on symbols.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from anyshape.dims import bounds
 from anyshape.errors import AnyshapeError, DeadlineExceeded, TypeRelationError
 from anyshape.graph.value import Node
 from anyshape.properties import BrokenReference
-from anyshape_testing import turn
+from anyshape_testing import time_budget
 from anyshape_testing.accounting import Tally, settle
 from anyshape_testing.calls import Call, is_of_indices, static_node, variants
 from anyshape_testing.corpus import corpus
@@ -33,25 +33,25 @@ Array = NDArray[Any]
 LAW = "14 integers near the ends of i64"
 EXTREMES = (2**63 - 1, -(2**63), 2**62, -(2**62), 2**63 - 2, 1 - 2**63, 2**31, -(2**31))
 DRAWN, CALLS = (24, 6) if WIDE else (8, 2)
-"""Random calls of an op, and how many of them, the largest, have each integer replaced in turn."""
+"""The number of random calls of an op, and of the largest of them that have each integer replaced in turn"""
 COMPILED = len(EXTREMES) if WIDE else 1
-"""Values of a parameter that is no operand: each is a program to compile."""
+"""Values tried for a parameter that is no operand: each is another program to compile"""
 SECONDS = 0.5
-"""A call that takes longer counts to its integer, and says nothing."""
+"""The time limit of a call: one that takes longer loops up to its integer, and is left out"""
 MOST = 10**6
-"""Elements of a result, and turns of a dim of one without elements, which are worth waiting for."""
+"""The most elements of a result that is computed, and the largest dim of one without elements"""
 
 
 def extreme_calls(c: Call, first: int) -> Iterator[Call]:
-    """The call with each integer replaced by each extreme. Of a parameter that is no operand as many as are compiled, from one on."""
+    """Yields the call with each integer replaced by each extreme; a parameter that is no operand by COMPILED of them, from `first` on."""
     operands = {p.name for p in variants(c.property.op)[-1].operands}
     for p in c.op.params:
-        given = c.params.get(p.name)
+        value = c.params.get(p.name)
         values = EXTREMES if p.name in operands else [EXTREMES[(first + k) % len(EXTREMES)] for k in range(COMPILED)]
         for e in values:
             if p.kind == "int":
                 yield replace(c, params={**c.params, p.name: e})
-            items = tuple(given) if p.kind == "ints" and given else ()
+            items = tuple(value) if p.kind == "ints" and value else ()
             for k in range(len(items)):
                 yield replace(c, params={**c.params, p.name: (*items[:k], e, *items[k + 1 :])})
     for name, a in c.inputs.items():
@@ -68,16 +68,18 @@ def test_extremes(integer_op: str, record_property: Callable[[str, Any], None]) 
     valid = corpus(PROPERTIES[integer_op], DRAWN).valid
     for number, plain in enumerate(sorted(valid, key=lambda c: -sum(a.size for a in c.flat_inputs()))[:CALLS]):
         for c in extreme_calls(plain, sum(map(ord, integer_op)) + number):
-            if drawn and turn.is_over():
+            if drawn and time_budget.is_over():
                 break
             drawn += 1
             right_or_refused(c)
     p = PROPERTIES[integer_op]
-    settle(Tally(LAW, integer_op, drawn, drawn, 1, turn.is_over(), listed=True), p.weak, record_property, p.source)
+    settle(
+        Tally(LAW, integer_op, drawn, drawn, 1, time_budget.is_over(), listed=True), p.weak, record_property, p.source
+    )
 
 
 def right_or_refused(c: Call) -> bool:
-    """Whether the call ran. Raises AssertionError where ways to run it differ, or where they give something else than the reference."""
+    """Whether the call ran. Raises AssertionError where executors differ from one another or from the reference."""
     try:
         node = static_node(c)
     except AnyshapeError:
@@ -85,26 +87,26 @@ def right_or_refused(c: Call) -> bool:
     if node is not None and _takes_long(node):
         return False
     try:
-        found = ways(c)
+        programs = ways(c)
     except AnyshapeError:
         return False
-    if isinstance(found, TypeRelationError):
+    if isinstance(programs, TypeRelationError):
         return False
     try:
-        found[NATIVE].run({n: arguments(c)[n] for n in found[NATIVE].input_names}, deadline=SECONDS)
+        programs[NATIVE].run({n: arguments(c)[n] for n in programs[NATIVE].input_names}, deadline=SECONDS)
     except DeadlineExceeded:
         return False
     except AnyshapeError:
-        pass  # what it says is compared below
-    results = {way: _outcome(found[way], arguments(c)) for way in (NATIVE, PYTHON)}
+        pass  # messages are compared below
+    results = {way: _outcome(programs[way], arguments(c)) for way in (NATIVE, PYTHON)}
     first, second = results.values()
-    told = f"{c.property.op} with {dict(c.params)}"
+    where = f"{c.property.op} with {dict(c.params)}"
     if isinstance(first, str) or isinstance(second, str):
-        assert first == second, f"{told}: {results}"
+        assert first == second, f"{where}: {results}"
         return False
-    assert node is not None, f"{told}: refused on numbers, and runs"
+    assert node is not None, f"{where}: refused on numbers, and runs"
     for a, b in zip(first, second, strict=True):
-        assert a.tobytes() == b.tobytes(), f"{told}: {results}"
+        assert a.tobytes() == b.tobytes(), f"{where}: {results}"
     try:
         with time_limit(4 * SECONDS):
             want = run_reference(c, node)
@@ -112,19 +114,19 @@ def right_or_refused(c: Call) -> bool:
         if isinstance(e.__cause__, (ValueError, TypeError, OverflowError, IndexError, MemoryError, TooLong)):
             return True  # NumPy's own integers end there too
         raise
-    same_as_reference(first, want, c, node, f"native against reference, {told}")
+    same_as_reference(first, want, c, node, f"native against reference, {where}")
     return True
 
 
-def _outcome(f: Any, given: dict[str, Array]) -> list[Array] | str:
+def _outcome(f: Any, inputs: dict[str, Array]) -> list[Array] | str:
     try:
-        return run_alike(f, given)
+        return run_alike(f, inputs)
     except AnyshapeError as e:
         return f"refused: {e}"
 
 
 def _takes_long(node: Node) -> bool:
-    """Whether a result is more than is worth waiting for, and less than what nobody has memory for."""
+    """Whether a result is too large to wait for, and too small to be refused for lack of memory."""
     for v in node.outputs:
         most = [bounds(n)[1] or 0 for n in v.type.shape or ()]
         if MOST < math.prod(most) < 1 << 45 or (math.prod(most) <= MOST and any(n > MOST for n in most)):

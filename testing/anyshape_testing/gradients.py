@@ -1,7 +1,7 @@
-"""Law 10: the gradients of an op, made of its equations, are what differences of its results say, in f64.
+"""Law 10: the gradients of an op, derived from its equations, are the limits of difference quotients, in f64.
 
-At contents drawn at random, where corners and steps lie with probability 0. Along one direction: the difference quotient of the
-results, weighted at random, against the gradients times the direction.
+Points are random, so that corners and steps have probability 0. In a random direction, the difference quotient of a random weighted sum of
+the results is compared with the product of gradient and direction.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from anyshape.errors import UnsupportedError
 from anyshape.expansion.gradient import gradients
 from anyshape.graph.call import call
 from anyshape.graph.value import Node, Value, constant
-from anyshape_testing.calls import Call, equations_below, made, typed, valid_node
+from anyshape_testing.calls import Call, build_call, equations_below, typed, valid_node
 from anyshape_testing.evaluation import evaluate
 from anyshape_testing.running import on_random_calls
 from anyshape_testing.values import ABOVE, UNIT
@@ -30,9 +30,9 @@ from anyshape_testing.values import ABOVE, UNIT
 Array = NDArray[Any]
 STEP = 1e-6
 CORNER = 1e-2
-"""Differences to the two sides are apart by this part of the slopes at a corner; elsewhere by about STEP."""
+"""The relative difference of the two one-sided quotients from which on a point is a corner; elsewhere it is about STEP"""
 INSIDE = ("plain", UNIT, ABOVE)
-"""Contents that are tried one after the other until the results are finite: a function may have none for most numbers."""
+"""Styles of contents that are tried until the results are finite: a function may have no value for most numbers"""
 
 
 def test_gradients_are_limits_of_differences(smooth_op: str, record_property: Any) -> None:
@@ -42,49 +42,49 @@ def test_gradients_are_limits_of_differences(smooth_op: str, record_property: An
     def _holds_of(style: str, c: Call) -> bool:
         assert c.recipe is not None
         wide = {v: "f64" if "f64" in c.op.dtypes.get(v, ()) else d for v, d in c.recipe.dtypes.items()}
-        smooth = made(c.property, replace(c.recipe, dtypes=wide, style=style))
+        smooth = build_call(c.property, replace(c.recipe, dtypes=wide, style=style))
         return not _rounds(valid_node(smooth)) and holds(smooth)
 
     on_random_calls(smooth_op, "10 gradients == limits of differences", record_property, body, share=20)
 
 
 def _rounds(node: Node) -> bool:
-    """Whether something is computed in fewer bits, in which a small difference is lost."""
+    """Whether something is computed in fewer bits than f64, in which a small difference is lost."""
     dtypes = {e.dtype for q in equations_below(node) for e in walk(q.value)}
     return any(d is not None and d.is_float and d is not F64 for d in dtypes)
 
 
 def _weighted(results: Sequence[Value], rng: np.random.Generator) -> Value:
-    """One number that every element of the results has a part in."""
+    """Returns the sum of all elements of the results with random weights."""
     weights = (constant(rng.normal(size=[int(str(n)) for n in v.type.shape or ()])) for v in results)
     sums = [ops.sum(ops.mul(v, w)) for v, w in zip(results, weights, strict=True)]
     return reduce(ops.add, sums)
 
 
 def holds(c: Call) -> bool:
-    """False where the op has no gradient, or nothing of f64; at a corner, where differences to both sides are not the same; and at a step,
-    where those over half the distance are others."""
+    """Whether gradient and difference quotient were compared: False where the op has no gradient or no f64, at a corner, where differences
+    to both sides are not the same, and at a step, where those over half the distance are others. Raises AssertionError if they differ."""
     arrays: dict[str, Array] = {}
 
     def operand(a: Array, name: str) -> Value:
         arrays[name] = a
         return typed(a, name)
 
-    given = c.values(operand)
-    params = {v.name: v for x in given if x is not None for v in (x if isinstance(x, list) else [x])}
+    operands = c.values(operand)
+    params = {v.name: v for x in operands if x is not None for v in (x if isinstance(x, list) else [x])}
     by = [v for v in params.values() if v.type.dtype is F64]
-    results = [v for v in call(c.op, given, c.params) if v.type.dtype is F64 and v.type.is_static]
+    results = [v for v in call(c.op, operands, c.params) if v.type.dtype is F64 and v.type.is_static]
     if not by or not results:
         return False
     rng = np.random.default_rng(0)
     total = _weighted(results, rng)
     try:
-        wanted = gradients(total, by)
+        derivatives = gradients(total, by)
     except UnsupportedError:
         return False
     direction = {v.name: rng.normal(size=arrays[v.name].shape) for v in by}
     with np.errstate(all="ignore"):
-        slopes = evaluate(wanted, arrays)
+        slopes = evaluate(derivatives, arrays)
         far, near, at, nearer, farther = (
             evaluate([total], {n: a + step * direction[n] if n in direction else a for n, a in arrays.items()})[0]
             for step in (-STEP, -STEP / 2, 0.0, STEP / 2, STEP)

@@ -1,6 +1,6 @@
-"""Properties of the ops of several packages by name.
+"""Merges properties of the ops of several packages into one mapping.
 
-In: mappings of properties. Out: one mapping, which knows the names of ops without importing their oracles.
+In: mappings of properties. Out: one mapping by name of the op, which imports oracles only when one is looked up.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from anyshape.properties import PropertiesByOp, Property
 
 
 class KnownProperties(PropertiesByOp, MutableMapping[str, Property]):
-    """Those of several packages, each asked for its own only when somebody asks here."""
+    """Properties of several packages by name of the op; a package's mapping is read only when one of its ops is looked up."""
 
     def __init__(self) -> None:
         self._sources: dict[str, Mapping[str, Property]] = {}
         self._known = self._sources
 
-    def add(self, found: Mapping[str, Property]) -> None:
-        """As `update` does, without a look at what they are."""
-        self._sources.update(dict.fromkeys(found, found))
+    def add(self, properties: Mapping[str, Property]) -> None:
+        """Adds the properties of a package, like `update`, but without reading them."""
+        self._sources.update(dict.fromkeys(properties, properties))
 
     def __getitem__(self, op: str) -> Property:
         return self._sources[op][op]

@@ -1,8 +1,8 @@
-"""docs/laws.md: below its text, how often each law was tried on each op in the last long run.
+"""Writes the tables of docs/laws.md: calls of each law on each op in the last run that kept its counts.
 
     python -m anyshape_testing.law_page [--counts docs/law-counts.json] [--page docs/laws.md]
 
-In: the counts that a run of the laws kept (LAW_COUNTS), and the page. Out: the page, all behind its marker written anew.
+In: the counts that a run of the laws kept (LAW_COUNTS), and the page. Out: the page, with new tables after its marker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MARKER = "<!-- What follows is written by anyshape_testing.law_page from law-cou
 
 
 def with_counts(page: str, counts: Counts, properties: Mapping[str, Property]) -> str:
-    """The page with these counts below its marker. Raises ValueError where it has none."""
+    """Returns the page with these counts after its marker. Raises ValueError where it has none."""
     if MARKER not in page:
         raise ValueError(f"the page has no line {MARKER}")
     return page.split(MARKER)[0] + MARKER + "\n\n" + "\n".join(_tables(counts, properties)) + "\n"
@@ -57,8 +57,8 @@ def _tables(counts: Counts, properties: Mapping[str, Property]) -> Iterator[str]
 def _cell(number: str, op: str, p: Property, silent: Mapping[str, str], by_number: Counts) -> str:
     if number in silent:
         return "–"
-    found = by_number.get(number, {}).get(op)
-    return "" if found is None else f"{found[0]} w" if number in p.weak else str(found[0])
+    counts = by_number.get(number, {}).get(op)
+    return "" if counts is None else f"{counts[0]} w" if number in p.weak else str(counts[0])
 
 
 def command(argv: Sequence[str] | None = None) -> int:

@@ -49,7 +49,7 @@ Array = NDArray[Any]
 
 
 def same_as_reference(got: list[Any], want: list[Any], c: Call, node: Node, what: str) -> bool:
-    """What a random op draws is its own; its shape and its dtype are not."""
+    """Compares results with the reference; those of a random op by shape and dtype only."""
     if node.op.is_random:
         assert [(np.shape(g), np.asarray(g).dtype) for g in got] == [(np.shape(w), np.asarray(w).dtype) for w in want]
         return True
@@ -57,12 +57,12 @@ def same_as_reference(got: list[Any], want: list[Any], c: Call, node: Node, what
 
 
 def same(got: list[Any], want: list[Any], c: Call, node: Node, what: str) -> bool:
-    """Raises AssertionError unless all results are equal, or off by what rounding explains. Gives whether an element tells something: a
-    call whose results are all empty, or so uncertain that anything would be let pass, is none that the law was tried on."""
+    """Raises AssertionError unless all results are equal, or differ by what rounding explains. Returns whether an element was compared: a
+    call of which all results are empty, or so uncertain that anything would pass, does not count as tried."""
     stated = c.remembered("stated", node, lambda: equations_below(node))
     most, on_the_way = 0.0, list[Array]()
     if node.op.composition is not None:
-        # What a loop multiplies turn by turn grows beyond all inputs, and its parts cancel, or overflow.
+        # What a loop multiplies in every iteration grows beyond all inputs, and its terms cancel, or overflow.
         most = largest_on_the_way(c, node) * max((a.size for a in c.flat_inputs()), default=1)
         on_the_way = [np.array(largest_on_the_way(c, node))]
     assert len(got) == len(want), f"{what}: {len(got)} outputs, wanted {len(want)}"
@@ -78,25 +78,23 @@ def same(got: list[Any], want: list[Any], c: Call, node: Node, what: str) -> boo
         return enlarged(read, recurs(stated), reductions)
 
     moves = all(o.dtype in node.op.moves for o in node.op.outputs)
-    samples = cuts_floats(
-        stated
-    )  # what is read between elements depends on the rounding of a position, which no sum tells
+    samples = cuts_floats(stated)  # a sample between elements depends on the rounding of its position, which is no sum
     telling = False
     for k, (g, w) in enumerate(zip(got, want)):
         allowed = allowance(stated, c.flat_inputs(), np.shape(w))
         allowed = replace(allowed, scale=np.maximum(allowed.scale, most), signed_zeros=moves)
         allowed = replace(allowed, inputs=[*allowed.inputs, *on_the_way])
         allowed = replace(allowed, sums=allowed.sums and not samples)
-        told = f"{what}, output {k} of {node.op.full_name}"
-        try:  # of sums as if no terms cancelled
-            telling |= assert_close(g, w, replace(allowed, scale=0.0) if allowed.sums else allowed, told)
+        where = f"{what}, output {k} of {node.op.full_name}"
+        try:  # first with the tolerance of sums in which no terms cancel
+            telling |= assert_close(g, w, replace(allowed, scale=0.0) if allowed.sums else allowed, where)
         except AssertionError:
             allowed = replace(allowed, undetermined=overflowing(read)[k])
             if allowed.sums:
-                allowed, told = replace(allowed, scale=0.0, spread=spread(True)[k]), f"{told}, by its own terms"
+                allowed, where = replace(allowed, scale=0.0, spread=spread(True)[k]), f"{where}, by its own terms"
             elif recurs(stated) or is_steep(stated):
                 allowed = replace(allowed, spread=spread(recurs(stated))[k])
-            telling |= assert_close(g, w, allowed, told)
+            telling |= assert_close(g, w, allowed, where)
     return telling
 
 
@@ -133,7 +131,7 @@ def test_relation_gives_the_shape_that_comes_out(op: str, record_property: Any) 
 
 
 def has_types_of(node: Node, results: Sequence[Any]) -> None:
-    """Whether the rule gives the shapes and dtypes that came out. Of a size that data decides it gives bounds."""
+    """Asserts that results have the shapes and dtypes of the rule; a data-dependent size has to be within its bounds."""
     for value, array in zip(node.outputs, results, strict=True):
         shape = value.type.shape
         assert shape is not None and len(shape) == array.ndim, f"{value.type} against {array.shape}"
@@ -175,7 +173,7 @@ def has_types_of_the_rule(node: Node, make: Symbols) -> None:
 def fits(got: TensorType, want: TensorType) -> bool:
     """Whether they are equal as far as both are known."""
     pairs = zip(got.shape or (), want.shape or ())
-    same = len(got.shape or ()) == len(want.shape or ()) and all(n == m or BORN in (n, m) for n, m in pairs)
+    same = len(got.shape or ()) == len(want.shape or ()) and all(n == m or DATA_DEPENDENT in (n, m) for n, m in pairs)
     return got.dtype is want.dtype and same
 
 
@@ -195,7 +193,7 @@ def test_operand_symbols_with_numbers_put_in(dyn_op: str, record_property: Any) 
         make = Symbols({})
 
         def operand(array: Any, name: str) -> Value:
-            """Known length, unknown contents."""
+            """Makes an operand of known length and unknown contents."""
             v = typed(array, name)
             for s, n in zip(v.elements() or (), array.reshape(-1).tolist()):
                 assert isinstance(s, Dim)
@@ -208,8 +206,8 @@ def test_operand_symbols_with_numbers_put_in(dyn_op: str, record_property: Any) 
 
 
 def agree(c: Call, symbolic: Callable[[], Node], make: Symbols) -> bool:
-    """Numbers refused: a check, or the symbolic inference itself, refuses. Else every check holds and the types are equal. False where
-    the symbolic inference leaves a rank open, and so says nothing."""
+    """Asserts that symbolic inference, or one of its checks, refuses what inference on numbers refuses, and that otherwise all checks hold
+    and the types are equal. Returns False where symbolic inference leaves a rank open, so that there is nothing to compare."""
     numeric: Node | None
     try:
         numeric = static_node(c)
@@ -224,7 +222,7 @@ def agree(c: Call, symbolic: Callable[[], Node], make: Symbols) -> bool:
     if any(v.type.shape is None for v in node.outputs):
         return False
     if node.bound is None and numeric is None:
-        return False  # what refuses it may be an axis
+        return False  # the refusal may be about an axis that symbols leave open
     held = [k for k in node.checks if isinstance(k.cond, Cond)]
     outcomes = [bool(dims.evaluate(k.cond, make.numbers)) for k in held]
     if numeric is None:
@@ -241,28 +239,28 @@ def agree(c: Call, symbolic: Callable[[], Node], make: Symbols) -> bool:
     return True
 
 
-def is_reason(told: str, why: str, c: Call) -> bool:
-    """Whether a call that is refused on numbers may be refused so on symbols or of a list: as it is on numbers, or by an assert that
-    nothing can satisfy beside the asserts before it, whichever of them the numbers break."""
+def is_reason(message: str, why: str, c: Call) -> bool:
+    """Whether a call that is refused on numbers may be refused with this message on symbols or for a list: with the message on numbers, or
+    that of an assert which contradicts the asserts before it, whichever of them the numbers break."""
     texts = (why, *broken(c.op, c.values(typed), c.params)[0])
-    return any(is_one(told, s) or is_one_early(told, s) for s in texts) or any(
-        is_of(r, told) for r in c.property.asserts
+    return any(is_one(message, s) or is_one_early(message, s) for s in texts) or any(
+        is_of(r, message) for r in c.property.asserts
     )
 
 
 def is_or_is_open(got: TensorType, want: TensorType) -> bool:
-    """Whether the types are the same in all that is known where an axis is not."""
+    """Whether the types agree as far as symbolic inference with an open axis knows them."""
     return is_or_computes(want, got)
 
 
-BORN = dims.symbol("born")
-"""Stands for a size that data decides, whichever symbol it is."""
+DATA_DEPENDENT = dims.symbol("born")
+"""Stands for any data-dependent size"""
 
 
 def put_in(t: TensorType, make: Symbols) -> TensorType:
     assert t.shape is not None
     known = set(make.numbers)
-    sizes = (int(dims.evaluate(n, make.numbers)) if dims.free_symbols(n) <= known else BORN for n in t.shape)
+    sizes = (int(dims.evaluate(n, make.numbers)) if dims.free_symbols(n) <= known else DATA_DEPENDENT for n in t.shape)
     return TensorType(t.dtype, tuple(sizes))
 
 
@@ -275,26 +273,26 @@ def test_dyn_is_static(dyn_op: str, record_property: Any) -> None:
         params = flat_values(c.values(typed))
         dyn = dyn_node(c, ByName(params))
         same_types(dyn.outputs, node.outputs, "dyn against static")
-        made = dyn_to_static(Function(params, dyn.outputs))
-        assert {n.op.variant for n in made.nodes} <= {"static"}, f"not static after the pass:\n{made}"
-        same_types(made.results, node.outputs, "dyn made static against static")
+        static = dyn_to_static(Function(params, dyn.outputs))
+        assert {n.op.variant for n in static.nodes} <= {"static"}, f"not static after the pass:\n{static}"
+        same_types(static.results, node.outputs, "dyn made static against static")
 
     on_random_calls(dyn_op, "4a dyn becomes static", record_property, body)
 
 
 def same_types(got: Sequence[Value], want: Sequence[Value], what: str) -> None:
-    """Of calls on numbers, where only sizes that data decides are symbols."""
+    """Asserts that two calls on numbers have the same types, where only data-dependent sizes are symbols."""
     numbers = Symbols({})
     types = [[v.type if v.type.shape is None else put_in(v.type, numbers) for v in values] for values in (got, want)]
-    told = [", ".join(str(v.type) for v in values) for values in (got, want)]
-    assert len(got) == len(want) and all(map(is_or_computes, *types)), f"{what}: {told[0]} against {told[1]}"
+    spelled = [", ".join(str(v.type) for v in values) for values in (got, want)]
+    assert len(got) == len(want) and all(map(is_or_computes, *types)), f"{what}: {spelled[0]} against {spelled[1]}"
 
 
 def is_or_computes(got: TensorType, want: TensorType) -> bool:
-    """Whether the types are the same, but that one pass may have computed a size that data decides."""
+    """Whether the types are the same, except that `got` may have a number for a data-dependent size."""
     if got.shape is None or want.shape is None or len(got.shape) != len(want.shape):
         return got == want
-    sizes = tuple(BORN if w == BORN else g for g, w in zip(got.shape, want.shape))
+    sizes = tuple(DATA_DEPENDENT if w == DATA_DEPENDENT else g for g, w in zip(got.shape, want.shape))
     return TensorType(got.dtype, sizes) == want
 
 

@@ -1,8 +1,8 @@
-"""Law 13, of narrow floats: along axes longer than they count, of elements whose sums they do not hold, nothing is rounded on the way.
+"""Law 13: sums and counts of narrow floats along long axes, which exceed the dtype's range or precision, are rounded only once.
 
-In: an op, from its spec alone. Out: nothing where native code gives, of every call with one long dim and in every narrow dtype, what the
-reference gives in float64, rounded once. The slow reading of equations is left out: it would take its time, and law 1 holds it
-against the reference in the same dtypes on small calls.
+In: an op, from its spec alone. Out: nothing where native code gives, for calls with one long dim in every narrow dtype, what the reference
+gives in float64, rounded once. The interpreter is left out: it would take long, and law 1 compares it with the reference on small calls
+in the same dtypes.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from anyshape.equations.traversal import walk
 from anyshape.errors import ShapeError, TypeRelationError
 from anyshape.graph.value import Node
 from anyshape.properties import Property
-from anyshape_testing import turn
+from anyshape_testing import time_budget
 from anyshape_testing.accounting import Tally, settle
 from anyshape_testing.calls import (
     Call,
     Recipe,
+    build_call,
     equations_below,
     input_shapes,
-    made,
     narrow_dtypes,
     resolved,
     static_node,
@@ -50,25 +50,25 @@ LAW = "13 long axes of narrow floats"
 LONG = ((800, "near 1000"), (100_000, "near 20"), (100_000, LEVEL))
 """800 elements near 1000 sum to more than f16 holds, and so does the number of 100,000 elements."""
 MOST = 400_000
-"""Elements of all operands."""
+"""The most elements of all operands"""
 ULPS = 4
-"""What a result may be off by, of the narrow dtype: it is rounded once, and of a composed op once for each op."""
+"""The allowed error in ulps of the narrow dtype: a result is rounded once, that of a composed op once for each op in it"""
 NOISE = 2.0**-12
-"""Of the largest operand: what terms that cancel may be off by, since f32 adds them up."""
-PLACES = 4
-"""Of the dims of a call, in the order in which they are drawn: how many are made long in turn."""
+"""The allowed error, relative to the largest operand, of terms that cancel, since they are summed in f32"""
+POSITIONS = 4
+"""The number of dims of a call, in the order of drawing, of which each is made long once"""
 TRIES = 12
-"""Draws for each of them, until the rule accepts one."""
+"""The most draws for each long dim, until the rule accepts one"""
 SECONDS = 20 if WIDE else 1
-"""Of the processor for the reference: a call for which it takes longer says nothing."""
+"""Processor time for the reference: a call for which it takes longer is left out"""
 MOST_WORK = 4e7 if WIDE else 4e6
-"""Elements that a call goes through: not those of a transform of 100,000 by definition."""
+"""The most elements that a call computes with (`work`), which excludes a discrete Fourier transform of 100,000 elements by its sum"""
 STEP = 1000
-"""Times as long as an element of an equation takes one of a recurrence or of steps, which references take one by one."""
+"""The cost of an element of a recurrence or procedure, which references execute one by one, relative to that of another element"""
 
 
 class Dealt(Choosing):
-    """Choices by a seed."""
+    """Makes choices by a seed."""
 
     def __init__(self, seed: str) -> None:
         self.random = Random(seed)
@@ -84,7 +84,7 @@ class Dealt(Choosing):
 
 
 class OneLong(HypothesisDraw):
-    """Small dims, but the one at a place in the order in which they are drawn."""
+    """Draws small dims, except for the one at a place in the order of drawing."""
 
     def __init__(self, choose: Choosing, place: int, length: int) -> None:
         super().__init__(choose)
@@ -97,17 +97,17 @@ class OneLong(HypothesisDraw):
 
 
 def counts_or_adds(node: Node) -> bool:
-    """Whether a call adds elements up, goes from one to the next, or computes with how many there are: else no axis is too long for it."""
-    found = False
+    """Whether a call sums elements, has a recurrence, or computes with a number of elements: otherwise no axis is too long for it."""
+    counts = False
     for q in equations_below(node):
-        found |= isinstance(q.form, (Step, Run)) or (isinstance(q.form, Update) and q.form.op in ARITHMETIC)
+        counts |= isinstance(q.form, (Step, Run)) or (isinstance(q.form, Update) and q.form.op in ARITHMETIC)
         for e in (e for part in q.expressions for e in walk(part)):
-            found |= isinstance(e, (Reduce, Scalar)) and e.dtype is not None and e.dtype.is_float
-    return found
+            counts |= isinstance(e, (Reduce, Scalar)) and e.dtype is not None and e.dtype.is_float
+    return counts
 
 
 def work(node: Node) -> float:
-    """About how many elements a call goes through: of steps that nobody counted, as many for each element as there are elements."""
+    """Estimates how many elements a call computes with; a procedure counts as many steps for each element as there are elements."""
     total = 0.0
     for q in equations_below(node):
         vars_ = {*q.variables, *q.over}
@@ -122,10 +122,10 @@ def _elements(node: Node) -> int:
 
 
 def long_calls(p: Property) -> Iterator[Call]:
-    """A call for each narrow dtype, length and place of the long dim, where the rule accepts one."""
+    """Yields a call for each narrow dtype, length and place of the long dim, where the rule accepts one."""
     for dtypes in narrow_dtypes(variants(p.op)[0]):
         for length, style in LONG:
-            for place in range(PLACES):
+            for place in range(POSITIONS):
                 c = _call(p, dtypes, length, style, place)
                 if c is not None:
                     yield c
@@ -148,7 +148,7 @@ def _call(p: Property, dtypes: Mapping[str, str], length: int, style: str, place
             or any(low >= high for low, high in case.ranges.values())
         ):
             continue
-        c = made(p, Recipe(case, dtypes, attempt, style))
+        c = build_call(p, Recipe(case, dtypes, attempt, style))
         try:
             node = static_node(c)
         except TypeRelationError:
@@ -163,16 +163,16 @@ def _size(shape: Any) -> float:
 
 
 def read_in(dtype: DType, c: Call, node: Node) -> list[Array]:
-    """The outputs by the reference, all floats of the operands in this dtype. Raises IndexError where what is drawn indexes nothing."""
-    given: dict[str, Any] = {}
+    """Computes the outputs by the reference, with all float operands in this dtype. Raises IndexError for random indices out of range."""
+    inputs: dict[str, Any] = {}
     for i in node.op.inputs:
         v = c.inputs[i.name]
         if v is None and i.default is not None:
             v = in_place_of_nothing(i, node)
-        given[i.name] = [_as(dtype, a) for a in v] if isinstance(v, list) else None if v is None else _as(dtype, v)
+        inputs[i.name] = [_as(dtype, a) for a in v] if isinstance(v, list) else None if v is None else _as(dtype, v)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        result = c.property.reference(**given, **resolved(node))
+        result = c.property.reference(**inputs, **resolved(node))
     return [np.asarray(r) for r in (result if isinstance(result, (tuple, list)) else [result])]
 
 
@@ -193,7 +193,7 @@ def test_long_axes(narrow_op: str, record_property: Any) -> None:
 
     tried = 0
     for c in repeated(narrow_op) or long_calls(PROPERTIES[narrow_op]):
-        if tried and turn.is_over():
+        if tried and time_budget.is_over():
             break
         try:
             tried += body(c)
@@ -201,11 +201,13 @@ def test_long_axes(narrow_op: str, record_property: Any) -> None:
             e.add_note(report(c, LAW, body))
             raise
     p = PROPERTIES[narrow_op]
-    settle(Tally(LAW, narrow_op, tried, tried, 1, turn.is_over(), listed=True), p.weak, record_property, p.source)
+    settle(
+        Tally(LAW, narrow_op, tried, tried, 1, time_budget.is_over(), listed=True), p.weak, record_property, p.source
+    )
 
 
 def agree(got: Sequence[Array], want: Sequence[Array], c: Call, node: Node) -> None:
-    """What leaves the range of the wider dtype too is no fault of the narrow one."""
+    """Asserts that results are close; elements that also leave the range of the accumulation dtype are excused."""
     narrow = min((d for d in c.dtypes.values() if d.is_float), key=lambda d: d.bits)
     off = [distance(g, w, narrow, c) for g, w in zip(got, want, strict=True)]
     if any((d > 1).any() for d in off):
@@ -217,7 +219,7 @@ def agree(got: Sequence[Array], want: Sequence[Array], c: Call, node: Node) -> N
 
 
 def distance(got: Array, want: Array, narrow: DType, c: Call) -> Array:
-    """How far the elements of a result of floats are off, in what is allowed; 0 of all others."""
+    """Returns the error of each element of a float result, relative to the allowed one; 0 for other results."""
     if not from_numpy(got.dtype).is_float or want.dtype.kind != "f":
         return np.zeros(())
     floats = [a.astype(np.float64) for a in c.flat_inputs() if from_numpy(a.dtype).is_float]

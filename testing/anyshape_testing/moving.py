@@ -1,4 +1,4 @@
-"""Law 9: an op that only moves elements does with strings what it does with the numbers they spell, 0 spelling the empty one."""
+"""Law 9: an op that only moves elements moves strings as it moves the numbers that they spell; the empty string spells 0."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from anyshape.graph.call import call
 from anyshape.graph.function import Function
 from anyshape.graph.value import Value
 from anyshape.strings import as_chars
-from anyshape_testing.calls import Call, flat_values, made, typed, valid_node
+from anyshape_testing.calls import Call, build_call, flat_values, typed, valid_node
 from anyshape_testing.execution import run_reference
 from anyshape_testing.running import on_random_calls
 
 Array = NDArray[Any]
 EXACT = 1 << 53
-"""Up to it f64 holds every integer."""
+"""The integers up to this one are exact in f64"""
 
 
 def spelled(a: Array) -> Array:
@@ -28,7 +28,7 @@ def spelled(a: Array) -> Array:
 
 
 def exact_in_floats(c: Call) -> Call:
-    """The call with its moved numbers where f64 holds every integer: an oracle that only moves them may be written in floats."""
+    """Clips the moved numbers of a call to integers that are exact in f64: an oracle that only moves them may be written in floats."""
 
     def within(v: Any) -> Any:
         return [within(a) for a in v] if isinstance(v, list) else None if v is None else np.clip(v, -EXACT, EXACT)
@@ -43,7 +43,7 @@ def test_strings_move_as_numbers_do(moving_op: str, record_property: Any) -> Non
         if not c.op.moved(c.params):
             return False
         numbers = {**c.recipe.dtypes, **dict.fromkeys(c.op.moves, "i64")}
-        of_numbers = exact_in_floats(made(c.property, replace(c.recipe, dtypes=numbers)))
+        of_numbers = exact_in_floats(build_call(c.property, replace(c.recipe, dtypes=numbers)))
         node = valid_node(of_numbers)
         arrays: dict[str, Array] = {}
 
@@ -53,9 +53,9 @@ def test_strings_move_as_numbers_do(moving_op: str, record_property: Any) -> Non
             arrays[name] = chars.view(CHAR.computed) if moved else a
             return typed(chars if moved else a, name)
 
-        given = of_numbers.values(operand)
-        results = call(c.op, given, of_numbers.params)
-        exe = anyshape.compile(Function(flat_values(given), results), kernels="interpret")
+        operands = of_numbers.values(operand)
+        results = call(c.op, operands, of_numbers.params)
+        exe = anyshape.compile(Function(flat_values(operands), results), kernels="interpret")
         for g, w in zip(exe.run({n: arrays[n] for n in exe.input_names}), run_reference(of_numbers, node), strict=True):
             np.testing.assert_array_equal(g, spelled(w) if g.dtype.kind == "U" else w)
         return True

@@ -1,6 +1,6 @@
-"""A kernel run by itself, in one part and in several: the outputs have the same bits.
+"""Law 7b: a kernel that is run in one part and in several gives the same bits.
 
-In: a node on symbols, and the arrays and numbers they stand for. Out: nothing, or an AssertionError.
+In: a node on symbols, arrays of its operands, and numbers for the symbols. Out: nothing, or an AssertionError.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ POISON = 0x5A
 
 
 class Parts:
-    """The kernel of one node, loaded. `made_for`: the symbols it was made with, in the order of the operands' dims."""
+    """The loaded kernel of one node. `symbols`: the dims of the operands, in order, for which it was compiled."""
 
-    def __init__(self, node: Node, made_for: Sequence[Dim]) -> None:
-        self.made_for = tuple(made_for)
+    def __init__(self, node: Node, symbols: Sequence[Dim]) -> None:
+        self.symbols = tuple(symbols)
         eqs, ins, outs = equations(node)
         self.inputs = [t for t in ins if t.absent is None]
         target = target_called(from_environment().target)
@@ -47,7 +47,7 @@ class Parts:
         self.entry = _ABI(self.loaded.address(self.kernel.symbol))
 
     def run(self, arrays: Sequence[Array], sizes: Mapping[Dim, int], parts: int) -> tuple[int, list[Array]]:
-        """The status (that of the first part that fails) and the outputs."""
+        """Runs all parts; returns the status (that of the first part that fails) and the outputs."""
         by_tensor = dict(zip(self.inputs, map(np.ascontiguousarray, arrays), strict=True))
         inputs = [i.array if isinstance(i, Packed) else by_tensor[i] for i in self.kernel.inputs]
         scalars = np.array([*[0] * AREA, *(int(dims.evaluate(s, sizes)) for s in self.kernel.scalars)], np.int64)
@@ -71,8 +71,8 @@ _kernels: dict[Hashable, Parts | None] = {}
 
 
 def one_part_is_many(key: Hashable, node: Node, symbols: Symbols, arrays: Sequence[Array]) -> bool:
-    """Compiled once for equal keys. False where there is nothing to do: for views, for sizes that the kernel itself finds, and where the
-    VM divides the equations into kernels of their own."""
+    """Compares one part with several; kernels are cached by `key`. Returns False where there is nothing to compare: for views, for
+    data-dependent sizes, and for equations that become several kernels."""
     if node.op.kernel is None or any(v.type.shape is None for v in node.outputs):
         return False
     needed = {s for v in node.outputs for n in v.type.shape or () if isinstance(n, Dim) for s in dims.free_symbols(n)}
@@ -88,7 +88,7 @@ def one_part_is_many(key: Hashable, node: Node, symbols: Symbols, arrays: Sequen
     kernel = _kernels[key]
     if kernel is None:
         return False
-    sizes = dict(zip(kernel.made_for, symbols.numbers.values(), strict=True))
+    sizes = dict(zip(kernel.symbols, symbols.numbers.values(), strict=True))
     if any(not dims.evaluate(k.cond, symbols.numbers) for k in node.checks if isinstance(k.cond, Cond)):
         return False
     status, whole = kernel.run(arrays, sizes, 1)

@@ -1,4 +1,4 @@
-"""A plugin of pytest for the laws, taken over by a `conftest.py`.
+"""A plugin of pytest for the laws, imported by a `conftest.py`.
 
 `--op NAME` runs the laws of one op, and no other test; the summary says how many random calls each law was tested with.
 """
@@ -22,7 +22,7 @@ load_profile(usual())
 
 @pytest.fixture
 def record_property(request: Any) -> Callable[[str, Any], None]:
-    """As pytest's, without its warning about xunit families."""
+    """Records properties like pytest's fixture, without its warning about xunit families."""
 
     def append(name: str, value: Any) -> None:
         request.node.user_properties.append((name, value))
@@ -31,12 +31,12 @@ def record_property(request: Any) -> Callable[[str, Any], None]:
 
 
 def pytest_addoption(parser: Any) -> None:
-    """In `conftest.py` of a package's own tests."""
+    """Adds `--op`."""
     parser.addoption("--op", default=None, help="run the laws of these ops alone, separated by commas")
 
 
 def pytest_generate_tests(metafunc: Any) -> None:
-    """The laws of a module that names a `PACKAGE` run on the ops of that package of which they speak."""
+    """Parametrises the laws of a module that names a `PACKAGE` by the ops of that package to which they apply."""
     package = getattr(metafunc.module, "PACKAGE", None)
     if package is None:
         return
@@ -52,35 +52,35 @@ def pytest_generate_tests(metafunc: Any) -> None:
             sampled = fixture == "smooth_op" and not WIDE and only is None
             metafunc.parametrize(fixture, ops[::3] if sampled else ops)
     if "example" in metafunc.fixturenames:
-        found = [(f"{n}-{k}", (n, e)) for n, p in chosen.items() for k, e in enumerate(p.examples)]
-        metafunc.parametrize("example", [e for _, e in found], ids=[label for label, _ in found])
+        examples = [(f"{n}-{k}", (n, e)) for n, p in chosen.items() for k, e in enumerate(p.examples)]
+        metafunc.parametrize("example", [e for _, e in examples], ids=[label for label, _ in examples])
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """All laws of an op one after the other, at the places that laws have: they share its calls and what was compiled for them."""
+    """Sorts laws by op, at the positions that laws have among the tests: laws of one op share its calls and compiled programs."""
     if config.getoption("--op") is not None:
         laws = [item for item in items if getattr(getattr(item, "module", None), "PACKAGE", None) is not None]
         known = {*laws}
         config.hook.pytest_deselected(items=[item for item in items if item not in known])
         items[:] = laws
-    places = [k for k, item in enumerate(items) if _op_of(item) is not None]
-    laws = [items[k] for k in places]
+    positions = [k for k, item in enumerate(items) if _op_of(item) is not None]
+    laws = [items[k] for k in positions]
     number = {op: k for k, op in enumerate(dict.fromkeys(map(_op_of, laws)))}
-    for k, item in zip(places, sorted(laws, key=lambda item: number[_op_of(item)])):
+    for k, item in zip(positions, sorted(laws, key=lambda item: number[_op_of(item)])):
         items[k] = item
 
 
 def _op_of(item: Any) -> str | None:
-    """The op of a law; None for a test that is none."""
+    """Returns the op of a law; None for another test."""
     if getattr(getattr(item, "module", None), "PACKAGE", None) is None or not hasattr(item, "callspec"):
         return None
-    given = item.callspec.params
-    return next((str(given[name]) for name in SPEAKS_OF if name in given), None)
+    params = item.callspec.params
+    return next((str(params[name]) for name in SPEAKS_OF if name in params), None)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Of each law, of how many ops it was tried and on how many calls, and where on the fewest; where LAW_COUNTS names a file, all counts
-    of each law on each op are put into it."""
+    """Prints, for each law, the number of ops and calls it was tried on, and the op with the fewest calls; writes the counts of each law on
+    each op to the file that LAW_COUNTS names, if it is set."""
     tallies = [dict(r.user_properties) for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
     counts = by_law(t for t in tallies if "law" in t)
     if counts:

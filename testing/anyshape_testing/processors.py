@@ -1,8 +1,8 @@
-"""Law 11: a kernel becomes code for processors that are not here, and calls nothing that no process has.
+"""Law 11: a kernel can be compiled for other processors, and calls no function of a library that is missing at run time.
 
-In: an op's calls. Out: an object for NEON, for RISC-V's vectors and for x86-64 without AVX; of each, the names that it leaves to be linked.
-Where a processor lacks an instruction LLVM may call a function of its own library, whose names begin with two underscores: JIT-compiled
-code has no such library.
+In: an op's calls. Out: an object file for NEON, for RISC-V's vectors and for x86-64 without AVX, and the undefined symbols of each. Where a
+processor lacks an instruction, LLVM may call a function of its runtime library, whose names begin with two underscores: JIT-compiled code
+is not linked with that library.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SYMBOL_TABLE = 2
 
 
 def processor(triple: str, cpu: str, features: str) -> Target:
-    """A processor by LLVM's names."""
+    """Describes a processor by LLVM's names."""
     names = {f.removeprefix("+"): True for f in features.split(",")}
     width, registers, fma, masks, scalef = vector_unit(triple, names)
     f16 = triple.startswith("aarch64") or "f16c" in names
@@ -41,10 +41,10 @@ OTHERS = {"NEON": NEON, "RISC-V": RVV, "SSE 4.2": SSE}
 
 
 def undefined(code: bytes) -> set[str]:
-    """Names that an object file (ELF, 64 bits, little-endian) leaves to be linked."""
+    """Lists the undefined symbols of an object file (ELF, 64 bits, little-endian)."""
     at, size, count = struct.unpack_from("<Q", code, 0x28)[0], *struct.unpack_from("<HH", code, 0x3A)
     sections = [_SECTION.unpack_from(code, at + k * size) for k in range(count)]
-    found = set()
+    undefined_names = set()
     for _, kind, _, _, offset, length, link, *_ in sections:
         if kind == _SYMBOL_TABLE:
             names = sections[link][4]
@@ -52,12 +52,12 @@ def undefined(code: bytes) -> set[str]:
                 name, _, _, section, _, _ = _SYMBOL.unpack_from(code, symbol)
                 if name and not section:
                     start = names + name
-                    found.add(code[start : code.index(b"\0", start)].decode())
-    return found
+                    undefined_names.add(code[start : code.index(b"\0", start)].decode())
+    return undefined_names
 
 
 def code_for(c: Call, target: Target) -> bytes | None:
-    """The object of the call's kernel on symbols; None where there is none: a view, or equations that become several kernels."""
+    """Compiles the call's kernel on symbols to an object file; None for a view, and for equations that become several kernels."""
     try:
         node = call_node(c.op, c.values(Symbols({})), c.params)
     except AnyshapeError:  # refused on symbols, as law 3 says
@@ -74,8 +74,8 @@ def code_for(c: Call, target: Target) -> bytes | None:
 
 
 def test_code_for_other_processors(kernel_op: str, record_property: Any) -> None:
-    """A kernel depends on dtypes and ranks, hardly on anything else of a call: one call will do, and one with floats of 16 bits, of
-    which x86-64 knows nothing without F16C. Where all are wanted, a quarter of the calls, of those that are one program the first."""
+    """Compiles one call, and one with 16-bit floats, which x86-64 without F16C does not have: a kernel depends on little but dtypes and
+    ranks. In long runs, a quarter of the calls are compiled, each program once."""
     seen: set[bool] = set()
     known: dict[object, bool] = {}
 
@@ -91,9 +91,9 @@ def test_code_for_other_processors(kernel_op: str, record_property: Any) -> None
         if half in seen and not WIDE:
             return False
         targets = OTHERS if WIDE else {"SSE 4.2": SSE} if half else {"NEON": NEON, "RISC-V": RVV}
-        made = [_is_whole(c, *target) for target in targets.items()]
-        seen.update([half] if any(made) else [])
-        return any(made)
+        compiled = [_is_whole(c, *target) for target in targets.items()]
+        seen.update([half] if any(compiled) else [])
+        return any(compiled)
 
     law, (share, least) = "11 code for other processors", (4, LEAST) if WIDE else (1, 1)
     on_random_calls(kernel_op, law, record_property, body, share=share, every_dtype=True, least=least)

@@ -1,4 +1,4 @@
-"""How many random calls a law is tested with, and in which order they are drawn: always the same."""
+"""Sets how many random calls a law is tested with, and makes hypothesis draw them deterministically."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from hypothesis.internal.constants_ast import Constants
 
 USUAL = 100
 WIDE = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
-"""Whether laws draw every dtype that an op allows as often as not, and the ends of integers; else the five dtypes that models use most, and
-of each other one a single call, in laws 1 and 2."""
+"""Whether laws draw from all dtypes of an op in half of the draws, and the ends of integers; otherwise they draw five common dtypes, and
+laws 1 and 2 have one call in each other dtype"""
 CHUNK = int(os.environ.get("ANYSHAPE_CHUNK") or 0)
-"""Which draws: those of a chunk are always the same, and others than those of another chunk."""
+"""Number of a series of draws: equal numbers give equal draws, different ones different draws"""
 
 
 def usual() -> int:
-    """Calls a law: ANYSHAPE_EXAMPLES, where that is set."""
+    """Returns the number of calls for each law: ANYSHAPE_EXAMPLES, where it is set."""
     return int(os.environ.get("ANYSHAPE_EXAMPLES", USUAL))
 
 
 def load_profile(examples: int, shrink: bool = True) -> None:
-    """From here on a law is tested with so many random calls. Tests of the tests need no smallest call of those that fail.
+    """Sets the number of random calls for a law; `shrink`: whether the smallest failing call is searched, which tests of laws do not need.
 
-    Which calls these are depends on nothing else: the library would draw numbers that stand in the code of modules, too, those that happen
-    to be imported."""
+    The draws depend on nothing else: by default the library also draws constants that it finds in the code of imported modules."""
     setattr(HypothesisProvider, "_local_constants", Constants())  # noqa: B010
     settings.register_profile(
         "laws",

@@ -1,4 +1,4 @@
-"""The laws and examples of one op, shared by a few processes, each told as it ends: what `make watch` runs on every save.
+"""Runs the laws and examples of one op in a few processes, and prints each as it ends: `make watch` does so on every save.
 
 In: a package of ops, an op's name, how many random calls a law gets. Out: a line for each law that holds, and for each that does not
 what `report` says: the call, the spec's line and a script that makes the call again.
@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from anyshape.errors import SpecError, UnsupportedError
 from anyshape.graph.registry import all_ops
 from anyshape.processors import usable_processors
-from anyshape_testing import turn
+from anyshape_testing import time_budget
 from anyshape_testing.accounting import LEAST, Record, WeakLaw
 from anyshape_testing.catalogue import LAWS, Law, silences, stale
 from anyshape_testing.collector import leave_out_what_stays
@@ -61,15 +61,15 @@ ORDER = (
 )
 """Cheapest first; what compiles comes last."""
 SHARED = ("1b kernel == interpreter", "7a native == Python == loaded")
-"""Laws that compile the same programs: one process takes them, and compiles each once."""
-PATIENCE = 0.75
-"""Of the seconds of a round: so much longer it may take, for the calls that laws cannot do without."""
+"""Laws that compile the same programs: one process runs them, and compiles each program once."""
+GRACE = 0.75
+"""The share of a round's seconds by which it may take longer, for the calls that laws cannot do without"""
 MANY = 10
-"""So many examples are shared by the processes."""
+"""Examples from which on they are divided among the processes"""
 
 
 class Verdict(IntEnum):
-    """Of a law, or of the examples."""
+    """The outcome of a law, or of the examples."""
 
     FAILS = 0
     HOLDS = 1
@@ -83,12 +83,12 @@ class Check:
 
     name: str
     runs: tuple[tuple[str, Callable[[Record], None]], ...]
-    """what is said before an error, and what to run"""
+    """the text before an error, and the function to run"""
 
 
 def checks(package: str, op: str) -> list[Check]:
-    """All that must hold for this op: its examples, and the laws that speak of it. Raises UnsupportedError for a package that is not
-    installed, and SpecError where its spec calls a law weak that does not apply."""
+    """Lists the checks of this op: its examples, and the laws that apply to it. Raises UnsupportedError for a package that is not
+    installed, and SpecError where the spec calls a law weak that does not apply."""
     register(package)
     if op not in {known.name for known in all_ops().values()}:
         raise UnsupportedError(
@@ -114,14 +114,14 @@ def _check(law: Law, op: str) -> Check:
 
 
 def run(check: Check) -> tuple[Verdict, str]:
-    """Whether it holds, and what to print."""
+    """Runs a check; returns its verdict, and the text to print."""
     start = time.perf_counter()
     said: dict[str, Any] = {}
     error, problem = _problem(check, said.__setitem__)
     seconds = f"{time.perf_counter() - start:5.2f} s"
     calls = f", {said['accepted']} calls of {said['drawn']} drawn" if "accepted" in said else ""
     why = f"; weak: {said['weak']}" if "weak" in said else ""
-    few = "weak" not in said and said.get("accepted", 0) < said.get("wanted", 0)
+    few = "weak" not in said and said.get("accepted", 0) < said.get("required", 0)
     verdict = Verdict.FAILS if error is not None else Verdict.SHORT if few else Verdict.HOLDS
     word = "WEAK" if isinstance(error, WeakLaw) else "weak" if error is None and why else WORDS[verdict]
     return verdict, f"  {word:<5}  {seconds}  {check.name}{calls}{why}{problem}"
@@ -135,12 +135,12 @@ def _problem(check: Check, record: Record) -> tuple[Exception | None, str]:
         try:
             one(record)
         except Exception as e:  # whatever a law raises is its result
-            return e, "\n" + told(where, e)
+            return e, "\n" + spell_error(where, e)
     return None, ""
 
 
 def warm() -> None:
-    """What the test library does once, done before it counts."""
+    """Makes the test library initialise itself, before time is measured."""
 
     @settings(max_examples=1, database=None)
     @given(st.data())
@@ -150,22 +150,22 @@ def warm() -> None:
     draw()
 
 
-def told(where: str, e: BaseException) -> str:
-    """The error, and the note that is ours: the test library adds its own, which say the same less well."""
+def spell_error(where: str, e: BaseException) -> str:
+    """Spells an error with the note of `running.report`; notes of the test library, which repeat it, are left out."""
     ours = [note for note in getattr(e, "__notes__", ()) if note.startswith("\nlaw ")]
     words = f"{where}{type(e).__name__}: {e}".strip()
     return "\n".join(f"    {line}" for line in "\n".join([words, *ours[:1]]).splitlines())
 
 
 def main(package: str, op: str) -> bool:
-    """Prints all laws with a few calls each and, where they hold, again with the usual number. Gives whether all hold."""
+    """Runs and prints all laws with a few calls each and, where they hold, again with the usual number. Returns whether all hold."""
     return all_hold(package, op, (FEW, usual()), usable_processors())
 
 
 def all_hold(package: str, op: str, rounds: Sequence[int], jobs: int, seconds: float = math.inf) -> bool:
-    """For every number of calls in `rounds`, prints each law as it ends, then what was found; a round in which a law fails is the last.
-    `jobs` forks take the laws one after the other, and keep from round to round what they compiled. In so many seconds a round ends, all
-    examples and a call of each law excepted: what laws do not need of their parts of it is left to those behind them."""
+    """Runs a round for every number of calls in `rounds`, and prints each law as it ends, then a summary; a round in which a law fails is
+    the last. `jobs` forked processes take the laws one after the other, and keep compiled programs between rounds. A round ends after
+    `seconds`, except that all examples and one call of each law are run; time that a law leaves goes to the laws after it."""
     work = shares(checks(package, op), jobs)
     for reason, numbers in _not_applying(op).items():
         print(f"  does not apply: {', '.join(numbers)}, {reason}", flush=True)
@@ -177,9 +177,9 @@ def all_hold(package: str, op: str, rounds: Sequence[int], jobs: int, seconds: f
         first = number < len(rounds) - 1 or seconds < math.inf
         verdicts = crew.verdicts(number, range(len(work)) if first else range(len(work) - 1, -1, -1))
         failed = laws - sum(v is not Verdict.FAILS for v in verdicts)
-        found = f"{failed} of its laws fail" if failed else _held(verdicts)
+        summary = f"{failed} of its laws fail" if failed else _held(verdicts)
         calls = f"{examples} calls each" if seconds == math.inf else f"up to {examples} calls each"
-        print(f"{op}: {found}, {calls}, {time.perf_counter() - start:.1f} s", flush=True)
+        print(f"{op}: {summary}, {calls}, {time.perf_counter() - start:.1f} s", flush=True)
         if failed:
             break
     crew.dismiss()
@@ -187,11 +187,11 @@ def all_hold(package: str, op: str, rounds: Sequence[int], jobs: int, seconds: f
 
 
 def _not_applying(op: str) -> dict[str, list[str]]:
-    """Laws that say nothing of the op, by the reason."""
-    found: dict[str, list[str]] = {}
+    """Groups the laws that do not apply to the op by the reason."""
+    by_reason: dict[str, list[str]] = {}
     for number, reason in silences(PROPERTIES[op]).items():
-        found.setdefault(reason, []).append(number)
-    return found
+        by_reason.setdefault(reason, []).append(number)
+    return by_reason
 
 
 def _held(verdicts: Sequence[Verdict]) -> str:
@@ -200,8 +200,8 @@ def _held(verdicts: Sequence[Verdict]) -> str:
 
 
 def shares(laws: Sequence[Check], jobs: int) -> list[list[Check]]:
-    """The laws as they are taken: examples in as many parts as there are processes, and behind the others those laws that share what they
-    compile."""
+    """Divides the checks into shares: many examples into as many parts as there are processes, laws one by one, and last, together, those
+    that compile the same programs."""
     together = [law for law in laws if law.name in SHARED]
     alone = [part for law in laws if law not in together for part in _parts(law, jobs)]
     return [*([law] for law in alone), *([together] if together else [])]
@@ -210,47 +210,48 @@ def shares(laws: Sequence[Check], jobs: int) -> list[list[Check]]:
 def _parts(law: Check, jobs: int) -> list[Check]:
     if len(law.runs) < MANY:
         return [law]
-    found = [law.runs[k::jobs] for k in range(jobs)]
-    return [Check(f"{len(runs)} of {law.name}", runs) for runs in found]
+    parts = [law.runs[k::jobs] for k in range(jobs)]
+    return [Check(f"{len(runs)} of {law.name}", runs) for runs in parts]
 
 
 class Crew:
-    """Forks that take numbers of shares from a pipe, one pipe a round, and say in another of every law whether it holds."""
+    """Forked processes that read numbers of shares from a pipe, one for each round, and write the verdict of every law to another pipe."""
 
     def __init__(self, work: Sequence[Sequence[Check]], rounds: Sequence[int], jobs: int, seconds: float) -> None:
         self.work, self.jobs, self.seconds = work, jobs, seconds
         self.rounds = [os.pipe() for _ in rounds]
-        self.heard, told = os.pipe()
+        self.heard, writer = os.pipe()
         sys.stdout.flush()
-        leave_out_what_stays()  # and what the forks share stays shared
-        self.members = [self._fork(partial(self._work, rounds, told)) for _ in range(min(jobs, len(work)))]
-        os.close(told)
+        leave_out_what_stays()  # memory that forked processes share stays shared
+        self.members = [self._fork(partial(self._work, rounds, writer)) for _ in range(min(jobs, len(work)))]
+        os.close(writer)
         for taken, _ in self.rounds:
             os.close(taken)
 
-    def _work(self, rounds: Sequence[int], told: int) -> None:
-        for _, put in self.rounds:  # else no pipe would ever end
+    def _work(self, rounds: Sequence[int], writer: int) -> None:
+        for _, put in self.rounds:  # a pipe ends when all its writing ends are closed
             os.close(put)
         for examples, (taken, _) in zip(rounds, self.rounds, strict=True):
             load_profile(examples)
             end = time.monotonic() + self.seconds
             while number := os.read(taken, 1):
                 for k, law in enumerate(self.work[number[0]]):
-                    seconds = self._turn(number[0], k, end - time.monotonic())
-                    turn.begin(seconds, end + PATIENCE * self.seconds - time.monotonic() - seconds)
+                    seconds = self._budget(number[0], k, end - time.monotonic())
+                    time_budget.begin(seconds, end + GRACE * self.seconds - time.monotonic() - seconds)
                     verdict, text = run(law)
                     print(text, flush=True)
-                    os.write(told, bytes([verdict]))
+                    os.write(writer, bytes([verdict]))
 
-    def _turn(self, share: int, k: int, left: float) -> float:
-        """Seconds for law k of a share: an equal part of those left, in all processes, with the laws behind it; no more than are left."""
+    def _budget(self, share: int, k: int, left: float) -> float:
+        """Returns the seconds for law k of a share: an equal part, with the laws after it, of those left in all processes, and no more than
+        are left."""
         behind = self.work[share + 1 :]
         laws = len(self.work[share]) - k + sum(map(len, behind))
         return min(left / (len(self.work[share]) - k), left * min(self.jobs, 1 + len(behind)) / laws)
 
     @staticmethod
     def _fork(work: Callable[[], None]) -> int:
-        """A child that does the work and ends; its process id."""
+        """Forks a child that does the work and ends; returns its process id."""
         child = os.fork()
         if child:
             return child
@@ -262,14 +263,14 @@ class Crew:
             os._exit(1)
 
     def verdicts(self, number: int, order: Sequence[int]) -> list[Verdict]:
-        """Of the laws of these shares in this round; a law that ends its process has none."""
+        """Collects the verdicts on the laws of these shares in this round; a law that ends its process has none."""
         _, put = self.rounds[number]
         os.write(put, bytes(order))
         os.close(put)
-        verdicts, wanted = b"", sum(len(self.work[share]) for share in order)
-        while len(verdicts) < wanted:
+        verdicts, expected = b"", sum(len(self.work[share]) for share in order)
+        while len(verdicts) < expected:
             if select([self.heard], [], [], 0.2)[0]:
-                new = os.read(self.heard, wanted)
+                new = os.read(self.heard, expected)
                 if not new:
                     break
                 verdicts += new
@@ -278,7 +279,7 @@ class Crew:
         return list(map(Verdict, verdicts))
 
     def _lost(self) -> bool:
-        """Whether a member is gone before its work is done; said once."""
+        """Whether a process ended before its work was done, which is printed once."""
         for member in tuple(self.members):
             ended, status = os.waitpid(member, os.WNOHANG)
             if ended:
@@ -289,7 +290,7 @@ class Crew:
         return False
 
     def dismiss(self) -> None:
-        """Ends the members, whatever they do."""
+        """Kills the processes."""
         for member in self.members:
             os.kill(member, signal.SIGKILL)
             os.waitpid(member, 0)
@@ -297,7 +298,7 @@ class Crew:
 
 
 def command(argv: Sequence[str] | None = None) -> int:
-    """`python -m anyshape_testing.quick OP,…`: the usual number of calls for every law of these ops."""
+    """`python -m anyshape_testing.quick OP,…`: runs every law of these ops on the usual number of calls."""
     parser = argparse.ArgumentParser(prog="anyshape_testing.quick", description="Run all laws of ops.")
     parser.add_argument("ops", help="names, separated by commas")
     parser.add_argument("--package", default="anyshape_ops", help="the package of ops that has them")

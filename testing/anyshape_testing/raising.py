@@ -1,4 +1,4 @@
-"""That a block raises: as pytest says it, whose import takes a tenth of a second of those in which `make test OP=` answers.
+"""Asserts that a block raises, without pytest, whose import takes a tenth of a second of those in which `make test OP=` answers.
 
 In: an error and a regular expression. Out: nothing, or AssertionError.
 """
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def raises(error: type[Exception], match: str = "") -> Iterator[None]:
-    """The block raises such an error, in the words of which `match` is found; any other that it raises is let through."""
+    """Asserts that the block raises this error with a message in which `match` is found; other errors pass through."""
     try:
         yield
     except error as e:

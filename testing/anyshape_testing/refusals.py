@@ -1,8 +1,8 @@
-"""Law 6: what is refused is refused alike everywhere.
+"""Law 6: a call is refused with the same message everywhere.
 
 A call that an assert refuses is refused with the assert's text: on numbers when it is built, by either variant; on symbols when it is
-built or, at the latest, when it runs, by the native loop and by Python with the same words. Calls are drawn at random with one dim wrong,
-and for every assert by itself.
+built or, at the latest, when it runs, by the native loop and by Python with the same words. Calls are drawn at random with one dim wrong
+(6a), and for every assert by itself (6b).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hypothesis import reject
 
 from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError, UnsupportedError
 from anyshape.properties import Refusal
-from anyshape_testing import turn
+from anyshape_testing import time_budget
 from anyshape_testing.accounting import Record, Tally, settle
 from anyshape_testing.aiming import aims
 from anyshape_testing.calls import Call, dyn_node, static_node, typed, variants
@@ -27,7 +27,7 @@ from anyshape_testing.wrong_calls import wrong_call
 
 LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
 AIMED = 20 if LONG else 2
-"""Calls per assert."""
+"""The most calls for each assert"""
 
 
 def test_refusals(refusing_op: str, record_property: Record) -> None:
@@ -43,36 +43,36 @@ def test_refusals(refusing_op: str, record_property: Record) -> None:
 
 
 def refused_everywhere(c: Call, said: str) -> None:
-    """Every executor says what is said of numbers, and then perhaps which equation does not hold; all the same. A call that would give
-    nothing is in no program."""
-    found = ways(c)
-    if not isinstance(found, TypeRelationError) and not found[NATIVE].output_names:
+    """Asserts that every executor refuses the call with one message: that of numbers, perhaps with the equation that does not hold. Rejects
+    a call without results, which no program contains."""
+    programs = ways(c)
+    if not isinstance(programs, TypeRelationError) and not programs[NATIVE].output_names:
         reject()
     texts = (said, *all_broken(c))
-    if isinstance(found, TypeRelationError):
-        assert _is_told(str(found), texts), f"on numbers: {said}; on symbols: {found}"
+    if isinstance(programs, TypeRelationError):
+        assert _is_expected(str(programs), texts), f"on numbers: {said}; on symbols: {programs}"
         return
     messages = {}
-    for way, f in found.items():
-        given = arguments(c)
+    for way, f in programs.items():
+        inputs = arguments(c)
         try:
-            f.run({name: given[name] for name in f.input_names})
+            f.run({name: inputs[name] for name in f.input_names})
         except AnyshapeError as e:
             messages[way] = str(e)
             continue
         raise AssertionError(f"refused on numbers ({said}), and the {way} runs it")
     assert len(set(messages.values())) == 1, f"one refusal in different words: {messages}"
     (message,) = set(messages.values())
-    assert _is_told(message, texts), f"on numbers: {said}; when it runs: {message}"
+    assert _is_expected(message, texts), f"on numbers: {said}; when it runs: {message}"
 
 
-def _is_told(message: str, texts: Sequence[str]) -> bool:
-    """Whether it is one of the reasons why the call is refused on numbers."""
+def _is_expected(message: str, texts: Sequence[str]) -> bool:
+    """Whether a message is one of those with which the call is refused on numbers."""
     return any(is_one(message, s) or is_one_early(message, s) for s in texts)
 
 
 def all_broken(c: Call) -> list[str]:
-    """Of two asserts that a call breaks, the one on attributes or dims alone may be told before one that reads more."""
+    """Lists the messages of all asserts that a call breaks: a run may report another one than the first, if it can be decided earlier."""
     return broken(c.op, c.values(typed), c.params)[0]
 
 
@@ -81,13 +81,13 @@ def all_broken(c: Call) -> list[str]:
 
 def test_asserts(asserting_op: str, record_property: Record) -> None:
     p = PROPERTIES[asserting_op]
-    found = aims(p, AIMED)
+    targets = aims(p, AIMED)
     held = 0
-    for a in found:
-        if held and turn.is_over():
+    for a in targets:
+        if held and time_budget.is_over():
             break
         calls = a.chosen(AIMED)
-        assert calls or turn.is_over(), (
+        assert calls or time_budget.is_over(), (
             f"{a.refusal.source}: no call was found that this assert refuses: {a.refusal.message}"
         )
         held += len(calls)
@@ -95,20 +95,20 @@ def test_asserts(asserting_op: str, record_property: Record) -> None:
             try:
                 refused_by(c, a.refusal)
             except AssertionError as e:
-                raise AssertionError(f"{e}\n{_told(c, a.refusal)}") from e
+                raise AssertionError(f"{e}\n{_report(c, a.refusal)}") from e
     law = "6b each assert refuses, by a draw of its own"
-    settle(Tally(law, p.op, held, held, len(found), turn.is_over()), p.weak, record_property, p.source)
+    settle(Tally(law, p.op, held, held, len(targets), time_budget.is_over()), p.weak, record_property, p.source)
 
 
 def asserts_again(package: str, op: str) -> None:
-    """The law for each assert of one op; aimed draws are always the same. Raises what the law raises."""
+    """Runs law 6b on one op again; its draws are always the same. Raises what the law raises."""
     register(package)
     test_asserts(op, lambda key, value: None)
     print(f"each assert of {op} refuses what is aimed at it")
 
 
-def _told(c: Call, r: Refusal) -> str:
-    """What there is to know about a call that an assert should refuse, and how to see it again."""
+def _report(c: Call, r: Refusal) -> str:
+    """Describes a call that an assert should refuse, with a script that runs it again."""
     shapes = {name: a.shape for name, a in input_arrays(c).items()}
     dtypes = {name: str(a.dtype) for name, a in input_arrays(c).items()}
     op = c.property.op
@@ -122,7 +122,7 @@ def _told(c: Call, r: Refusal) -> str:
 
 
 def refused_by(c: Call, r: Refusal) -> None:
-    """In both variants and both executors, in the words of the assert; of a call that breaks several, in those of one of them."""
+    """Asserts that both variants and both executors refuse a call with the assert's message; one that breaks several with that of one."""
     where = f"{r.source}: {r.message}"
     said = message_of(lambda: static_node(c))
     assert is_of(r, said), f"{where} does not say so of numbers: {said}"
@@ -141,19 +141,19 @@ def refused_by(c: Call, r: Refusal) -> None:
             early = any(is_one_early(str(native), s) for s in texts)
             assert early, f"{where} is told in other words of symbols: {native}"
             continue
-        if not native.output_names:  # of an op that gives nothing a program has nothing
+        if not native.output_names:  # a program does not contain a call without results
             continue
-        given = arguments(c, static)
+        inputs = arguments(c, static)
         walked = native.by(**WAYS[PYTHON])
-        messages = {way: run_message(exe, given) for way, exe in ((NATIVE, native), (PYTHON, walked))}
+        messages = {way: run_message(exe, inputs) for way, exe in ((NATIVE, native), (PYTHON, walked))}
         (message, *others) = set(messages.values())
         assert not others, f"{where} is told in different words: {messages}"
         assert is_of(r, message) or not alone, f"{where} is told in other words when it runs: {message}"
-        assert _is_told(message, texts), f"on numbers: {said}; when it runs: {message}"
+        assert _is_expected(message, texts), f"on numbers: {said}; when it runs: {message}"
 
 
-def run_message(exe: Any, given: Mapping[str, Array]) -> str:
-    return message_of(lambda: exe.run({n: given[n] for n in exe.input_names}))
+def run_message(exe: Any, inputs: Mapping[str, Array]) -> str:
+    return message_of(lambda: exe.run({n: inputs[n] for n in exe.input_names}))
 
 
 def message_of(run: Callable[[], Any]) -> str:

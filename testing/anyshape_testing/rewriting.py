@@ -1,8 +1,8 @@
 """Law 5: every rewrite of a spec keeps values and types, on random instances of its left side, on numbers and on symbols.
 
-An instance is built from the rewrite's own text: inner calls first, each by the random calls of its op with the shape and dtype of
-what comes in. Some begin with each dtype that is allowed: what holds of numbers may not hold of those without a sign. A rewrite that
-never fires tests nothing, and fails.
+An instance is built from the rewrite's own text: inner calls first, then each outer one by a random call of its op with the shape and dtype
+of its operands. Instances begin with each dtype that is allowed, since a rewrite may be wrong for unsigned integers only. A rewrite that
+never fires fails the law.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from anyshape.graph.opdef import RewriteDef
 from anyshape.graph.value import Value, constant
 from anyshape.properties import Case
 from anyshape.rules import Vec
-from anyshape_testing.accounting import Tally, settle, wanted
-from anyshape_testing.calls import Recipe, Symbols, computed, input_dtype, made, random_call, typed, variants
+from anyshape_testing.accounting import Tally, required_calls, settle
+from anyshape_testing.calls import Recipe, Symbols, build_call, computed, input_dtype, random_call, typed, variants
 from anyshape_testing.corpus import FEW, Enough
 from anyshape_testing.draws import Choosing, HypothesisDraw
 from anyshape_testing.evaluation import evaluate
@@ -41,11 +41,11 @@ Array = NDArray[Any]
 Record = Callable[[str, Any], None]
 LAW = "5 rewrites keep values and types"
 ENOUGH = 100
-"""Instances after which a rewrite has fired, or never does"""
+"""Instances after which a rewrite that has not fired fails"""
 
 
 class Following(HypothesisDraw):
-    """Draws a call whose first shape is the given one, as far as its signature lets it."""
+    """Draws a call whose first shape is a given one, as far as its signature allows it."""
 
     def __init__(self, draw: Any, shape: Sequence[int]) -> None:
         super().__init__(draw)
@@ -66,7 +66,7 @@ class Following(HypothesisDraw):
 
 @dataclass
 class Instance:
-    """The left side as a value on types, with the arrays of its inputs and what was called, for the report; and the same on symbols."""
+    """Builds the left side of a rewrite on numbers and on symbols; keeps the arrays of its inputs, and the calls for the report."""
 
     draw: Any
     arrays: dict[str, Array] = field(default_factory=dict)
@@ -74,18 +74,18 @@ class Instance:
     bound: dict[str, Value] = field(default_factory=dict)
     symbols: Symbols = field(default_factory=lambda: Symbols({}))
     symbolic: dict[Value, Value] = field(default_factory=dict)
-    """what each value is on symbols"""
+    """the value on symbols for each value on numbers"""
     recipes: list[Recipe] = field(default_factory=list)
-    """of the calls so far, inner ones first"""
+    """recipes of the calls so far, inner ones first"""
     again: list[Recipe] = field(default_factory=list)
-    """the calls to make in place of random ones"""
+    """recipes to use in place of random calls"""
     known: frozenset[str] = frozenset()
     """operands whose elements the condition reads: they are constants, often 0 or 1"""
     first: Mapping[str, str] = field(default_factory=dict)
-    """dtypes of innermost calls that are not drawn"""
+    """fixed dtypes of innermost calls"""
 
     def of(self, pattern: ast.Call) -> Value:
-        """Raises what inference raises; rejects a draw that does not fit what comes in."""
+        """Builds a pattern. Raises what inference raises; rejects a draw that does not fit its operands."""
         assert isinstance(pattern.func, ast.Name)
         p = PROPERTIES[pattern.func.id]
         op = variants(p.op)[0]
@@ -94,7 +94,7 @@ class Instance:
         inner = {i.name: self.of(a) for i in op.inputs if isinstance(a := parts.get(i.name), ast.Call)}
         dtypes = {i.dtype: inner[i.name].type.dtype.name for i in op.inputs if i.name in inner and i.dtype in op.dtypes}
         if self.again:
-            c = made(p, self.again.pop(0))
+            c = build_call(p, self.again.pop(0))
         else:
             first = next(iter(inner.values()), None)
             follow = None if first is None else Following(self.draw, _shape(first))
@@ -110,8 +110,8 @@ class Instance:
                 operands.append(inner[i.name])
             else:
                 operands.append(self._leaf(parts.get(i.name), drawn))
-            wanted = operands[-1]
-            if wanted is not None and wanted.type.dtype != input_dtype(i, c.dtypes):
+            operand = operands[-1]
+            if operand is not None and operand.type.dtype != input_dtype(i, c.dtypes):
                 reject()
         params = {q.name: c.params.get(q.name) for q in op.params if q.name in parts}
         self.called.append(
@@ -122,7 +122,7 @@ class Instance:
         return result
 
     def _leaf(self, part: ast.expr | None, drawn: Array | None) -> Value | None:
-        """A new operand, or that of the same name; an absent one where the pattern has none."""
+        """Makes an operand, or returns that of the same name; None where the pattern or the draw leaves it out."""
         if part is None or drawn is None:
             return None
         assert isinstance(part, ast.Name)
@@ -147,12 +147,12 @@ def _shape(v: Value) -> tuple[int, ...]:
 
 
 def elements_read(rewrite: RewriteDef) -> frozenset[str]:
-    """The operands of which the condition reads an element, `r[()]`."""
+    """Lists the operands of which the condition reads an element, `r[()]`."""
     return frozenset(re.findall(r"(\w+)\[\(\)\]", rewrite.text))
 
 
 def pattern_of(rewrite: RewriteDef) -> ast.Call:
-    """The left side, without the name it may be given."""
+    """Parses the left side of a rewrite, without the name it may be given."""
     left = rewrite.text.split(">>")[0].split(" as ")[0].strip()
     pattern = ast.parse(left, mode="eval").body
     assert isinstance(pattern, ast.Call)
@@ -166,14 +166,14 @@ def test_rewrites(rewriting_op: str, record_property: Record) -> None:
         here, times = fires(rewriting_op, k)
         assert here or times < ENOUGH, f"{rewrite.source}: {rewrite.text} never fired in {times} instances"
         drawn, fired = drawn + times, [*fired, here]
-    # Each rewrite by itself: one that fires often says nothing of another.
-    least = wanted(settings().max_examples)
+    # Each rewrite has to be accepted on its own: one that fires often does not test another.
+    least = required_calls(settings().max_examples)
     accepted = sum(fired) if min(fired) >= least else min(fired)
     settle(Tally(LAW, rewriting_op, drawn, accepted, least), p.weak, record_property, p.source)
 
 
 def fires(op: str, number: int) -> tuple[int, int]:
-    """How often the op's rewrite of that number fired, of how many instances. Raises AssertionError where it changed something."""
+    """Returns how often the op's rewrite of that number fired, and on how many instances. Raises AssertionError where it is wrong."""
     rewrite = variants(op)[0].rewrites[number]
     counts = [0, 0]
     failing: list[Instance] = []
@@ -189,7 +189,7 @@ def fires(op: str, number: int) -> tuple[int, int]:
             except AssertionError:
                 failing.append(instance)
                 raise
-            if counts[0] >= enough:  # behind what it drew, since the test library may run it again
+            if counts[0] >= enough:  # after the draws, since the test library may run it again
                 raise Enough
 
         run()
@@ -199,7 +199,7 @@ def fires(op: str, number: int) -> tuple[int, int]:
         for dtypes in first_dtypes(rewrite):
             with suppress(Unsatisfiable):  # a call of that dtype may fit no pattern
                 search(FEW, dtypes)
-        if counts[0] < (least := wanted(settings().max_examples)):
+        if counts[0] < (least := required_calls(settings().max_examples)):
             with suppress(Enough):
                 search(MORE * settings().max_examples, {}, least)
     except AssertionError as e:
@@ -210,7 +210,7 @@ def fires(op: str, number: int) -> tuple[int, int]:
 
 
 def first_dtypes(rewrite: RewriteDef) -> list[dict[str, str]]:
-    """Each dtype that an innermost call of the pattern allows."""
+    """Lists each dtype that an innermost call of the pattern allows."""
     calls = [n for n in ast.walk(pattern_of(rewrite)) if isinstance(n, ast.Call)]
     inner = {a for c in calls for a in (*c.args, *(k.value for k in c.keywords)) if isinstance(a, ast.Call)}
     innermost = [c for c in calls if inner.isdisjoint((*c.args, *(k.value for k in c.keywords)))]
@@ -219,7 +219,7 @@ def first_dtypes(rewrite: RewriteDef) -> list[dict[str, str]]:
 
 
 def applied(rewrite: RewriteDef, instance: Instance) -> bool:
-    """Whether it fired on this instance; compares if so. Rejects an instance that is no valid call."""
+    """Applies a rewrite to an instance and compares; returns whether it fired. Rejects an instance that is no valid call."""
     try:
         before = instance.of(pattern_of(rewrite))
     except AnyshapeError:
@@ -233,7 +233,7 @@ def applied(rewrite: RewriteDef, instance: Instance) -> bool:
 
 
 def report(op: str, number: int, instance: Instance) -> str:
-    """The calls for which it does not hold, the spec's line and a script that makes the calls again."""
+    """Describes an instance for which a rewrite fails: its calls, the spec's line and a script that runs it again."""
     source = variants(op)[0].rewrites[number].source
     calls = [
         {
@@ -242,11 +242,11 @@ def report(op: str, number: int, instance: Instance) -> str:
         }
         for r in instance.recipes
     ]  # fmt: skip
-    told = "; ".join(f"shapes {c['shapes']}, dtypes {c['dtypes']}, seed {c['seed']}" for c in calls)
+    summary = "; ".join(f"shapes {c['shapes']}, dtypes {c['dtypes']}, seed {c['seed']}" for c in calls)
     return "\n".join(
         [
             f"\nlaw {LAW} of {op}, {source}: {line_of(source)}",
-            f"  {told}",
+            f"  {summary}",
             "again:",
             "    from anyshape_testing.rewriting import rerun",
             f"    calls = {calls}",
@@ -286,12 +286,12 @@ def compare(rewrite: RewriteDef, instance: Instance, before: Value, after: Value
 
 
 def compare_on_symbols(
-    rewrite: RewriteDef, instance: Instance, before: Value, found: Sequence[Value] | None, on_numbers: bool
+    rewrite: RewriteDef, instance: Instance, before: Value, results: Sequence[Value] | None, on_numbers: bool
 ) -> None:
-    """What fires on symbols fires for all numbers, and every dim is then the same for these numbers."""
-    if found is None:
+    """Asserts that a rewrite that fires on symbols fires on numbers too, and keeps every dim at these numbers."""
+    if results is None:
         return
-    after = found[0]
+    after = results[0]
     where = f"{rewrite.source}: {rewrite.text}\n  on symbols, " + "; ".join(instance.called)
     assert on_numbers, f"{where}: fires, and does not on {instance.symbols.numbers}"
     if before.type.shape is None:

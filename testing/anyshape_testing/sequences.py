@@ -1,4 +1,4 @@
-"""Law 12: an op does with a list that only the run knows what it does with the tensors in it, however the program is run."""
+"""Law 12: an op gives for a list, whose length only a run knows, what it gives for the tensors in it, in every executor."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ _compiled: Remembered[Mapping[str, anyshape.Executable]] = Remembered(100)
 
 
 def name_of(c: Call) -> str:
-    """The input that is given as a list."""
+    """Returns the name of the input that is passed as a list."""
     assert c.op.sequence is not None
     return c.op.inputs[c.op.sequence].name
 
 
 def listed(c: Call) -> Mapping[str, anyshape.Executable]:
-    """The program of the call, for a list of which it knows the rank of the elements and no dim, in every way of running it."""
+    """Compiles the call for a list of which only the elements' rank is known, for every executor; programs are cached."""
 
     def make() -> Mapping[str, anyshape.Executable]:
         name = name_of(c)
         first = c.inputs[name][0]
         element = TensorType(from_numpy(first.dtype), (DIFFERS,) * first.ndim)
-        given = dict(zip(c.inputs, c.values(Symbols({})), strict=True)) | {name: Value(list_of(element), name)}
-        results = call(c.op, list(given.values()), c.params)
-        native = anyshape.compile(Function([v for v in given.values() if v is not None], results))
+        operands = dict(zip(c.inputs, c.values(Symbols({})), strict=True)) | {name: Value(list_of(element), name)}
+        results = call(c.op, list(operands.values()), c.params)
+        native = anyshape.compile(Function([v for v in operands.values() if v is not None], results))
         return {way: native.by(**options) for way, options in WAYS.items()}
 
     return _compiled.of((call_key(c), alike(c.params)), make)
 
 
 def run_listed(c: Call, arrays: list[Array]) -> list[Array]:
-    """What comes out, and that every way of running gives the same bits."""
+    """Runs the call on a list; asserts that all executors give the same bits, and returns the results."""
     plain = {k: v for k, v in input_arrays(c).items() if k in c.inputs}
     results = {way: exe.run({**plain, name_of(c): [code_points(a) for a in arrays]}) for way, exe in listed(c).items()}
     want, *others = results.values()
@@ -67,8 +67,8 @@ def test_a_list_is_its_elements(sequence_op: str, record_property: Any) -> None:
         try:
             static_node(c)
         except ShapeError as e:
-            told = message_of(lambda: run_listed(c, arrays))
-            assert is_reason(told, str(e), c), f"refused for different reasons: tensors {e}, a list {told}"
+            message = message_of(lambda: run_listed(c, arrays))
+            assert is_reason(message, str(e), c), f"refused for different reasons: tensors {e}, a list {message}"
             return True
         node = valid_node(c)
         got, want = run_listed(c, arrays), run_equations(c, node)

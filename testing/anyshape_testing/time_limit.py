@@ -1,6 +1,6 @@
-"""A limit of processor time for code that may not end: references, and mutants.
+"""Limits the processor time of code that may not end: references, and mutants.
 
-In: seconds. Out: nothing, or TooLong. For the main thread of a process alone, since it takes a signal.
+In: seconds. Out: nothing, or TooLong. It works only in the main thread, since it uses a signal.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 
 class TooLong(Exception):
-    """It does not end."""
+    """The code did not end within its time limit."""
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Of the processor, so that a busy machine kills no mutant."""
+    """Raises TooLong after so many seconds of processor time, not of the clock, so that a busy machine kills no mutant."""
 
     def stop(number: int, frame: Any) -> None:
         raise TooLong(f"no end after {seconds:g} s")

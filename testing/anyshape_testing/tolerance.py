@@ -1,9 +1,9 @@
-"""How close results have to be, by dtype and by what an op does; the one place that says so.
+"""Defines how close results have to be, by dtype and by what an op computes.
 
 An op that only moves, compares or selects is exact; integers and bools always are (but see `cuts`). One rounding operation per element is
-allowed some ulps of the value; several may cancel, and are allowed as many ulps of the inputs' magnitude at that element; a
-sum of n terms those of n times the largest product of inputs, and no more than its own terms explain (`enlarging`). docs/testing.md has
-what each of these excuses, and the test of what it must not.
+allowed some ulps of the value; several may cancel, and are allowed as many ulps of the inputs' magnitude at that element; a sum of n terms
+is allowed ulps of n times the largest product of inputs, and no more than its own terms explain (`enlarging`). docs/testing.md lists what
+each of these excuses, and the test of what it must not excuse.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from anyshape.strings import as_strings
 Array = NDArray[Any]
 ARITHMETIC = frozenset(("add", "sub", "mul", "div", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "pow"))
 UPDATES = frozenset(("add", "sub", "mul"))
-"""Updates that round: in which order they come to an element is not said to an oracle."""
+"""Updates that round: the order of several updates of one element is not defined for an oracle"""
 ULPS_ELEMENTWISE = 32
 ULPS_REDUCTION = 64
 TELLING = 8
-"""An element tells something where a result that is off by this part of its value would be refused."""
+"""An element counts as compared where an error of 1/TELLING of its value would be refused"""
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """`ulps` of the value, and of `scale`: what terms that cancel may be off by."""
+    """An allowed error: `ulps` of the value, and of `scale`, the magnitude of terms that may cancel."""
 
     ulps: int
     scale: Any
     leaves_range: bool = False
-    """A product that overflows or underflows in one order of its factors and not in another: what is not finite, or not normal, tells
-    nothing."""
+    """Whether a product overflows or underflows in one order of its factors and not in another: elements that are not finite, or not
+    normal, are not compared"""
     spread: Any = 0.0
-    """Besides: by how much elements may be off; infinity where rounding says whether there is a number at all, and which."""
+    """A further error that is allowed for each element; infinity where rounding decides whether it is a number, and which"""
     undetermined: Any = False
-    """At which elements nothing can be said."""
+    """Elements that are not compared"""
     inputs: Sequence[Array] = ()
-    """What several steps were computed of."""
+    """Operands of a computation of several rounding operations"""
     sums: bool = False
-    """Whether `scale` stands for the terms of sums, which a reading of the equations bounds better."""
+    """Whether `scale` is that of sums, for which readings of the equations give a smaller bound"""
     overflows: bool = False
-    """A recurrence on finite numbers: what it carries on may overflow on the way, and then its order says whether two infinities meet."""
+    """Whether a recurrence on finite numbers may overflow in intermediate values, so that its order decides whether two infinities meet"""
     signed_zeros: bool = False
-    """Whether a zero has to have the sign that it should have: it is moved, and not computed."""
+    """Whether zeros have to have the same sign: they are moved, not computed"""
 
 
 def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[int, ...]) -> Allowance:
-    """By what the equations do: nothing rounds, one operation per element rounds, several do, or a sum does."""
+    """Derives the allowed error from the equations: nothing rounds, one operation per element does, several do, or a sum does."""
     nodes = [e for q in stated for value in _values(q) for e in walk(value)]
     kinds = {e.kind for e in nodes if isinstance(e, Reduce) and e.dtype is not None and e.dtype.is_float}
     updates = {q.form.op for q in stated if isinstance(q.form, Update) and q.target.dtype.is_float} & UPDATES
@@ -70,7 +70,7 @@ def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[
     rounding = [e for e in nodes if isinstance(e, Apply) and e.op in ARITHMETIC and e.dtype is not None]
     steps = sum(e.dtype is not None and e.dtype.is_float for e in rounding)
     steps += _steps_that_update(stated)
-    if steps and any(isinstance(q.form, Run) for q in stated):  # a loop may add up what its turns round
+    if steps and any(isinstance(q.form, Run) for q in stated):  # a loop may add up rounding errors of its iterations
         return Allowance(ULPS_REDUCTION, _total(inputs), inputs=inputs)
     if steps <= 1:
         return Allowance(ULPS_ELEMENTWISE if steps else 0, 0.0)
@@ -78,19 +78,19 @@ def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[
 
 
 def _values(q: Equation) -> Sequence[Expr]:
-    """All that the equation computes, of a procedure the values of its steps."""
+    """Lists the expressions that an equation computes; those of its steps for a procedure."""
     return q.form.program.expressions if isinstance(q.form, Run) else (q.value,)
 
 
 def _steps_that_update(stated: Sequence[Equation]) -> int:
-    """Of procedures, those that round to a float what they add to an element or multiply it with."""
+    """Counts the steps of procedures that add to an element of floats, subtract from it or multiply it."""
     programs = [q.form.program for q in stated if isinstance(q.form, Run)]
     puts = [a for p in programs for a in every(p.actions) if isinstance(a, Put)]
     return sum(a.op in UPDATES and a.target.dtype.is_float for a in puts)
 
 
 def is_float(a: Array) -> bool:
-    """bf16 among them, which is no kind of float to NumPy."""
+    """Whether elements are floats, with bf16, which is no kind of float to NumPy."""
     return from_numpy(a.dtype).is_float
 
 
@@ -99,7 +99,7 @@ def _is_finite(a: Array) -> bool:
 
 
 def _magnitudes(a: Array) -> Array:
-    """Of floats; 0 for what is not finite."""
+    """Returns absolute values of floats; 0 for elements that are not finite, and for other dtypes."""
     if not is_float(a):
         return np.zeros(a.shape)
     return np.where(np.isfinite(a), np.abs(a.astype(np.float64)), 0.0)
@@ -125,7 +125,7 @@ def _total(inputs: Sequence[Array]) -> float:
 
 
 def _elementwise(inputs: Sequence[Array], shape: tuple[int, ...]) -> Any:
-    """The largest input at each element of the result, where inputs broadcast to it."""
+    """Returns the largest magnitude of the inputs at each element of the result, where they broadcast to it."""
     try:
         parts = [np.broadcast_to(_magnitudes(a), shape) for a in inputs]
     except ValueError:
@@ -136,10 +136,10 @@ def _elementwise(inputs: Sequence[Array], shape: tuple[int, ...]) -> Any:
 def assert_close(got: Array, want: Array, allowed: Allowance, what: str) -> bool:
     """Raises AssertionError unless shapes and dtypes are equal, and elements as close as is allowed.
 
-    Floats are within `allowed` ulps of the value or of `scale`, NaN where NaN is. Where the largest inputs multiply beyond the range of
-    the dtype, an infinity may stand for NaN: the order of the terms says whether two infinities meet. What programs give as strings is
-    compared with the strings of the characters wanted. Gives whether an element tells something: whether it would be refused if it were
-    off by a part of its value.
+    Floats must be within `allowed` ulps of the value or of `scale`, and NaN where NaN is expected. Where the largest inputs multiply beyond
+    the range of the dtype, an infinity may stand for NaN: the order of the terms decides whether two infinities meet. Strings are compared
+    with the strings of the expected characters. Returns whether an element was compared closely enough that a small relative error would
+    have been refused.
     """
     if want.dtype == CHAR.numpy and got.ndim == want.ndim - 1:
         np.testing.assert_array_equal(got, as_strings(want), err_msg=what)
@@ -159,9 +159,9 @@ def assert_close(got: Array, want: Array, allowed: Allowance, what: str) -> bool
         largest = float(
             finfo(got.dtype).max
         )  # stands for an infinity, which is but rounding away from it, and from nothing else
-        near, wanted = (np.clip(a, -largest, largest) for a in (g, w))
-        margin = allowed.ulps * eps * (np.abs(wanted) + allowed.scale) + allowed.spread + _flushed(got)
-        good = (np.abs(near - wanted) <= margin) | (g == w) | (np.isnan(g) & np.isnan(w))
+        near, expected = (np.clip(a, -largest, largest) for a in (g, w))
+        margin = allowed.ulps * eps * (np.abs(expected) + allowed.scale) + allowed.spread + _flushed(got)
+        good = (np.abs(near - expected) <= margin) | (g == w) | (np.isnan(g) & np.isnan(w))
         telling = ~np.isfinite(w) | (margin <= np.abs(w) / TELLING)
     if not good.all():  # where terms leave the range of the dtype, their order says whether two infinities meet
         leaves = _total(allowed.inputs) > largest
@@ -180,8 +180,8 @@ def assert_close(got: Array, want: Array, allowed: Allowance, what: str) -> bool
 
 
 def _flushed(a: Array) -> float:
-    """What a result near zero may be off by: machine code may flush what is below the smallest normal to zero. What has 16 bits and less is
-    rounded from f32, which holds it exactly."""
+    """Returns the allowed error of a result near zero: machine code may flush numbers below the smallest normal one to zero. Floats of 16
+    bits and less are rounded from f32, in which their subnormals are exact."""
     info = finfo(a.dtype)
     return float(info.tiny if a.dtype.itemsize >= 4 else 2 * info.smallest_subnormal)
 

@@ -1,5 +1,5 @@
-"""Contents of random tensors: plain ones, and such as ops tell apart. Ties and equal rows, zeros of both signs, NaN and infinities, the
-ends of dtypes, rows in order, one value everywhere; indices within their ranges.
+"""Makes contents of random tensors: plain numbers, ties and equal rows, zeros of both signs, NaN and infinities, the ends of dtypes, sorted
+rows, one value everywhere; indices within their ranges.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Bounds = tuple[int, int]
 Ends = tuple[int | None, int | None]
 TIES, CONSTANT, SORTED, RISING = "ties", "constant", "sorted", "rising"
 UNIT, ABOVE = "unit", "above"
-"""Numbers between 0 and 1, and between 1 and 3, for functions that are finite there alone."""
+"""Styles of numbers between 0 and 1, and between 1 and 3, for functions that are finite only there"""
 STYLES = ("plain", "plain", "plain", "small", TIES, "special", "special", "extreme", "extreme", SORTED, CONSTANT)
 LARGE = {"near 1000": (1000.0, 0.1), "near 20": (20.0, 0.1)}
-"""Positive numbers around these means, and how far at most: many of them sum to more than a narrow float holds."""
+"""Means of positive numbers and their largest relative deviation: many of them sum to more than a narrow float holds"""
 LEVEL = "level"
-"""All 1."""
+"""The style of ones"""
 FEW = (-1.0, -0.0, 0.0, 1.0, 2.0)
-"""Of ties: zeros of both signs are equal, and an op may tell them apart"""
+"""Numbers of ties: zeros of both signs are equal, and an op may distinguish them"""
 
 
 def contents(
@@ -40,28 +40,27 @@ def contents(
     ends: Ends = (None, None),
     most: float = math.inf,
 ) -> Array:
-    """An array of that style; `bounds` are those of an index, or of a float, which may be anything up to the last integer; `ends`: the
-    first element and the last, and no other is beyond them; `most`: no number that is drawn for being large is
-    larger."""
+    """Makes an array of a style. `bounds`: of an index, or of a float, which is at most the last integer of the range; `ends`: the first
+    and the last element, which bound the others; `most`: the largest number of the style "extreme"."""
     rng = np.random.default_rng(seed)
     if dtype is CHAR:
         return _strings(rng, shape)
     if dtype.is_bool:
-        found = np.asarray(rng.integers(0, 2, shape)).astype(bool)
+        array = np.asarray(rng.integers(0, 2, shape)).astype(bool)
     elif style == RISING:
         low, high = bounds or (0, 4)
-        found = np.asarray(rng.integers(low, max(high, low + 1), shape)).astype(dtype.numpy)
+        array = np.asarray(rng.integers(low, max(high, low + 1), shape)).astype(dtype.numpy)
     elif bounds is not None:
-        found = _within(rng, shape, dtype, style, *bounds)
+        array = _within(rng, shape, dtype, style, *bounds)
     else:
-        found = (
+        array = (
             _of_integers(rng, shape, dtype, style) if dtype.is_integer else _of_floats(rng, shape, dtype, style, most)
         )
-    return _ended(_arranged(rng, found, style), ends)
+    return _ended(_arranged(rng, array, style), ends)
 
 
 def _within(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, style: str, low: int, high: int) -> Array:
-    """From low on and below high; of a float up to the last integer. Often the ends themselves."""
+    """Draws numbers from low on and below high, floats up to the last integer; only the ends for the styles of special numbers."""
     if dtype.is_float:
         return np.asarray(rng.uniform(low, max(high - 1, low), shape)).astype(dtype.numpy)
     last = max(high, low + 1)
@@ -72,8 +71,8 @@ def _within(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, styl
 
 def _of_integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, style: str) -> Array:
     low, high = (-1, 3) if style == TIES else (-9, 10)
-    found = np.asarray(rng.integers(low, high, shape)).astype(dtype.numpy)
-    return _strewn(rng, found, np.array(_extremes(dtype, shape), dtype.numpy), 8) if style == "extreme" else found
+    array = np.asarray(rng.integers(low, high, shape)).astype(dtype.numpy)
+    return _strewn(rng, array, np.array(_extremes(dtype, shape), dtype.numpy), 8) if style == "extreme" else array
 
 
 def _of_floats(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, style: str, most: float) -> Array:
@@ -82,61 +81,61 @@ def _of_floats(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, s
         return np.asarray(rng.uniform(low, high, shape)).astype(dtype.numpy)
     if style == TIES:
         return np.asarray(rng.choice(FEW, shape)).astype(dtype.numpy)
-    found = np.ones(shape) if style == LEVEL else np.asarray(rng.normal(size=shape) * 2)
+    array = np.ones(shape) if style == LEVEL else np.asarray(rng.normal(size=shape) * 2)
     if style in LARGE:
         mean, spread = LARGE[style]
-        found = mean * (1 + rng.uniform(-spread, spread, shape))
+        array = mean * (1 + rng.uniform(-spread, spread, shape))
     if style == "small":
-        found = np.round(found)
+        array = np.round(array)
     if style == "extreme":
-        found = found * np.exp(rng.uniform(-40, 40, shape))
+        array = array * np.exp(rng.uniform(-40, 40, shape))
     with np.errstate(over="ignore"):
-        found = np.asarray(found).astype(dtype.numpy)
+        array = np.asarray(array).astype(dtype.numpy)
     if style == "special":
-        return _strewn(rng, found, np.array([np.nan, np.inf, -np.inf, 0.0, -0.0]).astype(dtype.numpy), 6)
+        return _strewn(rng, array, np.array([np.nan, np.inf, -np.inf, 0.0, -0.0]).astype(dtype.numpy), 6)
     if style == "extreme":
         info = finfo(dtype.numpy)
         most = min(most, float(info.max))
-        return _strewn(rng, found, np.array([most, -most, info.tiny, -info.tiny]).astype(dtype.numpy), 12)
-    return found
+        return _strewn(rng, array, np.array([most, -most, info.tiny, -info.tiny]).astype(dtype.numpy), 12)
+    return array
 
 
-def _strewn(rng: np.random.Generator, found: Array, values: Array, one_in: int) -> Array:
-    """With one of the values in place of one element in so many, and of one at least."""
-    if found.size:
-        at = rng.integers(0, found.size, 1 + found.size // one_in)
-        found.reshape(-1)[at] = rng.choice(values, at.size)
-    return found
+def _strewn(rng: np.random.Generator, array: Array, values: Array, one_in: int) -> Array:
+    """Replaces about one element in `one_in`, and at least one, by one of the values."""
+    if array.size:
+        at = rng.integers(0, array.size, 1 + array.size // one_in)
+        array.reshape(-1)[at] = rng.choice(values, at.size)
+    return array
 
 
-def _arranged(rng: np.random.Generator, found: Array, style: str) -> Array:
-    """Rows in order, or equal to one another, or one value everywhere."""
+def _arranged(rng: np.random.Generator, array: Array, style: str) -> Array:
+    """Sorts rows, makes some of them equal, or fills the array with one value, as the style says."""
     arrange: Mapping[str, Callable[[Array], Array]] = {
         SORTED: lambda a: np.sort(a)[..., ::-1] if rng.integers(0, 2) else np.sort(a),
         RISING: np.sort,
         TIES: lambda a: a[rng.integers(0, max(1, len(a) // 2), len(a))] if len(a) and rng.integers(0, 2) else a,
         CONSTANT: lambda a: np.full_like(a, a.flat[0]) if a.size else a,
     }
-    return arrange[style](found) if style in arrange and found.ndim else found
+    return arrange[style](array) if style in arrange and array.ndim else array
 
 
-def _ended(found: Array, ends: Ends) -> Array:
+def _ended(array: Array, ends: Ends) -> Array:
     first, last = ends
-    if ends == (None, None) or not found.size:
-        return found
-    found = np.clip(found, first, last)
+    if ends == (None, None) or not array.size:
+        return array
+    array = np.clip(array, first, last)
     for at, value in ((0, first), (-1, last)):
         if value is not None:
-            found.reshape(-1)[at] = value
-    return found
+            array.reshape(-1)[at] = value
+    return array
 
 
 LETTERS = "aabbcAB,, \t1éÉßÿµŻżſΣσςЖжѐ😀\0"
-"""Of random strings: some that separate, some of two cases, some of one, and a zero within."""
+"""Letters of random strings: separators, letters with and without case, and a zero within the string"""
 
 
 def _strings(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Characters of strings of all lengths that there is room for."""
+    """Draws characters of strings of all lengths up to the last dim."""
     chars = rng.choice(np.array(list(LETTERS)), shape)
     ends = rng.integers(0, shape[-1] + 1, (*shape[:-1], 1)) if shape else np.array(1)
     return np.where(np.arange(shape[-1] if shape else 1).reshape(-1 if shape else ()) < ends, chars, "\0").astype(
@@ -145,8 +144,8 @@ def _strings(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def _extremes(dtype: DType, shape: tuple[int, ...]) -> list[int]:
-    """Integers at the ends of the dtype. Small tensors of SIZES are carried as sizes, which are checked and never wrap: of those the
-    product of two still fits."""
+    """Lists integers at the ends of the dtype. Small tensors of SIZES may be carried as symbolic sizes, which are checked for overflow and
+    never wrap: theirs are small enough that the product of two fits."""
     if not WIDE or (dtype in SIZES and len(shape) <= 1 and math.prod(shape) <= SMALL):
         most = 2 ** (dtype.bits // 2 - 2)
         return [-most if dtype.kind == "int" else 2**dtype.bits - most, most]

@@ -1,8 +1,8 @@
-"""When two texts tell one refusal, and everything that a call is refused for.
+"""Decides whether two messages are about one refusal, and lists everything for which a call is refused.
 
-An op is refused on numbers by the static variant's rule, with the first of its asserts that does not hold. A run tells the same in the
-name of the variant that it has; of two asserts that a call breaks it may tell the other one, which it could decide earlier, and a check
-that is made before sizes are known has them as they are written. This is the one place that says which of that is allowed.
+On numbers, an op is refused by the static variant's rule, with the message of the first assert that does not hold. A run names its own
+variant; where a call breaks two asserts, it may report the other one, which it could decide earlier; and a check that is made before
+sizes are known spells them as expressions. All that is allowed to differ is defined here.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ _INDEX = re.compile(r"^index -?\d+ ")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])")
 _TERM = r"-?(?:\w+\([^:]*?\)|\([^:]*?\)|\w+)"
 _WRITTEN = rf"({_TERM}(?: ?(?:\+|-|\*\*?|//|%) ?{_TERM})*)"
-"""A number, or what is written in its place."""
+"""Matches a number, or an expression in its place"""
 
 
 def plain(message: str) -> str:
-    """Without the variant."""
+    """Removes the variant from a message."""
     return _VARIANT.sub("", message)
 
 
 def is_of(r: Refusal, message: str) -> bool:
-    """Whether this is the assert's text: after the op's name and place, and perhaps before the equation that fails."""
+    """Whether a message has the assert's text: after the op's name and place, and perhaps before the equation that fails."""
     return re.search(rf"(^|: ){r.message}", message, re.DOTALL) is not None
 
 
-def is_one(told: str, said: str) -> bool:
-    """Whether what a run tells is what is said of numbers, perhaps with the equation that fails behind it."""
-    return plain(told).startswith(plain(said))
+def is_one(message: str, said: str) -> bool:
+    """Whether a run's message is that on numbers, perhaps followed by the equation that fails."""
+    return plain(message).startswith(plain(said))
 
 
-def is_one_early(told: str, said: str) -> bool:
-    """The same of a check that may be made early, or by equations: sizes and shapes as they are written, the sides of an equality in the
-    order in which they are known, no name of an op before what equations refuse, and no number where a kernel finds an index out of
-    range."""
-    if said.startswith("index") and _INDEX.sub("", said) in told:
+def is_one_early(message: str, said: str) -> bool:
+    """Whether a message of a check that may be made early, or by equations, is that on numbers: sizes and shapes may be expressions, the
+    sides of an equality in the order in which they are known; an error of equations may lack the op's name, and that of an index out of
+    range its number."""
+    if said.startswith("index") and _INDEX.sub("", said) in message:
         return True
-    mine, wanted = _unshaped(plain(told)), _unshaped(plain(said))
-    words, what = mine.split(": "), wanted.split(": ")
+    mine, expected = _unshaped(plain(message)), _unshaped(plain(said))
+    words, what = mine.split(": "), expected.split(": ")
     one_equality = len(what) > 2 and words[:1] == what[:1] and _equated(words[1:]) == _equated(what[1:]) != ""
-    return mine.startswith(wanted) or _as_written(mine, wanted) or ": ".join(words[1:]) == wanted or one_equality
+    return mine.startswith(expected) or _as_written(mine, expected) or ": ".join(words[1:]) == expected or one_equality
 
 
 def _unshaped(message: str) -> str:
@@ -62,17 +62,17 @@ def _unshaped(message: str) -> str:
 
 
 def _equated(words: Sequence[str]) -> str:
-    """The dim in `m of x: wanted 2, got 3`, which any two of the tensors that have it may tell; empty for what is no such text."""
+    """Returns the dim in `m of x: wanted 2, got 3`, an equality that any two tensors with that dim may break; empty for other texts."""
     equality = len(words) > 1 and words[1].startswith("wanted ")
     return words[0].partition(" of ")[0] if equality else ""
 
 
-def _as_written(told: str, said: str) -> bool:
-    """`view n*m elements` and `view 272 elements`, `n + 1 of n` and `5 of 4`."""
+def _as_written(message: str, said: str) -> bool:
+    """Whether messages differ only by expressions in place of numbers, as `view n*m elements` and `view 272 elements` do."""
     pieces, numbers = _NUMBER.split(said), _NUMBER.findall(said)
-    found = re.match(_WRITTEN.join(map(re.escape, pieces)) + r"(?!\w)", told)
-    return found is not None and all(
-        w == n or not _NUMBER.fullmatch(w) for w, n in zip(found.groups(), numbers, strict=True)
+    match = re.match(_WRITTEN.join(map(re.escape, pieces)) + r"(?!\w)", message)
+    return match is not None and all(
+        w == n or not _NUMBER.fullmatch(w) for w, n in zip(match.groups(), numbers, strict=True)
     )
 
 
@@ -80,8 +80,8 @@ def _as_written(told: str, said: str) -> bool:
 
 
 class Telling(Rule):
-    """A run of a rule that goes on behind what is refused, with the first or the second of two sizes that should be equal. `said`: the
-    text of each assert and equality that does not hold."""
+    """Runs a rule to its end although asserts fail, with the first or the second of two sizes that should be equal. `said`: the message of
+    each assert and equality that does not hold."""
 
     def __init__(self, op: str, second: bool) -> None:
         super().__init__(op)
@@ -103,8 +103,8 @@ class Telling(Rule):
 
 
 def broken(op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any]) -> tuple[list[str], bool]:
-    """What each assert and equality of an op's rule says that a call on numbers breaks, and whether the rule came to its end: what stands
-    behind one without which it has no meaning is not among them."""
+    """Lists the messages of all asserts and equalities of an op's rule that a call on numbers breaks, and whether the rule ran to its end:
+    where it did not, later asserts are missing."""
     said, ended = list[str](), True
     for second in (False, True):
         rule = Telling(op.full_name, second)

@@ -1,6 +1,6 @@
-"""Random calls of which the rule refuses many: what laws of refusals are tried on.
+"""Draws random calls of which the rule refuses many, for laws about refusals.
 
-In: a property. Out: calls, drawn like others, with more choices that are wrong and, in half of all cases, one shape that is another.
+In: a property. Out: calls, drawn like others, with more wrong choices and, in half of all cases, one changed shape.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from anyshape.properties import Case, Property
-from anyshape_testing.calls import Call, made, random_call
+from anyshape_testing.calls import Call, build_call, random_call
 from anyshape_testing.draws import HypothesisDraw, choosing
 
 
 class Wrong(HypothesisDraw):
-    """Random choices that are as often wrong as they may be."""
+    """Random choices half of which may be wrong."""
 
     def _mostly(self) -> bool:
         return bool(self._among(True, False))
@@ -24,18 +24,18 @@ class Wrong(HypothesisDraw):
 
 
 def wrong_call(p: Property, draw: Any) -> Call:
-    """A random call, of which in half of all cases one shape has another dim, a dim more, or only its first dims."""
+    """Draws a random call; in half of all cases one shape has another dim, one more dim, or only its first dims."""
     choose = choosing(draw)
 
     def case(d: Any) -> Case:
-        found = p.case(d)
-        names = [n for n, s in found.shapes.items() if s is not None and (not isinstance(s, list) or s)]
+        drawn = p.case(d)
+        names = [n for n, s in drawn.shapes.items() if s is not None and (not isinstance(s, list) or s)]
         if not names or choose.among((False, True)):
-            return found
+            return drawn
         name = choose.among(names)
-        given = found.shapes[name]
-        which = choose.among(range(len(given))) if isinstance(given, list) else None
-        shape = list(given if which is None else given[which])
+        original = drawn.shapes[name]
+        which = choose.among(range(len(original))) if isinstance(original, list) else None
+        shape = list(original if which is None else original[which])
         at = choose.among(range(len(shape) + 1))
         what = choose.among(("more", "other", "other", "less", "none"))
         if what == "more" or at == len(shape):
@@ -46,9 +46,9 @@ def wrong_call(p: Property, draw: Any) -> Call:
             shape[at] = 0
         else:
             shape[at] += choose.among((-1, 1, 2)) if shape[at] else 1
-        changed = tuple(shape) if which is None else [*given[:which], tuple(shape), *given[which + 1 :]]
-        return replace(found, shapes={**found.shapes, name: changed})
+        changed = tuple(shape) if which is None else [*original[:which], tuple(shape), *original[which + 1 :]]
+        return replace(drawn, shapes={**drawn.shapes, name: changed})
 
     c = random_call(replace(p, case=case), choose, choices=Wrong(choose))
     assert c.recipe is not None
-    return made(p, c.recipe)
+    return build_call(p, c.recipe)

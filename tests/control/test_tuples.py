@@ -92,7 +92,7 @@ def test_wrong_forms_are_told() -> None:
         ShapeError, match=r"one branch gives \(\(\*, \*\),\), and the other \(\*, \*\)|\(\*, \*\), and the other"
     ):
         control.if_(c, lambda: ((x, x),), lambda: (x, x))
-    with pytest.raises(ArgumentError, match=r"it carries \(\(\*, \*\),\), and a turn makes \(\*,\) of it"):
+    with pytest.raises(ArgumentError, match=r"it carries \(\(\*, \*\),\), and \(\*,\) after an iteration"):
         control.loop(3, lambda i, s: [s[0]], [(x, x)])
     f = control.function("f", {"x": "f32[n]"}, ["(f32[n], f32[n])"])
     with pytest.raises(ArgumentError, match=r"gives \(\(\*, \*\),\); its body makes \(\*,\)"):

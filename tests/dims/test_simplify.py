@@ -161,4 +161,4 @@ def test_a_comparison_needs_no_difference() -> None:
 
 def test_messages_tell_numbers_beyond_64_bits() -> None:
     n = symbol("n")
-    assert dims.told(n * n, {n: 1 << 40}) == str(1 << 80)
+    assert dims.value_text(n * n, {n: 1 << 40}) == str(1 << 80)

@@ -131,8 +131,13 @@ def _is_numpys(a: np.ndarray) -> bool:
 
 
 def _bits(a: np.ndarray) -> np.ndarray:
-    """What NumPy has no dtype for, as its bits."""
-    return a if _is_numpys(a) else a.view(np.uint16 if a.dtype.itemsize == 2 else np.uint8)
+    """What NumPy has no dtype for, as its bits; several elements of fewer than 8 share a byte, and fill the first bytes."""
+    if _is_numpys(a):
+        return a
+    bits = np.zeros(a.nbytes, np.uint8)
+    raw = np.frombuffer(onnx.numpy_helper.from_array(a).raw_data, np.uint8)
+    bits[: len(raw)] = raw
+    return bits.view(np.uint16 if a.dtype.itemsize == 2 else np.uint8).reshape(a.shape)
 
 
 def _numbers(v: Any) -> np.ndarray:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anyshape.cli.made_inputs import TRIES, accepted_inputs, make_inputs
 from anyshape.cli.main import main, parser
 from anyshape.cli.progress import progress
+from anyshape.cli.random_inputs import TRIES, accepted_inputs, make_inputs
 from anyshape.errors import AnyshapeError
 from anyshape.types import parse_type
 from tests.frontends.models import chain, model, node, tensor

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -42,3 +44,76 @@ def test_several_tensors() -> None:
     assert run("Mean", large).tolist() == [float(np.float16(69_984 / 3))] * 2
     assert run("Sum", [*large, large[2]]).tolist() == [29_984] * 2
     assert run("Sum", large[:1]).tolist() == [60_000] * 2
+
+
+DRAWN = np.random.default_rng(5)
+Feeds = dict[str, np.ndarray]
+
+
+def halves(*shape: int, by: float = 1.0) -> np.ndarray:
+    return (DRAWN.normal(size=shape) * by).astype(np.float16)
+
+
+def attention(b: int, s: int, past: int, by: float) -> Feeds:
+    cached = {"past_k": halves(b, 2, past, 64, by=by), "past_v": halves(b, 2, past, 64, by=by)} if past else {}
+    counts = {"last": np.full(b, past + s - 1, np.int32), "total": np.array([past + s], np.int32)}
+    asked = {n: halves(b, s, heads * 64, by=by) for n, heads in (("q", 8), ("k", 2), ("v", 2))}
+    return {**asked, **cached, **counts}
+
+
+def linear_attention(b: int, s: int, rule: str) -> Feeds:
+    of_decay = {"decay": -np.abs(halves(b, s, 2, by=0.1))} if rule.startswith("gated") else {}
+    of_beta = {"beta": np.abs(np.tanh(halves(b, s, 2)))} if rule.endswith("delta") else {}
+    asked = {
+        "q": halves(b, s, 128),
+        "k": halves(b, s, 64, by=32**-0.5),
+        "v": halves(b, s, 64),
+        "past": halves(b, 2, 32, 32),
+    }
+    return {**asked, **of_decay, **of_beta}
+
+
+def model(op: str, domain: str, feeds: Feeds, operands: str, **attributes: Any) -> bytes:
+    inputs = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in feeds.items()
+    ]
+    names = [n if n in feeds else "" for n in operands.split()]
+    node = helper.make_node(op, names, ["y", "keys", "values"][: 3 if domain else 2], domain=domain, **attributes)
+    graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name=n) for n in node.output])
+    imports = [helper.make_opsetid("", 27), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString()
+
+
+ATTENTION = (
+    "GroupQueryAttention",
+    "com.microsoft",
+    "q k v past_k past_v last total",
+    {"num_heads": 8, "kv_num_heads": 2},
+)
+LINEAR = ("LinearAttention", "", "q k v past decay beta", {"q_num_heads": 4, "kv_num_heads": 2})
+
+
+@pytest.mark.parametrize(
+    ("form", "feeds", "more"),
+    [
+        *(
+            (ATTENTION, attention(*sizes), {})
+            for sizes in ((1, 64, 0, 1.0), (2, 16, 0, 4.0), (1, 1, 200, 1.0), (1, 8, 56, 1.0))
+        ),
+        *(
+            (LINEAR, linear_attention(1, 128, r), {"update_rule": r})
+            for r in ("linear", "gated", "delta", "gated_delta")
+        ),
+    ],
+)
+def test_attentions_of_f16(form: tuple[str, str, str, dict[str, Any]], feeds: Feeds, more: dict[str, str]) -> None:
+    """As near to float64 as onnxruntime, and within a unit in the last place of the largest result."""
+    op, domain, operands, attributes = form
+    wide = {n: a.astype(np.float64) if a.dtype == np.float16 else a for n, a in feeds.items()}
+    exact = anyshape.compile(model(op, domain, wide, operands, **attributes, **more)).run(wide)
+    proto = model(op, domain, feeds, operands, **attributes, **more)
+    theirs = onnxruntime.InferenceSession(proto, providers=["CPUExecutionProvider"]).run(None, feeds)
+    for ours, other, right in zip(anyshape.compile(proto).run(feeds), theirs, exact, strict=True):
+        off = np.abs(ours - right).max()
+        assert off <= 2**-10 * np.abs(right).max()
+        assert off <= 1.1 * np.abs(other - right).max()

@@ -11,8 +11,8 @@ import pytest
 
 from anyshape.properties import Property
 from anyshape_gen.keys import LAWS as NUMBERS
-from anyshape_testing import turn
-from anyshape_testing.accounting import LEAST, Tally, WeakLaw, different_calls, settle, wanted
+from anyshape_testing import time_budget
+from anyshape_testing.accounting import LEAST, Tally, WeakLaw, different_calls, required_calls, settle
 from anyshape_testing.calls import Call, valid_node, variants
 from anyshape_testing.catalogue import LAWS, SPEAKS_OF, silences, stale
 from anyshape_testing.corpus import _corpora as corpora
@@ -32,7 +32,7 @@ def few_calls() -> Iterator[None]:
     register("anyshape_ops")
     load_profile(20)
     yield
-    turn.begin()
+    time_budget.begin()
     corpora.clear()  # one that time cut short is kept for the laws of the same turn
     load_profile(usual())
 
@@ -66,7 +66,7 @@ def test_a_law_that_speaks_of_ten_calls_holds() -> None:
 
 
 def test_a_law_that_speaks_of_no_call_is_weak() -> None:
-    with pytest.raises(WeakLaw, match=r"law 1a .* of add \(specs/.* is weak: 0 calls of \d+ drawn, wanted 10"):
+    with pytest.raises(WeakLaw, match=r"law 1a .* of add \(specs/.* is weak: 0 calls of \d+ drawn, required 10"):
         tried(lambda c: False)
 
 
@@ -102,8 +102,8 @@ def test_the_calls_of_an_op_are_different() -> None:
 @pytest.mark.parametrize(
     ("allowed", "possible", "least", "want"), [(20, 1e9, 10, 10), (5, 1e9, 10, 5), (20, 3, 10, 3), (20, 1e9, 1, 1)]
 )
-def test_how_many_are_wanted(allowed: int, possible: float, least: int, want: int) -> None:
-    assert wanted(allowed, possible, least) == want
+def test_how_many_are_required(allowed: int, possible: float, least: int, want: int) -> None:
+    assert required_calls(allowed, possible, least) == want
 
 
 def test_an_op_without_inputs_has_as_many_calls_as_its_lists_say() -> None:
@@ -148,14 +148,14 @@ def test_reasons_of_the_specs_are_not_stale() -> None:
 
 
 def test_without_time_a_law_is_short_and_does_not_hold() -> None:
-    turn.begin(0)
+    time_budget.begin(0)
     check = Check("law", (("", lambda record: on_random_calls("add", LAW, record, lambda c: True)),))
     verdict, line = run(check)
     assert verdict is Verdict.SHORT and line.split()[0] == "short" and "1 calls of" in line
 
 
 def test_patience_is_for_ten_calls() -> None:
-    turn.begin(0, 60)
+    time_budget.begin(0, 60)
     assert tried(lambda c: True)["accepted"] == LEAST
 
 
@@ -228,7 +228,7 @@ def test_counts_are_kept_by_law_and_op(tmp_path: Any) -> None:
 def test_settle_says_what_it_records() -> None:
     said: dict[str, Any] = {}
     settle(Tally(LAW, "add", 30, 12, 10), {}, said.__setitem__)
-    assert said == {"law": LAW, "op": "add", "drawn": 30, "accepted": 12, "wanted": 10}
+    assert said == {"law": LAW, "op": "add", "drawn": 30, "accepted": 12, "required": 10}
     settle(Tally(LAW, "add", 3, 2, 10, cut_short=True), {}, said.__setitem__)
 
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from anyshape.properties import Case
-from anyshape_testing.calls import Recipe, made
+from anyshape_testing.calls import Recipe, build_call
 from anyshape_testing.gradients import STEP, holds
 from anyshape_testing.running import register
 
 
 @pytest.mark.parametrize(("x", "says"), [(STEP / 1000, False), (-STEP / 1000, False), (0.5, True), (-0.5, True)])
 def test_a_corner_is_passed_over(x: float, says: bool) -> None:
-    c = made(
+    c = build_call(
         register("anyshape_ops")["leaky_relu"], Recipe(Case({"x": (1,)}, {"alpha": 0.01}), {"T": "f64"}, 0, "plain")
     )
     assert holds(replace(c, inputs={"x": np.array([x])})) is says
@@ -24,7 +24,7 @@ def test_a_corner_is_passed_over(x: float, says: bool) -> None:
 @pytest.mark.parametrize(("x", "says"), [(3.0, False), (3.0 - STEP / 1000, False), (3.5, True)])
 def test_a_step_is_passed_over_however_steep_the_rest_is(x: float, says: bool) -> None:
     """What is left of a division by 1 falls by 1 at every integer; beside it another element has a slope of 1e5."""
-    c = made(
+    c = build_call(
         register("anyshape_ops")["mod"],
         Recipe(Case({"a": (2,), "b": (2,)}, {"truncated": True}), {"T": "f64"}, 0, "plain"),
     )

@@ -162,14 +162,29 @@ def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("SVMRegressor of other than rows")
     if n.attr("post_transform", "NONE") != "NONE":
         n.refuse("SVMRegressor with a post_transform")
-    if not ((n.attr("kernel_params") is not None) and (n.attr("rho") is not None)):
-        n.refuse("SVMRegressor without kernel_params or rho")
+    if not (n.attr("rho") is not None):
+        n.refuse("SVMRegressor without rho")
     if not ((n.attr("n_supports", 0) > 0) or (n.attr("kernel_type", "LINEAR") == "LINEAR")):
         n.refuse("SVMRegressor of another kernel without supports")
     rows_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
-    gamma_ = api.gather(vector(n.attr("kernel_params")), scalar(0), axis=0, source=n.source)
-    moved_ = api.gather(vector(n.attr("kernel_params")), scalar(1), axis=0, source=n.source)
-    power_ = api.gather(vector(n.attr("kernel_params")), scalar(2), axis=0, source=n.source)
+    gamma_ = api.gather(
+        vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0)),
+        scalar(0),
+        axis=0,
+        source=n.source,
+    )
+    moved_ = api.gather(
+        vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0)),
+        scalar(1),
+        axis=0,
+        source=n.source,
+    )
+    power_ = api.gather(
+        vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0)),
+        scalar(2),
+        axis=0,
+        source=n.source,
+    )
     vectors_ = (
         api.reshape(vector(n.attr("support_vectors")), (n.attr("n_supports"), -1), source=n.source)
         if n.attr("n_supports", 0) > 0 else api.reshape(vector(n.attr("coefficients")), (1, -1), source=n.source)

@@ -126,25 +126,35 @@ def space_to_depth_1(n: OnnxNode) -> Sequence[Value]:
     return [api.space_to_depth(n.input(0), size=n.attr("blocksize"), mode=choice(n.attr("mode")), source=n.source)]
 
 
-# specs/indexing.yaml:237
+# specs/indexing.yaml:240
 def one_hot_9(n: OnnxNode) -> Sequence[Value]:
+    size__ = api.cast(api.reshape(n.input(1), (), source=n.source), to=parse_dtype("i64"), source=n.source)
+    far_ = api.maximum(size__, scalar(0), source=n.source)
     return [
         api.one_hot(
-            api.cast(n.input(0), to=parse_dtype("i64"), source=n.source),
+            (
+                api.cast(n.input(0), to=parse_dtype("i64"), source=n.source)
+                if dtype_of(n, n.input(0)).is_integer else api.where(
+                    api.equal(n.input(0), n.input(0), source=n.source),
+                    api.cast(n.input(0), to=parse_dtype("i64"), source=n.source),
+                    far_,
+                    source=n.source,
+                )
+            ),
             n.input(2),
-            api.cast(api.reshape(n.input(1), (), source=n.source), to=parse_dtype("i64"), source=n.source),
+            needed(n, size__, "depth"),
             axis=n.attr("axis", -1),
             source=n.source,
         )
     ]
 
 
-# specs/indexing.yaml:279
+# specs/indexing.yaml:284
 def center_crop_pad_18(n: OnnxNode) -> Sequence[Value]:
     return [api.center_crop_pad(n.input(0), axes=n.attr("axes"), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/indexing.yaml:305
+# specs/indexing.yaml:310
 def reverse_sequence_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reverse_sequence(

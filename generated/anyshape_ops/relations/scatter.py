@@ -57,10 +57,10 @@ def tensor_scatter_relation(rule: Rule, *, x: Vec, update: Vec, index: Vec | Non
         b = rule.equal(b, index[0], "b of index")
     rule.require(gt(axis, 0), lambda: "axis 0 is that of the batches")
     rule.require(le(m, n), lambda: f"{m} entries do not fit into {n}")
-    return rule.bind(outputs={"y": x}, b=b, n=n, mode=mode, o=o, i=i, m=m, axis=axis)
+    return rule.bind(outputs={"y": x}, m=m, n=n, mode=mode, b=b, o=o, i=i, axis=axis)
 
 
-# specs/scatter.yaml:105
+# specs/scatter.yaml:107
 def sparse_to_dense_relation(rule: Rule, *, index: Vec, values: Vec, value: Vec | None, shape: Any) -> Bound:
     rule.require(eq(len(index), 2), lambda: f"index must have rank 2, got rank {len(index)}")
     rule.require(eq(len(values), 1), lambda: f"values must have rank 1, got rank {len(values)}")

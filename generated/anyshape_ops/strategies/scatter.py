@@ -228,7 +228,7 @@ def tensor_scatter_case(d: Draw) -> Case:
     )
 
 
-# specs/scatter.yaml:92
+# specs/scatter.yaml:93
 def tensor_scatter_reference(x: Any, update: Any, index: Any, axis: Any, mode: Any) -> Any:
     return (
         lambda y, at: (
@@ -238,7 +238,7 @@ def tensor_scatter_reference(x: Any, update: Any, index: Any, axis: Any, mode: A
                     update[a, *[slice(None)] * (axis - 1), k],
                 )
                 for a in range(x.shape[0])
-                for k in range(update.shape[axis]) if mode == "circular" or 0 <= k + int(at[a]) < x.shape[axis]
+                for k in range(update.shape[axis])
             ],
             y,
         )[1]
@@ -275,29 +275,43 @@ TENSOR_SCATTER = Property(
         Example(
             {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(2,))},
             {},
-            {"y": Given(value=(((1,), (2,)),))},
-            None,
+            {},
+            "a block of",
             "specs/scatter.yaml:101",
+        ),
+        Example(
+            {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(-1,))},
+            {},
+            {},
+            "a block of",
+            "specs/scatter.yaml:102",
+        ),
+        Example(
+            {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(1,))},
+            {},
+            {"y": Given(value=(((1,), (7,)),))},
+            None,
+            "specs/scatter.yaml:103",
         ),
         Example(
             {"x": Given((1, 2, 1)), "update": Given((1, 2, 1))},
             {},
             {"y": Given((1, 2, 1))},
             None,
-            "specs/scatter.yaml:102",
+            "specs/scatter.yaml:104",
         ),
-        Example({"x": Given((4, 3)), "update": Given((4, 3))}, {}, {}, "that of the batches", "specs/scatter.yaml:103"),
+        Example({"x": Given((4, 3)), "update": Given((4, 3))}, {}, {}, "that of the batches", "specs/scatter.yaml:105"),
     ),
     "specs/scatter.yaml:78",
     asserts=(
         Refusal(r"axis 0 is that of the batches", "specs/scatter.yaml:86"),
         Refusal(r".* entries do not fit into .*", "specs/scatter.yaml:87"),
     ),
-    reference_source="specs/scatter.yaml:92",
+    reference_source="specs/scatter.yaml:93",
 )
 
 
-# specs/scatter.yaml:105
+# specs/scatter.yaml:107
 def sparse_to_dense_case(d: Draw) -> Case:
     k = d.dim("k")
     q = d.dim("q")
@@ -309,7 +323,7 @@ def sparse_to_dense_case(d: Draw) -> Case:
     )
 
 
-# specs/scatter.yaml:116
+# specs/scatter.yaml:118
 def sparse_to_dense_reference(index: Any, values: Any, value: Any, shape: Any) -> Any:
     return (
         lambda y: ([y.__setitem__(tuple(i), v) for i, v in zip(index, values)], y)[1]
@@ -326,31 +340,31 @@ SPARSE_TO_DENSE = Property(
             {"shape": (2, 2)},
             {"y": Given(value=((0, 5), (6, 0)))},
             None,
-            "specs/scatter.yaml:118",
+            "specs/scatter.yaml:120",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,)), "value": Given(())},
             {"shape": (3,)},
             {"y": Given((3,))},
             None,
-            "specs/scatter.yaml:119",
+            "specs/scatter.yaml:121",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,))},
             {"shape": (-1,)},
             {},
             "no negative dims",
-            "specs/scatter.yaml:120",
+            "specs/scatter.yaml:122",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,))},
             {"shape": (0,)},
             {"y": Given((0,))},
             None,
-            "specs/scatter.yaml:121",
+            "specs/scatter.yaml:123",
         ),
     ),
-    "specs/scatter.yaml:105",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/scatter.yaml:112"),),
-    reference_source="specs/scatter.yaml:116",
+    "specs/scatter.yaml:107",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/scatter.yaml:114"),),
+    reference_source="specs/scatter.yaml:118",
 )

@@ -12,8 +12,8 @@ from typing import Any
 from anyshape import dims
 from anyshape.dims import Cond, Size
 from anyshape_gen.bounds.context import Context, within
-from anyshape_gen.bounds.prove import Truth, prove
-from anyshape_gen.bounds.terms import Run, choose, concat
+from anyshape_gen.bounds.prove import prove
+from anyshape_gen.bounds.terms import Run, Truth, choose, concat, counted, integer_of
 
 
 class Axes:
@@ -105,7 +105,7 @@ def put(context: Context, base: Run, positions: Any, items: Any) -> Run:
         found = base.at(p)
         for k, place_ in enumerate(places):
             new = items.at(k) if isinstance(items, Run) else items
-            meant = dims.select(dims.lt(place_, 0), place_ + base.length, place_)
+            meant = counted(integer_of(place_, "the position of `put`"), base.length)
             found = choose(dims.eq(meant, p), new, found)
         return found
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any
 
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape_gen.bounds.context import Context
-from anyshape_gen.bounds.prove import Truth
-from anyshape_gen.bounds.terms import Run
+from anyshape_gen.bounds.terms import Run, Truth, integer_of
 
 
 def broadcast(context: Context, runs: Sequence[Run]) -> Run:
@@ -34,7 +34,8 @@ def _fits(run: Run, to: Run, behind: Size, q: Size) -> Truth:
     return one_or(run.at(q), to.at(q + behind))
 
 
-def one_or(a: Size, b: Size) -> Truth:
+def one_or(a: Any, b: Any) -> Truth:
+    a, b = (integer_of(v, "an item of a vector that is broadcast") for v in (a, b))
     return dims.or_(dims.eq(a, 1), dims.eq(a, b))
 
 

@@ -11,8 +11,9 @@ from enum import StrEnum
 
 from anyshape.dims import Cond, Dim, Size
 from anyshape_gen.analysis_model import OpAnalysis
-from anyshape_gen.bounds.obligations import Obligation, Obligations
-from anyshape_gen.bounds.prove import Proof, Truth, attempt
+from anyshape_gen.bounds.obligations import Obligation, Obligations, access_numbers, unmodelled
+from anyshape_gen.bounds.prove import Proof, attempt
+from anyshape_gen.bounds.terms import NO_TERMS, Truth
 
 
 class How(StrEnum):
@@ -41,8 +42,15 @@ class Verdict:
 
 
 def verdicts(analysis: OpAnalysis) -> list[Verdict]:
-    owner = Obligations(analysis)
-    return [_verdict(owner, o) for o in owner.collect()]
+    if analysis.kernel is None:
+        return []
+    try:
+        owner = Obligations(analysis)
+        asked = owner.collect()
+    except NO_TERMS as e:  # nothing is claimed of the whole op
+        asked = unmodelled(analysis.kernel, access_numbers(analysis.kernel), str(e))
+        return [Verdict(o, How.UNKNOWN, False, f"{_claim(o, 0)}: {o.unmodelled}") for o in asked]
+    return [_verdict(owner, o) for o in asked]
 
 
 def _verdict(owner: Obligations, o: Obligation) -> Verdict:
@@ -66,7 +74,7 @@ def _verdict(owner: Obligations, o: Obligation) -> Verdict:
 
 def _claim(o: Obligation, goal: int) -> str:
     """What a goal of the obligation says."""
-    if not o.modelled:
+    if o.unmodelled:
         return "within its dim"
     return "as many indices as dims" if o.rank else ("at least 0", "below its dim")[goal]
 
@@ -75,10 +83,13 @@ def _proof(owner: Obligations, o: Obligation, goal: Truth) -> tuple[Proof | None
     """How a goal is proved, else what stopped the proof."""
     if goal is True:
         return Proof.STRUCTURAL, ""
-    if not o.modelled:
-        return None, "the prover has no terms for what the index is made of"
-    groups = owner.context.about([goal, *o.given], o.scope, o.value)
-    how, limited = attempt(goal, [[*o.given, *groups[0]], *groups[1:]])
+    if o.unmodelled:
+        return None, o.unmodelled
+    try:
+        groups = owner.context.about([goal, *o.given], o.scope, o.value)
+        how, limited = attempt(goal, [[*o.given, *groups[0]], *groups[1:]])
+    except NO_TERMS as e:
+        return None, str(e)
     if limited:
         return how, "the search ended at its limit"
     if isinstance(goal, Cond) and any(_multiplies(p) for p in _sizes(goal)):

@@ -6,12 +6,11 @@ the side that is taken.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 from anyshape.dims import Atom, Cond, Dim, Size
 from anyshape.dims.expr import REBUILD
-
-Truth: TypeAlias = "bool | Cond"
+from anyshape_gen.bounds.terms import Truth
 
 
 def choice(c: Cond) -> Cond | None:

@@ -14,8 +14,7 @@ from typing import Any
 
 from anyshape import dims
 from anyshape.dims import Atom, Cond, Dim, Facts, Size
-from anyshape_gen.bounds.prove import Truth
-from anyshape_gen.bounds.terms import Run, Thing, key_of
+from anyshape_gen.bounds.terms import Run, Thing, Truth, key_of
 
 NESTED = 3
 """facts about positions that facts about positions ask for"""
@@ -123,6 +122,14 @@ class Context:
             return self.placed(dims.symbol(f"{self.op}.{label}[{p}]", low), p)
 
         return Run(length, item, label, axes, nonnegative=low is not None and low >= 0)
+
+    def vector(self, *key: Any) -> Run:
+        """A vector of which nothing is known, one per key."""
+        length = self.unknown("length", *key, low=0)
+        found: Run | None = self.opaque.get(("run", length))
+        if found is None:
+            found = self.opaque[("run", length)] = self.run("v", length)
+        return found
 
     def canonical(self, p: Size) -> Size:
         """Positions that equalities between lengths make the same are spelled the same."""

@@ -15,16 +15,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from anyshape import dims
-from anyshape.dims import Cond, Dim, Size
-from anyshape.errors import AnyshapeError
+from anyshape.dims import Cond, Dim
+from anyshape.errors import AnyshapeError, OverflowedError
 from anyshape.rules import Rule, Vec
 from anyshape_gen.analysis_model import OpAnalysis
-from anyshape_gen.bounds.obligations import Obligation, Obligations, Scope
-from anyshape_gen.bounds.terms import Member, Run, choose
+from anyshape_gen.bounds.obligations import Obligation, Obligations
+from anyshape_gen.bounds.signature import pieces_by_name
+from anyshape_gen.bounds.terms import NO_TERMS
 from anyshape_gen.emit import kernels, relations
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.model import Example, ExampleValue, ParamSpec
-from anyshape_gen.nodes import Bool, Expr, Float, Int, Statement, Str, Unary
+from anyshape_gen.nodes import Bool, Float, Int, Str, Unary
 
 TRIES = 250
 LARGEST = 6
@@ -43,54 +44,6 @@ class Counterexample:
     """the index there, and its size"""
 
 
-class Concrete(Obligations):
-    """An op at one call: its names are numbers, only the variables of its kernel are not."""
-
-    def __init__(self, analysis: OpAnalysis, values: dict[str, Any]) -> None:
-        self.values = values
-        super().__init__(analysis)
-
-    def name(self, name: str) -> Any:
-        if name not in self.values:
-            return super().name(name)
-        if name not in self.names:
-            self.names[name] = self._value_of(name, self.values[name])
-        return self.names[name]
-
-    def present(self, name: str) -> bool:
-        return self.values.get(name) is not None
-
-    def _with_run(self, scope: Scope, name: str, extents: Expr) -> Scope:
-        """A loop over a run of which one size is 0 has no turn, and nothing in it is wrong."""
-        run = self.vector(extents, scope.env)
-        sizes = [run.at(p) for p in range(run.length)] if isinstance(run.length, int) else []
-        inner = super()._with_run(scope, name, extents)
-        return inner.under(False) if any(n == 0 for n in sizes) else inner
-
-    def _value_of(self, name: str, v: Any) -> Any:
-        param = self.spec.param(name)
-        if isinstance(v, str) and param is not None and param.kind.base == "enum":
-            return Member(param.kind.members.index(v), param.kind.members)
-        return _vector(v) if isinstance(v, (tuple, list)) else v
-
-    def _statements(self, statements: tuple[Statement, ...], given: tuple[Any, ...]) -> None:
-        """What the rule says has been decided."""
-
-
-def _vector(v: Any) -> Run:
-    items = [_vector(x) if isinstance(x, (tuple, list)) else x for x in v]
-
-    def item(p: Size) -> Any:
-        if isinstance(p, int):
-            return items[p] if 0 <= p < len(items) else 0
-        found: Any = items[-1] if items else 0
-        for k in range(len(items) - 2, -1, -1):
-            found = choose(dims.eq(p, k), items[k], found)
-        return found
-
-    return Run(len(items), item, axes=True, nonnegative=all(isinstance(x, int) and x >= 0 for x in items))
-
-
 def counterexample(a: OpAnalysis, accesses: Collection[int]) -> Counterexample | None:
     """Searched for all accesses together."""
     relation = _relation(a)
@@ -101,7 +54,7 @@ def counterexample(a: OpAnalysis, accesses: Collection[int]) -> Counterexample |
         try:
             rule = Rule(a.spec.name)
             bound = relation(rule, **call)
-        except Exception:  # the op refuses the call, in whatever way
+        except (AnyshapeError, TypeError):  # the op refuses the call; or an example gives an argument of another kind
             continue
         if rule.checks:
             continue
@@ -136,7 +89,8 @@ def _plain_names(a: OpAnalysis) -> list[str]:
     """Names of the signature and of statements that always run."""
     assigned = [n for s in a.rule for n in getattr(s, "names", ())]
     inputs = {o.name for o in a.spec.inputs}
-    return [n for n in a.kinds if n not in inputs and (n in assigned or n in Obligations(a).pieces)]
+    pieces = pieces_by_name(a.spec)
+    return [n for n in a.kinds if n not in inputs and (n in assigned or n in pieces)]
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
@@ -231,18 +185,18 @@ def _parameter(p: ParamSpec, v: Any, draw: random.Random) -> Any:
 
 def _violated(a: OpAnalysis, values: dict[str, Any], accesses: Collection[int]) -> tuple[Obligation, str] | None:
     try:
-        op = Concrete(a, values)
+        op = Obligations(a, values)
         for o in op.collect():
-            if o.access in accesses and o.modelled:
+            if o.access in accesses and not o.unmodelled:
                 found = _witness(op, o)
                 if found is not None:
                     return o, found
-    except (AnyshapeError, TypeError, ValueError, RecursionError):
+    except (*NO_TERMS, OverflowedError):  # no terms, or numbers beyond 64 bits
         return None
     return None
 
 
-def _witness(op: Concrete, o: Obligation) -> str | None:
+def _witness(op: Obligations, o: Obligation) -> str | None:
     """Values of the variables with which a goal fails."""
     for goal in o.goals:
         if goal is True:

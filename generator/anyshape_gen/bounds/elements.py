@@ -10,17 +10,16 @@ from typing import Any
 
 from anyshape import dims
 from anyshape.dims import Dim, Size
-from anyshape_gen.analysis_model import OpAnalysis, ResolvedEquation
-from anyshape_gen.bounds.context import implies, within
-from anyshape_gen.bounds.evaluate import Env
-from anyshape_gen.bounds.signature import OpContext
+from anyshape_gen.analysis_model import ResolvedEquation
+from anyshape_gen.bounds.context import Context, implies, within
+from anyshape_gen.bounds.evaluate import integer, listed, term, vector
+from anyshape_gen.bounds.signature import OpNames
+from anyshape_gen.bounds.state import Env
 from anyshape_gen.bounds.terms import Run, is_int
 from anyshape_gen.nodes import (
-    Along,
     Call,
     Comprehension,
     Exact,
-    Expr,
     Fit,
     Flat,
     Name,
@@ -28,7 +27,6 @@ from anyshape_gen.nodes import (
     Over,
     Part,
     Placed,
-    Reduction,
     Star,
     TensorRead,
 )
@@ -38,26 +36,27 @@ NESTED = 6
 """tensors whose equations are put into each other"""
 
 
-class Elements(OpContext):
-    """An op with the elements of its kernel's tensors."""
+class Elements:
+    """The elements of the tensors of an op's kernel."""
 
-    def __init__(self, analysis: OpAnalysis) -> None:
+    def __init__(self, names: OpNames) -> None:
+        self.spec, self.state, self.context = names.spec, names.state, names.state.context
+        kernel = names.analysis.kernel
+        self.scratch = {s.name: s for s in kernel.scratch} if kernel is not None else {}
         self.equations: dict[str, list[ResolvedEquation]] = {}
-        self.scratch = {s.name: s for s in analysis.kernel.scratch} if analysis.kernel is not None else {}
-        for q in analysis.kernel.equations if analysis.kernel is not None else ():
+        for q in kernel.equations if kernel is not None else ():
             self.equations.setdefault(q.target.tensor, []).append(q)
         self.nested = 0
-        super().__init__(analysis)
-        self.read = self.element
+        self.state.read = self.element
 
     def element(self, node: TensorRead, env: Env) -> Any:
         """The value of a read."""
-        index = [self.part_value(part, env) for part in node.parts]
+        index = [self._part_value(part, env) for part in node.parts]
         found = self._of_equation(node, index) if node.outside is None else None
         if found is not None:
             return found
         key = ("element", node.tensor, node.element, *index)
-        if not self.holds_integers(node.tensor):
+        if not self._holds_integers(node.tensor):
             return self.context.thing(*key)
         value = self.context.unknown(*key, data=True)
         self._carry(value, index)
@@ -67,24 +66,24 @@ class Elements(OpContext):
         symbols = [a for v in index if isinstance(v, Dim) for a in sorted(v.symbols, key=lambda a: a.uid)]
         self.context.own(value, True, symbols)
 
-    def part_value(self, part: Part, env: Env) -> Any:
+    def _part_value(self, part: Part, env: Env) -> Any:
         """What a part of an index is, as one value that tells it from others."""
         match part:
             case Exact(items=(Star(value=value),)):
-                return self.value(value, env)
+                return term(self.state, value, env)
             case Exact(items=items) | Flat(items=items) if len(items) == 1:
-                return self.value(items[0], env)
+                return term(self.state, items[0], env)
             case Exact(items=items) | Fit(items=items):
-                return self.items(items, env)
+                return listed(self.state, items, env)
             case Flat(items=items):
-                return self.items(items, env)
+                return listed(self.state, items, env)
             case Placed(rest=rest, picked=picked):
-                return (self.items(rest, env), self.items(picked, env))
+                return (listed(self.state, rest, env), listed(self.state, picked, env))
             case Offset(element=element, within=inner):
-                return (self.value(element, env), self.value(inner, env))
+                return (term(self.state, element, env), term(self.state, inner, env))
         return self.context.position()
 
-    def holds_integers(self, tensor: str) -> bool:
+    def _holds_integers(self, tensor: str) -> bool:
         """Whether every dtype it can have is an integer that i64 holds."""
         operand = self.spec.input(tensor) or self.spec.output(tensor)
         if operand is None:
@@ -108,11 +107,11 @@ class Elements(OpContext):
         try:
             match q.value:
                 case Call(func="argsort", args=(Comprehension(generators=(g,)),)):
-                    return self._position(node, q, index, self.integer(g.domain, {}))
+                    return self._position(node, q, index, integer(self.state, g.domain, {}))
                 case Comprehension():
                     return self._one_of(node, q, q.value, index)
             inner = self._bound_by_index(q, index)
-            return None if inner is None else self.value(q.value, inner)
+            return None if inner is None else term(self.state, q.value, inner)
         finally:
             self.nested -= 1
 
@@ -144,57 +143,43 @@ class Elements(OpContext):
         for g in made.generators:
             (target,) = g.targets[:1]
             if g.over is Over.EXTENTS:
-                env[target.name] = self.variable_run(target.name, self.vector(g.domain, env))
+                env[target.name] = variable_run(self.context, target.name, vector(self.state, g.domain, env))
             elif g.over is Over.EXTENT:
                 v = self.context.unknown("turn", node.tensor, target.name, *index, low=0)
-                self.context.own(v, dims.lt(v, self.integer(g.domain, env)))
+                self.context.own(v, dims.lt(v, integer(self.state, g.domain, env)))
                 env[target.name] = v
                 symbols.append(v)
             else:
                 return None
-        value = self.value(made.element, env)
+        value = term(self.state, made.element, env)
         if isinstance(value, Dim):
             for v in symbols:
                 for atom in sorted(value.symbols, key=lambda a: a.uid):
                     self.context.own(atom.dim, True, [v.terms[0][0][0]]) if atom is not v.terms[0][0][0] else None
         return value if is_int(value) else None
 
-    # --- variables
 
-    def variable(self, name: str, extent: Size) -> Dim:
-        v = self.context.fresh(name, 0)
-        self.context.own(v, dims.lt(v, extent))
-        return v
-
-    def variable_run(self, name: str, extents: Run) -> Run:
-        """A run of variables: at every position below its extent there."""
-        context = self.context
-        label = context.fresh(name).name
-
-        def item(p: Size) -> Size:
-            p = context.canonical(p)
-            symbol = context.placed(dims.symbol(f"{label}[{p}]", 0), p)
-            extent = extents.at(p)
-            if is_int(extent):
-                context.own(symbol, implies([within(p, extents.length)], dims.lt(symbol, extent)))
-                if isinstance(p, Dim):
-                    context.own(symbol, True, sorted(p.symbols, key=lambda a: a.uid))
-            return symbol
-
-        return Run(extents.length, item, label, variable=True, nonnegative=True)
-
-    def reduction(self, e: Reduction, env: Env) -> Any:
-        """argmax and argmin are positions, where there is any."""
-        if e.kind not in ("argmax", "argmin") or len(e.generators) != 1 or e.generators[0].over is not Over.EXTENT:
-            return None
-        extent = self.integer(e.generators[0].domain, env)
-        value = self.context.unknown("node", e, *env.values(), low=0)
-        self.context.own(value, implies([dims.gt(extent, 0)], dims.lt(value, extent)))
-        return value
-
-    def _unknown(self, e: Any, env: Env) -> Any:
-        found = self.reduction(e, env) if isinstance(e, Reduction) else None
-        return super()._unknown(e, env) if found is None else found
+# --- variables
 
 
-__all__ = ["Along", "Elements", "Expr"]
+def variable(context: Context, name: str, extent: Size) -> Dim:
+    v = context.fresh(name, 0)
+    context.own(v, dims.lt(v, extent))
+    return v
+
+
+def variable_run(context: Context, name: str, extents: Run) -> Run:
+    """A run of variables: at every position below its extent there."""
+    label = context.fresh(name).name
+
+    def item(p: Size) -> Size:
+        p = context.canonical(p)
+        symbol = context.placed(dims.symbol(f"{label}[{p}]", 0), p)
+        extent = extents.at(p)
+        if is_int(extent):
+            context.own(symbol, implies([within(p, extents.length)], dims.lt(symbol, extent)))
+            if isinstance(p, Dim):
+                context.own(symbol, True, sorted(p.symbols, key=lambda a: a.uid))
+        return symbol
+
+    return Run(extents.length, item, label, variable=True, nonnegative=True)

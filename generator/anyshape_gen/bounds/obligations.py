@@ -6,19 +6,21 @@ position of a run; that there are as many indices as dims; each with the conditi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anyshape import dims
 from anyshape.dims import Dim, Size
-from anyshape.errors import AnyshapeError
 from anyshape_gen.analysis_model import OpAnalysis, ResolvedEquation, ResolvedKernel, Role
 from anyshape_gen.body_nodes import Store
 from anyshape_gen.bounds import axes as at_axes
 from anyshape_gen.bounds.accesses import accesses
-from anyshape_gen.bounds.elements import Elements
-from anyshape_gen.bounds.prove import Truth
-from anyshape_gen.bounds.terms import Run, concat, is_int
+from anyshape_gen.bounds.elements import Elements, variable, variable_run
+from anyshape_gen.bounds.evaluate import integer, listed, term, truth, turns, vector
+from anyshape_gen.bounds.learn import about_vectors, learn
+from anyshape_gen.bounds.signature import OpNames
+from anyshape_gen.bounds.terms import NO_TERMS, NotModelled, Run, Truth, concat, is_int
 from anyshape_gen.nodes import (
     Along,
     Comprehension,
@@ -46,6 +48,8 @@ from anyshape_gen.slots import Factors, Many, ManyAt, One, Parts, Slot, slots_of
 from anyshape_gen.source import Span
 from anyshape_gen.traverse import children
 
+NO_INDEX = "the prover has no terms for what the index is made of"
+
 
 @dataclass(frozen=True)
 class Obligation:
@@ -64,8 +68,8 @@ class Obligation:
     scope: tuple[Dim, ...]
     rank: bool = False
     """about the number of indices, not about one of them"""
-    modelled: bool = True
-    """False: the index is nothing that the prover can speak of"""
+    unmodelled: str = ""
+    """where the index is nothing that the prover can speak of: what it has no terms for"""
     value: Size | None = None
     extent: Size | None = None
     """the index and its dim, for messages"""
@@ -83,16 +87,17 @@ class Scope:
         return replace(self, given=(*self.given, *c))
 
 
-class Obligations(Elements):
-    """Collects the obligations of one op."""
+class Obligations:
+    """Collects the obligations of one op, or of one call of it."""
 
-    def __init__(self, analysis: OpAnalysis) -> None:
-        super().__init__(analysis)
+    def __init__(self, analysis: OpAnalysis, call: Mapping[str, Any] | None = None) -> None:
+        self.analysis, self.at_call = analysis, call is not None
+        self.names = OpNames(analysis, call)
+        self.state, self.context = self.names.state, self.names.context
+        self.elements = Elements(self.names)
         self.found: list[Obligation] = []
-        self.numbers = (
-            {id(n): k for k, n in enumerate(accesses(analysis.kernel))} if analysis.kernel is not None else {}
-        )
-        operands = (*self.spec.inputs, *self.spec.outputs)
+        self.numbers = access_numbers(analysis.kernel)
+        operands = (*analysis.spec.inputs, *analysis.spec.outputs)
         self.operands = {o.name: o for o in operands}
         self.counts = {o.name: o.signature.variadic.count for o in operands if o.signature.variadic}
 
@@ -106,26 +111,15 @@ class Obligations(Elements):
             before = len(self.found)
             try:
                 self._equation(q)
-            except (AnyshapeError, AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError):
-                # A construct that nobody thought of here: nothing is claimed of the whole equation.
+            except NO_TERMS as e:  # nothing is claimed of the whole equation
                 del self.found[before:]
-                self._unmodelled(q)
+                self.found += unmodelled(ResolvedKernel((), (), (q,), ()), self.numbers, str(e))
         for a in kernel.asserts:
             self._visit(a.cond, Scope())
         return self.found
 
-    def _unmodelled(self, q: ResolvedEquation) -> None:
-        for node in accesses(ResolvedKernel((), (), (q,), ())):
-            store = isinstance(node, Store)
-            if isinstance(node, (Store, TensorRead)):
-                self._nothing_known(node, node.tensor, store)
-
-    def _nothing_known(self, node: Node, tensor: str, store: bool) -> None:
-        asked = _Asked(self, node, tensor, store, node.span, Scope(), False)
-        asked.index(None, 0, "…")
-
     def _equation(self, q: ResolvedEquation) -> None:
-        scope = Scope(given=tuple(self.truth(c, {}) for c in q.conditions))
+        scope = Scope(given=tuple(truth(self.state, c, {}) for c in q.conditions))
         for v in q.vars:
             if v.role is Role.ELEMENT or not v.run:
                 scope = self._with_variable(scope, v.name, v.extent)
@@ -138,11 +132,15 @@ class Obligations(Elements):
         self._visit(q.value, scope)
 
     def _with_variable(self, scope: Scope, name: str, extent: Expr) -> Scope:
-        v = self.variable(name, self.integer(extent, scope.env))
+        v = variable(self.context, name, integer(self.state, extent, scope.env))
         return replace(scope, env={**scope.env, name: v}, variables=(*scope.variables, v))
 
     def _with_run(self, scope: Scope, name: str, extents: Expr) -> Scope:
-        return replace(scope, env={**scope.env, name: self.variable_run(name, self.vector(extents, scope.env))})
+        """At a call, a loop over a run of which one size is 0 has no turn, and nothing in it is wrong."""
+        run = vector(self.state, extents, scope.env)
+        if self.at_call and isinstance(run.length, int) and any(run.at(p) == 0 for p in range(run.length)):
+            scope = scope.under(False)
+        return replace(scope, env={**scope.env, name: variable_run(self.context, name, run)})
 
     # --- expressions
 
@@ -172,11 +170,13 @@ class Obligations(Elements):
 
     def _truths(self, c: Expr, scope: Scope, holds: bool) -> tuple[Truth, ...]:
         """What is known where a condition holds, or does not."""
-        v = self.value(c, scope.env)
-        truth = self.truth(c, scope.env) if not isinstance(v, Run) else True
-        if holds and truth is not True and self._about_vectors(c, scope.env):
-            self.learn(c, scope.env, (truth,))
-        return (truth if holds else dims.not_(truth),) if truth is not True or not isinstance(v, Run) else ()
+        v = term(self.state, c, scope.env)
+        if isinstance(v, Run):
+            return ()
+        known = truth(self.state, c, scope.env)
+        if holds and known is not True and about_vectors(self.state, c, scope.env):
+            learn(self.state, c, scope.env, (known,))
+        return (known if holds else dims.not_(known),)
 
     def _generators(self, generators: tuple[Generator, ...], scope: Scope) -> Scope:
         for g in generators:
@@ -192,23 +192,25 @@ class Obligations(Elements):
 
     def _items(self, g: Generator, names: list[str], scope: Scope) -> Scope:
         """`for k in range(a, b)`, `for n in v`: one turn that stands for all."""
-        turns = self.turns(g.domain, scope.env)
-        if turns is None:
+        taken = turns(self.state, g.domain, scope.env)
+        if taken is None:
             unknown = {n: self.context.thing("turn", n, g) for n in names}
             return replace(scope, env={**scope.env, **unknown})
-        length, items_at = turns
-        v = self.variable("turn", length)
+        length, items_at = taken
+        v = variable(self.context, "turn", length)
         found = items_at(v)
         bound = dict(zip(names, found)) if len(names) > 1 or len(found) == 1 else {names[0]: concat(found)}
         return replace(scope, env={**scope.env, **bound}, variables=(*scope.variables, v))
 
     # --- indices
 
-    def slots(self, tensor: str, element: Expr | None) -> tuple[Slot, ...]:
+    def _slots(self, tensor: str, element: Expr | None) -> tuple[Slot, ...]:
         if tensor in self.operands:
             return slots_of(self.operands[tensor], self.analysis.kinds, self.counts, element)
-        shape = self.scratch[tensor].shape
+        shape = self.elements.scratch[tensor].shape
         items: tuple[Item, ...] = shape.items if isinstance(shape, VecLit) else (Star(shape),)
+        if any(isinstance(i, Slice) for i in items):
+            raise NotModelled(f"the shape of {tensor} has a slice")
         return tuple(Many(i.value) if isinstance(i, Star) else One(i) for i in items if not isinstance(i, Slice))
 
     def _parts(
@@ -223,11 +225,15 @@ class Obligations(Elements):
     ) -> None:
         padded = isinstance(at, TensorRead) and at.outside is not None
         if isinstance(at, TensorRead) and at.absent is not None:
-            scope = scope.under(self.present(tensor))
+            scope = scope.under(self.names.present(tensor))
         asked = _Asked(self, at, tensor, store, span, scope, padded)
         if element is not None and tensor in self.counts:
-            asked.index(self.value(element, scope.env), self.integer(self.counts[tensor], scope.env), to_text(element))
-        slots = self.slots(tensor, element)
+            asked.index(
+                term(self.state, element, scope.env),
+                integer(self.state, self.counts[tensor], scope.env),
+                to_text(element),
+            )
+        slots = self._slots(tensor, element)
         if len(parts) == 1 and (isinstance(parts[0], Placed) or len(slots) != 1):
             asked.whole(parts[0], self._shape(slots, scope), self._vector_of(parts[0], scope))
             return
@@ -242,17 +248,19 @@ class Obligations(Elements):
         match part, slot:
             case Flat(items=items), Factors(extents=extents):
                 for item, extent in zip(items, extents):
-                    asked.index(self.value(item, env), self.integer(extent, env), to_text(item))
+                    asked.index(term(self.state, item, env), integer(self.state, extent, env), to_text(item))
             case Offset(element=element, within=inner, sizes=sizes), Parts(count=count):
-                number = self.value(element, env)
-                asked.index(number, self.integer(count, env), to_text(element))
-                asked.index(self.value(inner, env), self.integer(Index(sizes, (element,)), env), to_text(inner))
+                number = term(self.state, element, env)
+                asked.index(number, integer(self.state, count, env), to_text(element))
+                asked.index(
+                    term(self.state, inner, env), integer(self.state, Index(sizes, (element,)), env), to_text(inner)
+                )
             case Along(), _:
                 pass  # a vector is put along it, and cut at its end
             case Exact(items=(Star() as run,)), One(extent=extent):
-                asked.whole(part, concat([self.integer(extent, env)]), self.vector(run.value, env))
+                asked.whole(part, concat([integer(self.state, extent, env)]), vector(self.state, run.value, env))
             case Exact(items=(item,)), One(extent=extent) if not isinstance(item, (Star, Slice)):
-                asked.index(self.value(item, env), self.integer(extent, env), to_text(item))
+                asked.index(term(self.state, item, env), integer(self.state, extent, env), to_text(item))
             case _:
                 asked.whole(part, self._shape((slot,), scope), self._vector_of(part, scope))
 
@@ -263,32 +271,46 @@ class Obligations(Elements):
         for slot in slots:
             match slot:
                 case One(extent=extent):
-                    pieces.append(self.integer(extent, env))
+                    pieces.append(integer(self.state, extent, env))
                 case Many(extents=extents):
-                    pieces.append(self.vector(extents, env))
+                    pieces.append(vector(self.state, extents, env))
                 case Factors(extents=extents):
                     product: Size = 1
                     for extent in extents:
-                        product = product * self.integer(extent, env)
+                        product = product * integer(self.state, extent, env)
                     pieces.append(product)
                 case Parts(sizes=sizes):
-                    pieces.append(self.context.unknown("sum", self.value(sizes, env), low=0))
+                    pieces.append(self.context.unknown("sum", term(self.state, sizes, env), low=0))
                 case ManyAt():
                     picked.append(slot)
         shape = concat(pieces)
         for slot in picked:
-            shape = at_axes.place(self.context, shape, self.value(slot.extents, env), self._axes(slot.axes))
+            shape = at_axes.place(self.context, shape, term(self.state, slot.extents, env), self.names.axes(slot.axes))
         return shape
 
     def _vector_of(self, part: Part, scope: Scope) -> Run:
         """All indices of a part that covers several dims."""
         match part:
             case Exact(items=items) | Fit(items=items):
-                return self.items(items, scope.env)
+                return listed(self.state, items, scope.env)
             case Placed(rest=rest, picked=picked, axes=axes):
-                others, chosen = self.items(rest, scope.env), self.items(picked, scope.env)
-                return at_axes.place(self.context, others, chosen, self.value(axes, scope.env))
-        return self._some_run(part)
+                others, chosen = listed(self.state, rest, scope.env), listed(self.state, picked, scope.env)
+                return at_axes.place(self.context, others, chosen, term(self.state, axes, scope.env))
+        return self.context.vector(part)
+
+
+def access_numbers(kernel: ResolvedKernel | None) -> dict[int, int]:
+    """The numbers of the accesses of a kernel, by the identity of their nodes."""
+    return {id(n): k for k, n in enumerate(accesses(kernel))} if kernel is not None else {}
+
+
+def unmodelled(kernel: ResolvedKernel, numbers: Mapping[int, int], why: str) -> list[Obligation]:
+    """That all accesses of a kernel are inside, of which nothing is claimed."""
+    return [
+        Obligation(numbers[id(n)], n.tensor, isinstance(n, Store), n.span, "…", (False,), (), (), unmodelled=why)
+        for n in accesses(kernel)
+        if isinstance(n, (Store, TensorRead))
+    ]
 
 
 @dataclass
@@ -303,32 +325,25 @@ class _Asked:
     scope: Scope
     padded: bool
 
-    def _add(self, text: str, goals: tuple[Truth, ...], rank: bool = False, modelled: bool = True, **more: Any) -> None:
-        given = (*self.scope.given, *more.get("given", ()))
+    def _add(
+        self,
+        text: str,
+        goals: tuple[Truth, ...],
+        given: tuple[Truth, ...] = (),
+        scope: tuple[Dim, ...] = (),
+        **more: Any,
+    ) -> None:
         number = self.owner.numbers.get(id(self.at), -1)
-        scope = (*self.scope.variables, *more.get("scope", ()))
+        given, scope = (*self.scope.given, *given), (*self.scope.variables, *scope)
         self.owner.found.append(
-            Obligation(
-                number,
-                self.tensor,
-                self.store,
-                self.span,
-                text,
-                goals,
-                given,
-                scope,
-                rank,
-                modelled,
-                more.get("value"),
-                more.get("extent"),
-            )
+            Obligation(number, self.tensor, self.store, self.span, text, goals, given, scope, **more)
         )
 
     def index(self, v: Any, extent: Size, text: str, **more: Any) -> None:
         if self.padded:
             return
         if not is_int(v) or not is_int(extent):
-            self._add(text, (False,), modelled=False, **more)
+            self._add(text, (False,), unmodelled=NO_INDEX, **more)
             return
         self._add(text, (dims.ge(v, 0), dims.lt(v, extent)), value=v, extent=extent, **more)
 
@@ -358,7 +373,7 @@ class _Asked:
                 scope = self._variables_at(p + run.length - shape.length)
                 self._add(text, goals, given=inside, scope=scope, value=v, extent=n)
             elif not self.padded:
-                self._add(text, (False,), modelled=False)
+                self._add(text, (False,), unmodelled=NO_INDEX)
             return
         self.rank(run.length, shape.length, text)
         if isinstance(run.length, int):

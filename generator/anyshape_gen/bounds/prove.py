@@ -17,8 +17,8 @@ from anyshape import dims
 from anyshape.dims import Atom, Cond, Dim, Size
 from anyshape_gen.bounds.choices import choice, choices, settled
 from anyshape_gen.bounds.linear import contradictory
+from anyshape_gen.bounds.terms import Truth
 
-Truth: TypeAlias = "bool | Cond"
 STEPS = 1500
 """eliminations that one proof may take"""
 DEPTH = 14
@@ -270,7 +270,7 @@ def attempt(goal: Truth, held: Sequence[Sequence[Truth]], limit: int = STEPS) ->
         try:
             if prover.follows(aim, told, CHOICES):
                 return (Proof.CASES if prover.cases else Proof.LINEAR), False
-        except (Exhausted, RecursionError):
+        except Exhausted:
             limited = True
     return None, limited
 

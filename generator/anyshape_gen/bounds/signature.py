@@ -1,28 +1,30 @@
 """What a signature and a rule say, as facts at no particular shape.
 
-In: an analysed op. Out: `OpContext`, an evaluator that knows the op's names, dims, parameters and asserts. Names of signatures are
-defined where they are first asked for, statements of the rule in order.
+In: an analysed op, and perhaps a call of it. Out: `OpNames`, which knows the op's names, dims, parameters and asserts. Names of
+signatures are defined where they are first asked for, statements of the rule in order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
 from anyshape_gen.bounds import axes as at_axes
-from anyshape_gen.bounds.context import Context, implies, within
-from anyshape_gen.bounds.learn import Learner
-from anyshape_gen.bounds.prove import Truth
-from anyshape_gen.bounds.terms import Member, Run, choose, concat, is_int
+from anyshape_gen.bounds.context import Context
+from anyshape_gen.bounds.evaluate import integer, term, truth, vector
+from anyshape_gen.bounds.learn import learn
+from anyshape_gen.bounds.state import State
+from anyshape_gen.bounds.terms import Member, Run, Truth, choose, concat
 from anyshape_gen.model import (
     AtAxes,
     AtAxis,
     Dim,
     DimExpr,
     Operand,
+    OpSpec,
     ParamSpec,
     Piece,
     Product,
@@ -30,61 +32,63 @@ from anyshape_gen.model import (
     RunExpr,
 )
 from anyshape_gen.model import Run as RunPiece
-from anyshape_gen.nodes import Assert, Assign, Born, Expr, If, Index, Int, Name, NoneLit, Statement, VecLit
+from anyshape_gen.nodes import Assert, Assign, Born, Expr, If, Index, Name, Statement, VecLit
 
 CONSTANTS = ("inf", "pi")
 
 
-class OpContext(Learner):
-    """One op: facts of its signature and rule, and the values of its names."""
+class OpNames:
+    """The values of one op's names; in its context the facts of its signature and rule. At a call, what that binds is a number, and the
+    rule has been decided."""
 
-    def __init__(self, analysis: OpAnalysis) -> None:
-        self.analysis = analysis
-        self.spec = analysis.spec
-        self.names: dict[str, Any] = {}
+    def __init__(self, analysis: OpAnalysis, call: Mapping[str, Any] | None = None) -> None:
+        self.analysis, self.spec, self.call = analysis, analysis.spec, call
+        self.values: dict[str, Any] = {}
         self.open: set[str] = set()
         self.shapes: dict[str, Run] = {}
-        self.pieces: dict[str, tuple[Operand, int]] = {}
+        self.pieces = pieces_by_name(self.spec)
+        self.context = context = Context(self.spec.name)
         functions = {f.name: f for f in (*analysis.shape_functions, *analysis.kernel_functions)}
-        super().__init__(Context(self.spec.name), functions, self.name, self.shape_of)
-        self._declare()
-        self.eager = True
-        self._statements(analysis.rule, ())
-        for param in self.spec.params:
-            self.name(param.name)
-        self.eager = self.busy = False
-
-    def _declare(self) -> None:
-        for operand in self.spec.inputs:
-            for k, piece in enumerate(operand.signature.pieces):
-                for name in _names_in(piece):
-                    self.pieces.setdefault(name, (operand, k))
+        self.state = State(context, functions, self, lambda node, env: context.thing("read", node, *env.values()))
+        with self.state.evaluated(True):
+            self._statements(analysis.rule if call is None else (), ())
+            for param in self.spec.params:
+                self.name(param.name)
+        self.state.busy = False
 
     # --- names
 
     def name(self, name: str) -> Any:
         """The value of a name of the signature or the rule."""
-        if name in self.names:
-            return self.names[name]
+        if name in self.values:
+            return self.values[name]
+        if self.call is not None and name in self.call:
+            self.values[name] = self._number(name, self.call[name])
+            return self.values[name]
         if name in CONSTANTS:
             return self.context.thing("constant", name)
         if name in self.open:
             return self.context.unknown("circular", name)
         self.open.add(name)
-        eager, self.eager = self.eager, True
+        param = self.spec.param(name)
         try:
-            param = self.spec.param(name)
-            if param is not None:
-                value = self._param(param)
-            elif name in self.pieces:
-                value = self._piece_name(name, *self.pieces[name])
-            else:
-                value = self._other(name)
+            with self.state.evaluated(True):
+                if param is not None:
+                    value = self._param(param)
+                elif name in self.pieces:
+                    value = self._piece_name(name, *self.pieces[name])
+                else:
+                    value = self._other(name)
         finally:
             self.open.discard(name)
-            self.eager = eager
-        self.names.setdefault(name, value)
-        return self.names[name]
+        return self.values.setdefault(name, value)
+
+    def _number(self, name: str, v: Any) -> Any:
+        """What a name is at a call."""
+        param = self.spec.param(name)
+        if isinstance(v, str) and param is not None and param.kind.base == "enum":
+            return Member(param.kind.members.index(v), param.kind.members)
+        return _numbers(v) if isinstance(v, (tuple, list)) else v
 
     def _other(self, name: str) -> Any:
         """A count, a length that a parameter solves, a size born in the kernel, or a name of the analysis."""
@@ -96,7 +100,7 @@ class OpContext(Learner):
             born = self.analysis.kernel.born if self.analysis.kernel is not None else ()
             for b in born:
                 if b.name == name:
-                    self.context.fact(dims.le(size, self.integer(b.high, {})))
+                    self.context.fact(dims.le(size, integer(self.state, b.high, {})))
             return size
         return self.context.thing("name", name)
 
@@ -112,7 +116,7 @@ class OpContext(Learner):
             return context.fresh(param.name)
         if base == "axis":
             axis = context.fresh(param.name, 0)
-            self.names[param.name] = axis
+            self.values[param.name] = axis
             context.fact(dims.lt(axis, self._rank_of(param)))
             return axis
         if param.kind.is_vector:
@@ -121,11 +125,11 @@ class OpContext(Learner):
 
     def _vector_param(self, param: ParamSpec) -> Any:
         context, kind = self.context, param.kind
-        length: Size = self.integer(kind.length, {}) if kind.length is not None else context.fresh("len", 0)
+        length: Size = integer(self.state, kind.length, {}) if kind.length is not None else context.fresh("len", 0)
         if kind.base == "floats":
             return Run(length, lambda p: context.thing("float", param.name, p))
         run = context.run(param.name, length, axes=kind.base == "axes", low=0 if kind.base == "axes" else None)
-        self.names[param.name] = run
+        self.values[param.name] = run
         if kind.base == "axes":
             rank = self._rank_of(param)
             context.everywhere(length, lambda p: dims.lt(run.at(p), rank))
@@ -134,17 +138,19 @@ class OpContext(Learner):
 
     def _rank_of(self, param: ParamSpec) -> Size:
         if param.of is not None:
-            return self.integer(param.of, {})
+            return integer(self.state, param.of, {})
         if not self.spec.inputs:
             return self.context.fresh("rank", 0)
         first = self.spec.inputs[0]
         return self.shape_of(first.name, 0 if first.signature.variadic else None).length
 
     def present(self, name: str) -> Truth:
+        if self.call is not None:
+            return self.call.get(name) is not None
         operand = self.spec.input(name)
         if operand is not None and not operand.signature.optional and operand.signature.default is None:
             return True
-        return super().present(name)
+        return self.context.undecided("present", name)
 
     # --- pieces
 
@@ -184,16 +190,16 @@ class OpContext(Learner):
 
     def _count(self, operand: Operand) -> Size:
         variadic = operand.signature.variadic
-        return self.integer(variadic.count, {}) if variadic is not None else 1
+        return integer(self.state, variadic.count, {}) if variadic is not None else 1
 
     def _run_length(self, run: RunPiece, piece: Piece, pieces: Sequence[Piece], k: int) -> Size:
         if isinstance(piece, AtAxes):
-            return self._axes(piece.axes).length
+            return self.axes(piece.axes).length
         if run.length is not None:
-            return self.integer(run.length, {})
+            return integer(self.state, run.length, {})
         following = pieces[k + 1] if k + 1 < len(pieces) else None
         if isinstance(following, AtAxis) and k == 0:
-            return self.integer(following.axis, {})
+            return integer(self.state, following.axis, {})
         return self.context.fresh(f"len({run.name})", 0)
 
     def _factor(self, name: str, factors: tuple[Dim | DimExpr, ...]) -> Size:
@@ -201,15 +207,15 @@ class OpContext(Learner):
         parameter = any(isinstance(f, Dim) and self.spec.param(f.name) for f in factors)
         plain = not parameter and all(isinstance(f, Dim) for f in factors)
         factor = self.context.fresh(name, 0 if plain else None)
-        self.names[name] = factor
+        self.values[name] = factor
         product: Size = 1
         for f in factors:
-            product = product * (self.integer(Name(f.name), {}) if isinstance(f, Dim) else self.integer(f.expr, {}))
+            product = product * integer(self.state, Name(f.name) if isinstance(f, Dim) else f.expr, {})
         self.context.fact(dims.ge(product, 0))
         return factor
 
-    def _axes(self, e: Expr) -> Run:
-        v = self.value(e, {})
+    def axes(self, e: Expr) -> Run:
+        v = term(self.state, e, {})
         return v if isinstance(v, Run) else concat([v])
 
     # --- shapes
@@ -220,40 +226,40 @@ class OpContext(Learner):
         if key not in self.shapes:
             found = next((o for o in (*self.spec.inputs, *self.spec.outputs) if o.name == name), None)
             if found is None:
-                return self.vector(Name(name), {})
-            self.shapes[key] = self.shape_from(found.signature.pieces, element)
+                return vector(self.state, Name(name), {})
+            self.shapes[key] = self._shape_from(found.signature.pieces, element)
         return self.shapes[key]
 
-    def shape_from(self, pieces: Sequence[Piece], element: Any) -> Run:
-        plain = concat([self.piece_dims(p, element) for p in pieces if not isinstance(p, AtAxes)])
+    def _shape_from(self, pieces: Sequence[Piece], element: Any) -> Run:
+        plain = concat([self._piece_dims(p, element) for p in pieces if not isinstance(p, AtAxes)])
         for p in pieces:
             if isinstance(p, AtAxes):
                 inner = Name(p.run.name) if isinstance(p.run, RunPiece) else p.run.expr
-                axes = self._axes(p.axes)
-                picked = self.value(inner, {})
+                axes = self.axes(p.axes)
+                picked = term(self.state, inner, {})
                 plain = at_axes.place(self.context, plain, picked, axes)
         return plain
 
-    def piece_dims(self, piece: Piece, element: Any) -> Any:
+    def _piece_dims(self, piece: Piece, element: Any) -> Any:
         """The dims of a piece: a vector, or one size."""
         if isinstance(piece, AtAxis):
             piece = piece.dim
         match piece:
             case Dim(name=name, element=None):
-                return self.value(Name(name), {})
+                return term(self.state, Name(name), {})
             case Dim(name=name) | RunPiece(name=name, element=str()):
-                return self.value(Index(Name(name), (Name("<v>"),)), {"<v>": 0 if element is None else element})
+                return term(self.state, Index(Name(name), (Name("<v>"),)), {"<v>": 0 if element is None else element})
             case RunPiece(name=name):
-                return self.value(Name(name), {})
+                return term(self.state, Name(name), {})
             case DimExpr(expr=expr) | RunExpr(expr=expr):
-                return self.value(expr, {})
+                return term(self.state, expr, {})
             case Product(factors=factors):
                 product: Size = 1
                 for f in factors:
-                    product = product * self.integer(Name(f.name) if isinstance(f, Dim) else f.expr, {})
+                    product = product * integer(self.state, Name(f.name) if isinstance(f, Dim) else f.expr, {})
                 return product
             case Ragged(size=size):
-                return self.context.unknown("sum", self.value(Name(size.name), {}), low=0)
+                return self.context.unknown("sum", term(self.state, Name(size.name), {}), low=0)
         return self.context.fresh("piece", 0)
 
     # --- the rule
@@ -262,39 +268,56 @@ class OpContext(Learner):
         for s in statements:
             match s:
                 case Assign(names=(name,), value=value):
-                    self._assign(name, self.value(value, {}), given)
+                    self._assign(name, term(self.state, value, {}), given)
                 case Assign(names=names, value=VecLit(items=items)) if len(items) == len(names):
-                    values = [self.value(i, {}) for i in items]
+                    values = [term(self.state, i, {}) for i in items]
                     for name, v in zip(names, values):
                         self._assign(name, v, given)
                 case Assign(names=names, value=value):
-                    run = self.value(value, {})
+                    run = vector(self.state, value, {})
                     for k, name in enumerate(names):
-                        self._assign(name, run.at(k) if isinstance(run, Run) else self.value(Int(k), {}), given)
+                        self._assign(name, run.at(k), given)
                 case Assert(cond=cond):
-                    self.learn(cond, {}, given)
+                    learn(self.state, cond, {}, given)
                 case If(cond=cond, then=then, other=other):
-                    c = self.truth(cond, {})
+                    c = truth(self.state, cond, {})
                     self._statements(then, (*given, c))
                     self._statements(other, (*given, dims.not_(c)))
                 case Born(name=name, low=low, high=high):
                     size = self.context.fresh(name)
-                    self.names[name] = size
-                    self.context.fact(dims.ge(size, self.integer(low, {})))
-                    self.context.fact(dims.le(size, self.integer(high, {})))
+                    self.values[name] = size
+                    self.context.fact(dims.ge(size, integer(self.state, low, {})))
+                    self.context.fact(dims.le(size, integer(self.state, high, {})))
 
     def _assign(self, name: str, value: Any, given: tuple[Truth, ...]) -> None:
-        if given and name in self.names:
-            value = choose(dims.and_(*given), value, self.names[name])
-        self.names[name] = value
+        if given and name in self.values:
+            value = choose(dims.and_(*given), value, self.values[name])
+        self.values[name] = value
 
-    def _quotient(self, x: Size, y: Size) -> Size:
-        """exact_div in the rule is checked: the product gives the dividend back."""
-        if not self.eager or Run.asked:
-            return super()._quotient(x, y)
-        found = self.context.unknown("exact_div", x, y)
-        self.context.fact(dims.eq(found * y, x))
+
+def pieces_by_name(spec: OpSpec) -> dict[str, tuple[Operand, int]]:
+    """Where the inputs' signatures define a name: the operand, and which of its pieces."""
+    found: dict[str, tuple[Operand, int]] = {}
+    for operand in spec.inputs:
+        for k, piece in enumerate(operand.signature.pieces):
+            for name in _names_in(piece):
+                found.setdefault(name, (operand, k))
+    return found
+
+
+def _numbers(v: tuple[Any, ...] | list[Any]) -> Run:
+    """A vector of numbers, or of such vectors."""
+    items = [_numbers(x) if isinstance(x, (tuple, list)) else x for x in v]
+
+    def item(p: Size) -> Any:
+        if isinstance(p, int):
+            return items[p] if 0 <= p < len(items) else 0
+        found: Any = items[-1] if items else 0
+        for k in range(len(items) - 2, -1, -1):
+            found = choose(dims.eq(p, k), items[k], found)
         return found
+
+    return Run(len(items), item, axes=True, nonnegative=all(isinstance(x, int) and x >= 0 for x in items))
 
 
 def _names_in(piece: Piece) -> list[str]:
@@ -308,6 +331,3 @@ def _names_in(piece: Piece) -> list[str]:
         case Product(factors=factors):
             return [f.name for f in factors if isinstance(f, Dim)]
     return []
-
-
-__all__ = ["NoneLit", "OpContext", "implies", "is_int", "within"]

@@ -13,8 +13,19 @@ from typing import Any, ClassVar, TypeAlias
 
 from anyshape import dims
 from anyshape.dims import Cond, Dim, Size
+from anyshape.dims.interning import NestedTooDeep
 
 Truth: TypeAlias = "bool | Cond"
+MOST_ASKED = 100
+"""items that are computed for one another: each takes some of Python's stack"""
+
+
+class NotModelled(Exception):
+    """What the prover has no terms for: nothing is claimed of what it is part of. Any other exception is a mistake of the prover's."""
+
+
+NO_TERMS = (NotModelled, NestedTooDeep)
+"""What is raised where there are no terms for something: by the prover, and by the arithmetic of dims."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,8 @@ class Run:
 
     def at(self, position: Size) -> Any:
         if position not in self.known:
+            if Run.asked >= MOST_ASKED:
+                raise NotModelled(f"it is made of more than {MOST_ASKED} vectors, each of the one before")
             Run.asked += 1
             try:
                 self.known[position] = self.item(position)
@@ -64,6 +77,14 @@ Value: TypeAlias = "Size | Cond | bool | Run | Thing | Member | str | float | No
 
 def is_int(v: object) -> bool:
     return isinstance(v, Dim) or (isinstance(v, int) and not isinstance(v, bool))
+
+
+def integer_of(v: Any, what: str) -> Size:
+    """The value, which has to be an integer for there to be terms."""
+    if not is_int(v):
+        raise NotModelled(f"{what} is nothing that sizes and numbers are made into")
+    known: Size = v
+    return known
 
 
 def is_truth(v: object) -> bool:

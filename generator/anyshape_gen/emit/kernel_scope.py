@@ -111,6 +111,14 @@ class KernelScope(ABC):
     def spell(self, e: Item) -> Spelled:
         """The text of an expression, and how strongly it binds."""
 
+    def is_steady(self, e: Item) -> bool:
+        """Whether e is the same for all elements, although it is no size: what a step of a procedure has computed is."""
+        return False
+
+    def steady_domain(self, g: Generator) -> tuple[str, str] | None:
+        """The extent of a loop whose ends are steady, and the parameter of its lambda."""
+        return None
+
     def is_size(self, e: Item) -> bool:
         """Whether e depends on sizes and attributes only, and the rule language can compute it."""
         for node in walk(e):

@@ -7,8 +7,9 @@ tensor is a size or an attribute, and is printed as a rule; everything else is a
 from __future__ import annotations
 
 from anyshape_gen.analysis_model import ValueKind
-from anyshape_gen.emit.kernel_reductions import ReductionText
-from anyshape_gen.emit.kernel_scope import CLASSES, FUNCTIONS, chain, is_of_extremes
+from anyshape_gen.emit.kernel_reads import read, run
+from anyshape_gen.emit.kernel_reductions import reduction
+from anyshape_gen.emit.kernel_scope import CLASSES, FUNCTIONS, KernelScope, chain, is_of_extremes
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import ADD, ATOM, MUL, NEGATE, TERNARY, Spelled
@@ -34,7 +35,7 @@ from anyshape_gen.nodes import (
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
-class KernelText(ReductionText):
+class KernelText(KernelScope):
     """Spells all expressions of an equation."""
 
     def spell(self, e: Item) -> Spelled:
@@ -42,7 +43,7 @@ class KernelText(ReductionText):
             return self.rules.spell(e)
         match e:
             case TensorRead():
-                return self.read(e), ATOM
+                return read(self, e), ATOM
             case Name():
                 return self.name(e.id), ATOM
             case Unary("-", operand):
@@ -67,7 +68,7 @@ class KernelText(ReductionText):
             case Call():
                 return self._call(e)
             case Reduction():
-                return self.reduction(e), ATOM
+                return reduction(self, e), ATOM
             case Index(base, (single,)) if not isinstance(single, (Star, Slice)):
                 return self._item(base, single)
         raise NotExecuted(e, f"{type(e).__name__.lower()} in a kernel")
@@ -111,7 +112,7 @@ class KernelText(ReductionText):
         if e.func == "present":
             return f"({self.text(plain[0])}.absent is None)", ATOM
         if e.func in ("inside", "ravel"):
-            return f"{e.func}({self.run(plain[0])}, {self.run(plain[1])})", ATOM
+            return f"{e.func}({run(self, plain[0])}, {run(self, plain[1])})", ATOM
         if e.func in ("cast", "saturate", "bitcast"):
             return f"{e.func}({self.text(plain[0])}, {self.dtype_text(plain[1])})", ATOM
         if e.func in ("lowest", "highest"):

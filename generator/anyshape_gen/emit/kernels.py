@@ -19,6 +19,8 @@ from anyshape_gen.analysis_model import (
 from anyshape_gen.body_nodes import Equation
 from anyshape_gen.bounds.accesses import accesses
 from anyshape_gen.emit.element_dtypes import ElementDtypes
+from anyshape_gen.emit.kernel_reads import index
+from anyshape_gen.emit.kernel_reductions import loop, of_tensor
 from anyshape_gen.emit.kernel_text import KernelText
 from anyshape_gen.emit.layout import WIDTH
 from anyshape_gen.emit.module import Code, escaped, quoted, tuple_text
@@ -171,7 +173,7 @@ class KernelEmitter:
             target = f"{target}[{text.text(q.target.element)}]"
         if id(q.target) in text.unproved:
             target = f"checked({target})"
-        self.code.add(self._statement(q, f"{target}{text.index(q.parts)}", _literal(self._source(q))))
+        self.code.add(self._statement(q, f"{target}{index(text, q.parts)}", _literal(self._source(q))))
         for _ in elements:
             self.code.dedent()
 
@@ -201,13 +203,13 @@ class KernelEmitter:
         text = self.text
         match q.value:
             case Comprehension(element, generators, conditions):
-                return f"eqs.compact({target}, {text.loop(generators, element, conditions)}, source={source})"
+                return f"eqs.compact({target}, {loop(text, generators, element, conditions)}, source={source})"
             case Call("argsort", (Comprehension(element, generators, ()),), keywords):
                 order = "".join(f", {name}={text.text(value)}" for name, value in keywords)
-                return f"eqs.argsort({target}, {text.loop(generators, element, ())}{order}, source={source})"
+                return f"eqs.argsort({target}, {loop(text, generators, element, ())}{order}, source={source})"
         sequence = self.a.spec.sequence
         if sequence is not None and isinstance(q.value, Reduction) and chooses_tensor(q.value, q.value.generators[0]):
-            each = f"lambda {kernel_name(q.value.generators[0].targets[0].name)}: {text.of_tensor(q.value)}"
+            each = f"lambda {kernel_name(q.value.generators[0].targets[0].name)}: {of_tensor(text, q.value)}"
             return f'eqs.gather({target}, "{q.value.kind}", {text.name(sequence.name)}, {each}, {source})'
         if q.recurrence is not None:
             order = ", backward=True" if q.backward else ""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from anyshape_gen.analysis_model import OpAnalysis, OutputShape, ResolvedKernel, ResolvedProcedure
 from anyshape_gen.body_nodes import Branch, Break, For, Set, Step, Store, While
+from anyshape_gen.emit.kernel_reads import index, run
+from anyshape_gen.emit.kernel_reductions import loop
 from anyshape_gen.emit.kernel_text import KernelText
 from anyshape_gen.emit.kernels import KernelCode, KernelEmitter, dtype_keys, unpack
 from anyshape_gen.emit.module import Code, quoted, tuple_text
@@ -34,17 +36,12 @@ class ProcedureText(KernelText):
     def turns(self, e: Item) -> str:
         return self.text(e) if self.is_size(e) else f"procedure.size({self.text(e)})"
 
-    def _steady(self, e: Item) -> bool:
-        """Whether e is the same for all elements that a step looks at."""
+    def is_steady(self, e: Item) -> bool:
         return not free_names(e) & (set(self.variables) - self.loops)
 
-    def _is_partial(self, generators: tuple[Generator, ...]) -> bool:
-        return super()._is_partial(generators) and not self._steady(generators[0].domain)
-
-    def _domain(self, g: Generator) -> tuple[str, str]:
-        single = len(g.targets) == 1 and g.over in (Over.EXTENT, Over.RANGE)
-        if not single or self.is_size(g.domain) or not self._steady(g.domain):
-            return super()._domain(g)
+    def steady_domain(self, g: Generator) -> tuple[str, str] | None:
+        if g.over is Over.EXTENTS or self.is_size(g.domain) or not self.is_steady(g.domain):
+            return None
         name = g.targets[0].name
         ends = g.domain.args if isinstance(g.domain, Call) and g.over is Over.RANGE else (g.domain,)
         if len(ends) > 2 or any(isinstance(x, (Star, Slice)) for x in ends):
@@ -190,7 +187,7 @@ class ProcedureEmitter(KernelEmitter):
         name = self.text.name(target.tensor)
         if target.element is not None:
             raise NotExecuted(target, "an element of a variadic in a procedure")
-        return f"checked({name}){self.text.index(target.parts)}" if target.parts else f"{name}[()]"
+        return f"checked({name}){index(self.text, target.parts)}" if target.parts else f"{name}[()]"
 
     def _loop(self, step: For) -> None:
         target = step.targets[0]
@@ -206,16 +203,16 @@ class ProcedureEmitter(KernelEmitter):
         match step.domain:
             case Call("argsort", (Comprehension(element, generators, ()),), keywords):
                 order = "".join(f", {k}={text.text(v)}" for k, v in keywords)
-                return f"ordered({name}, {text.loop(generators, element, ())}{order})"
+                return f"ordered({name}, {loop(text, generators, element, ())}{order})"
             case Call("range", ends, ()) if len(ends) <= 2:
                 given = [text.text(x) for x in ends if not isinstance(x, (Star, Slice))]
                 return f"range({name}, {', '.join(given if len(given) == 2 else ['0', *given])})"
             case Call("range", _, _):
                 raise NotExecuted(step, "a range with a step")
         if step.over is Over.ITEMS:
-            return f"items({name}, {tuple_text([f'*{text.run(step.domain)}'])})"
+            return f"items({name}, {tuple_text([f'*{run(text, step.domain)}'])})"
         if step.over is Over.EXTENTS:
-            return f"loops_over({name}, {text.run(step.domain)})"
+            return f"loops_over({name}, {run(text, step.domain)})"
         return f"loop({name}, {text.text(step.domain)})"
 
 

@@ -1,4 +1,4 @@
-"""Words of the command line to values: NAME=4x128, NAME=1:512, NAME=file.npy or NAME=[2, -1]."""
+"""Parses arguments of the command line: NAME=4x128, NAME=1:512, NAME=file.npy or NAME=[2, -1]."""
 
 from __future__ import annotations
 
@@ -14,72 +14,73 @@ from anyshape.files import open_plain
 
 
 def named(words: Sequence[str], option: str, form: str) -> dict[str, str]:
-    """{name: text} of NAME=TEXT words."""
-    found: dict[str, str] = {}
+    """Splits words NAME=TEXT into {name: text}. Raises ArgumentError for another form and for a name given twice."""
+    texts: dict[str, str] = {}
     for word in words:
         name, equals, text = word.rpartition("=")
         if not equals or not name or not text:
             raise ArgumentError(f"{option} wants {form}, got {word!r}")
-        if name in found:
+        if name in texts:
             raise ArgumentError(f"{option} names {name} twice")
-        found[name] = text
-    return found
+        texts[name] = text
+    return texts
 
 
 def shapes(words: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """ids=4x128; a scalar is `NAME=scalar`."""
+    """Parses shapes of inputs: `ids=4x128`, or `NAME=scalar`."""
     form = "NAME=4x128 (or NAME=scalar)"
-    found: dict[str, tuple[int, ...]] = {}
+    sizes: dict[str, tuple[int, ...]] = {}
     for name, text in named(words, "--shape", form).items():
         pieces = () if text == "scalar" else tuple(text.split("x"))
         if not all(p.isascii() and p.isdigit() for p in pieces):
             raise ArgumentError(f"--shape wants {form}, got {name}={text}")
-        found[name] = tuple(int(p) for p in pieces)
-    return found
+        sizes[name] = tuple(int(p) for p in pieces)
+    return sizes
 
 
 def dims(words: Sequence[str]) -> dict[str, int | tuple[int, int | None]]:
-    """batch=8, seq=1:512, seq=1: for no upper bound."""
+    """Parses sizes and bounds of named dims: `batch=8`, `seq=1:512`, or `seq=1:` for no upper bound."""
     form = "NAME=8, NAME=1:512 or NAME=1:"
-    found: dict[str, int | tuple[int, int | None]] = {}
+    bindings: dict[str, int | tuple[int, int | None]] = {}
     for name, text in named(words, "--dim", form).items():
         low, colon, high = text.partition(":")
         if not low.isdigit() or not (high.isdigit() or high == ""):
             raise ArgumentError(f"--dim wants {form}, got {name}={text}")
-        found[name] = (int(low), int(high) if high else None) if colon else int(low)
-    return found
+        bindings[name] = (int(low), int(high) if high else None) if colon else int(low)
+    return bindings
 
 
 def numbers(words: Sequence[str], option: str) -> dict[str, int]:
-    """batch=8."""
-    found = named(words, option, "NAME=8")
-    for name, text in found.items():
+    """Parses numbers: `batch=8`."""
+    texts = named(words, option, "NAME=8")
+    for name, text in texts.items():
         if not (text.isascii() and text.isdigit()):
             raise ArgumentError(f"{option} wants NAME=8, got {name}={text}")
-    return {name: int(text) for name, text in found.items()}
+    return {name: int(text) for name, text in texts.items()}
 
 
 def bounds(text: str, option: str) -> tuple[int, int]:
+    """Parses a range LOW:HIGH."""
     low, colon, high = text.partition(":")
     try:
-        found = int(low), int(high)
+        limits = int(low), int(high)
     except ValueError:
         raise ArgumentError(f"{option} wants LOW:HIGH, got {text!r}") from None
-    if not colon or found[0] >= found[1]:
+    if not colon or limits[0] >= limits[1]:
         raise ArgumentError(f"{option} wants LOW:HIGH with LOW below HIGH, got {text!r}")
-    return found
+    return limits
 
 
 def arrays(words: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """mask=mask.npy from a file, or shape=[2,-1] as it stands."""
+    """Reads arrays: `mask=mask.npy` from a file, `shape=[2,-1]` from JSON."""
     form = "NAME=file.npy or NAME=[1, 2]"
-    found: dict[str, NDArray[Any]] = {}
+    values: dict[str, NDArray[Any]] = {}
     for name, text in named(words, "--input", form).items():
         try:
-            found[name] = _stored(text) if text.endswith(".npy") else np.array(json.loads(text))
+            values[name] = _stored(text) if text.endswith(".npy") else np.array(json.loads(text))
         except (OSError, ValueError, MemoryError, RecursionError) as e:
             raise ArgumentError(f"--input wants {form}, got {name}={text}: {e}") from None
-    return found
+    return values
 
 
 def _stored(path: str) -> NDArray[Any]:
@@ -89,11 +90,11 @@ def _stored(path: str) -> NDArray[Any]:
 
 
 def literals(words: Sequence[str]) -> dict[str, Any]:
-    """axis=-1, newshape=[2, -1], keepdims=true; what is no JSON is a string."""
-    found: dict[str, Any] = {}
+    """Parses values of parameters as JSON: `axis=-1`, `newshape=[2, -1]`, `keepdims=true`; a text that is not JSON stays a string."""
+    values: dict[str, Any] = {}
     for name, text in named(words, "--param", "NAME=VALUE").items():
         try:
-            found[name] = json.loads(text)
+            values[name] = json.loads(text)
         except (ValueError, RecursionError):
-            found[name] = text
-    return found
+            values[name] = text
+    return values

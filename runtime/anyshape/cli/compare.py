@@ -1,4 +1,4 @@
-"""How far two results are apart, as a share of the largest element: one number for any size and dtype."""
+"""Measures the difference of two results as a share of the largest element: one number for any size and dtype."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 
-def apart(wanted: Any, got: Any) -> float:
-    """0 for equal; of floats the largest difference over the largest finite element; 1 for other elements that are not equal, inf
-    where dtype or shape differ, or one is infinite or NaN where the other is not."""
-    a, b = np.asarray(wanted), np.asarray(got)
+def apart(expected: Any, got: Any) -> float:
+    """Returns 0 for equal arrays; for floats the largest difference over the largest finite element; for other dtypes 1 if an element
+    differs; inf where dtype or shape differ, or where one is infinite or NaN and the other is not."""
+    a, b = np.asarray(expected), np.asarray(got)
     if a.dtype != b.dtype or a.shape != b.shape:
         return float("inf")
     if a.dtype.kind in "biuSUO":
@@ -25,6 +25,6 @@ def apart(wanted: Any, got: Any) -> float:
 
 
 def typed(a: Any) -> str:
-    """`float32[2, 3]`."""
+    """Spells dtype and shape: `float32[2, 3]`."""
     a = np.asarray(a)
     return f"{a.dtype}[{', '.join(map(str, a.shape))}]"

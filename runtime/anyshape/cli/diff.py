@@ -3,8 +3,8 @@
 In: an ONNX file, inputs as `anyshape run` takes them, a tolerance. Out: text; where results differ also a folder with the node's inputs,
 both results, a model to repeat it with, and the script that does.
 
-Values between nodes are compared by making them outputs. That keeps nodes apart which are compiled together otherwise; where the
-difference goes away with it, what is left is to find how many values have to be outputs until it does: by bisection.
+Values between nodes are compared by making them outputs of the model. An output is never fused away, so that making every value an output
+can remove the difference; bisection then finds how many values have to be outputs until it goes away.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from anyshape.cli import arguments
 from anyshape.cli.compare import apart, typed
-from anyshape.cli.made_inputs import accepted_inputs, make_inputs
 from anyshape.cli.progress import progress
+from anyshape.cli.random_inputs import accepted_inputs, make_inputs
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.frontends.onnx.control import captured_names
 from anyshape.frontends.onnx.reader import read_model
@@ -31,8 +31,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Found:
-    """Where results first differ: the node, the value, how far, and what both computed."""
+class Difference:
+    """The first value that differs: its node, how far it differs, and what both computed."""
 
     node: Any
     place: int
@@ -43,19 +43,20 @@ class Found:
     values: Arrays
     """all values that onnxruntime computed, and the inputs"""
     outputs: tuple[str, ...]
-    """of the model in which it differs"""
+    """the outputs of the model in which it differs"""
 
 
 def diff(args: argparse.Namespace) -> tuple[str, bool]:
-    """The text to print, and whether results agree. Raises AnyshapeError where one of the two does not run the model."""
+    """Runs the command; returns the text to print, and whether results agree. Raises AnyshapeError where one of the two cannot run the
+    model."""
     with progress(f"reading {args.model}"):
         model = whole(args.model)
     names = tuple(o.name for o in model.graph.output)
     with progress("running in both"):
         exe = compiled(model, names, args)
         ints, shapes = arguments.bounds(args.ints, "--ints"), arguments.shapes(args.shape)
-        given = arguments.arrays(args.input)
-        make = partial(make_inputs, exe.input_names, exe.input_types, shapes, given, ints, args.seed)
+        contents = arguments.arrays(args.input)
+        make = partial(make_inputs, exe.input_names, exe.input_types, shapes, contents, ints, args.seed)
         feed, sizes = accepted_inputs(exe.run, make)
         ours = dict(zip(exe.output_names, exe.run(feed), strict=True))
         theirs = reference(model, names, feed)
@@ -65,18 +66,18 @@ def diff(args: argparse.Namespace) -> tuple[str, bool]:
             f"(chosen: {', '.join(f'{name}={n}' for name, n in sizes.chosen.items())}; --shape NAME=4x128 says them)"
         )
     shares = {name: apart(theirs[name], ours[name]) for name in names if name in theirs}
-    lines = [*head, *(f"output {name}: {told(share)}" for name, share in shares.items())]
+    lines = [*head, *(f"output {name}: {spell_share(share)}" for name, share in shares.items())]
     if all(share <= args.tolerance for share in shares.values()):
         return "\n".join([*lines, f"both agree, to within {args.tolerance:g} of the largest element"]), True
     with progress("comparing node by node"):
-        found = first_apart(model, feed, args) or first_cure(model, feed, args)
+        difference = first_apart(model, feed, args) or first_cure(model, feed, args)
     return "\n".join(
-        [*lines, *story(found, args.tolerance), *dumped(model, found, feed, Path(args.output), args)]
+        [*lines, *story(difference, args.tolerance), *dumped(model, difference, feed, Path(args.output), args)]
     ), False
 
 
 def whole(path: str) -> Any:
-    """The model with its weights. Raises ModelError for damage, ArgumentError for a saved program."""
+    """Reads a model with its weights. Raises ModelError for damage, ArgumentError for a saved program."""
     import onnx
 
     from anyshape.vm.executable.saved import is_saved
@@ -88,7 +89,7 @@ def whole(path: str) -> Any:
 
 
 def asking(model: Any, outputs: Sequence[str]) -> Any:
-    """The same model with these values as outputs."""
+    """Copies a model, with these values as its outputs."""
     import onnx
 
     copy = onnx.ModelProto()
@@ -107,7 +108,7 @@ def compiled(model: Any, outputs: Sequence[str], args: argparse.Namespace) -> An
 
 
 def reference(model: Any, outputs: Sequence[str], feed: Arrays) -> dict[str, NDArray[Any]]:
-    """What onnxruntime computes, node by node as the model says; values that are no tensors are left out."""
+    """Runs the model in onnxruntime without its optimisations; outputs that are not tensors are left out."""
     try:
         import onnxruntime
     except ImportError:
@@ -118,28 +119,28 @@ def reference(model: Any, outputs: Sequence[str], feed: Arrays) -> dict[str, NDA
     try:
         data = asking(model, outputs).SerializeToString()
         session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-        wanted = {i.name for i in session.get_inputs()}
-        results = session.run(None, {name: a for name, a in feed.items() if name in wanted})
+        accepted = {i.name for i in session.get_inputs()}
+        results = session.run(None, {name: a for name, a in feed.items() if name in accepted})
     except Exception as e:  # its errors have no common class below this
         raise AnyshapeError(f"onnxruntime does not run the model: {e}") from None
     return {name: r for name, r in zip(outputs, results, strict=True) if isinstance(r, np.ndarray)}
 
 
 def between(model: Any) -> list[str]:
-    """The results of all nodes of the main graph, in order."""
+    """Lists the results of all nodes of the main graph, in order."""
     return [name for node in model.graph.node for name in node.output if name]
 
 
-def first_apart(model: Any, feed: Arrays, args: argparse.Namespace) -> Found | None:
-    """The first node whose result differs while every value is an output; what it reads does not differ then."""
+def first_apart(model: Any, feed: Arrays, args: argparse.Namespace) -> Difference | None:
+    """Finds the first node whose result differs while every value is an output; its operands agree then."""
     theirs = reference(model, between(model), feed)
     exe = compiled(model, list(theirs), args)
     ours = dict(zip(exe.output_names, exe.run(feed), strict=True))
     return _first(model, ours, theirs, feed, tuple(theirs), args.tolerance)
 
 
-def first_cure(model: Any, feed: Arrays, args: argparse.Namespace) -> Found:
-    """The node whose result, made an output, is what the difference goes away with: it is compiled together with the next otherwise."""
+def first_cure(model: Any, feed: Arrays, args: argparse.Namespace) -> Difference:
+    """Bisects for the value that has to be an output for the difference to go away, and finds the first value that differs without it."""
     names = [o.name for o in model.graph.output]
     theirs = reference(model, between(model), feed)
     extra = [name for name in theirs if name not in names]
@@ -156,22 +157,25 @@ def first_cure(model: Any, feed: Arrays, args: argparse.Namespace) -> Found:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if differs(middle) else (low, middle)
-    found = _first(model, run(low), theirs, feed, (*names, *extra[:low]), args.tolerance)
-    assert found is not None, "the outputs differed a moment ago"
-    return found
+    difference = _first(model, run(low), theirs, feed, (*names, *extra[:low]), args.tolerance)
+    assert difference is not None, "the outputs differed a moment ago"
+    return difference
 
 
 def _first(
     model: Any, ours: Arrays, theirs: Arrays, feed: Arrays, outputs: tuple[str, ...], tolerance: float
-) -> Found | None:
+) -> Difference | None:
     for k, node in enumerate(model.graph.node):
         for name in node.output:
             if name in ours and name in theirs and (share := apart(theirs[name], ours[name])) > tolerance:
-                return Found(node, k, name, share, np.asarray(ours[name]), theirs[name], {**feed, **theirs}, outputs)
+                return Difference(
+                    node, k, name, share, np.asarray(ours[name]), theirs[name], {**feed, **theirs}, outputs
+                )
     return None
 
 
-def told(share: float) -> str:
+def spell_share(share: float) -> str:
+    """Words for a difference as `apart` measures it."""
     return (
         "equal"
         if share == 0
@@ -181,14 +185,14 @@ def told(share: float) -> str:
     )
 
 
-def story(found: Found, tolerance: float) -> list[str]:
-    node = found.node
+def story(first: Difference, tolerance: float) -> list[str]:
+    node = first.node
     label = f"{node.domain + ':' if node.domain else ''}{node.op_type}{f' {node.name!r}' if node.name else ''}"
     return [
-        f"first differs at node {found.place}, {label}, in its result {found.name!r}: {told(found.share)} (allowed {tolerance:g})",
-        f"  reads {', '.join(f'{n}: {typed(found.values[n])}' if n in found.values else n for n in node.input if n) or 'nothing'}",
-        f"  anyshape     {typed(found.ours)} {_few(found.ours)}",
-        f"  onnxruntime  {typed(found.theirs)} {_few(found.theirs)}",
+        f"first differs at node {first.place}, {label}, in its result {first.name!r}: {spell_share(first.share)} (allowed {tolerance:g})",
+        f"  reads {', '.join(f'{n}: {typed(first.values[n])}' if n in first.values else n for n in node.input if n) or 'nothing'}",
+        f"  anyshape     {typed(first.ours)} {_few(first.ours)}",
+        f"  onnxruntime  {typed(first.theirs)} {_few(first.theirs)}",
     ]
 
 
@@ -196,28 +200,28 @@ def _few(a: NDArray[Any]) -> str:
     return " ".join(np.array2string(a, threshold=6, edgeitems=2, precision=6).split())
 
 
-def dumped(model: Any, found: Found, feed: Arrays, folder: Path, args: argparse.Namespace) -> list[str]:
-    """Writes the folder; says what is in it."""
+def dumped(model: Any, first: Difference, feed: Arrays, folder: Path, args: argparse.Namespace) -> list[str]:
+    """Writes the folder that reproduces a difference; returns a line that says what is in it."""
     from anyshape.cli.replay import alone, write
 
-    node_model, reads = alone(model, found.node, found.values, captured_names)
-    again = apart_again(node_model, reads, found, args)
+    node_model, reads = alone(model, first.node, first.values, captured_names)
+    again = apart_again(node_model, reads, first, args)
     if again:
-        write(folder, node_model, reads, found.ours, found.theirs, found.name)
+        write(folder, node_model, reads, first.ours, first.theirs, first.name)
         what = "the node alone, which differs too"
     else:
-        write(folder, asking(model, found.outputs), feed, found.ours, found.theirs, found.name)
+        write(folder, asking(model, first.outputs), feed, first.ours, first.theirs, first.name)
         what = "the model, since the node alone agrees"
     return [f"written to {folder}: {what}; its inputs, both results, and replay.py, which runs it in both again"]
 
 
-def apart_again(node_model: Any, reads: Arrays, found: Found, args: argparse.Namespace) -> bool:
+def apart_again(node_model: Any, reads: Arrays, first: Difference, args: argparse.Namespace) -> bool:
     """Whether the node, alone and on the same inputs, differs from onnxruntime."""
     try:
         from anyshape.vm import compile
 
         exe = compile(node_model)
         ours = dict(zip(exe.output_names, exe.run({n: reads[n] for n in exe.input_names}), strict=True))
-        return bool(apart(found.theirs, ours[found.name]) > args.tolerance)
+        return bool(apart(first.theirs, ours[first.name]) > args.tolerance)
     except AnyshapeError:
         return False

@@ -1,4 +1,4 @@
-"""`anyshape explain`: the types a model has, what each symbolic dim is, and what stayed dynamic, with its cause."""
+"""`anyshape explain`: types of inputs and outputs, what each symbolic dim is, and what stayed dynamic, with its cause."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from anyshape.vm.report.causes import Causes
 
 
 def explanation(exe: Executable) -> str:
-    """All of it, as text."""
+    """Describes a compiled model as text."""
     lines = ["inputs:", *_typed(exe.input_names, exe.input_types)]
     lines += ["outputs:", *_typed(exe.output_names, exe.output_types)]
     symbols = exe.function.symbols()
     if symbols:
         lines += ["symbolic dims:", *(f"  {_symbol(s, exe.function)}" for s in symbols)]
-    born = {s for t in exe.output_types for s in t.symbols()} - set(symbols)
-    if born:
+    data_dependent = {s for t in exe.output_types for s in t.symbols()} - set(symbols)
+    if data_dependent:
         causes = Causes(exe.function)
         lines += ["dims of the outputs that only the run decides:"]
-        lines += [f"  {s}: {causes.of_dim(s)}" for s in sorted(born, key=str)]
+        lines += [f"  {s}: {causes.of_dim(s)}" for s in sorted(data_dependent, key=str)]
     return "\n".join([*lines, str(exe.report)])
 
 
@@ -30,8 +30,8 @@ def _typed(names: tuple[str, ...], types: tuple[object, ...]) -> list[str]:
 
 def _symbol(s: Dim, f: Function) -> str:
     low, high = bounds(s)
-    places = [
+    axes = [
         f"{p.name}[{k}]" for p in f.params for k, d in enumerate(p.type.shape or ()) if isinstance(d, Dim) and d is s
     ]
     limits = f"{low or 0} to {high}" if high is not None else f"at least {low or 0}"
-    return f"{s}: {', '.join(places) or 'part of a dim'}; {limits}"
+    return f"{s}: {', '.join(axes) or 'part of a dim'}; {limits}"

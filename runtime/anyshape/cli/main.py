@@ -91,14 +91,14 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _examples(name: str) -> str:
-    """Those of one command, or of all."""
+    """Selects the examples of a command; of all commands for an empty name."""
     return "examples:\n" + "".join(e for e in _EXAMPLES.splitlines(True) if e.startswith(f"  anyshape {name}"))
 
 
 def _parser(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, *more: str
 ) -> argparse.ArgumentParser:
-    """That of a command: what it does, in a few lines, and how it is called."""
+    """Adds the parser of a command, whose help says what it does and shows examples."""
     description = "\n".join([text[0].upper() + text[1:] + ".", *more])
     form = argparse.RawDescriptionHelpFormatter
     return commands.add_parser(name, help=text, description=description, epilog=_examples(name), formatter_class=form)
@@ -172,7 +172,7 @@ def _diff(args: argparse.Namespace) -> str:
 
 
 def _add_inputs(one: argparse.ArgumentParser) -> None:
-    """What a run needs."""
+    """Adds the options that say which inputs a model runs on."""
     one.add_argument("--shape", action="append", default=[], metavar="NAME=4x128", help="the shape of an input")
     one.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="an input: file.npy, or [1, 2]")
     one.add_argument("--ints", default="0:2", metavar="LOW:HIGH", help="range of random integers, HIGH excluded (0:2)")
@@ -268,7 +268,7 @@ def _explain(exe: Executable, args: argparse.Namespace) -> str:
 
 
 def _timings(exe: Executable, total: float) -> str:
-    """Phases of the compile; `other` is what is outside of it: loading the compiler, and printing."""
+    """Spells the phases of a compile; `other` is time outside of them, such as loading the compiler and printing."""
     phases = exe.report.phases
     lines = {**phases, "other": total - sum(phases.values()), "all": total}
     return "\n".join(["timings:", *(f"  {name:<12} {seconds * 1e3:9.1f} ms" for name, seconds in lines.items())])

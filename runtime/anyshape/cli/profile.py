@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from anyshape.cli import arguments
-from anyshape.cli.made_inputs import accepted_inputs, make_inputs, spell_shape
 from anyshape.cli.progress import progress
+from anyshape.cli.random_inputs import accepted_inputs, make_inputs, spell_shape
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.files import write_plain
 from anyshape.vm.executable.profile import Profile, profile
@@ -24,13 +24,13 @@ GB/s count results, and of operands what is read, once; limit is the least time 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one core: multiply-adds in GFLOP/s, and bytes of a copy as large as the model's typical operand, in GB/s."""
+    """Limits of one core: multiply-adds in GFLOP/s, and bytes of a copy as large as the model's typical operand, in GB/s."""
 
     flops: float
     bytes: float
 
     def fraction(self, seconds: float, operations: int, moved: int) -> float:
-        """Of the time, what the slower of the two limits would have taken."""
+        """Returns the share of the time that the stricter of the two limits allows as the least."""
         least = max(operations / self.flops / 1e9, moved / self.bytes / 1e9)
         return least / seconds if seconds > 0 else 0.0
 
@@ -60,43 +60,43 @@ def profile_command(args: argparse.Namespace) -> str:
     dims = arguments.dims(args.dim)
     with progress(f"compiling {args.model}"):
         exe = compile(args.model, dims, threads=args.threads)
-    shapes, given = arguments.shapes(args.shape), arguments.arrays(args.input)
+    shapes, contents = arguments.shapes(args.shape), arguments.arrays(args.input)
     ints = arguments.bounds(args.ints, "--ints")
-    make = partial(make_inputs, exe.input_names, exe.input_types, shapes, given, ints, args.seed)
+    make = partial(make_inputs, exe.input_names, exe.input_types, shapes, contents, ints, args.seed)
     feed, sizes = accepted_inputs(exe.run, make)
     with progress("profiling"):
-        found = profile(args.model, feed, args.repeat, dims=dims, threads=args.threads)
-        typical = sorted(s.moved for s in found.samples)[len(found.samples) // 2] if found.samples else 1 << 16
+        measured = profile(args.model, feed, args.repeat, dims=dims, threads=args.threads)
+        typical = sorted(s.moved for s in measured.samples)[len(measured.samples) // 2] if measured.samples else 1 << 16
         limits = Limits(measure_peak(), measure_copy(typical))
     shape = ", ".join(f"{name} {spell_shape(a)}" for name, a in feed.items())
     lines = [shape] if not sizes.chosen else [f"{shape} (some sizes chosen; --shape NAME=4x128 says them)"]
-    lines += [text(found, limits)]
+    lines += [text(measured, limits)]
     if args.html:
         from anyshape.cli.profile_page import page
 
         try:
-            write_plain(args.html, page(f"{args.model}: {shape}", found, limits).encode())
+            write_plain(args.html, page(f"{args.model}: {shape}", measured, limits).encode())
         except OSError as e:
             raise AnyshapeError(f"{args.html} cannot be written: {e.strerror}") from None
         lines.append(f"timeline in {args.html}")
     return "\n".join(lines)
 
 
-def text(found: Profile, limits: Limits) -> str:
-    """Both tables, and what is left of the call."""
-    call, kernels = found.call * 1e6, found.kernels * 1e6
+def text(measured: Profile, limits: Limits) -> str:
+    """Spells a profile: times of the call, and a table by kernel and by op."""
+    call, kernels = measured.call * 1e6, measured.kernels * 1e6
     head = [
-        f"one call {call:,.1f} us; its {len(found.samples)} kernels one after another on one thread {kernels:,.1f} us",
+        f"one call {call:,.1f} us; its {len(measured.samples)} kernels one after another on one thread {kernels:,.1f} us",
         f"limits of one core: {limits.flops:.0f} GFLOP/s, and {limits.bytes:.0f} GB/s for a copy of the median kernel's size",
         "",
     ]
-    parts = [table("kernel", by_kernel(found.samples), found.kernels, limits)]
-    parts += ["", table("op of the model", by_op(found.samples), found.kernels, limits)]
+    parts = [table("kernel", by_kernel(measured.samples), measured.kernels, limits)]
+    parts += ["", table("op of the model", by_op(measured.samples), measured.kernels, limits)]
     return "\n".join([*head, *parts, "", NOTE])
 
 
 def by_kernel(samples: Iterable[Sample]) -> list[Row]:
-    """Samples of one name and one size together, the slowest first."""
+    """Adds up samples of equal name and size; the slowest come first."""
     groups: dict[tuple[str, int, int, tuple[int, ...]], list[Sample]] = defaultdict(list)
     for s in samples:
         groups[s.name, s.operations, s.moved, s.result].append(s)
@@ -109,14 +109,14 @@ def by_kernel(samples: Iterable[Sample]) -> list[Row]:
 
 
 def by_op(samples: Iterable[Sample]) -> list[Row]:
-    """By name of the op, the slowest first. What is moved is the kernel's, so it is divided like the time."""
-    found: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0, 0.0])
+    """Adds up samples by name of the op, the slowest first. Bytes moved are known for the whole kernel, and are divided like its time."""
+    totals: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0, 0.0])
     for s in samples:
         for node, share in s.nodes:
-            total = found[node.op.name]
+            total = totals[node.op.name]
             for k, amount in enumerate((1, s.seconds * share, s.operations * share, s.moved * share)):
                 total[k] += amount
-    rows = [Row(name, int(n), seconds, int(ops), int(moved)) for name, (n, seconds, ops, moved) in found.items()]
+    rows = [Row(name, int(n), seconds, int(ops), int(moved)) for name, (n, seconds, ops, moved) in totals.items()]
     return sorted(rows, key=lambda r: -r.seconds)
 
 
@@ -125,14 +125,14 @@ def spell_sizes(shape: Sequence[int]) -> str:
 
 
 def speeds(seconds: float, operations: int, moved: int) -> tuple[float, float]:
-    """GFLOP/s and GB/s; 0 of what the clock cannot see."""
+    """Returns GFLOP/s and GB/s; 0 where the time is too short to measure."""
     return (operations / seconds / 1e9, moved / seconds / 1e9) if seconds else (0.0, 0.0)
 
 
 def table(title: str, rows: Sequence[Row], total: float, limits: Limits) -> str:
     width = max([len(title), *(len(r.name) for r in rows[:SHOWN])], default=0)
-    told = "  result" if any(r.result for r in rows) else ""
-    lines = [f"{title:<{width}}  calls        us   share  GFLOP/s    GB/s  limit{told}"]
+    heading = "  result" if any(r.result for r in rows) else ""
+    lines = [f"{title:<{width}}  calls        us   share  GFLOP/s    GB/s  limit{heading}"]
     for r in rows[:SHOWN]:
         speed = speeds(r.seconds, r.operations, r.moved)
         share = r.seconds / total if total else 0.0

@@ -1,4 +1,4 @@
-"""A profile as one page of HTML that needs nothing else: kernels along a line of time, and what each of them is."""
+"""Renders a profile as one self-contained page of HTML: a timeline of kernels, and tables of what each of them is."""
 
 from __future__ import annotations
 
@@ -53,36 +53,37 @@ them is not drawn. Limits of one core: {flops:.0f} GFLOP/s, and {bytes:.0f} GB/s
 """
 
 
-def page(title: str, found: Profile, limits: Limits) -> str:
-    """The whole file."""
-    total = found.kernels or 1.0
+def page(title: str, profile: Profile, limits: Limits) -> str:
+    """Renders the page."""
+    total = profile.kernels or 1.0
     bars, rows, at = [], [], 0.0
-    for k, s in enumerate(found.samples):
+    for k, s in enumerate(profile.samples):
         bars.append(_bar(k, s, at, total))
         rows.append(_row(k, s, total, limits))
         at += s.seconds
     return _PAGE.format(
-        title=html.escape(title), call=found.call * 1e6, count=len(rows), kernels=found.kernels * 1e6,
-        flops=limits.flops, bytes=limits.bytes, bars="".join(bars), ticks="".join(_ticks(found.kernels)),
-        kernel_rows=_grouped(texts.by_kernel(found.samples), total, limits), op_rows=_grouped(texts.by_op(found.samples), total, limits),
+        title=html.escape(title), call=profile.call * 1e6, count=len(rows), kernels=profile.kernels * 1e6,
+        flops=limits.flops, bytes=limits.bytes, bars="".join(bars), ticks="".join(_ticks(profile.kernels)),
+        kernel_rows=_grouped(texts.by_kernel(profile.samples), total, limits),
+        op_rows=_grouped(texts.by_op(profile.samples), total, limits),
         note=html.escape(texts.NOTE), rows="\n".join(rows),
     )  # fmt: skip
 
 
 def _colour(name: str) -> str:
-    """The same for equal names, in any process."""
+    """Picks a colour by name: equal names have equal colours, in any process."""
     return f"hsl({zlib.crc32(name.encode()) % 360} 60% 75%)"
 
 
 def _bar(k: int, s: Sample, at: float, total: float) -> str:
     place = f"left:{at / total:.5%};width:{s.seconds / total:.5%};background:{_colour(s.name)}"
     name = html.escape(s.name)
-    told = f"{name}, {texts.spell_sizes(s.result)}: {s.seconds * 1e6:.1f} us, {s.seconds / total:.1%}"
-    return f'<a href="#k{k}" style="{place}" title="{told}">{name}</a>'
+    title = f"{name}, {texts.spell_sizes(s.result)}: {s.seconds * 1e6:.1f} us, {s.seconds / total:.1%}"
+    return f'<a href="#k{k}" style="{place}" title="{title}">{name}</a>'
 
 
 def _ticks(seconds: float) -> list[str]:
-    """Some ten, at round numbers of microseconds."""
+    """Draws about ten ticks, at round numbers of microseconds."""
     whole = seconds * 1e6
     if whole <= 0:
         return []

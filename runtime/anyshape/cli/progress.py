@@ -1,4 +1,4 @@
-"""A sign of life for anything that takes more than a second, on stderr, so that stdout stays what was asked for."""
+"""Reports progress of work that takes more than a second, on stderr, so that stdout holds nothing but the result."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 QUIET = 1.0
-"""Seconds in which nothing is said"""
+"""Seconds before the first report"""
 
 
 @contextmanager
 def progress(what: str) -> Iterator[None]:
-    """Says `what` and the seconds it has taken: on a terminal in one line that goes away, elsewhere every ten seconds."""
+    """Reports `what` and the seconds it has taken: on a terminal in one line that is erased at the end, elsewhere every ten seconds."""
     done = threading.Event()
     teller = threading.Thread(target=_tell, args=(what, done), daemon=True)
     teller.start()

@@ -1,4 +1,4 @@
-"""What `anyshape diff` leaves behind: a model, its inputs, both results, and a script that compares again.
+"""Writes the folder by which `anyshape diff` reproduces a difference: a model, its inputs, both results, and a script that compares again.
 
 In: a model and arrays. Out: a folder with model.onnx, inputs/*.npy, anyshape.npy, onnxruntime.npy and replay.py.
 """
@@ -21,7 +21,7 @@ Arrays = Mapping[str, NDArray[Any]]
 def alone(
     model: Any, node: Any, values: Arrays, captured: Callable[[Any], Iterable[str]]
 ) -> tuple[Any, dict[str, NDArray[Any]]]:
-    """A model of this node only, and the arrays it reads; weights stay weights, since that may be what matters."""
+    """Builds a model of one node, and collects the arrays it reads. Weights stay weights, since constants are compiled differently."""
     import onnx
     from onnx import helper
 
@@ -34,13 +34,13 @@ def alone(
     ]
     outputs = [onnx.ValueInfoProto(name=n) for n in node.output if n]
     graph = helper.make_graph([node], "node", inputs, outputs, [weights[n] for n in names if n in weights])
-    made = helper.make_model(graph, opset_imports=model.opset_import, functions=model.functions)
-    made.ir_version = model.ir_version
-    return made, reads
+    node_model = helper.make_model(graph, opset_imports=model.opset_import, functions=model.functions)
+    node_model.ir_version = model.ir_version
+    return node_model, reads
 
 
 def write(folder: Path, model: Any, inputs: Arrays, ours: NDArray[Any], theirs: NDArray[Any], name: str) -> None:
-    """The folder, made if it is not there. Raises AnyshapeError if it cannot be written."""
+    """Writes the folder, which is created if it does not exist. Raises AnyshapeError if it cannot be written."""
     files = {n: f"{k}.npy" for k, n in enumerate(inputs)}
     arrays = {folder / "inputs" / files[n]: a for n, a in inputs.items()}
     arrays |= {folder / "anyshape.npy": ours, folder / "onnxruntime.npy": theirs}

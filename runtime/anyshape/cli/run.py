@@ -1,4 +1,4 @@
-"""`anyshape run`: a model on random or given inputs; prints what came out and how long it took."""
+"""`anyshape run`: runs a model on random or given inputs; prints its outputs and the time of a call."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.cli import arguments
-from anyshape.cli.made_inputs import accepted_inputs, make_inputs
 from anyshape.cli.progress import progress
+from anyshape.cli.random_inputs import accepted_inputs, make_inputs
 from anyshape.vm import Executable
 
 
 def run(exe: Executable, args: argparse.Namespace) -> str:
-    """Runs once, then `--repeat` times for the clock. Returns the text to print."""
-    shapes, given = arguments.shapes(args.shape), arguments.arrays(args.input)
+    """Runs once, then `--repeat` times to measure the time. Returns the text to print."""
+    shapes, contents = arguments.shapes(args.shape), arguments.arrays(args.input)
     ints = arguments.bounds(args.ints, "--ints")
-    make = partial(make_inputs, exe.input_names, exe.input_types, shapes, given, ints, args.seed)
+    make = partial(make_inputs, exe.input_names, exe.input_types, shapes, contents, ints, args.seed)
     called: list[tuple[float, list[NDArray[Any]]]] = []
     feed, sizes = accepted_inputs(lambda inputs: called.append(_timed(exe, inputs)), make)
     lines = [f"{name}: {_spell(a)}" for name, a in feed.items()]

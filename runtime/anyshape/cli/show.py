@@ -1,6 +1,6 @@
 """`anyshape show OP`: one op from its YAML to machine code, and how fast that is against what the machine can do.
 
-In: an op's name, and shapes of its inputs; without them usual ones or, where these do not fit, an example of the spec. Out: text: the
+In: an op's name, and shapes of its inputs (by default usual shapes or, where these do not fit, an example of the spec). Out: text: the
 entry of the spec (where the specs are at hand), the generated relation and kernel, the equations of this call, their schedule, the
 program, LLVM and assembly on demand, and GB/s or GFLOP/s measured.
 """
@@ -51,14 +51,14 @@ STAGES = (
     "speed",
 )
 USUAL: tuple[Shape, ...] = ((512, 768), (768, 512), (768,), (512, 512), ())
-"""Shapes tried for inputs that nobody gives one"""
+"""Shapes tried for inputs for which no option gives one"""
 
 
 def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stages: Sequence[str]) -> str:
-    """The chosen stages of an op. Raises ArgumentError if no usual shapes fit it and none are given."""
+    """Spells the chosen stages of an op. Raises ArgumentError if no shapes are given and no usual ones fit."""
     op = _variant(name)
-    made = _example(op, shapes, params)
-    function = made.function
+    example = _example(op, shapes, params)
+    function = example.function
     from anyshape.lower import Group, describe, host_target, lower_group
     from anyshape.lower.llvm.jit import assembly
     from anyshape.vm import compile
@@ -72,7 +72,7 @@ def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stag
     if op.composition is not None:
         parts.append(("composition", "generated", inspect.getsource(op.composition.build)))
         function = optimise(function)
-        made = replace(made, function=function)
+        example = replace(example, function=function)
         parts.append(("graph", "what it is composed of", str(function)))
     if not _is_decided(function):
         parts.append(("equations", "made when the operands are known", LATER.format(op.twin or op.full_name)))
@@ -93,7 +93,7 @@ def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stag
         ("program", repr(executable), executable.disassemble() or "(nothing is decided before the operands are known)")
     )
     if "speed" in stages:
-        parts.append(("speed", "one thread", _speed(made, executable)))
+        parts.append(("speed", "one thread", _speed(example, executable)))
     chosen = [p for stage in STAGES for p in parts if p[0] == stage and stage in stages]
     return "\n".join(f"=== {stage}: {title}\n{text.rstrip()}\n" for stage, title, text in chosen)
 
@@ -103,17 +103,17 @@ program has that value, once for each; `anyshape show {}` shows them for a value
 
 
 def _is_decided(function: Function) -> bool:
-    """Whether every node is known as far as its equations ask: ranks, and axes."""
+    """Whether ranks and axes are known as far as the equations of every node need them."""
     return not any(node.is_open for node in function.nodes)
 
 
 def _kernel_steps(function: Function) -> list[KernelStep]:
-    """Those of a function of which nothing is open."""
+    """Lists the kernels of a function; none if it has a node whose equations are not known yet."""
     return list(_kernels_of(fuse(function))) if _is_decided(function) else []
 
 
 def _kernels_of(schedule: Schedule) -> Iterator[KernelStep]:
-    """Those of loops and branches too."""
+    """Lists the kernels of a schedule, with those in loops and branches."""
     for step in schedule.steps:
         if isinstance(step, KernelStep):
             yield step
@@ -123,12 +123,12 @@ def _kernels_of(schedule: Schedule) -> Iterator[KernelStep]:
 
 
 def _variant(name: str) -> OpDef:
-    """The op of that name; of two variants the static one."""
+    """Finds the op of that name; of its two variants, the static one."""
     return find_op(f"static.{name}" if f"static.{name}" in all_ops() else name)
 
 
 def _spec_text(op: OpDef) -> str:
-    """The op's entry after that of its family, if their file is below the working directory."""
+    """Reads the op's entry, and before it that of its family, if the spec file is below the working directory."""
     path, _, line = op.source.rpartition(":")
     if not Path(path).is_file():
         return f"{op.summary}\n(the text is in {op.source}, which is not below this folder)"
@@ -141,22 +141,22 @@ def _spec_text(op: OpDef) -> str:
 
 
 def _entry(lines: Sequence[str], start: int) -> list[str]:
-    """The line and all that is further in."""
+    """Selects a line and the lines below that are indented further."""
     below = takewhile(lambda s: not s.strip() or s.startswith("    "), lines[start + 1 :])
     return "\n".join([lines[start], *below]).rstrip().split("\n")
 
 
 @dataclass(frozen=True)
-class Made:
-    """A call of the op, and the contents of those of its inputs that not anything may stand in."""
+class ExampleCall:
+    """A call of the op, and the contents of those inputs that must not be random."""
 
     function: Function
     contents: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
 
 
-def _example(op: OpDef, shapes: Mapping[str, Shape], params: Mapping[str, Any]) -> Made:
-    """A call on inputs of the given or usual shapes; where these do not fit, the first of the spec's examples that does."""
+def _example(op: OpDef, shapes: Mapping[str, Shape], params: Mapping[str, Any]) -> ExampleCall:
+    """Builds a call on inputs of the given or usual shapes; where these do not fit, by the first of the spec's examples that does."""
     strange = sorted(set(shapes) - {i.name for i in op.inputs})
     if strange:
         raise ArgumentError(
@@ -172,18 +172,18 @@ def _example(op: OpDef, shapes: Mapping[str, Shape], params: Mapping[str, Any]) 
         sizes = {name: g.shape for name, g in example.inputs.items() if not g.is_literal}
         literal = {name: g for name, g in example.inputs.items() if g.is_literal and name not in shapes}
         try:
-            made = _call(op, {**sizes, **shapes}, literal, {**example.params, **params})
+            fitting = _call(op, {**sizes, **shapes}, literal, {**example.params, **params})
         except AnyshapeError:
             continue
         note = "as in an example of the spec; others by --shape NAME=4x128 and --param NAME=VALUE"
-        return replace(made, note=note)
+        return replace(fitting, note=note)
     raise ArgumentError(
         f"give {op.full_name} shapes (--shape NAME=4x128) and parameters (--param NAME=VALUE) that fit: {last}"
     )
 
 
 def _examples(op: OpDef) -> list[Example]:
-    """What the spec shows to work; nothing where the libraries of its oracles are not installed."""
+    """Lists the spec's examples that have results; none where the libraries of its oracles are not installed."""
     try:
         strategies = import_module(f"{op.relation.__module__.split('.')[0]}.strategies")
         shown: Property = strategies.PROPERTIES[op.name]
@@ -192,8 +192,8 @@ def _examples(op: OpDef) -> list[Example]:
     return [e for e in shown.examples if e.error is None]
 
 
-def _call(op: OpDef, shapes: Mapping[str, Any], literal: Mapping[str, Given], params: Mapping[str, Any]) -> Made:
-    """The call as a function: inputs, and of a dyn variant the operands too, are its parameters."""
+def _call(op: OpDef, shapes: Mapping[str, Any], literal: Mapping[str, Given], params: Mapping[str, Any]) -> ExampleCall:
+    """Builds a function of the call; its parameters are the inputs, and the operands of a dyn variant."""
     inputs: list[Value] = []
     contents: dict[str, Any] = {}
 
@@ -208,11 +208,11 @@ def _call(op: OpDef, shapes: Mapping[str, Any], literal: Mapping[str, Given], pa
     def operand(i: InputDef) -> Any:
         dtype = _dtype(op, i.dtype)
         if i.name in literal:
-            given = literal[i.name]
-            dtype = parse_dtype(given.dtype) if given.dtype else dtype
+            literal_input = literal[i.name]
+            dtype = parse_dtype(literal_input.dtype) if literal_input.dtype else dtype
             if i.variadic:
-                return [holding(f"{i.name}{k}", dtype, v) for k, v in enumerate(given.value)]
-            return holding(i.name, dtype, given.value)
+                return [holding(f"{i.name}{k}", dtype, v) for k, v in enumerate(literal_input.value)]
+            return holding(i.name, dtype, literal_input.value)
         if i.name not in shapes:
             return None
         shape = shapes[i.name]
@@ -222,13 +222,13 @@ def _call(op: OpDef, shapes: Mapping[str, Any], literal: Mapping[str, Given], pa
         return new(i.name, dtype, shape)
 
     operands = [operand(i) for i in op.inputs]
-    given = dict(params)
+    arguments = dict(params)
     for p in op.operands if op.variant == "dyn" else ():
-        if given.get(p.name) is not None:
+        if arguments.get(p.name) is not None:
             kind = np.bool_ if p.kind == "bool" else np.float32 if p.kind in ("float", "floats") else np.int64
-            contents[p.name] = np.asarray(given[p.name], kind)
-            given[p.name] = new(p.name, from_numpy(contents[p.name].dtype), contents[p.name].shape)
-    return Made(Function(inputs, call(op, operands, given)), contents)
+            contents[p.name] = np.asarray(arguments[p.name], kind)
+            arguments[p.name] = new(p.name, from_numpy(contents[p.name].dtype), contents[p.name].shape)
+    return ExampleCall(Function(inputs, call(op, operands, arguments)), contents)
 
 
 def _choices(op: OpDef, shapes: Mapping[str, Shape]) -> Iterator[dict[str, Shape]]:
@@ -243,15 +243,15 @@ def _dtype(op: OpDef, name: str) -> DType:
     return parse_dtype(name if allowed is None else "f32" if "f32" in allowed else allowed[0])
 
 
-def _speed(made: Made, executable: Any) -> str:
+def _speed(example: ExampleCall, executable: Any) -> str:
     from anyshape.lower.limits import measure_copy, measure_peak, timed
 
-    function = made.function
+    function = example.function
     rng = np.random.default_rng(0)
     arrays = {}
     for p in function.params:
-        if p.name in made.contents:
-            arrays[p.name] = made.contents[p.name]
+        if p.name in example.contents:
+            arrays[p.name] = example.contents[p.name]
             continue
         shape = tuple(int(str(n)) for n in p.type.shape or ())
         arrays[p.name] = (rng.random(shape) if p.type.dtype.is_float else np.zeros(shape)).astype(p.type.dtype.numpy)
@@ -260,7 +260,7 @@ def _speed(made: Made, executable: Any) -> str:
     seconds = min(timed(lambda: executable.run(arrays, outputs=again)) for _ in range(50))
     moved = sum(a.nbytes for a in (*arrays.values(), *outputs))
     shapes = ", ".join(f"{k} {'x'.join(map(str, a.shape)) or 'scalar'}" for k, a in arrays.items())
-    lines = [f"{shapes}: {seconds * 1e6:.1f} us, the call included{f' ({made.note})' if made.note else ''}"]
+    lines = [f"{shapes}: {seconds * 1e6:.1f} us, the call included{f' ({example.note})' if example.note else ''}"]
     limit = measure_copy(moved)
     lines.append(
         f"{moved / seconds / 1e9:.1f} GB/s of operands, {moved / seconds / 1e9 / limit:.0%} of a copy's {limit:.0f}"
@@ -275,7 +275,7 @@ def _speed(made: Made, executable: Any) -> str:
 
 
 def _multiply_adds(function: Function) -> int:
-    """Floating-point operations of the contractions, two for each product; 0 where loops may do some of them any number of times."""
+    """Counts floating-point operations of contractions, two for each product; 0 for a function with loops or branches."""
     total = 0
     if any(node.regions for node in function.nodes):
         return total

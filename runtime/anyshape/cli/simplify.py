@@ -1,4 +1,4 @@
-"""`anyshape simplify IN OUT`: writes the simplified model, says what became less, and on demand that results are the same."""
+"""`anyshape simplify IN OUT`: writes the simplified model, says what was removed, and checks on demand that results are equal."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from anyshape.cli import arguments
 from anyshape.cli.compare import apart, typed
-from anyshape.cli.made_inputs import make_inputs
 from anyshape.cli.progress import progress
+from anyshape.cli.random_inputs import make_inputs
 from anyshape.dims import Dim, bounds, evaluate, free_symbols
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.frontends.onnx.census import Census, census
@@ -24,11 +24,11 @@ from anyshape.types import TensorType
 Arrays = Mapping[str, NDArray[Any]]
 
 SIZES = ((2, 5, 3), (1, 8, 4), (3, 1, 2), (1, 1, 1))
-"""What --check gives the symbols of the inputs, in turns"""
+"""Sizes of the symbolic dims of the inputs, one row for each run of --check"""
 
 
 def simplify(args: argparse.Namespace) -> str:
-    """Returns the text to print."""
+    """Runs the command; returns the text to print."""
     dims = arguments.dims(args.dim)
     with progress(f"simplifying {args.model}"):
         before = read_model(args.model)
@@ -54,7 +54,7 @@ def _spell(before: Census, after: Census) -> str:
 
 
 def _check(args: argparse.Namespace, model: Any, dims: Mapping[str, DimBinding]) -> str:
-    """Raises AnyshapeError where results differ."""
+    """Compares both models in onnxruntime. Raises AnyshapeError where results differ."""
     try:
         import onnxruntime
     except ImportError:
@@ -68,11 +68,11 @@ def _check(args: argparse.Namespace, model: Any, dims: Mapping[str, DimBinding])
     ran, declined, worst = 0, "", 0.0
     for feed in _feeds(args, model, dims):
         try:
-            wanted = old.run(None, feed)
+            expected = old.run(None, feed)
         except Exception as e:
             declined = str(e)
             continue
-        for name, a, b in zip([o.name for o in model.graph.output], wanted, new.run(None, feed)):
+        for name, a, b in zip([o.name for o in model.graph.output], expected, new.run(None, feed)):
             worst = max(worst, _difference(name, a, b))
         ran += 1
     if not ran:
@@ -83,7 +83,7 @@ def _check(args: argparse.Namespace, model: Any, dims: Mapping[str, DimBinding])
 
 
 def _difference(name: str, a: Any, b: Any) -> float:
-    """How far two results are apart. Raises AnyshapeError for too far."""
+    """Measures how far two results are apart. Raises AnyshapeError if they differ by more than 1e-3 of the largest element."""
     share = apart(a, b)
     if not share <= 1e-3:
         if typed(a) != typed(b):
@@ -103,9 +103,9 @@ def _feeds(args: argparse.Namespace, model: Any, dims: Mapping[str, DimBinding])
 
 
 def _inputs(model: Any, dims: Mapping[str, DimBinding], where: str) -> tuple[list[str], list[TensorType]]:
-    held, made = {t.name for t in model.graph.initializer}, DimNames(dims)
+    held, symbols = {t.name for t in model.graph.initializer}, DimNames(dims)
     asked = [i for i in model.graph.input if i.name not in held]
-    return [i.name for i in asked], [input_type(i.type, made, f"{where}: input {i.name!r}") for i in asked]
+    return [i.name for i in asked], [input_type(i.type, symbols, f"{where}: input {i.name!r}") for i in asked]
 
 
 def _shapes(names: list[str], types: list[TensorType], sizes: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
@@ -113,8 +113,8 @@ def _shapes(names: list[str], types: list[TensorType], sizes: tuple[int, ...]) -
     for t in types:
         for s in sorted(t.symbols(), key=str):
             low, high = bounds(s)
-            wanted = max(sizes[len(values) % len(sizes)], low or 0)
-            values.setdefault(s, wanted if high is None else min(wanted, high))
+            size = max(sizes[len(values) % len(sizes)], low or 0)
+            values.setdefault(s, size if high is None else min(size, high))
     return {
         name: tuple(
             n if isinstance(n, int) else int(evaluate(n, {s: values[s] for s in free_symbols(n)})) for n in t.shape

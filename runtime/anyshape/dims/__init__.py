@@ -34,7 +34,7 @@ from anyshape.dims.expr import Atom, Cond, Dim, Monomial, Size, interned
 from anyshape.dims.facts import Facts
 from anyshape.dims.interning import MAX_DEPTH, NestedTooDeep
 from anyshape.dims.record import SizeReader, SizeWriter
-from anyshape.dims.substitution import INT64_MAX, INT64_MIN, evaluate, free_symbols, substitute, told
+from anyshape.dims.substitution import INT64_MAX, INT64_MIN, evaluate, free_symbols, substitute, value_text
 from anyshape.dims.symbols import fresh, last_fresh, symbol
 from anyshape.dims.text import declare, parse_cond, parse_dim, template
 
@@ -84,5 +84,5 @@ __all__ = [
     "substitute",
     "symbol",
     "template",
-    "told",
+    "value_text",
 ]

@@ -10,7 +10,7 @@ from functools import reduce
 from typing import Any
 
 from anyshape.dims.bound import bounds, nonneg
-from anyshape.dims.cases import given, is_multiple, refinements
+from anyshape.dims.cases import assuming, is_multiple, refinements
 from anyshape.dims.conditions import Truth, equals_zero, not_
 from anyshape.dims.expr import REBUILD, Bounds, Cond, Dim, Size, find_atom, make_atom, remember
 from anyshape.dims.substitution import INT64_MAX, INT64_MIN, substitute_atoms
@@ -54,8 +54,8 @@ def _extreme(kind: str, xs: tuple[Size, ...]) -> Size:
     if len(kept) == 1:
         return kept[0]
     args = tuple(sorted(kept, key=_argument_order))
-    found = find_atom(kind, args)
-    return make_atom(kind, args, _extreme_bounds(kind, args)) if found is None else found
+    atom = find_atom(kind, args)
+    return make_atom(kind, args, _extreme_bounds(kind, args)) if atom is None else atom
 
 
 def _unbeaten(kind: str, xs: list[Size]) -> list[Size]:
@@ -99,7 +99,7 @@ def _select(c: Cond, a: Size, b: Size) -> Size:
     if c.kind == "ge" and c.args[0].terms[0][1] < 0:  # one spelling for a condition and its opposite
         return select(not_(c), b, a)
     when, unless = refinements(c)
-    a, b = given(a, c, True), given(b, c, False)
+    a, b = assuming(a, c, True), assuming(b, c, False)
     if c.kind == "eq":
         if a is b or substitute_atoms(b, when) is a or (isinstance(a, int) and substitute_atoms(b, when) == a):
             return b
@@ -107,9 +107,9 @@ def _select(c: Cond, a: Size, b: Size) -> Size:
             return b
     if a is b or (isinstance(a, int) and isinstance(b, int) and a == b):
         return a
-    found = find_atom("select", (c, a, b))
-    if found is not None:
-        return found
+    atom = find_atom("select", (c, a, b))
+    if atom is not None:
+        return atom
     (low, high), (least, most) = bounds(substitute_atoms(a, when)), bounds(substitute_atoms(b, unless))
     return make_atom(
         "select",
@@ -153,9 +153,9 @@ def _flatten(x: Size, members: dict[Size, None]) -> None:
 
 
 def _bcast_atom(a: Size, b: Size) -> Size:
-    found = find_atom("bcast", (a, b))
-    if found is not None:
-        return found
+    atom = find_atom("bcast", (a, b))
+    if atom is not None:
+        return atom
     (low, high), (least, most) = bounds(a), bounds(b)
     return make_atom(
         "bcast",

@@ -204,9 +204,9 @@ class _Proof:
 
 
 def _opaque(p: Dim) -> list[Atom]:
-    """Those that are made of others first."""
-    found = dict.fromkeys(a for m, _ in p.terms for a in m if a.kind != "symbol")
-    return sorted(found, key=lambda a: -a.depth)
+    """The atoms of a polynomial that are no symbols, the deepest first."""
+    atoms = dict.fromkeys(a for m, _ in p.terms for a in m if a.kind != "symbol")
+    return sorted(atoms, key=lambda a: -a.depth)
 
 
 def split_linear(p: Dim, atom: Atom) -> tuple[Size, Size] | None:
@@ -249,19 +249,19 @@ def _relaxed(p: Dim, atom: Atom, q: Size, rest: Size) -> list[list[Size]]:
 def _relaxed_quotient(p: Dim, atom: Atom, q: Size, rest: Size, sign: int) -> list[list[Size]]:
     """Uses a - b + 1 <= b * (a // b) <= a, and a // b <= a for a >= 0, where b >= 1."""
     a, b = atom.args
-    found: list[list[Size]] = []
+    relaxed: list[list[Size]] = []
     within = sign < 0 and nonneg(a)
     if isinstance(q, int) and isinstance(b, int):
         edge = a - b + 1 if sign > 0 else a
-        found.append([rest * b + edge * q + (b - 1)])
+        relaxed.append([rest * b + edge * q + (b - 1)])
     elif not isinstance(b, int):
         factor = _multiple_of(q, b)
         if factor is not None:
-            found.append([rest + (a - b + 1 if sign > 0 else a) * factor])
+            relaxed.append([rest + (a - b + 1 if sign > 0 else a) * factor])
     if within:
-        found = [[left] for edge in found if (left := _without_multiple(edge[0], a)) is not None] + found
-        found.append([replace_atoms(p, {atom: a})])
-    return found
+        relaxed = [[left] for edge in relaxed if (left := _without_multiple(edge[0], a)) is not None] + relaxed
+        relaxed.append([replace_atoms(p, {atom: a})])
+    return relaxed
 
 
 def _without_multiple(e: Size, a: Size) -> Size | None:

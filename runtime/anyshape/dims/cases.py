@@ -40,18 +40,18 @@ def refinements(c: Cond) -> tuple[dict[Atom, Size], dict[Atom, Size]]:
 
 
 def _together(members: Iterable[dict[Atom, Size]]) -> dict[Atom, Size]:
-    """What several conditions say, of each symbol what the first of them says; no value mentions a symbol that is replaced."""
-    found: dict[Atom, Size] = {}
+    """The replacements of several conditions, for each symbol those of the first; no value mentions a symbol that is replaced."""
+    replacements: dict[Atom, Size] = {}
     for values in members:
         for x, v in values.items():
             mentioned = v.symbols if isinstance(v, Dim) else ()
             if (
-                x not in found
-                and found.keys().isdisjoint(mentioned)
-                and not any(isinstance(w, Dim) and x in w.symbols for w in found.values())
+                x not in replacements
+                and replacements.keys().isdisjoint(mentioned)
+                and not any(isinstance(w, Dim) and x in w.symbols for w in replacements.values())
             ):
-                found[x] = v
-    return found
+                replacements[x] = v
+    return replacements
 
 
 def _bounded(p: Dim | Size) -> dict[Atom, Size]:
@@ -89,15 +89,15 @@ def is_multiple(e: Size, p: Dim) -> bool:
     return isinstance(e, Dim) and bool(REBUILD["is_multiple"](e, p))
 
 
-def given(e: Any, c: Cond, truth: bool) -> Any:
+def assuming(e: Any, c: Cond, truth: bool) -> Any:
     """A size, or a condition, where c holds (or does not): its selects settled by that, symbols in their bounds."""
     if not isinstance(e, Dim) and not isinstance(e, Cond):
         return e
     known = c if truth else not_(c)
     if e.conds and e.weight <= SMALL and isinstance(known, Cond):
-        told = {d: t for d in e.conds if (t := implied(known, d)).__class__ is bool}
-        if told:
-            e = _settled(e, told)
+        decided = {d: t for d in e.conds if (t := implied(known, d)).__class__ is bool}
+        if decided:
+            e = _settled(e, decided)
     when, unless = refinements(c)
     values = when if truth else unless
     if not values or isinstance(e, int | bool) or e.symbols.isdisjoint(values):
@@ -116,21 +116,21 @@ def _twins(values: dict[Atom, Size]) -> dict[Atom, Size]:
     }
 
 
-def _settled(e: Any, told: dict[Cond, Any]) -> Any:
-    """e with the branches that `told` chooses, however deep they stand."""
-    if not isinstance(e, Dim | Cond) or e.conds.isdisjoint(told):
+def _settled(e: Any, decided: dict[Cond, Any]) -> Any:
+    """e with the branches that `decided` chooses, at any depth."""
+    if not isinstance(e, Dim | Cond) or e.conds.isdisjoint(decided):
         return e
     if isinstance(e, Cond):
-        return REBUILD[e.kind](*(_settled(a, told) for a in e.args))
+        return REBUILD[e.kind](*(_settled(a, decided) for a in e.args))
     chosen: dict[Atom, Size] = {}
     for monomial, _ in e.terms:
         for atom in monomial:
-            if atom in chosen or atom.conds.isdisjoint(told):
+            if atom in chosen or atom.conds.isdisjoint(decided):
                 continue
-            if atom.kind == "select" and atom.args[0] in told:
-                chosen[atom] = _settled(atom.args[1 if told[atom.args[0]] else 2], told)
+            if atom.kind == "select" and atom.args[0] in decided:
+                chosen[atom] = _settled(atom.args[1 if decided[atom.args[0]] else 2], decided)
             else:
-                chosen[atom] = REBUILD[atom.kind](*(_settled(a, told) for a in atom.args))
+                chosen[atom] = REBUILD[atom.kind](*(_settled(a, decided) for a in atom.args))
     return replace_atoms(e, chosen)
 
 
@@ -145,7 +145,7 @@ def by_cases(f: Callable[..., Size], args: tuple[Size, ...]) -> Size | None:
     twins = _twins(when) | _twins(unless)
     sides = []
     for truth, values in ((True, when), (False, unless)):
-        side = f(*(substitute_atoms(given(a, c, truth), values) for a in args))
+        side = f(*(substitute_atoms(assuming(a, c, truth), values) for a in args))
         sides.append(substitute_atoms(side, twins))
     if any(isinstance(s, Dim) and any(a.kind != "symbol" for m, _ in s.terms for a in m) for s in sides):
         return None
@@ -180,7 +180,7 @@ def _merged(monomial: Monomial) -> Size | None:
         if not about:
             continue
         factor = build({tuple(about): 1})
-        one: Size = REBUILD["select"](c, given(factor, c, True) * then, given(factor, c, False) * otherwise)
+        one: Size = REBUILD["select"](c, assuming(factor, c, True) * then, assuming(factor, c, False) * otherwise)
         if isinstance(one, Dim) and one.conds & {c}:
             continue
         for a in about:
@@ -189,4 +189,4 @@ def _merged(monomial: Monomial) -> Size | None:
     return None
 
 
-REBUILD.update({"given": given, "by_cases": by_cases, "merged": merged, "refinements": refinements})
+REBUILD.update({"assuming": assuming, "by_cases": by_cases, "merged": merged, "refinements": refinements})

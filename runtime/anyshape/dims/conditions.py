@@ -183,18 +183,18 @@ def _lift_select(p: Dim, compare: Callable[[Size], Truth]) -> Truth | None:
         return None
     atom = selects.pop()
     condition, a, b = atom.args
-    then = _compared_given(compare, replace_atoms(p, {atom: a}), condition, True)
-    otherwise = _compared_given(compare, replace_atoms(p, {atom: b}), condition, False)
+    then = _compared_assuming(compare, replace_atoms(p, {atom: a}), condition, True)
+    otherwise = _compared_assuming(compare, replace_atoms(p, {atom: b}), condition, False)
     if not isinstance(then, bool) and not isinstance(otherwise, bool):
         return None
     return or_(and_(condition, then), and_(not_(condition), otherwise))
 
 
-def _compared_given(compare: Callable[[Size], Truth], p: Size, condition: Cond, truth: bool) -> Truth:
-    """compare(p) where the condition holds, or does not: decided with symbols in the bounds that this gives them, else told without."""
+def _compared_assuming(compare: Callable[[Size], Truth], p: Size, condition: Cond, truth: bool) -> Truth:
+    """compare(p) where the condition holds, or does not: with symbols in the bounds that this gives them if that decides it."""
     values = REBUILD["refinements"](condition)[0 if truth else 1]
-    told = compare(substitute_atoms(p, values)) if values else None
-    return told if isinstance(told, bool) else compare(REBUILD["given"](p, condition, truth))
+    outcome = compare(substitute_atoms(p, values)) if values else None
+    return outcome if isinstance(outcome, bool) else compare(REBUILD["assuming"](p, condition, truth))
 
 
 def _lift_extreme(p: Dim) -> Truth | None:
@@ -273,18 +273,18 @@ def _conjunction(members: list[Cond]) -> Truth:
             for d in members:
                 if c is d:
                     continue
-                told = implied(c, d)
-                if told is False:
+                outcome = implied(c, d)
+                if outcome is False:
                     return False
-                if told is True and not (implied(d, c) is True and c.uid > d.uid):
+                if outcome is True and not (implied(d, c) is True and c.uid > d.uid):
                     return and_(*(m for m in members if m is not d))
-                shorter = _given(c, d)
+                shorter = _assuming(c, d)
                 if shorter is not d:
                     return and_(*(shorter if m is d else m for m in members))
     return make_cond("and", _ordered(members))
 
 
-def _given(known: Cond, c: Cond) -> Truth:
+def _assuming(known: Cond, c: Cond) -> Truth:
     """A disjunction without the members that `known` excludes: a and (not a or b) is a and b."""
     if c.kind != "or":
         return c
@@ -299,11 +299,11 @@ def implied(known: Cond, c: Cond) -> Truth:
     if known is not_(c):
         return False
     if c.kind == "and":
-        told = [implied(known, m) for m in c.args]
-        return False if any(t is False for t in told) else True if all(t is True for t in told) else c
+        outcomes = [implied(known, m) for m in c.args]
+        return False if any(t is False for t in outcomes) else True if all(t is True for t in outcomes) else c
     if c.kind == "or":
-        told = [implied(known, m) for m in c.args]
-        return True if any(t is True for t in told) else False if all(t is False for t in told) else c
+        outcomes = [implied(known, m) for m in c.args]
+        return True if any(t is True for t in outcomes) else False if all(t is False for t in outcomes) else c
     if known.symbols.isdisjoint(c.symbols):
         return c
     if known.kind == "eq":
@@ -315,8 +315,8 @@ def implied(known: Cond, c: Cond) -> Truth:
     if known.kind == "ge":
         return _implied_by_bound(known.args[0], c)
     if known.kind == "or":
-        told = [implied(m, c) for m in known.args]
-        return True if all(t is True for t in told) else False if all(t is False for t in told) else c
+        outcomes = [implied(m, c) for m in known.args]
+        return True if all(t is True for t in outcomes) else False if all(t is False for t in outcomes) else c
     return c
 
 

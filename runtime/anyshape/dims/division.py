@@ -174,17 +174,17 @@ def _leading_quotient(rest: Size, lead: Monomial, c: int) -> Size | None:
 
 
 def _quotient_atom(a: Size, b: Size) -> Size:
-    found = find_atom("floordiv", (a, b))
-    if found is None and (chosen := _by_cases(floordiv, a, b)) is not None:
+    atom = find_atom("floordiv", (a, b))
+    if atom is None and (chosen := _by_cases(floordiv, a, b)) is not None:
         return chosen
-    return make_atom("floordiv", (a, b), _quotient_bounds(a, b)) if found is None else found
+    return make_atom("floordiv", (a, b), _quotient_bounds(a, b)) if atom is None else atom
 
 
 def _by_cases(f: Callable[[Size, Size], Size], a: Size, b: Size) -> Size | None:
     if (isinstance(a, int) or not a.conds) and (isinstance(b, int) or not b.conds):
         return None
-    found: Size | None = REBUILD["by_cases"](f, (a, b))
-    return found
+    choice: Size | None = REBUILD["by_cases"](f, (a, b))
+    return choice
 
 
 def _is_multiple(e: Dim, p: Dim) -> bool:
@@ -225,10 +225,10 @@ def _mod(a: Size, b: Size) -> Size:
             return 0
         if _fits(rest, b):
             return rest
-    found = find_atom("mod", (rest, b))
-    if found is None and (chosen := _by_cases(mod, rest, b)) is not None:
+    atom = find_atom("mod", (rest, b))
+    if atom is None and (chosen := _by_cases(mod, rest, b)) is not None:
         return chosen
-    return make_atom("mod", (rest, b), _remainder_bounds(rest, b)) if found is None else found
+    return make_atom("mod", (rest, b), _remainder_bounds(rest, b)) if atom is None else atom
 
 
 def _remainder_bounds(a: Size, b: Size) -> Bounds:

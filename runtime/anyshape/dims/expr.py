@@ -361,8 +361,8 @@ def find_atom(kind: str, args: tuple[Any, ...]) -> Dim | None:
     return None if atom is None else atom.dim
 
 
-def enter_atom(key: tuple[Any, ...], made: Atom) -> Atom:
-    return enter(ATOMS, key, with_dim(made))
+def enter_atom(key: tuple[Any, ...], atom: Atom) -> Atom:
+    return enter(ATOMS, key, with_dim(atom))
 
 
 def with_dim(atom: Atom) -> Atom:

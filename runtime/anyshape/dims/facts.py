@@ -1,4 +1,4 @@
-"""What is known beyond the bounds that symbols are born with: equalities, bounds and other conditions that checks
+"""What is known beyond the initial bounds of symbols: equalities, bounds and other conditions that checks
 established.
 
 In: conditions that hold (`learn`). Out: decisions (`decide`) and canonical spellings (`canonical`) of dims and
@@ -23,7 +23,7 @@ ASKED = 64
 """How many conditions that are no bound of one symbol a question is held against, the newest first."""
 MOST_STATES = 1 << 12
 _STATES: dict[tuple[int, Cond], int] = {}
-"""What is known, by a number, after a condition was learned."""
+"""A number for each state of knowledge, by the state before and the condition learned."""
 _NUMBERS = count(1)
 
 
@@ -37,12 +37,12 @@ class Facts:
     __slots__ = (
         "_after",
         "_decided",
+        "_deciders",
         "_mentions",
         "_origins",
         "_outer",
         "_spelled",
         "_state",
-        "_told",
         "_twins",
         "_values",
         "held",
@@ -57,13 +57,13 @@ class Facts:
         self._origins: dict[Atom, Atom] = {}  # of twins
         self.held: dict[Cond, None] = {}
         self._mentions: dict[Atom, dict[Atom | Cond, None]] = {}  # symbol -> whose value it is in, what holds of it
-        self._told: dict[Atom, dict[Any, Cond]] = {}  # symbol -> what may decide a question about it
+        self._deciders: dict[Atom, dict[Any, Cond]] = {}  # symbol -> what may decide a question about it
         self._decided: dict[Cond, Truth] = {}
         self._spelled: dict[Dim, Size] = {}
         self.respells: bool = outer is not None and outer.respells
         """Whether `canonical` can change anything."""
         self.renamed: Mapping[Dim, Size] = {} if outer is None else outer.renamed
-        """What stands for symbols that there were when conditions of regions were learned"""
+        """The sizes that replace symbols which existed when conditions of regions were learned."""
         self._after: list[Cond] = []  # what was learned since `state` was asked for
         self._state = 0
 
@@ -121,26 +121,26 @@ class Facts:
         return any(c in layer.held for layer in self._layers())
 
     def _tell(self, c: Cond) -> None:
-        """Where questions find c: a bound of a polynomial under all its symbols, the tightest one only; alternatives under those of one
+        """Indexes c for questions: a bound of a polynomial by all its symbols, the tightest one only; alternatives by those of one
         of them, since they have to decide a question each. Nothing follows from other conditions but themselves."""
         if c.kind == "ge":
             p = c.args[0]
             key: Any = tuple(t for t in p.terms if t[0])
             for x in c.symbols:
-                known = self._told.setdefault(x, {}).get(key)
+                known = self._deciders.setdefault(x, {}).get(key)
                 if known is None or known.args[0].constant > p.constant:
-                    self._told[x][key] = c
+                    self._deciders[x][key] = c
         elif c.kind == "or":
             for x in min((a.symbols for a in c.args), key=len):
-                self._told.setdefault(x, {})[c] = c
+                self._deciders.setdefault(x, {})[c] = c
 
     def _bound(self, c: Cond) -> bool:
         """A bound of one symbol: its twin, tightened again if it has one, or the number it must be. Whether that says all of c."""
         seen = self._with_twins(c)
         if not isinstance(seen, Cond) or seen.kind in ("and", "or"):
             return seen is True
-        told = refinements(seen.args[0])[1] if seen.kind == "not" else refinements(seen)[0]
-        for twin, value in told.items():
+        refined = refinements(seen.args[0])[1] if seen.kind == "not" else refinements(seen)[0]
+        for twin, value in refined.items():
             origin = next((layer._origins[twin] for layer in self._layers() if twin in layer._origins), twin)
             if isinstance(value, int):
                 self._replace(origin, value)
@@ -149,7 +149,7 @@ class Facts:
                 self._origins[value.terms[0][0][0]] = origin
                 self._spelled.clear()
                 self.respells = True
-        return bool(told) and c.kind == "ge"
+        return bool(refined) and c.kind == "ge"
 
     def _replace(self, x: Atom, value: Size) -> None:
         """x is `value` from now on, wherever it was mentioned before."""
@@ -248,27 +248,27 @@ class Facts:
             if isinstance(seen, bool):
                 return seen
         for known in self._about(c):
-            told = implied(known, c)
-            if isinstance(told, bool):
-                return told
+            outcome = implied(known, c)
+            if isinstance(outcome, bool):
+                return outcome
         return self._by_divisibility(c)
 
     def _about(self, c: Cond) -> Iterator[Cond]:
-        """What may decide c, each once, the newest first."""
-        found: set[Cond] = set()
+        """Known conditions that may decide c, each once, the newest first."""
+        asked: set[Cond] = set()
         for known in self._sharing_symbols(c):
-            if known in found:
+            if known in asked:
                 continue
-            if len(found) == ASKED:
+            if len(asked) == ASKED:
                 return
-            found.add(known)
+            asked.add(known)
             yield known
 
     def _sharing_symbols(self, c: Cond) -> Iterator[Cond]:
-        """What is known of any of its symbols, once for each that it shares."""
+        """Known conditions that mention a symbol of c, once for each symbol shared."""
         for layer in self._layers():
             for x in c.symbols:
-                yield from reversed(layer._told.get(x, {}).values())
+                yield from reversed(layer._deciders.get(x, {}).values())
 
     def _by_divisibility(self, c: Cond) -> Truth:
         """b * (a // b) is a - a % b where b is not 0: with a % b == 0 known, the quotient disappears."""
@@ -305,8 +305,8 @@ class Facts:
 def _factor(p: Dim, quotient: Atom, b: Dim) -> int:
     """k, where k * b * quotient is a part of p (judged by b's first term); 0 if it is not."""
     lead, c = b.terms[0]
-    wanted = times(lead, (quotient,))
+    product = times(lead, (quotient,))
     for monomial, coefficient in p.terms:
-        if monomial == wanted and coefficient % c == 0:
+        if monomial == product and coefficient % c == 0:
             return coefficient // c
     return 0

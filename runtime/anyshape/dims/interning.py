@@ -35,14 +35,14 @@ class NestedTooDeep(UnsupportedError):
     """An expression of more than MAX_DEPTH operations within one another."""
 
 
-def enter(table: WeakValueDictionary[Any, T], key: Any, made: T) -> T:
-    """What stands for the key: `made`, unless another thread was first."""
+def enter(table: WeakValueDictionary[Any, T], key: Any, entry: T) -> T:
+    """The entry of the key: this one, unless another thread was first."""
     with _entering:
         first = table.get(key)
         if first is not None:
             return first
-        table[key] = made
-        return made
+        table[key] = entry
+        return entry
 
 
 def nesting(args: Iterable[Any]) -> tuple[int, int]:

@@ -37,12 +37,12 @@ class SizeWriter:
         return [self._number(e)] if isinstance(e, Dim | Cond) else e
 
     def _number(self, e: Atom | Dim | Cond) -> int:
-        found = self._numbers.get(e)
-        if found is None:
+        number = self._numbers.get(e)
+        if number is None:
             entry = self._entry(e)
-            found = self._numbers[e] = len(self.table)
+            number = self._numbers[e] = len(self.table)
             self.table.append(entry)
-        return found
+        return number
 
     def _entry(self, e: Atom | Dim | Cond) -> list[Any]:
         if isinstance(e, Dim):

@@ -100,7 +100,7 @@ def evaluate(e: Size | bool | Cond, values: Mapping[Dim, int]) -> int | bool:
     return _value(e, {_symbol_of(d): v for d, v in values.items()}, {}, True)
 
 
-def told(e: Size | bool | Cond, values: Mapping[Dim, int]) -> str:
+def value_text(e: Size | bool | Cond, values: Mapping[Dim, int]) -> str:
     """The number of an expression for a message, also where 64 bits do not hold it."""
     return str(_value(e, {_symbol_of(d): v for d, v in values.items()}, {}, False))
 

@@ -26,8 +26,8 @@ LONGEST, SHOWN = 4000, 3
 
 
 def text(e: Any) -> str:
-    """What reads back, but for expressions so long that nobody would read them: they share parts, and their text would be longer than
-    they are by any factor."""
+    """The text of an expression, which reads back unless it is too long: expressions share parts, and their text can be longer than they
+    are by any factor."""
     if isinstance(e, Dim | Cond) and e.weight > LONGEST:
         return _outline(e, SHOWN)
     return _text(e)
@@ -54,30 +54,30 @@ def _outline(e: Any, levels: int) -> str:
 
 
 class _Recording(threading.local):
-    found: list[Dim | Cond] | None = None
+    recorded: list[Dim | Cond] | None = None
 
 
 _recording = _Recording()
 
 
 def shown(e: Dim | Cond) -> str:
-    """What str() gives: the text, or while `template` runs a mark that stands for the expression."""
-    if _recording.found is None:
+    """The result of str(): the text, or while `template` runs a mark that stands for the expression."""
+    if _recording.recorded is None:
         return text(e)
-    _recording.found.append(e)
-    return f"\0{len(_recording.found) - 1}\0"
+    _recording.recorded.append(e)
+    return f"\0{len(_recording.recorded) - 1}\0"
 
 
 def template(message: Callable[[], str]) -> tuple[str | Dim | Cond, ...]:
     """A message as its pieces: plain text, and the expressions whose values belong between, to be filled in at
     run time."""
-    outer, _recording.found = _recording.found, []
+    outer, _recording.recorded = _recording.recorded, []
     try:
         pieces = message().split("\0")
-        found = _recording.found
+        recorded = _recording.recorded
     finally:
-        _recording.found = outer
-    return tuple(found[int(p)] if k % 2 else p for k, p in enumerate(pieces) if p)
+        _recording.recorded = outer
+    return tuple(recorded[int(p)] if k % 2 else p for k, p in enumerate(pieces) if p)
 
 
 def _sum(terms: tuple[tuple[Monomial, int], ...]) -> str:
@@ -182,10 +182,10 @@ class _Parser:
     def peek(self) -> str:
         return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
 
-    def take(self, *wanted: str) -> str:
+    def take(self, *expected: str) -> str:
         token = self.peek()
-        if not token or (wanted and token not in wanted):
-            raise self.error(f"expected {' or '.join(map(repr, wanted)) or 'a dim'}, got {token or 'the end'!r}")
+        if not token or (expected and token not in expected):
+            raise self.error(f"expected {' or '.join(map(repr, expected)) or 'a dim'}, got {token or 'the end'!r}")
         self.at += 1
         return token
 
@@ -293,8 +293,8 @@ class _Parser:
             self.take()
             args.append(self.disjunction())
         self.take(")")
-        made: Size = _CALLS[name](*args)
-        return made
+        size: Size = _CALLS[name](*args)
+        return size
 
 
 def _known(scope: Mapping[str, Size], parser_error: Callable[[str], ParseError]) -> Callable[[str], Size]:
@@ -332,7 +332,7 @@ def _parse(source: str, scope: Mapping[str, Size]) -> Any:
 
 
 def declare(source: str, scope: MutableMapping[str, Size], low: int = 0) -> Size:
-    """As parse_dim, but a name that is not in scope becomes a symbol and enters it."""
+    """Parses a dim; a name that is not in scope becomes a symbol and enters it."""
 
     def lookup(name: str) -> Size:
         if name not in scope:

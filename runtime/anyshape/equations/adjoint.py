@@ -53,7 +53,7 @@ class _Term:
 
     @property
     def masked(self) -> Expr:
-        """What is outside the conditions may be no number, and counts 0."""
+        """The term's value where its conditions hold, else 0; the value outside the conditions may be no number."""
         value = self.value
         for c in reversed(self.conditions):
             value = apply("select", c, value, const(0.0, value.dtype))
@@ -64,14 +64,14 @@ class _Term:
 class _Adjoint:
     eqs: Equations
     active: set[Tensor]
-    """Tensors of floats that depend on an input of which the gradient is wanted."""
+    """Tensors of floats that depend on an input whose gradient is required."""
     terms: dict[Tensor, list[_Term]] = field(default_factory=dict)
     waiting: dict[tuple[Expr, tuple[Var, ...], tuple[Expr, ...]], Expr] = field(default_factory=dict)
-    """What each expression counts that was not looked at yet, by the variables and conditions around it."""
+    """The seed of each expression that is not differentiated yet, by the variables and conditions around it."""
 
     def pull(self, e: Expr, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
-        """What e reads counts `seed` times its derivative. An expression that stands in several places is looked at once, when all have
-        told what it counts: those that it stands in were made after it."""
+        """Adds `seed` times e's derivative to the terms of what e reads. A shared expression is differentiated once, when all its uses have
+        added to its seed: the expressions that use it were made after it."""
         self.waiting = {}
         self.push(e, seed, vars_, conditions)
         while self.waiting:
@@ -129,7 +129,7 @@ class _Adjoint:
 
     @staticmethod
     def _counted(e: Reduce) -> Expr:
-        """1 at each element that is the extreme: they share what it counts."""
+        """1 at each element that is the extreme: they share its seed."""
         other = tuple(Var(v.name, v.extent) for v in e.vars)
         renamed: Mapping[Var, Expr] = dict(zip(e.vars, other))
         where = None if e.where is None else substitute(e.where, renamed)
@@ -141,7 +141,7 @@ class _Adjoint:
         return apply("select", equal, const(1.0, wide), const(0.0, wide))
 
     def state(self, target: Tensor, terms: Sequence[_Term]) -> None:
-        """The gradient of a tensor: what all its reads count."""
+        """States the gradient of a tensor: the sum of the terms of all its reads."""
         place = self.eqs.indices("g", target.shape)
         total: Expr = const(0.0, target.dtype)
         scattered: list[_Term] = []
@@ -179,7 +179,7 @@ class _Adjoint:
 def _unless_empty(
     target: Tensor, index: tuple[Expr, ...], value: Expr, over: Sequence[Var]
 ) -> tuple[tuple[Expr, ...], Expr]:
-    """The same, for no values of the first variable where the tensor has no elements: every read of it is one that is not made, be it for
+    """Index and value with no values of the first variable where the tensor has no elements: no read of it is made then, be it for
     its conditions or for a variable without values that neither index nor value have."""
     elements = prod(target.shape)
     if not index or dims.ge(elements, 1) is True:
@@ -214,16 +214,16 @@ def _gathered(term: _Term, place: tuple[Var, ...], target: Tensor) -> Expr | Non
 
 
 def state_adjoint(
-    eqs: Equations, forward: Sequence[Equation], seeds: Mapping[Tensor, Tensor], wanted: Mapping[Tensor, Tensor]
+    eqs: Equations, forward: Sequence[Equation], seeds: Mapping[Tensor, Tensor], gradients_of: Mapping[Tensor, Tensor]
 ) -> None:
-    """States in `eqs` the gradients `wanted` of inputs, {input: its gradient}, for what elements of results count, {result: how much}.
+    """States in `eqs` the gradients of inputs, {input: its gradient}, for the seeds of results, {result: its seed}.
 
     Raises NotDifferentiable, with the reason, for equations that are procedures, recurrences, updates, sorts or of sizes that they find."""
     ordered = [unit[0] for unit in units(forward)]
     for q in forward:
         if q.form is not None or q.born is not None:
             raise NotDifferentiable("its equations are not all of the form t[i] = e")
-    active = set(wanted)
+    active = set(gradients_of)
     work = _Adjoint(eqs, active)
     for q in ordered:
         if q.target.dtype.is_float and work.depends(q.value):
@@ -243,13 +243,13 @@ def state_adjoint(
             gradients[q.target] = own
         if q.target in gradients:
             work.pull(q.value, gradients[q.target][q.index], q.variables, ())
-    for x, gradient in wanted.items():
+    for x, gradient in gradients_of.items():
         work.state(gradient, work.terms.get(x, ()))
     _restate(eqs, ordered)
 
 
 def _restate(eqs: Equations, forward: Sequence[Equation]) -> None:
-    """What of the forward equations the gradients read, directly or not."""
+    """States again those forward equations that the gradients read, directly or not."""
     needed = {x.tensor for q in eqs.equations for e in q.expressions for x in walk(e) if isinstance(x, Read)}
     kept: list[Equation] = []
     for q in reversed(forward):

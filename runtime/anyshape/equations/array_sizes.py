@@ -28,7 +28,7 @@ def depth_of(e: Expr) -> int:
 
 
 def turns_of(q: Equation) -> int:
-    """How many elements an array has that the interpreter makes for this equation, as far as bounds of sizes tell."""
+    """The number of elements of the largest array that the interpreter makes for an equation, as far as bounds of sizes decide it."""
     known: dict[int, int] = {}
 
     def extents(variables: Iterable[Var]) -> int:

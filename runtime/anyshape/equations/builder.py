@@ -102,12 +102,12 @@ class Equation:
         along = self.form.along if isinstance(self.form, (Compaction, Sorting)) else None
         if isinstance(self.form, Update):  # also those that the index does not mention: the last one wins, or all count
             return tuple(sorted(self.value.free.union(*(i.free for i in self.index)), key=lambda v: v.serial))
-        found: dict[Var, None] = {}
+        in_order: dict[Var, None] = {}
         for i in self.index:
             for v in sorted(i.free, key=lambda v: v.serial):
                 if v is not along:
-                    found[v] = None
-        return tuple(found)
+                    in_order[v] = None
+        return tuple(in_order)
 
     @property
     def over(self) -> tuple[Var, ...]:
@@ -160,21 +160,21 @@ class Equations:
         self.scratches: list[Tensor] = []
         self.equations: list[Equation] = []
         self.carried: dict[Tensor, Tensor] = {}
-        """Of outputs that are gathered from the elements of a list: what they are before the element at hand."""
+        """For each output accumulated over the elements of a list, the tensor of its value before the current element."""
 
     def tensor(self, name: str) -> Tensor:
         """The input or output of that name."""
-        found = self.inputs.get(name, self.outputs.get(name))
-        if not isinstance(found, Tensor):
+        declared = self.inputs.get(name, self.outputs.get(name))
+        if not isinstance(declared, Tensor):
             raise SpecError(f"{self.op} has no single tensor {name}")
-        return found
+        return declared
 
     def tensors(self, name: str) -> Sequence[Tensor] | Elements[Tensor]:
         """The elements of the variadic input or output of that name."""
-        found = self.inputs.get(name, self.outputs.get(name))
-        if found is None or isinstance(found, Tensor):
+        declared = self.inputs.get(name, self.outputs.get(name))
+        if declared is None or isinstance(declared, Tensor):
             raise SpecError(f"{self.op} has no variadic tensors {name}")
-        return found
+        return declared
 
     def index(self, name: str, extent: Size) -> Var:
         return Var(name, extent)
@@ -191,10 +191,10 @@ class Equations:
     def define(self, target: Expr, value: ExprLike, source: str = "") -> None:
         """target is a read, `t[i, *j]`. A weak value takes t's dtype; a strong one must have it, but for bool and index values."""
         tensor, index = self._left(target)
-        made = _adapted(value, tensor.dtype)
+        adapted = _adapted(value, tensor.dtype)
         # What no two evaluations agree about is evaluated once, by a kernel of its own that runs in one part.
-        form = Update("set") if isinstance(made, Apply) and made.op == "entropy" else None
-        self.equations.append(Equation(tensor, index, made, source, form))
+        form = Update("set") if isinstance(adapted, Apply) and adapted.op == "entropy" else None
+        self.equations.append(Equation(tensor, index, adapted, source, form))
 
     def gather(
         self,
@@ -210,13 +210,13 @@ class Equations:
             return
         tensor, index = self._left(target)
         before = self.carried[tensor] = Tensor(f"{tensor.name}_before", tensor.dtype, tensor.shape)
-        mine = cast(body(xs.turn), accum(tensor.dtype))
-        self.define(target, where(as_expr(eq(xs.turn, 0)), mine, fold(kind, (before[index], mine))), source)
+        mine = cast(body(xs.index), accum(tensor.dtype))
+        self.define(target, where(as_expr(eq(xs.index, 0)), mine, fold(kind, (before[index], mine))), source)
 
     def born(self, size: Size, value: ExprLike, source: str = "") -> None:
-        """The size is what value turns out to be: `k = count(...)`."""
+        """Defines a data-dependent size by the value: `k = count(...)`."""
         if not isinstance(size, Dim) or not size.is_symbol:
-            raise SpecError(f"{self.op}: a size that is found must be a symbol, not {size}")
+            raise SpecError(f"{self.op}: a data-dependent size must be a symbol, not {size}")
         tensor = self.scratch(str(size), I64, ())
         self.equations.append(Equation(tensor, (), _adapted(value, I64), source, born=size))
 
@@ -274,7 +274,7 @@ class Equations:
         self.equations.append(Equation(tensor, (), _adapted(condition, BOOL), source, Demand(message)))
 
     def procedure(self, born: Mapping[Size, Size] | None = None, counted: bool = False) -> Procedure:
-        """What is computed step by step; its `end` states the equations. `born`: {size that it finds: its upper bound}; `counted`: the
+        """A procedure of steps; its `end` states the equations. `born`: {data-dependent size: its upper bound}; `counted`: the
         sizes are found by a run of their own, ahead of the one that has memory for the results."""
         return Procedure(self, born, counted)
 
@@ -291,10 +291,10 @@ class Equations:
         return target.tensor, target.index
 
     def _along(self, tensor: Tensor, index: tuple[Expr, ...]) -> Var:
-        found = [i for i in index if isinstance(i, Var) and i.name == ":"]
-        if len(found) != 1:
-            raise SpecError(f"{self.op}: a vector is put along one `:` of {tensor.name}, not {len(found)}")
-        return found[0]
+        along = [i for i in index if isinstance(i, Var) and i.name == ":"]
+        if len(along) != 1:
+            raise SpecError(f"{self.op}: a vector is put along one `:` of {tensor.name}, not {len(along)}")
+        return along[0]
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.equations))

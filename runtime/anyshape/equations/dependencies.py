@@ -16,8 +16,8 @@ from anyshape.errors import ShapeError
 
 def reads(q: Equation) -> set[Tensor]:
     """The tensors an equation reads."""
-    found = {e.tensor for part in q.expressions for e in walk(part) if isinstance(e, Read)}
-    return found - q.form.program.own if isinstance(q.form, Run) else found
+    tensors = {e.tensor for part in q.expressions for e in walk(part) if isinstance(e, Read)}
+    return tensors - q.form.program.own if isinstance(q.form, Run) else tensors
 
 
 def symbols(q: Equation) -> set[Dim]:
@@ -34,11 +34,11 @@ def symbols(q: Equation) -> set[Dim]:
                 sizes += [v.extent for v in e.vars]
             elif isinstance(e, Read):
                 sizes += e.tensor.shape
-    found = {s for n in sizes for s in free_symbols(n)}
+    mentioned = {s for n in sizes for s in free_symbols(n)}
     if isinstance(q.form, Run):
-        found |= {s for t in q.form.program.own for n in t.shape for s in free_symbols(n)}
-        found -= q.form.program.symbols
-    return found
+        mentioned |= {s for t in q.form.program.own for n in t.shape for s in free_symbols(n)}
+        mentioned -= q.form.program.symbols
+    return mentioned
 
 
 def in_order(equations: Sequence[Equation]) -> list[Equation]:
@@ -50,7 +50,7 @@ def in_order(equations: Sequence[Equation]) -> list[Equation]:
 
 
 def units(equations: Sequence[Equation]) -> list[list[Equation]]:
-    """The same, as lists: the equations of one recurrence or one program, or one equation."""
+    """The equations in an order of evaluation, as lists: the equations of one recurrence or one program, or one equation."""
     left, done = _units(equations), list[list[Equation]]()
     place = {q: k for k, q in enumerate(equations)}
     while left:
@@ -67,14 +67,14 @@ def units(equations: Sequence[Equation]) -> list[list[Equation]]:
 
 
 def _units(equations: Sequence[Equation]) -> list[list[Equation]]:
-    found: dict[object, list[Equation]] = {}
+    by_unit: dict[object, list[Equation]] = {}
     for q in equations:
-        found.setdefault(together(q), []).append(q)
-    return list(found.values())
+        by_unit.setdefault(together(q), []).append(q)
+    return list(by_unit.values())
 
 
 def together(q: Equation) -> object:
-    """What is the same for equations that are computed together."""
+    """A key that is equal for equations that are computed together."""
     if isinstance(q.form, Step):
         return q.form.cycle
     return q.form.program if isinstance(q.form, Run) else q
@@ -89,19 +89,19 @@ def _needs(q: Equation, other: Equation, earlier: bool) -> bool:
     return other.target in reads(q) or (other.born is not None and other.born in symbols(q))
 
 
-def needed(equations: Iterable[Equation], wanted: Iterable[Tensor], stop: Iterable[Tensor] = ()) -> list[Equation]:
-    """The equations that define the wanted tensors or what they read, in the order given; nothing below `stop`."""
+def needed(equations: Iterable[Equation], targets: Iterable[Tensor], stop: Iterable[Tensor] = ()) -> list[Equation]:
+    """The equations that define the target tensors or what they read, in their order; nothing below `stop`."""
     stated = list(equations)
-    found = set(wanted)
-    border = set(stop) - found
+    required = set(targets)
+    border = set(stop) - required
     kept: set[Equation] = set()
     grown = True
     while grown:
         grown = False
         for q in stated:
-            if q.target in found and q not in kept:
+            if q.target in required and q not in kept:
                 kept.add(q)
-                found |= reads(q) - border
+                required |= reads(q) - border
                 grown = True
     return [q for q in stated if q in kept]
 

@@ -13,11 +13,11 @@ from anyshape.dtypes import accum
 from anyshape.equations.expr import Apply, Expr, apply, cast, const
 
 Shares = list[tuple[Expr, Expr]]
-"""Operands, and how much each counts."""
+"""Pairs of an operand and its contribution to the gradient."""
 
 
 def shares_of(e: Apply, seed: Expr) -> Shares | None:
-    """None if the operation has no derivative that is known here. Operands that are no floats have none."""
+    """The contributions to the operands of an operation; None if its derivative is not known. Operands that are no floats have none."""
     if e.op in _FLAT:
         return []
     rule = _RULES.get(e.op)
@@ -29,7 +29,7 @@ _FLAT = frozenset(("floor", "ceil", "round_even", "trunc", "trunc_div", "floordi
 
 
 def _one(factor: Callable[[Expr, Apply], Expr]) -> Callable[[Apply, Expr], Shares]:
-    """Of one operand, by the operand and the result."""
+    """The derivative of an operation with one operand, whose factor depends on the operand and the result."""
     return lambda e, seed: [(e.args[0], seed * factor(e.args[0], e))]
 
 
@@ -59,7 +59,7 @@ def _sign(a: Expr) -> Expr:
 
 
 def _cast(e: Apply, seed: Expr) -> Shares:
-    """What counts is not rounded to a float that is narrower than what it is computed in."""
+    """The derivative of a cast: the seed in the accumulation dtype of the source, without rounding to a narrower float."""
     source = e.args[0].dtype
     return [(e.args[0], cast(seed, accum(source)))] if source is not None and source.is_float else []
 

@@ -20,7 +20,7 @@ _one_by_one = Lock()
 
 
 def draw() -> int:
-    """The next number."""
+    """The next random number."""
     with _one_by_one:
         drawn = _counter.value
         _counter.value = drawn + 1
@@ -28,7 +28,7 @@ def draw() -> int:
 
 
 def restart(at: int) -> None:
-    """The next number is this one."""
+    """Sets the next number that `draw` returns."""
     _counter.value = at
 
 

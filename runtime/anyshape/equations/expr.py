@@ -22,7 +22,7 @@ from anyshape.errors import SpecError
 ExprLike = Union["Expr", Size, float, Cond]
 
 LARGE = 1 << 62
-"""Integers of which two have no sum that is sure to be one of 64 bits."""
+"""The least integer of which the sum of two may not fit 64 bits."""
 _interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
 _serial = count()
 
@@ -125,7 +125,7 @@ class Tensor:
     dtype: DType
     shape: tuple[Size, ...]
     absent: Const | None = None
-    """For an optional input that was not given: the constant that every read gives."""
+    """The constant that every read of an absent optional input gives."""
 
     def __getitem__(self, index: ExprLike | slice | tuple[ExprLike | slice, ...]) -> Expr:
         """`t[i, :]`, on the left side of a vector, has a variable called ":" at that place."""
@@ -342,7 +342,7 @@ def _is_fraction(e: Expr) -> bool:
 
 
 def _is_any_integer(e: Expr) -> bool:
-    """Whether it may be near the ends of i64: a parameter or an element, and no dim."""
+    """Whether the value may be near the limits of i64: a parameter or an element, and no dim."""
     if isinstance(e, Const):
         return isinstance(e.value, int) and abs(e.value) >= LARGE
     if not isinstance(e, Scalar) or isinstance(e.size, int):

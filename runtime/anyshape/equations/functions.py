@@ -102,7 +102,7 @@ def bit_xor(x: ExprLike, y: ExprLike) -> Expr:
 
 
 def shift_left(x: ExprLike, y: ExprLike) -> Expr:
-    """Zero from as many places on as x has bits."""
+    """x shifted left by y bits; zero if y is at least the number of bits of x."""
     return apply("shift_left", x, y)
 
 
@@ -122,7 +122,7 @@ def saturate(x: ExprLike, dtype: DType) -> Expr:
 
 
 def minimum(first: ExprLike, *rest: ExprLike) -> Expr:
-    """The least; NaN if any is NaN."""
+    """The least of several values; NaN if any is NaN."""
     result = as_expr(first)
     for x in rest:
         result = apply("min", result, x)
@@ -130,7 +130,7 @@ def minimum(first: ExprLike, *rest: ExprLike) -> Expr:
 
 
 def maximum(first: ExprLike, *rest: ExprLike) -> Expr:
-    """The greatest; NaN if any is NaN."""
+    """The greatest of several values; NaN if any is NaN."""
     result = as_expr(first)
     for x in rest:
         result = apply("max", result, x)

@@ -23,7 +23,7 @@ from anyshape.equations.array_sizes import depth_of
 from anyshape.equations.builder import Compaction, Demand, Equation, Run, Sorting, Step, Update
 from anyshape.equations.dependencies import units
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
-from anyshape.equations.refusing import Refused, given, out_of_range, reads_below
+from anyshape.equations.refusing import Refused, out_of_range, reads_below, unwrapped
 from anyshape.equations.symbolic import NOTHING, Unknown, apply_symbolic, decided, fold_symbolic, select_symbolic
 from anyshape.errors import OverflowedError
 from anyshape.failure_report import element_text
@@ -32,11 +32,11 @@ Array = NDArray[Any]
 
 
 MOST_TERMS = 1 << 10
-"""What the symbolic reading folds into one element, at most: models may name any size"""
+"""The most terms that symbolic evaluation folds into one element, as models may name any size."""
 
 
 class Arithmetic(Protocol):
-    """How elements are computed, where it is not as `numeric` does."""
+    """An arithmetic of elements other than that of `numeric`."""
 
     def apply(self, e: Apply, args: list[Array]) -> Array: ...
 
@@ -85,14 +85,14 @@ def _unit(
     if isinstance(q.form, Demand):
         _demand(q.form, q.value, known[q.target][()], start)
     if q.born is not None:
-        found = known[q.target][()]
-        if not isinstance(found, (int, np.integer)):
+        size = known[q.target][()]
+        if not isinstance(size, (int, np.integer)):
             raise Unknown(q.target.name)
-        numbers[q.born] = int(found)
+        numbers[q.born] = int(size)
 
 
 def _computed(a: Array) -> Array:
-    """Characters as their code points."""
+    """The array as computed with: characters as their code points."""
     return a.view(CHAR.computed) if a.dtype == CHAR.numpy else a
 
 
@@ -106,7 +106,7 @@ def _demand(form: Demand, asked: Expr, holds: Any, start: Evaluation) -> None:
 
 
 def _recurrence(unit: Sequence[Equation], first: Step, start: Evaluation) -> None:
-    """Position by position, and at each one equation after the other."""
+    """Evaluates a recurrence: position by position, and at each one equation after the other."""
     for q in unit:
         start.make(q.target)
     positions = range(start.size(first.along.extent))
@@ -120,7 +120,7 @@ def _recurrence(unit: Sequence[Equation], first: Step, start: Evaluation) -> Non
 
 
 class Evaluation:
-    """One equation. Every array has one axis per bound variable (size 1 where it does not depend on it)."""
+    """The evaluation of one equation. Every array has one axis per bound variable (size 1 where it does not depend on it)."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class Evaluation:
             ordered.put_vectors(q.form, target, at, q.index.index(q.form.along), value, keep, q.target)
 
     def filtered(self, q: Equation, full: tuple[int, ...]) -> tuple[Array, Array]:
-        """Which elements a filter keeps, and so at which points everything else is evaluated."""
+        """The points that a filter keeps, at which everything else is evaluated."""
         everywhere = np.ones((1,) * self.rank, bool)
         if not isinstance(q.form, Compaction) or q.form.where is None:
             return np.ones(full, bool), everywhere
@@ -210,7 +210,7 @@ class Evaluation:
         if good.all():
             return
         point = first_false(good)
-        index = given(e.index[axis])
+        index = unwrapped(e.index[axis])
         at = self.at(index, point, depth)
         elements = [] if self.symbolic else self.elements(reads_below([index]), point, depth)
         tensor = e.tensor if isinstance(e, Read) else e.target
@@ -218,20 +218,20 @@ class Evaluation:
 
     def at(self, e: Expr, point: Sequence[int], depth: int) -> Any:
         """The value at one point."""
-        found = self.eval(e, np.ones((1,) * self.rank, bool), depth)
-        if not isinstance(found, np.ndarray):
-            return found
-        return found[tuple(min(p, n - 1) for p, n in zip_longest(point, found.shape, fillvalue=0))]
+        value = self.eval(e, np.ones((1,) * self.rank, bool), depth)
+        if not isinstance(value, np.ndarray):
+            return value
+        return value[tuple(min(p, n - 1) for p, n in zip_longest(point, value.shape, fillvalue=0))]
 
     def elements(self, reads: Iterable[Read], point: Sequence[int], depth: int) -> list[tuple[Tensor, str]]:
         """Elements as text, with their values; not those that are themselves out of range."""
-        found = []
+        texts = []
         for e in reads:
             with suppress(Refused):
                 index = [self.at(i, point, depth) for i in e.index]
                 where = f"[{', '.join(str(int(i)) for i in index)}]" if index else ""
-                found.append((e.tensor, f"{where} = {element_text(self.at(e, point, depth), e.tensor.dtype)}"))
-        return found
+                texts.append((e.tensor, f"{where} = {element_text(self.at(e, point, depth), e.tensor.dtype)}"))
+        return texts
 
     def blamed(self, asked: Expr) -> list[tuple[Tensor, str]]:
         """The elements of which an assert does not hold: the first point of a reduction over all."""

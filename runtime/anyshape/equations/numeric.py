@@ -69,7 +69,7 @@ def _erf(a: Array) -> Array:
 
 
 def _shift(f: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    """By as many places as there are bits, or by a negative number of them, nothing is left but the sign of what goes down."""
+    """A shift that is total: by at least as many bits as there are, or by a negative number, only the sign of a right shift is left."""
 
     def shift(a: Array, b: Array) -> Array:
         bits = 8 * a.dtype.itemsize
@@ -138,7 +138,7 @@ def _cast(a: Array, dtype: DType) -> Array:
 
 
 def bits_as(a: Array, dtype: DType) -> Array:
-    """The same bits; of elements that have fewer than their byte, those that count."""
+    """The bits of an array as elements of a dtype; for dtypes narrower than a byte, the low bits."""
     codes = a.view(f"u{a.dtype.itemsize}")
     if dtype.is_bool:
         return np.asarray(codes != 0)
@@ -148,7 +148,7 @@ def bits_as(a: Array, dtype: DType) -> Array:
 
 
 def _to_odd(a: Array) -> Array:
-    """As f32; what f32 does not hold goes to its odd neighbour, so that rounding once more gives what one rounding would have given."""
+    """The values as f32, rounded to odd: rounding the result once more equals rounding the values once."""
     exact = a.astype(np.float64)
     near = a.astype(np.float32)
     with np.errstate(invalid="ignore"):
@@ -166,8 +166,8 @@ def _position(values: Array, extreme: Array, keep: Array, axes: tuple[int, ...])
     """argmax or argmin in row-major order: the first place that is kept and holds the extreme, or NaN."""
     sizes = [n if k in axes else 1 for k, n in enumerate(values.shape)]
     hit = keep & ((values == extreme) | (values != values))
-    places = np.where(hit, np.arange(math.prod(sizes)).reshape(sizes), highest(I64))
-    return np.asarray(np.min(places, axis=axes, keepdims=True, initial=highest(I64)))
+    positions = np.where(hit, np.arange(math.prod(sizes)).reshape(sizes), highest(I64))
+    return np.asarray(np.min(positions, axis=axes, keepdims=True, initial=highest(I64)))
 
 
 def reduce_numeric(e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:

@@ -15,26 +15,26 @@ from anyshape.equations.traversal import walk
 
 
 def operations(equations: Iterable[Equation]) -> Size:
-    """Of all elements together."""
+    """The number of operations of all elements together."""
     total: Size = 0
     for q in equations:
         total = total + _of(q.value, _points(q.variables), set())
     return total
 
 
-def _of(e: Expr, turns: Size, seen: set[Expr]) -> Size:
-    """Of one value, computed so many times."""
+def _of(e: Expr, times: Size, seen: set[Expr]) -> Size:
+    """The number of operations of one value that is computed `times` times."""
     if e in seen:
         return 0
     seen.add(e)
     if isinstance(e, Reduce):
-        inner = turns * _points(e.vars)
+        inner = times * _points(e.vars)
         where = _of(e.where, inner, seen) if e.where is not None else 0
         return inner + where + _of(e.body, inner, seen)
     if isinstance(e, Apply):
-        total: Size = 0 if e.op == "cast" else turns
+        total: Size = 0 if e.op == "cast" else times
         for a in e.args:
-            total = total + _of(a, turns, seen)
+            total = total + _of(a, times, seen)
         return total
     return 0
 
@@ -48,15 +48,15 @@ def _points(variables: Iterable[Expr]) -> Size:
 
 
 def elements_read(equations: Iterable[Equation], t: Tensor) -> Size | None:
-    """At most so many elements of a tensor are read, once each: a place for every value of the variables that an index has, so that rows
+    """An upper bound on the elements of a tensor that are read, once each: one for every value of the variables of an index, so that rows
     which data picks from a table count, and the table does not. None where nothing is known: a procedure may read anything."""
     total: Size = 0
-    found: set[Expr] = set()
+    counted: set[Expr] = set()
     for q in equations:
         if isinstance(q.form, Run):
             return None
         for e in (e for part in q.expressions for e in walk(part)):
-            if isinstance(e, Read) and e.tensor is t and e not in found:
-                found.add(e)
+            if isinstance(e, Read) and e.tensor is t and e not in counted:
+                counted.add(e)
                 total = total + _points(e.free)
     return total

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class Procedure:
-    """The program of one call of an op while it is stated. `born`: {size that it finds: its upper bound}.
+    """The program of one call of an op while it is stated. `born`: {data-dependent size: its upper bound}.
 
     An output that such a size shapes has room for the upper bound, and is cut to the size in the end. With `counted` the program is run
     twice, first for the sizes alone, and the output has the room that it needs: where upper bounds multiply.
@@ -75,15 +75,15 @@ class Procedure:
 
     def output(self, name: str) -> Tensor:
         """The output of that name, to be written at any place."""
-        given = self.eqs.tensor(name)
+        declared = self.eqs.tensor(name)
         highest = {s: high for s, high in self.born.items() if isinstance(s, Dim)}
-        shape = tuple(dims.substitute(n, highest) if isinstance(n, Dim) else n for n in given.shape)
-        if shape == given.shape or self.counted:
-            self.makes.append(given)
-            return given
-        room = Tensor(name, given.dtype, shape)
+        shape = tuple(dims.substitute(n, highest) if isinstance(n, Dim) else n for n in declared.shape)
+        if shape == declared.shape or self.counted:
+            self.makes.append(declared)
+            return declared
+        room = Tensor(name, declared.dtype, shape)
         self.makes.append(room)
-        self.cut.append((given, room))
+        self.cut.append((declared, room))
         return room
 
     def variable(self, name: str, dtype: DType) -> Tensor:
@@ -121,7 +121,7 @@ class Procedure:
         self.do(Put("set", array, over, self.plain(_of_dtype(value, array.dtype)), over))
 
     def kept(self, e: Expr) -> Expr:
-        """What e is now, also later."""
+        """The current value of e, kept for later steps."""
         assert e.dtype is not None
         t = self.variable(f"kept{len(self.arrays)}", e.dtype)
         self.do(Put("set", t, (), cast(e, t.dtype)))
@@ -132,7 +132,7 @@ class Procedure:
         return self.kept(e) if any(isinstance(n, Reduce) for n in walk(e)) else e
 
     def size(self, e: ExprLike) -> Size:
-        """A number of turns: a size, or a symbol for what e is now, where data decides it; none where it is negative."""
+        """A number of iterations: a size, or a symbol for the current value of e where data decides it; 0 where it is negative."""
         if isinstance(e, (int, Dim)):
             return e
         value = as_expr(e)
@@ -141,7 +141,7 @@ class Procedure:
         if isinstance(value, Scalar):
             return dims.select(value.size, 1, 0) if isinstance(value.size, (bool, dims.Cond)) else value.size
         if value.free - set(self.loops):
-            raise SpecError(f"{self.eqs.op}: the number of turns {value} varies inside a step")
+            raise SpecError(f"{self.eqs.op}: the number of iterations {value} varies inside a step")
         symbol = dims.fresh("turns", 0)
         self.do(Let(symbol, maximum(self.plain(cast(value, I64)), 0)))
         return symbol
@@ -178,7 +178,7 @@ class Procedure:
 
     @contextmanager
     def range(self, name: str, low: ExprLike, high: ExprLike) -> Iterator[Expr]:
-        """`for name in range(low, high)`, as they are before the first turn."""
+        """`for name in range(low, high)`, whose bounds are those before the first iteration."""
         start = as_expr(low)
         start = start if isinstance(start, (Const, Scalar)) else self.kept(cast(start, I64))
         with self.loop(name, _difference(high, start)) as v:
@@ -194,7 +194,7 @@ class Procedure:
     def ordered(
         self, name: str, extents: Iterable[Size], key: Callable[[Var], ExprLike], descending: bool = False
     ) -> Iterator[Expr]:
-        """`for name in argsort([key(v) for v in extent], descending=)`, in the order that there is before the first turn."""
+        """`for name in argsort([key(v) for v in extent], descending=)`, in the order before the first iteration."""
         (n,) = extents
         over = Var(name, n)
         value = adapt(as_expr(key(over)), I64)
@@ -204,14 +204,14 @@ class Procedure:
             yield order[v]
 
     def _room(self, n: Size, over: Var, key: Expr) -> Size:
-        """At most so many turns as the arrays have places that the key reads one by one, where data decides how many."""
+        """An upper bound on the number of keys: the extent of an array that the key reads one by one, where data decides the number."""
         if not isinstance(n, Dim) or not any(isinstance(a, Let) and a.symbol is n for a in every(self.blocks[-1])):
             return n
         for e in walk(key):
             if isinstance(e, Read):
-                for i, places in zip(e.index, e.tensor.shape, strict=True):
+                for i, extent in zip(e.index, e.tensor.shape, strict=True):
                     if is_variable(i, over):
-                        return places
+                        return extent
         raise SpecError(f"{self.eqs.op}: nothing says how many keys there can be at most: {key}")
 
     @contextmanager
@@ -265,11 +265,11 @@ class Procedure:
 
     # --- the end
 
-    def end(self, found: Mapping[Size, Tensor] | None = None, source: str = "") -> None:
+    def end(self, variables: Mapping[Size, Tensor] | None = None, source: str = "") -> None:
         """States the equations. `found`: the variable that each size is in the end; one that is a number is known without it."""
         from anyshape.equations.builder import Equation, Run
 
-        sizes = {t: s for s, t in (found or {}).items() if isinstance(s, Dim)}
+        sizes = {t: s for s, t in (variables or {}).items() if isinstance(s, Dim)}
         arrays = tuple(t for t in self.arrays if t not in sizes)
         whole = StepProgram(tuple(self.blocks[0]), (*self.makes, *sizes), arrays)
         programs = (without_results(whole, sizes), without_sizes(whole, sizes)) if self.counted else (whole,)
@@ -277,9 +277,9 @@ class Procedure:
             for t in program.makes:
                 nothing = const(False if t.dtype.is_bool else 0, t.dtype)
                 self.eqs.equations.append(Equation(t, (), nothing, source, Run(program), sizes.get(t)))
-        for given, room in self.cut:
-            index = self.eqs.indices("i", given.shape)
-            self.eqs.define(given[index], room[index], source)
+        for declared, room in self.cut:
+            index = self.eqs.indices("i", declared.shape)
+            self.eqs.define(declared[index], room[index], source)
 
 
 def _of_dtype(value: ExprLike, dtype: DType) -> Expr:
@@ -288,7 +288,7 @@ def _of_dtype(value: ExprLike, dtype: DType) -> Expr:
 
 
 def _difference(high: ExprLike, low: Expr) -> ExprLike:
-    """A size where both are sizes."""
+    """The difference of two values; a size where both are sizes."""
     end = as_expr(high)
     last, first = (e.value if isinstance(e, Const) else e.size if isinstance(e, Scalar) else None for e in (end, low))
     if isinstance(last, (int, Dim)) and isinstance(first, (int, Dim)):

@@ -53,7 +53,7 @@ class Each:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class When:
-    """One block or the other."""
+    """A conditional: one block or the other."""
 
     condition: Expr
     then: tuple[Action, ...]
@@ -78,14 +78,14 @@ class StepProgram:
     makes: tuple[Tensor, ...]
     arrays: tuple[Tensor, ...]
 
-    def line(self, made: Tensor) -> str:
-        """What an equation for one of the tensors reads like: the first of them shows the steps."""
+    def line(self, tensor: Tensor) -> str:
+        """The text of the equation for one of the tensors: that of the first shows the steps."""
         from anyshape.equations.text import steps_text
 
-        if made is not self.makes[0]:
-            return f"{made} by the same steps"
+        if tensor is not self.makes[0]:
+            return f"{tensor} by the same steps"
         arrays = "".join(f"    {t}\n" for t in self.arrays)
-        return f"{made} by steps\n{arrays}{steps_text(self.actions, '    ')}"
+        return f"{tensor} by steps\n{arrays}{steps_text(self.actions, '    ')}"
 
     @property
     def own(self) -> frozenset[Tensor]:
@@ -93,7 +93,7 @@ class StepProgram:
 
     @property
     def symbols(self) -> frozenset[Dim]:
-        """Those that have a value only inside."""
+        """The symbols that have a value only inside the program."""
         return frozenset(a.symbol for a in every(self.actions) if isinstance(a, Let))
 
     @property
@@ -103,8 +103,8 @@ class StepProgram:
 
 def with_tensors(program: StepProgram, tensors: Mapping[Tensor, Tensor]) -> StepProgram:
     """The program that makes, sets and reads other tensors in place of some, each value in the dtype of where it goes."""
-    made, arrays = (tuple(tensors.get(t, t) for t in own) for own in (program.makes, program.arrays))
-    return StepProgram(tuple(_with_tensors(a, tensors) for a in program.actions), made, arrays)
+    outputs, arrays = (tuple(tensors.get(t, t) for t in own) for own in (program.makes, program.arrays))
+    return StepProgram(tuple(_with_tensors(a, tensors) for a in program.actions), outputs, arrays)
 
 
 def _with_tensors(a: Action, tensors: Mapping[Tensor, Tensor]) -> Action:
@@ -190,7 +190,7 @@ def blocks_of(a: Action) -> tuple[tuple[Action, ...], ...]:
 
 
 def expressions_of(a: Action) -> tuple[Expr, ...]:
-    """What an action evaluates itself, its variables among it."""
+    """The expressions that an action evaluates itself, its variables included."""
     match a:
         case Let(value=value):
             return (value,)

@@ -34,10 +34,10 @@ def reduce_range(kind: str, low: ExprLike, high: ExprLike, body: Body, where: Bo
             tests.append(_beyond(at(v), a))
         if b.free:
             tests.append(_below(at(v), b))
-        found = tests[0]
+        condition = tests[0]
         for t in tests[1:]:
-            found = apply("and", found, t)
-        return found
+            condition = apply("and", condition, t)
+        return condition
 
     whole = where is None and not a.free and start == begin and not b.free
     return reduce_(kind, [dims.maximum(0, stop - begin)], lambda v: body(at(v)), None if whole else inside)

@@ -35,12 +35,12 @@ _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 def as_steps(equations: Sequence[Equation]) -> list[Equation]:
     """Prefix reductions as recurrences, then reductions out of recurrences that do not read them."""
     cycles = max((q.form.cycle for q in equations if isinstance(q.form, Step)), default=-1) + 1
-    found: list[Equation] = []
+    expanded: list[Equation] = []
     for q in equations:
         steps = _prefix(q, cycles)
         cycles += len(steps) > 1
-        found += steps
-    return _moved_out(found)
+        expanded += steps
+    return _moved_out(expanded)
 
 
 def _prefix(q: Equation, cycle: int) -> list[Equation]:
@@ -50,9 +50,9 @@ def _prefix(q: Equation, cycle: int) -> list[Equation]:
     inner = {v for e in walk(q.value) if isinstance(e, Reduce) for v in e.vars}
     for r in walk(q.value):
         if isinstance(r, Reduce) and not r.free & inner:
-            found = _running(q, r)
-            if found is not None:
-                k, exclusive, backward = found
+            running = _running(q, r)
+            if running is not None:
+                k, exclusive, backward = running
                 return _steps(q, r, k, exclusive, backward, cycle)
     return [q]
 
@@ -110,32 +110,32 @@ def _moved_out(equations: list[Equation]) -> list[Equation]:
     for q in equations:
         if isinstance(q.form, Step):
             written.setdefault(q.form.cycle, set()).add(q.target)
-    found: list[Equation] = []
+    moved: list[Equation] = []
     for q in equations:
         if isinstance(q.form, Step):
             own = _without_waiting(q, written[q.form.cycle])
             for k, r in enumerate(own):
                 variables = tuple(sorted(r.free, key=lambda v: v.serial))
                 assert r.dtype is not None
-                ahead = Tensor(f"ahead{len(found)}_{k}", r.dtype, tuple(v.extent for v in variables))
-                found.append(Equation(ahead, variables, r, q.source))
+                ahead = Tensor(f"ahead{len(moved)}_{k}", r.dtype, tuple(v.extent for v in variables))
+                moved.append(Equation(ahead, variables, r, q.source))
                 q = replace(q, value=replace_node(q.value, {r: read(ahead, variables)}))
-        found.append(q)
-    return found
+        moved.append(q)
+    return moved
 
 
 def _without_waiting(q: Equation, written: set[Tensor]) -> list[Reduce]:
     """The outermost reductions of an equation that read nothing of its recurrence, and no variable that another reduction binds."""
-    found: list[Reduce] = []
+    reductions: list[Reduce] = []
     stack = [q.value]
     while stack:
         e = stack.pop()
         if isinstance(e, Reduce) and e.free <= set(q.variables) and not _reads_any(e, written):
-            if e not in found:
-                found.append(e)
+            if e not in reductions:
+                reductions.append(e)
             continue
         stack.extend(children(e))
-    return found
+    return reductions
 
 
 def _reads_any(e: Expr, tensors: set[Tensor]) -> bool:

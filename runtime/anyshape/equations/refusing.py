@@ -41,17 +41,17 @@ class Refused(ShapeError):
         super().__init__(whole(said, equation_text(equation.source if equation is not None else "", place), elements))
 
     def of(self, q: Equation, names: Names | None = None) -> Refused:
-        """The same, with the equation, unless it has one."""
+        """This refusal with the equation that caused it, unless it has one already."""
         return Refused(self.words, self.element, self.read, self.equation or q, names)
 
 
 def equation_text(source: str, element: str) -> str:
-    """As the spec has it; an equation that does not say how is told by the element at which it fails."""
+    """The equation as the spec has it; where the spec has no text, the element at which it fails stands for it."""
     return source if "[" in source or not element else f"{source}: {element}" if source else element
 
 
 def element_of(t: Tensor, index: Sequence[Expr], names: Names) -> str:
-    """What is read or written, without saying that it is checked."""
+    """The text of the element read or written, without the bounds check of its index."""
     plain = (spell(i.args[0] if isinstance(i, Apply) and i.op == "within" else i) for i in index)
     return f"{names.get(t, t.name)}[{', '.join(plain)}]"
 
@@ -60,15 +60,15 @@ def out_of_range(index: Any, axis: int, t: Tensor, size: Any) -> tuple[str | Ten
     return (f"index {index} is out of range for axis {axis} of ", t, f" with size {size}")
 
 
-def given(i: Expr) -> Expr:
+def unwrapped(i: Expr) -> Expr:
     """The index before it was counted from the end."""
     return i.args[0] if isinstance(i, Apply) and i.op in ("wrap", "within") else i
 
 
 def reads_below(roots: Iterable[Expr]) -> list[Read]:
     """The elements that values are computed from, one of each tensor, those nearest to them first."""
-    found: dict[Any, Read] = {}
+    elements: dict[Any, Read] = {}
     for e in (e for root in roots for e in walk(root)):
         if isinstance(e, Read):
-            found.setdefault(e.tensor, e)
-    return list(found.values())[:MOST_ELEMENTS]
+            elements.setdefault(e.tensor, e)
+    return list(elements.values())[:MOST_ELEMENTS]

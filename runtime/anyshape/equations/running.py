@@ -80,12 +80,12 @@ class _Runner:
                 raise
 
     def value(self, e: Expr, over: tuple[Var, ...], fixed: dict[Var, int]) -> Array:
-        """With an axis for each variable of `over`."""
-        found = self.start(fixed)
-        extents = tuple(found.size(v.extent) for v in over)
-        found.rank = len(over) + depth_of(e)
-        found.axis = {v: k for k, v in enumerate(over)}
-        return found.whole(e, np.ones((1,) * found.rank, bool), len(over), extents)
+        """The value of an expression, as an array with an axis for each variable of `over`."""
+        evaluation = self.start(fixed)
+        extents = tuple(evaluation.size(v.extent) for v in over)
+        evaluation.rank = len(over) + depth_of(e)
+        evaluation.axis = {v: k for k, v in enumerate(over)}
+        return evaluation.whole(e, np.ones((1,) * evaluation.rank, bool), len(over), extents)
 
 
 __all__ = ["run_program"]

@@ -84,7 +84,7 @@ def select_symbolic(c: Array, a: Array, b: Array) -> Array:
 
 
 def decided(c: Array) -> tuple[Array, Array]:
-    """Of conditions: which hold, and of which it is not known whether they do."""
+    """Two masks of an array of conditions: which hold, and which are not known to hold or not."""
     c = np.asarray(c, object)
     known = np.array([isinstance(k, (bool, np.bool_)) for k in c.flat], bool).reshape(c.shape)
     return np.where(known, c, False).astype(bool), ~known

@@ -59,10 +59,10 @@ def replace_node(e: Expr, values: Mapping[Any, Expr], tensors: Mapping[Tensor, T
     done: dict[Expr, Expr] = dict(values)
 
     def visit(n: Expr) -> Expr:
-        made = done.get(n)
-        if made is None:
-            made = done[n] = _rebuilt(n, visit, tensors)
-        return made
+        replacement = done.get(n)
+        if replacement is None:
+            replacement = done[n] = _rebuilt(n, visit, tensors)
+        return replacement
 
     return visit(e)
 

@@ -18,10 +18,10 @@ from anyshape.graph.value import Node, Value
 def body(node: Node) -> list[Value]:
     """The results of a call by its body, whatever the rule says of them. Raises what inference raises."""
     assert node.op.composition is not None
-    found: list[Value] = []
+    results: list[Value] = []
     for v in node.op.composition.build(Composing(node, control)):
-        found += v if isinstance(v, list | tuple) else [v]
-    return found
+        results += v if isinstance(v, list | tuple) else [v]
+    return results
 
 
 def expand(node: Node) -> Sequence[Value] | None:

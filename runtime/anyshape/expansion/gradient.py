@@ -28,27 +28,29 @@ from anyshape.types import ListType
 
 
 def gradients(of: Value, by: Sequence[Value], source: str = "") -> list[Value]:
-    """Of the sum of all elements of `of`, one for each of `by`, of its type; zeros where it does not depend on one.
+    """The gradient of the sum of all elements of `of` by each value of `by`, of that value's type; zeros where it does not depend on it.
 
     Raises UnsupportedError naming an op that has no adjoint, with the reason, or a value that is no tensor of floats."""
     for v in (of, *by):
         if not v.type.dtype.is_float:
             raise UnsupportedError(f"gradients are of floats, and {v.name or 'a value'} is {v.type}")
     of, looked = _looked_through(of, by)
-    found: dict[Value, Value] = {}
+    adjoints: dict[Value, Value] = {}
 
     def add(v: Value, more: Value) -> None:
-        found[v] = ops.add(found[v], more, source=source) if v in found else more
+        adjoints[v] = ops.add(adjoints[v], more, source=source) if v in adjoints else more
 
     add(of, _full(1, of, source))
-    wanted = set(by)
-    inside = {n for n in looked if any(_depends(n, wanted, looked))}
+    targets = set(by)
+    inside = {n for n in looked if any(_depends(n, targets, looked))}
     for node in reversed(looked):
-        if node in inside and any(v in found for v in node.outputs):
-            seeds = [found[v] if v in found else _full(0, v, source) for v in node.outputs if v.type.dtype.is_float]
-            for v, g in _adjoints(node, seeds, inside, wanted, source):
+        if node in inside and any(v in adjoints for v in node.outputs):
+            seeds = [
+                adjoints[v] if v in adjoints else _full(0, v, source) for v in node.outputs if v.type.dtype.is_float
+            ]
+            for v, g in _adjoints(node, seeds, inside, targets, source):
                 add(v, g)
-    return [found[v] if v in found else _full(0, v, source) for v in by]
+    return [adjoints[v] if v in adjoints else _full(0, v, source) for v in by]
 
 
 def _full(number: float, like: Value, source: str) -> Value:
@@ -68,10 +70,10 @@ def _looked_through(of: Value, by: Sequence[Value]) -> tuple[Value, tuple[Node, 
             return of, nodes
         new: dict[Value, Value] = {}
         for n in nodes:
-            made = expand(n) if n in composed else None
-            if n in composed and made is None:
+            expanded = expand(n) if n in composed else None
+            if n in composed and expanded is None:
                 raise UnsupportedError(f"no gradient of {n.op.full_name}: a rank is not known")
-            results = made if made is not None else _with(n, new)
+            results = expanded if expanded is not None else _with(n, new)
             new.update((a, b) for a, b in zip(n.outputs, results) if a is not b)
         of = new.get(of, of)
 
@@ -87,15 +89,15 @@ def _between(of: Value, by: Sequence[Value]) -> tuple[Node, ...]:
     return topological([of], frozenset(v.node for v in by if v.node is not None))
 
 
-def _depends(n: Node, wanted: set[Value], looked: Sequence[Node]) -> list[bool]:
-    """Whether a node reads one of the wanted values, or what depends on one."""
+def _depends(n: Node, targets: set[Value], looked: Sequence[Node]) -> list[bool]:
+    """For each operand, whether it is one of the targets or depends on one."""
     from functools import cache
 
     inside = set(looked)
 
     @cache
     def reaches(v: Value) -> bool:
-        if v in wanted:
+        if v in targets:
             return True
         return v.node is not None and v.node in inside and any(reaches(x) for x in v.node.inputs if x is not None)
 
@@ -103,11 +105,11 @@ def _depends(n: Node, wanted: set[Value], looked: Sequence[Node]) -> list[bool]:
 
 
 def _adjoints(
-    node: Node, seeds: Sequence[Value], inside: set[Node], wanted: set[Value], source: str
+    node: Node, seeds: Sequence[Value], inside: set[Node], targets: set[Value], source: str
 ) -> list[tuple[Value, Value]]:
-    """The inputs of a node of which gradients are needed, and what they get from this node."""
+    """The inputs of a node whose gradients are needed, and what this node contributes to each."""
     op = node.op
-    needed = [v for v in dict.fromkeys(node.inputs) if v is not None and (v in wanted or v.node in inside)]
+    needed = [v for v in dict.fromkeys(node.inputs) if v is not None and (v in targets or v.node in inside)]
     if any(isinstance(v.type, ListType) for v in needed):
         raise UnsupportedError(f"no gradient of {op.full_name}{_at(node)}: it is computed from a list")
     needed = [v for v in needed if v.type.dtype.is_float]
@@ -123,10 +125,10 @@ def _adjoints(
         why = "it draws" if op.is_random else "it has no equations"
         raise UnsupportedError(f"no gradient of {op.full_name}{_at(node)}: {why}")
     adjoint = _Call(node, needed)
-    made = build(adjoint.op(), [*adjoint.data, *seeds, *adjoint.operands], node.attrs, source or node.source)
-    if not made.is_open:
-        equations_of(made, *tensors_of(made))  # what has no adjoint is refused now
-    return list(zip(needed, made.outputs, strict=True))
+    call = build(adjoint.op(), [*adjoint.data, *seeds, *adjoint.operands], node.attrs, source or node.source)
+    if not call.is_open:
+        equations_of(call, *tensors_of(call))  # what has no adjoint is refused now
+    return list(zip(needed, call.outputs, strict=True))
 
 
 def _at(node: Node) -> str:
@@ -134,10 +136,10 @@ def _at(node: Node) -> str:
 
 
 class _Call:
-    """One call of an op, as a call of its adjoint: the op's inputs that are there, then what its results of floats count."""
+    """The call of an op's adjoint: its inputs are those of the op that are present, then the seed of each float result."""
 
-    def __init__(self, node: Node, wanted: Sequence[Value]) -> None:
-        self.node, self.wanted = node, wanted
+    def __init__(self, node: Node, differentiated: Sequence[Value]) -> None:
+        self.node, self.differentiated = node, differentiated
         count = len(node.data_inputs)
         self.data = list(dict.fromkeys(v for v in node.inputs[:count] if v is not None))
         self.operands = node.inputs[count:]
@@ -153,7 +155,7 @@ class _Call:
                 *(InputDef(f"seed{k}", node.outputs[k].type.dtype.name) for k in self.floats),
             ),
             params=node.op.params,
-            outputs=tuple(OutputDef(f"gradient{k}", v.type.dtype.name) for k, v in enumerate(self.wanted)),
+            outputs=tuple(OutputDef(f"gradient{k}", v.type.dtype.name) for k, v in enumerate(self.differentiated)),
             dtypes={},
             relation=self.relation,
             kernel=self.kernel,
@@ -163,55 +165,57 @@ class _Call:
     def name(self, v: Value) -> str:
         return f"x{self.data.index(v)}"
 
-    def grouped(self, given: Any) -> dict[str, Any]:
-        """Something for each input of the op, by what there is for each of its operands' names; None where one is absent."""
+    def grouped(self, value_of: Any) -> dict[str, Any]:
+        """The value of each input of the op, by `value_of` the names of its operands; None where the input is absent."""
         return {
-            name: [given(self.name(x)) for x in v]
+            name: [value_of(self.name(x)) for x in v]
             if isinstance(v, tuple)
             else None
             if v is None
-            else given(self.name(v))
+            else value_of(self.name(v))
             for name, v in self.node.grouped_inputs().items()
         }
 
-    def relation(self, rule: Rule, **given: Any) -> Bound:
-        params = {p.name: given[p.name] for p in self.node.op.params}
-        forward = self.node.op.relation(rule, **self.grouped(given.__getitem__), **params)
+    def relation(self, rule: Rule, **arguments: Any) -> Bound:
+        params = {p.name: arguments[p.name] for p in self.node.op.params}
+        forward = self.node.op.relation(rule, **self.grouped(arguments.__getitem__), **params)
         shapes = [
             s
             for o in self.node.op.outputs
             for s in (forward.outputs[o.name] if o.variadic else [forward.outputs[o.name]])
         ]
         for k in self.floats:
-            rule.equal(shapes[k], given[f"seed{k}"], f"result {k} and what it counts")
+            rule.equal(shapes[k], arguments[f"seed{k}"], f"result {k} and what it counts")
         return rule.bind(
-            outputs={f"gradient{k}": given[self.name(v)] for k, v in enumerate(self.wanted)}, forward=forward
+            outputs={f"gradient{k}": arguments[self.name(v)] for k, v in enumerate(self.differentiated)},
+            forward=forward,
         )
 
     def kernel(self, eqs: Equations, bound: Any) -> None:
         node, forward = self.node, bound.forward
         ins: dict[str, Any] = {}
-        for i, (name, given) in zip(node.op.inputs, self.grouped(eqs.tensor).items(), strict=True):
-            if given is None:
+        for i, (name, operand) in zip(node.op.inputs, self.grouped(eqs.tensor).items(), strict=True):
+            if operand is None:
                 dtype = absent_dtype(node, i.dtype)
-                given = Tensor(name, dtype, (), const(i.absent(dtype), dtype))
-            ins[name] = tuple(given) if isinstance(given, list) else given
+                operand = Tensor(name, dtype, (), const(i.absent(dtype), dtype))
+            ins[name] = tuple(operand) if isinstance(operand, list) else operand
         outs: dict[str, Any] = {}
-        made: list[Tensor] = []
+        results: list[Tensor] = []
         for o in node.op.outputs:
             shapes = forward.outputs[o.name] if o.variadic else [forward.outputs[o.name]]
             tensors = tuple(
-                Tensor(f"{o.name}{k}", node.outputs[len(made) + k].type.dtype, tuple(s)) for k, s in enumerate(shapes)
+                Tensor(f"{o.name}{k}", node.outputs[len(results) + k].type.dtype, tuple(s))
+                for k, s in enumerate(shapes)
             )
-            made += tensors
+            results += tensors
             outs[o.name] = tensors if o.variadic else tensors[0]
         stated = Equations(node.op.full_name, ins, outs, node.dtypes)
         assert node.op.kernel is not None
         node.op.kernel(stated, forward)
         accumulate(stated)
-        seeds = {made[k]: eqs.tensor(f"seed{k}") for k in self.floats}
-        wanted = {eqs.tensor(self.name(v)): eqs.tensor(f"gradient{k}") for k, v in enumerate(self.wanted)}
+        seeds = {results[k]: eqs.tensor(f"seed{k}") for k in self.floats}
+        targets = {eqs.tensor(self.name(v)): eqs.tensor(f"gradient{k}") for k, v in enumerate(self.differentiated)}
         try:
-            state_adjoint(eqs, stated.equations, seeds, wanted)
+            state_adjoint(eqs, stated.equations, seeds, targets)
         except NotDifferentiable as e:
             raise UnsupportedError(f"no gradient of {node.op.full_name}{_at(node)}: {e}") from None

@@ -1,4 +1,4 @@
-"""What splitting a tensor into a list is made of, once its rank is known: pieces in sight, or a loop that appends them.
+"""The expansion of splitting a tensor into a list, once its rank is known: a list of known pieces, or a loop that appends them.
 
 In: a node of `list_split`. Out: the list; None while a rank is not known. Raises ShapeError for sizes that cannot be.
 """
@@ -35,10 +35,10 @@ def _split(x: Value, sizes: Value | None, axis: int, keepdims: bool, source: str
     total = ops.gather(ops.shape_of(x, source=source), axis, source=source)
     if sizes is None:
         return _one_by_one(x, total, axis, keepdims, source)
-    given = ops.cast(sizes, "i64", source=source) if sizes.type.dtype.name != "i64" else sizes
-    if given.type.rank == 0:
-        return _equal_parts(x, given, total, axis, source)
-    return _parts(x, given, axis, source)
+    lengths = ops.cast(sizes, "i64", source=source) if sizes.type.dtype.name != "i64" else sizes
+    if lengths.type.rank == 0:
+        return _equal_parts(x, lengths, total, axis, source)
+    return _parts(x, lengths, axis, source)
 
 
 def _in_sight(x: Value, sizes: Value | None, axis: int, keepdims: bool, source: str) -> list[Value] | None:
@@ -70,16 +70,16 @@ def _slice(x: Value, start: Value, end: Value, axis: int, source: str) -> Value:
 
 
 def _one_by_one(x: Value, total: Value, axis: int, keepdims: bool, source: str) -> Value:
-    def turn(k: Value, made: Value) -> list[Value]:
+    def body(k: Value, pieces: Value) -> list[Value]:
         piece = ops.gather(x, k, axis=axis, source=source)
         return [
             lists.append(
-                made, ops.static.expand_dims(piece, axes=(axis,), source=source) if keepdims else piece, source
+                pieces, ops.static.expand_dims(piece, axes=(axis,), source=source) if keepdims else piece, source
             )
         ]
 
-    made: Value = control.loop(total, turn, [lists.empty(TensorType(x.type.dtype, None), source)], source=source)[0]
-    return made
+    pieces: Value = control.loop(total, body, [lists.empty(TensorType(x.type.dtype, None), source)], source=source)[0]
+    return pieces
 
 
 def _equal_parts(x: Value, size: Value, total: Value, axis: int, source: str) -> Value:
@@ -87,32 +87,35 @@ def _equal_parts(x: Value, size: Value, total: Value, axis: int, source: str) ->
         raise ShapeError("list_split: a size must be at least 1")
 
     (size,) = control.if_(ops.greater(size, 0, source=source), lambda: size, refused, source)
+    size = ops.minimum(
+        size, ops.maximum(total, 1, source=source), source=source
+    )  # sums with the largest do not fit 64 bits
     count = ops.div(ops.add(total, ops.sub(size, 1, source=source), source=source), size, source=source)
 
-    def turn(k: Value, made: Value) -> list[Value]:
+    def body(k: Value, pieces: Value) -> list[Value]:
         start = ops.mul(k, size, source=source)
         end = ops.minimum(ops.add(start, size, source=source), total, source=source)
-        return [lists.append(made, _slice(x, start, end, axis, source), source)]
+        return [lists.append(pieces, _slice(x, start, end, axis, source), source)]
 
-    made: Value = control.loop(count, turn, [lists.empty(TensorType(x.type.dtype, None), source)], source=source)[0]
-    return made
+    pieces: Value = control.loop(count, body, [lists.empty(TensorType(x.type.dtype, None), source)], source=source)[0]
+    return pieces
 
 
 def _parts(x: Value, sizes: Value, axis: int, source: str) -> Value:
-    """Sizes that do not add up are found by a view of x under a shape with their sum."""
+    """Pieces of the given sizes. A reshape of x to the sum of the sizes checks that they add up."""
     whole = ops.sum(sizes, axes=(0,), keepdims=True, source=source)
     shape = [ops.shape_of(x, start=0, end=axis, source=source), whole, ops.shape_of(x, start=axis + 1, source=source)]
     x = ops.dyn.reshape(x, ops.concat(shape, axis=0, source=source), allowzero=True, source=source)
 
     size = one_number(sizes)
 
-    def turn(k: Value, made: Value, start: Value) -> list[Value]:
+    def body(k: Value, pieces: Value, start: Value) -> list[Value]:
         end = ops.add(start, ops.gather(sizes, k, source=source), source=source)
         piece = _slice(x, start, end, axis, source)
         piece = piece if size is None else as_long(piece, size, "list_split: a piece", source, axis)
-        return [lists.append(made, piece, source), end]
+        return [lists.append(pieces, piece, source), end]
 
     begin = [lists.empty(TensorType(x.type.dtype, None), source), constant(np.int64(0))]
     count = ops.gather(ops.shape_of(sizes, source=source), 0, source=source)
-    made: Value = control.loop(count, turn, begin, source=source)[0]
-    return made
+    pieces: Value = control.loop(count, body, begin, source=source)[0]
+    return pieces

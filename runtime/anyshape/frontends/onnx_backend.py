@@ -1,6 +1,6 @@
-"""ONNX's standard backend interface, as `anyshape.onnx_backend`: what tools that test or compare backends call.
+"""Implements ONNX's standard backend interface as `anyshape.onnx_backend`, for tools that test or compare backends.
 
-What we do not support raises UnsupportedError everywhere, so that a refusal is never mistaken for a failure.
+Anything unsupported raises UnsupportedError, so that a refusal is never mistaken for a failure.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Backend(BaseBackend):  # type: ignore[misc]  # onnx has no types
     def run_node(
         cls, node: Any, inputs: Any, device: str = "CPU", outputs_info: Any = None, **kwargs: Any
     ) -> tuple[Array, ...]:
-        """One node on its own; `opset_version` says what it means, the newest if left out."""
+        """Runs one node on its own, under the opset `opset_version` (by default the newest)."""
         if not isinstance(node, onnx.NodeProto):
             raise ArgumentError(f"run_node: node must be an onnx.NodeProto, got {short(node)}")
         opset = kwargs.pop("opset_version", None) or onnx.defs.onnx_opset_version()

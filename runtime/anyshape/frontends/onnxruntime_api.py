@@ -1,4 +1,4 @@
-"""`InferenceSession`: the onnxruntime calls that programs already have, answered by a compiled model.
+"""`InferenceSession`: onnxruntime's interface on a compiled model, for programs that are written for onnxruntime.
 
 Options, providers and run options are accepted and have no effect: there is one provider, and it needs none.
 """

@@ -7,14 +7,14 @@ from typing import Any
 
 
 def alike(attrs: Mapping[str, Any]) -> Hashable:
-    """Equal for attributes that no op tells apart. Equal to Python is not enough: 0.0 equals -0.0 there, and true equals 1."""
-    return tuple((name, _told(attrs[name])) for name in sorted(attrs))
+    """A key that is equal for attributes that no op distinguishes. Python's equality does not do: 0.0 equals -0.0, and True equals 1."""
+    return tuple((name, _hashable(attrs[name])) for name in sorted(attrs))
 
 
-def _told(v: Any) -> Hashable:
+def _hashable(v: Any) -> Hashable:
     if isinstance(v, (tuple, list)):
-        return tuple(map(_told, v))
+        return tuple(map(_hashable, v))
     if isinstance(v, (bool, float)):
         return type(v), repr(v)
-    found: Hashable = v
-    return found
+    key: Hashable = v
+    return key

@@ -37,15 +37,15 @@ def function(
     """The function of these inputs, values or tuples of them; results are a value, a list, or a dict that names them, and tuples among them
     come out as tuples. Raises ArgumentError if something else is needed."""
     listed = (results,) if isinstance(results, Value) else results.values() if isinstance(results, Mapping) else results
-    given = tuple(listed)
-    said = tuple(results) if isinstance(results, Mapping) else tuple(f"output{k}" for k in range(len(given)))
-    names = [n for one, v in zip(said, given) for n in member_names(one, form_of(v))]
-    inputs, values = flats(inputs), tuple(flats(given))
+    outputs = tuple(listed)
+    said = tuple(results) if isinstance(results, Mapping) else tuple(f"output{k}" for k in range(len(outputs)))
+    names = [n for one, v in zip(said, outputs) for n in member_names(one, form_of(v))]
+    inputs, values = flats(inputs), tuple(flats(outputs))
     for v in (*inputs, *values):
         if not isinstance(v, Value):
             raise ArgumentError(f"inputs and results of a function are values of a graph, got {v!r}")
     strange = [v for v in inputs if not v.is_param]
     if strange:
         raise ArgumentError(f"an input of a function is made by anyshape.input, got {strange[0]}")
-    made = Function(tuple(inputs), resolved(inputs, values), name, names, form=form_of(given))
-    return with_dims(made, names_of_unknowns(inputs, values))
+    closed = Function(tuple(inputs), resolved(inputs, values), name, names, form=form_of(outputs))
+    return with_dims(closed, names_of_unknowns(inputs, values))

@@ -21,9 +21,9 @@ from anyshape.rules import Vec
 from anyshape.types import ListType
 
 MOST_OUTPUTS = 1 << 20
-"""Of one call: more is a slip."""
+"""The most outputs that one call may have: more is a mistake."""
 Operand = Any
-"""Value, or anything NumPy makes an array of"""
+"""A Value, or anything that NumPy makes an array of."""
 
 
 def call(
@@ -54,7 +54,7 @@ def call_node(
 
 
 def arguments(op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any]) -> tuple[list[Value | None], dict[str, Any]]:
-    """What a node of the op has for these: its operands, flattened, and its attributes. Raises ArgumentError."""
+    """The operands, flattened, and the attributes of a node that calls the op. Raises ArgumentError."""
     attrs = {p.name: attribute(op, p, params[p.name]) for p in op.attributes if params.get(p.name) is not None}
     for p in op.attributes:
         if p.required and p.name not in attrs:
@@ -71,7 +71,7 @@ def call_alias(
     source: str = "",
     count: int | None = None,
 ) -> tuple[Value, ...]:
-    """The plain name: dyn if any promoted parameter is a Value, else static. No node of its own."""
+    """Calls an op by its plain name: the dyn variant if any promoted parameter is a Value, else the static one."""
     promoted = (params.get(p.name) for p in dyn.operands)
     return call(dyn if any(isinstance(v, Value) for v in promoted) else static, inputs, params, source, count)
 
@@ -83,39 +83,39 @@ def _data(op: OpDef, inputs: Sequence[Any]) -> list[Value | None]:
         )
     strong = _common_dtype(op, inputs)
     flat: list[Value | None] = []
-    for d, given in zip(op.inputs, inputs):
-        if given is None:
+    for d, argument in zip(op.inputs, inputs):
+        if argument is None:
             if not d.optional:
                 raise ArgumentError(f"{op.full_name}: {d.name} is missing")
             flat.append(None)
-        elif d.sequence and isinstance(given, Value) and isinstance(given.type, ListType):
-            flat.append(given)
+        elif d.sequence and isinstance(argument, Value) and isinstance(argument.type, ListType):
+            flat.append(argument)
         elif d.variadic:
-            if isinstance(given, Value) or not hasattr(given, "__iter__"):
-                raise ArgumentError(f"{op.full_name}: {d.name} must be a list of tensors, got {given!r}")
-            flat += [as_value(v, strong.get(d.dtype)) for v in given]
+            if isinstance(argument, Value) or not hasattr(argument, "__iter__"):
+                raise ArgumentError(f"{op.full_name}: {d.name} must be a list of tensors, got {argument!r}")
+            flat += [as_value(v, strong.get(d.dtype)) for v in argument]
         else:
-            flat.append(as_value(given, strong.get(d.dtype)))
+            flat.append(as_value(argument, strong.get(d.dtype)))
     return flat
 
 
 def _common_dtype(op: OpDef, inputs: Sequence[Any]) -> dict[str, DType]:
     """The dtype that Python numbers take: that of a Value with the same dtype variable."""
-    found: dict[str, DType] = {}
-    for d, given in zip(op.inputs, inputs):
-        for v in given if d.variadic and isinstance(given, (list, tuple)) else (given,):
+    dtypes: dict[str, DType] = {}
+    for d, argument in zip(op.inputs, inputs):
+        for v in argument if d.variadic and isinstance(argument, (list, tuple)) else (argument,):
             if isinstance(v, Value) and not isinstance(v.type, ListType):
-                found.setdefault(d.dtype, v.type.dtype)
-    return found
+                dtypes.setdefault(d.dtype, v.type.dtype)
+    return dtypes
 
 
-def as_value(given: Any, dtype: DType | None = None) -> Value:
+def as_value(argument: Any, dtype: DType | None = None) -> Value:
     """A Value as it is; a Python number or list in the dtype it meets (f32 and i64 if none); an array in its own; strings as characters."""
-    if isinstance(given, Value):
-        return given
-    if isinstance(given, np.ndarray | np.generic):
-        return constant(np.asarray(given))
-    a = _array(given)
+    if isinstance(argument, Value):
+        return argument
+    if isinstance(argument, np.ndarray | np.generic):
+        return constant(np.asarray(argument))
+    a = _array(argument)
     if a.dtype.kind == "U":
         return constant(a)
     if dtype is not None:
@@ -123,72 +123,72 @@ def as_value(given: Any, dtype: DType | None = None) -> Value:
     return constant(a.astype(np.float32) if a.dtype == np.float64 else a)
 
 
-def _operand(op: OpDef, p: ParamDef, given: Any) -> Value | None:
-    if given is None:
+def _operand(op: OpDef, p: ParamDef, argument: Any) -> Value | None:
+    if argument is None:
         if p.required:
             raise ArgumentError(f"{op.full_name}: {p.name} is missing, and has no default")
         return None
-    if isinstance(given, Value):
-        return given
+    if isinstance(argument, Value):
+        return argument
     kind = np.int64 if p.kind in ("ints", "axes", "axis", "int") else np.bool_ if p.kind == "bool" else None
-    return constant(_array(given, kind)) if kind is not None else as_value(given)
+    return constant(_array(argument, kind)) if kind is not None else as_value(argument)
 
 
-def _array(given: Any, kind: Any = None) -> NDArray[Any]:
+def _array(argument: Any, kind: Any = None) -> NDArray[Any]:
     try:
-        return np.asarray(given, kind)
+        return np.asarray(argument, kind)
     except (TypeError, ValueError, OverflowError) as e:
-        raise ArgumentError(f"an operand is a Value, a number or an array, got {short(given)}: {e}") from None
+        raise ArgumentError(f"an operand is a Value, a number or an array, got {short(argument)}: {e}") from None
 
 
-def attribute(op: OpDef, p: ParamDef, given: Any) -> Any:
+def attribute(op: OpDef, p: ParamDef, value: Any) -> Any:
     """The attribute in its canonical form: ints as tuples of int, dtypes as DType. Raises ArgumentError."""
-    if isinstance(given, Value):
-        if given.constant is None:
+    if isinstance(value, Value):
+        if value.constant is None:
             other = f"; use {op.twin}" if op.twin else ""
             raise ArgumentError(f"{op.full_name}: {p.name} is an attribute, and needs a constant{other}")
-        given = given.constant.tolist()
+        value = value.constant.tolist()
     try:
-        return _canonical(p, given)
+        return _canonical(p, value)
     except (TypeError, ValueError):
-        wanted = f"one of {', '.join(p.members)}" if p.members else _WANTED.get(p.kind, p.kind)
-        raise ArgumentError(f"{op.full_name}: {p.name} must be {wanted}, got {given!r}") from None
+        expected = f"one of {', '.join(p.members)}" if p.members else _EXPECTED.get(p.kind, p.kind)
+        raise ArgumentError(f"{op.full_name}: {p.name} must be {expected}, got {value!r}") from None
 
 
-_WANTED = {"ints": "a list of integers", "axes": "a list of axes", "int": "an integer", "axis": "an integer", "bool": "True or False",
+_EXPECTED = {"ints": "a list of integers", "axes": "a list of axes", "int": "an integer", "axis": "an integer", "bool": "True or False",
            "float": "a number", "floats": "a list of numbers",
            "strs": "a list of strings", "number": "a number", "str": "a string", "dtype": "a dtype"}  # fmt: skip
 
 
-def _canonical(p: ParamDef, given: Any) -> Any:
+def _canonical(p: ParamDef, value: Any) -> Any:
     if p.is_vector:
-        items = tuple(given) if isinstance(given, (list, tuple, Vec, range, np.ndarray)) else (given,)
+        items = tuple(value) if isinstance(value, (list, tuple, Vec, range, np.ndarray)) else (value,)
         kinds: dict[str, Any] = {"floats": float, "strs": _text}
         return tuple(kinds.get(p.kind, _integer)(v) for v in items)
     if p.kind in ("int", "axis"):
-        return _integer(given[0] if isinstance(given, list) and len(given) == 1 else given)
+        return _integer(value[0] if isinstance(value, list) and len(value) == 1 else value)
     if p.kind == "bool":
-        return _truth(given)
+        return _truth(value)
     if p.kind == "float":
-        return float(given)
+        return float(value)
     if p.kind == "number":
         return (
-            given[0]
-            if isinstance(given, list) and len(given) == 1
-            else given
-            if isinstance(given, (int, float))
-            else np.asarray(given).item()
+            value[0]
+            if isinstance(value, list) and len(value) == 1
+            else value
+            if isinstance(value, (int, float))
+            else np.asarray(value).item()
         )
     if p.kind == "dtype":
-        return given if isinstance(given, DType) else parse_dtype(given)
-    text = _text(given)
+        return value if isinstance(value, DType) else parse_dtype(value)
+    text = _text(value)
     if p.members and text not in p.members:
         raise ValueError
     return text
 
 
-def _text(given: Any) -> str:
-    text = given.decode() if isinstance(given, bytes) else given
+def _text(value: Any) -> str:
+    text = value.decode() if isinstance(value, bytes) else value
     if not isinstance(text, str):
         raise TypeError
     return text

@@ -41,12 +41,12 @@ class Callee:
 
     def like(self) -> Callee:
         """A function declared as this one is, which nothing defines yet."""
-        made = Callee(self.name, dict(zip(self.names, self.type.params, strict=True)), self.type.results)
-        made.forms = self.forms
-        return made
+        copy = Callee(self.name, dict(zip(self.names, self.type.params, strict=True)), self.type.results)
+        copy.forms = self.forms
+        return copy
 
     def __lt__(self, other: Callee) -> bool:
-        """Older ones first; attributes are sorted."""
+        """The order of definition, as attributes are sorted."""
         return self.number < other.number
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class Callee:
 
 
 def _check_signature(c: Callee) -> None:
-    """Ranks are known, and a dim of a result follows from the parameters or is a name of its own."""
+    """Checks that ranks are known, and that a dim of a result follows from the parameters or is a name of its own."""
     known: set[Dim] = {n for t in c.type.params for n in _dims(t) if isinstance(n, Dim) and n.is_symbol}
     for t in (*c.type.params, *c.type.results):
         if not isinstance(t, ListType) and t.shape is None:
@@ -86,14 +86,14 @@ def _dims(t: TensorType) -> tuple[Size, ...]:
 
 def callees_of(functions: Sequence[Function]) -> dict[Callee, int]:
     """Every function that may be called, with its number: in order of appearance, from the outside in."""
-    found: dict[Callee, int] = {}
+    numbers: dict[Callee, int] = {}
     waiting = list(functions)
     while waiting:
         for c in _mentioned(waiting.pop(0)):
-            if c not in found:
-                found[c] = len(found)
+            if c not in numbers:
+                numbers[c] = len(numbers)
                 waiting += [c.function] if c.function is not None else []
-    return found
+    return numbers
 
 
 def _mentioned(f: Function) -> Iterator[Callee]:
@@ -133,51 +133,51 @@ class _Call:
             raise DtypeError(f"call: what is called must be a function, got {t}")
         name = known.name if known is not None else "call"
         values: dict[Dim, Size] = {}
-        given = [v.type for v in node.inputs[:-1] if v is not None]
-        if len(given) != len(t.params):
-            raise ArgumentError(f"{name} takes {len(t.params)} arguments, got {len(given)}")
-        for k, (wanted, got) in enumerate(zip(t.params, given, strict=True)):
-            bind_argument(f"{name}: argument {k}", wanted, got, values)
+        arguments = [v.type for v in node.inputs[:-1] if v is not None]
+        if len(arguments) != len(t.params):
+            raise ArgumentError(f"{name} takes {len(t.params)} arguments, got {len(arguments)}")
+        for k, (expected, got) in enumerate(zip(t.params, arguments, strict=True)):
+            bind_argument(f"{name}: argument {k}", expected, got, values)
         return _results(t, values)
 
     def simplify(self, node: Node) -> Sequence[Value] | None:
         return None
 
 
-def bind_argument(where: str, wanted: TensorType, got: TensorType, values: dict[Dim, Size]) -> None:
+def bind_argument(where: str, expected: TensorType, got: TensorType, values: dict[Dim, Size]) -> None:
     """Symbols of a parameter that its argument's dims are. Raises DtypeError and ShapeError where it cannot fit."""
-    if isinstance(wanted, ListType):
-        if joined_list(wanted, got, where) != wanted:
-            raise ShapeError(f"{where} must be {wanted}, got {got}")
+    if isinstance(expected, ListType):
+        if joined_list(expected, got, where) != expected:
+            raise ShapeError(f"{where} must be {expected}, got {got}")
         return
-    if isinstance(wanted, FunctionType) or isinstance(got, ListType | FunctionType):
-        if wanted != got:
-            raise DtypeError(f"{where} must be {wanted}, got {got}")
+    if isinstance(expected, FunctionType) or isinstance(got, ListType | FunctionType):
+        if expected != got:
+            raise DtypeError(f"{where} must be {expected}, got {got}")
         return
-    if wanted.dtype is not got.dtype:
-        raise DtypeError(f"{where} must be {wanted}, got {got}")
-    if got.shape is None or wanted.shape is None or len(got.shape) != len(wanted.shape):
-        raise ShapeError(f"{where} must be {wanted}, got {got}")
-    for axis, (n, m) in enumerate(zip(wanted.shape, got.shape)):
+    if expected.dtype is not got.dtype:
+        raise DtypeError(f"{where} must be {expected}, got {got}")
+    if got.shape is None or expected.shape is None or len(got.shape) != len(expected.shape):
+        raise ShapeError(f"{where} must be {expected}, got {got}")
+    for axis, (n, m) in enumerate(zip(expected.shape, got.shape)):
         if isinstance(n, Dim) and n.is_symbol and n not in values:
             values[n] = m
         elif eq(substitute(n, values) if isinstance(n, Dim) else n, m) is False:
-            raise ShapeError(f"{where} must be {wanted}, got {got}: dim {axis} is not {n}")
+            raise ShapeError(f"{where} must be {expected}, got {got}: dim {axis} is not {n}")
 
 
 def _results(t: FunctionType, values: dict[Dim, Size]) -> Inference:
     types: list[TensorType] = []
-    born: dict[Dim, tuple[int, int]] = {}
+    positions: dict[Dim, tuple[int, int]] = {}
     for k, r in enumerate(t.results):
         if isinstance(r, ListType):
             types.append(list_of(r.element.substitute(values), r.optional, r.never))
             continue
         for axis, n in enumerate(r.shape or ()):
             if isinstance(n, Dim) and n.is_symbol and n not in values:
-                made = fresh("?", 0)
-                values[n], born[made] = made, (k, axis)
+                size = fresh("?", 0)
+                values[n], positions[size] = size, (k, axis)
         types.append(r.substitute(values))
-    return Inference(tuple(types), (None,) * len(types), (), Bound({}, {"born": born}), {})
+    return Inference(tuple(types), (None,) * len(types), (), Bound({}, {"born": positions}), {})
 
 
 REF = OpDef(

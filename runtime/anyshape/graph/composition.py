@@ -27,7 +27,7 @@ from anyshape.rules import Bound, Rule, Vec
 if TYPE_CHECKING:
     from anyshape.graph.opdef import Relation
 
-Turn = Callable[..., list[Any]]
+LoopBody = Callable[..., list[Any]]
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class Composition:
     build: Callable[[Composing], Sequence[Any]]
     """Gives the outputs; a variadic one as a sequence."""
     sizes: Mapping[str, Callable[[Rule, Bound], Any]]
-    """By their text: what the body reads of the rule where a tensor may stand."""
+    """Expressions of the rule that the body reads where a tensor may stand, by their text."""
     truths: frozenset[str] = frozenset()
-    """Those that are conditions."""
+    """The texts of `sizes` that are conditions."""
 
 
 class ControlFlow(Protocol):
-    """What builds branches and loops: `anyshape.control`."""
+    """The interface by which bodies build branches and loops: `anyshape.control`."""
 
     def if_(
         self, cond: Any, then: Callable[[], list[Any]], otherwise: Callable[[], list[Any]], source: str, /
@@ -52,7 +52,7 @@ class ControlFlow(Protocol):
     def loop(
         self,
         trip: Any,
-        body: Turn,
+        body: LoopBody,
         carried: Sequence[Any],
         cond: Any,
         collects: int,
@@ -63,7 +63,7 @@ class ControlFlow(Protocol):
 
 
 class Composing:
-    """What a body builds with: the inputs of one call, the names of its rule, its dtypes."""
+    """The arguments of a body: the inputs of one call, the names of its rule, its dtypes."""
 
     def __init__(self, node: Node, control: ControlFlow) -> None:
         assert node.op.composition is not None and node.bound is not None
@@ -75,49 +75,55 @@ class Composing:
     def input(self, name: str) -> Any:
         """An input; None for one that is absent, its constant if it has one, a tuple of a variadic one."""
         op = self.node.op
-        given = replaced(self.node, self.inputs).grouped_inputs()[name]
+        value = replaced(self.node, self.inputs).grouped_inputs()[name]
         (d,) = (i for i in op.inputs if i.name == name)
-        if given is None and d.default is not None:
+        if value is None and d.default is not None:
             dtype = self.dtype(d.dtype)
             return constant(dtype.numpy.type(d.absent(dtype)))
-        return given
+        return value
 
     def present(self, name: str) -> bool:
         """Whether the call gives that input."""
         return self.node.grouped_inputs()[name] is not None
 
     def dtype(self, key: str) -> DType:
-        """That of a variable in this call, or the dtype of that name."""
+        """The dtype that a dtype variable has in this call, or the dtype of that name."""
         from anyshape.dtypes import parse_dtype
 
-        found = self.node.dtypes.get(key)
-        return parse_dtype(key) if found is None else found
+        known = self.node.dtypes.get(key)
+        return parse_dtype(key) if known is None else known
 
     def size(self, text: str) -> Any:
         """A size that the rule knows: a number, a truth, a tuple of numbers, or a Value where only the run tells."""
         rule = Rule(self.node.op.full_name, self.source)
-        found = self.sizes[text](rule, self.bound)
-        items = found if isinstance(found, Vec) else (found,)
+        value = self.sizes[text](rule, self.bound)
+        items = value if isinstance(value, Vec) else (value,)
         if not rule.checks and not any(isinstance(n, Dim | Cond) for n in items):
-            return tuple(items) if isinstance(found, Vec) else found
-        made = replaced(self.node, self.inputs)
+            return tuple(items) if isinstance(value, Vec) else value
+        call = replaced(self.node, self.inputs)
         op = _size(self.node.op, text in self.truths)
-        return build(op, made.inputs, {**made.attrs, "of": text}, self.source).outputs[0]
+        return build(op, call.inputs, {**call.attrs, "of": text}, self.source).outputs[0]
 
     def if_(self, cond: Any, then: Callable[[], list[Any]], otherwise: Callable[[], list[Any]]) -> tuple[Any, ...]:
         return self.control.if_(cond, then, otherwise, self.source)
 
     def loop(
-        self, trip: Any, turn: Turn, carried: Sequence[Any], names: Sequence[str], collects: int = 0, cond: Any = None
+        self,
+        trip: Any,
+        body: LoopBody,
+        carried: Sequence[Any],
+        names: Sequence[str],
+        collects: int = 0,
+        cond: Any = None,
     ) -> tuple[Any, ...]:
-        return self.control.loop(trip, turn, carried, cond, collects, self.source, names)
+        return self.control.loop(trip, body, carried, cond, collects, self.source, names)
 
 
 def replaced(node: Node, inputs: Sequence[Value | None]) -> Node:
     """The call with other operands, its types not inferred."""
-    made = Node(node.op, tuple(inputs), node.attrs, node.source)
-    made.bound, made.dtypes = node.bound, node.dtypes
-    return made
+    copy = Node(node.op, tuple(inputs), node.attrs, node.source)
+    copy.bound, copy.dtypes = node.bound, node.dtypes
+    return copy
 
 
 def is_guarded(node: Node) -> bool:
@@ -129,18 +135,18 @@ def _checked(node: Node) -> tuple[Value | None, ...]:
     """The operands, each of the data with the checks of the rule before it."""
     if not is_guarded(node):
         return node.inputs
-    found = list(node.inputs)
+    operands = list(node.inputs)
     for k, i in enumerate(node.op.inputs):
         if node.inputs[k] is not None:
-            found[k] = build(_input(node.op, i.name), node.inputs, node.attrs, node.source).outputs[0]
-    return tuple(found)
+            operands[k] = build(_input(node.op, i.name), node.inputs, node.attrs, node.source).outputs[0]
+    return tuple(operands)
 
 
 # --- the ops that come along
 
 
 def part_of(full_name: str) -> OpDef | None:
-    """One of the ops that come along, by its name; None if it is none."""
+    """The op derived from a composed op that has this name (a size, a checked input, an output); None if there is none."""
     from anyshape.graph.registry import all_ops
 
     words = full_name.split(".")
@@ -170,25 +176,25 @@ def _size(op: OpDef, truth: bool) -> OpDef:
         bound = op.relation(rule, **operands)
         if of not in sizes:
             raise ArgumentError(f"{op.full_name}: its body reads no size {of!r}; it reads {', '.join(sizes)}")
-        found = sizes[of](rule, bound)
-        items = found if isinstance(found, Vec) else None
-        return rule.bind(outputs={"size": Vec(()) if items is None else Vec((len(items),))}, found=found)
+        value = sizes[of](rule, bound)
+        items = value if isinstance(value, Vec) else None
+        return rule.bind(outputs={"size": Vec(()) if items is None else Vec((len(items),))}, value=value)
 
     def kernel(eqs: Equations, bound: Bound) -> None:
         size = eqs.tensor("size")
-        if isinstance(bound.found, Vec):
-            for k, n in enumerate(bound.found):
+        if isinstance(bound.value, Vec):
+            for k, n in enumerate(bound.value):
                 eqs.define(size[k], n, op.source)
         else:
-            eqs.define(size[()], bound.found, op.source)
+            eqs.define(size[()], bound.value, op.source)
 
-    made = _derived(op, "truth" if truth else "size", OutputDef("size", "bool" if truth else "i64"), relation)
-    return replace(made, params=(ParamDef("of", "str"), *op.params), kernel=kernel)
+    size_op = _derived(op, "truth" if truth else "size", OutputDef("size", "bool" if truth else "i64"), relation)
+    return replace(size_op, params=(ParamDef("of", "str"), *op.params), kernel=kernel)
 
 
 @cache
 def _input(op: OpDef, name: str) -> OpDef:
-    (given,) = (i for i in op.inputs if i.name == name)
+    (declared,) = (i for i in op.inputs if i.name == name)
 
     def relation(rule: Rule, **operands: Any) -> Bound:
         rule.op = op.full_name
@@ -196,22 +202,22 @@ def _input(op: OpDef, name: str) -> OpDef:
         shape = Vec(rule.facts.canonical(n) for n in operands[name])
         return rule.bind(outputs={"same": shape})
 
-    return replace(_derived(op, f"input.{name}", OutputDef("same", given.dtype), relation), view={"same": name})
+    return replace(_derived(op, f"input.{name}", OutputDef("same", declared.dtype), relation), view={"same": name})
 
 
 @cache
 def output_of(op: OpDef, name: str, dtype: str) -> OpDef:
-    """Its attribute `element` is that of a variadic output, else -1."""
+    """An op that checks an output of a body against the rule. Its attribute `element` is that of a variadic output, else -1."""
 
-    def relation(rule: Rule, made: Any, element: int, **operands: Any) -> Bound:
+    def relation(rule: Rule, computed: Any, element: int, **operands: Any) -> Bound:
         rule.op = op.full_name
-        wanted = op.relation(rule, **operands).outputs[name]
-        wanted = wanted if element < 0 else wanted[element]
-        return rule.bind(outputs={"same": rule.equal(wanted, made, f"{name}, as its body makes it")})
+        expected = op.relation(rule, **operands).outputs[name]
+        expected = expected if element < 0 else expected[element]
+        return rule.bind(outputs={"same": rule.equal(expected, computed, f"{name}, as its body makes it")})
 
-    found = _derived(op, f"output.{name}.{dtype}", OutputDef("same", dtype), relation)
-    inputs, params = (InputDef("made", dtype), *op.inputs), (ParamDef("element", "int"), *op.params)
-    return replace(found, inputs=inputs, params=params, view={"same": "made"})
+    derived = _derived(op, f"output.{name}.{dtype}", OutputDef("same", dtype), relation)
+    inputs, params = (InputDef("computed", dtype), *op.inputs), (ParamDef("element", "int"), *op.params)
+    return replace(derived, inputs=inputs, params=params, view={"same": "computed"})
 
 
 def _derived(op: OpDef, part: str, output: OutputDef, relation: Relation) -> OpDef:

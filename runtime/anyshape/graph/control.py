@@ -8,7 +8,7 @@ from anyshape.dims import Cond, Facts, not_
 from anyshape.errors import DtypeError, ShapeError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import Inference
-from anyshape.graph.joining import born_in, exported_contents, exported_type, joined_contents, joined_type
+from anyshape.graph.joining import data_dependent_dims, exported_contents, exported_type, joined_contents, joined_type
 from anyshape.graph.loops import LOOP, no_relation
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 from anyshape.graph.origins import reworded
@@ -53,8 +53,8 @@ class _If:
         outside = symbols_of(node.inputs, facts)
         types = tuple(exported_type(joined_type(c, f"if: result {k}", facts), outside) for k, c in enumerate(columns))
         contents = tuple(exported_contents(joined_contents(c), outside) for c in columns)
-        born = born_in(types, outside)
-        return Inference(types, contents, (), Bound({}, {"born": born}), {}, "", regions)
+        positions = data_dependent_dims(types, outside)
+        return Inference(types, contents, (), Bound({}, {"born": positions}), {}, "", regions)
 
     def _typed(self, node: Node, k: int, facts: Facts | None) -> Function:
         region = node.regions[k]

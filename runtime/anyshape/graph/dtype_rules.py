@@ -13,7 +13,7 @@ _FUNCTIONS: dict[str, Callable[..., DType]] = {"accum": accum, "promote": promot
 
 
 def solve_dtypes(node: Node) -> dict[str, DType]:
-    """{variable: dtype}. Raises DtypeError naming op, operand, wanted and got."""
+    """The dtype of every dtype variable. Raises DtypeError that names the op, the operand, the dtype expected and the dtype it has."""
     op = node.op
     solved: dict[str, DType] = {}
     by: dict[str, str] = {}
@@ -23,9 +23,9 @@ def solve_dtypes(node: Node) -> dict[str, DType]:
             if v is not None:
                 t = v.type.element if v is node.sequence and isinstance(v.type, ListType) else v.type
                 _take(node, i.name, i.dtype, t.dtype, solved, by)
-    for p, given in zip(op.operands, node.param_operands, strict=True):
-        if given is not None:
-            _check_operand(node, p.name, p.kind, given, solved)
+    for p, operand in zip(op.operands, node.param_operands, strict=True):
+        if operand is not None:
+            _check_operand(node, p.name, p.kind, operand, solved)
     for p in op.params:
         if p.kind == "dtype" and not p.operand:
             said = node.attrs.get(p.name, p.default)
@@ -43,21 +43,21 @@ def solve_dtypes(node: Node) -> dict[str, DType]:
     return solved
 
 
-def _take(node: Node, name: str, wanted: str, got: DType, solved: dict[str, DType], by: dict[str, str]) -> None:
+def _take(node: Node, name: str, declared: str, got: DType, solved: dict[str, DType], by: dict[str, str]) -> None:
     op = node.op
-    if is_dtype_name(wanted):
-        if got is not parse_dtype(wanted):
-            raise DtypeError(f"{op.full_name}: {name} must be {wanted}, got {got}{_at(node)}")
+    if is_dtype_name(declared):
+        if got is not parse_dtype(declared):
+            raise DtypeError(f"{op.full_name}: {name} must be {declared}, got {got}{_at(node)}")
         return
-    allowed = op.dtypes.get(wanted, ())
-    if allowed and got.name not in allowed and (got is CHAR or wanted not in op.moved(node.attrs)):
+    allowed = op.dtypes.get(declared, ())
+    if allowed and got.name not in allowed and (got is CHAR or declared not in op.moved(node.attrs)):
         raise DtypeError(f"{op.full_name}: {name} must be one of {', '.join(allowed)}, got {got}{_at(node)}")
-    if wanted in solved and solved[wanted] is not got:
+    if declared in solved and solved[declared] is not got:
         raise DtypeError(
-            f"{op.full_name}: {name} is {got}, and {by[wanted]} is {solved[wanted]}; they must be equal{_at(node)}"
+            f"{op.full_name}: {name} is {got}, and {by[declared]} is {solved[declared]}; they must be equal{_at(node)}"
         )
-    solved.setdefault(wanted, got)
-    by.setdefault(wanted, name)
+    solved.setdefault(declared, got)
+    by.setdefault(declared, name)
 
 
 def _check_operand(node: Node, name: str, kind: str, value: Value, solved: dict[str, DType]) -> None:
@@ -78,15 +78,15 @@ def _check_operand(node: Node, name: str, kind: str, value: Value, solved: dict[
 
 def output_dtypes(node: Node, solved: Mapping[str, DType]) -> dict[str, DType]:
     """{output: dtype}, in the order of the op."""
-    found: dict[str, DType] = {}
+    dtypes: dict[str, DType] = {}
     for o in node.op.outputs:
         if o.dtype in solved:
-            found[o.name] = solved[o.dtype]
+            dtypes[o.name] = solved[o.dtype]
         elif is_dtype_name(o.dtype):
-            found[o.name] = parse_dtype(o.dtype)
+            dtypes[o.name] = parse_dtype(o.dtype)
         else:
             raise DtypeError(f"{node.op.full_name}: nothing says the dtype of {o.name}{_at(node)}")
-    return found
+    return dtypes
 
 
 def _at(node: Node) -> str:

@@ -41,7 +41,7 @@ class EntryFacts:
         return bool(about_entry)
 
     def _about_entry(self, check: Check) -> Iterator[Check]:
-        """The parts of its condition that entry dims decide, in its words: what else these name stands as it is written."""
+        """The parts of a check's condition that entry dims decide, in the check's words."""
         if free_symbols(check.cond) <= self.entry:
             yield check
         elif check.cond.kind == "and":

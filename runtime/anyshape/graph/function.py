@@ -47,7 +47,7 @@ class Function:
             raise ArgumentError(f"two inputs are called {', '.join(twice)}; names of inputs must differ")
 
     def whole(self) -> Function:
-        """Itself; a saved function is read when this is asked of it."""
+        """This function; a saved one is read when this is called."""
         return self
 
     @cached_property
@@ -57,26 +57,26 @@ class Function:
 
     def free_values(self) -> set[Value]:
         """Parameters that the results need."""
-        found = {v for v in self.results if v.is_param}
+        values = {v for v in self.results if v.is_param}
         for node in self.nodes:
-            found |= {v for v in node.inputs if v is not None and v.is_param}
-        return found
+            values |= {v for v in node.inputs if v is not None and v.is_param}
+        return values
 
     @cached_property
     def constants(self) -> tuple[Value, ...]:
-        """In order of first use."""
-        found: dict[Value, None] = {}
+        """The constants that nodes and results use, in order of first use."""
+        values: dict[Value, None] = {}
         for node in self.nodes:
             for v in node.inputs:
                 if v is not None and v.is_constant:
-                    found[v] = None
+                    values[v] = None
         for v in self.results:
             if v.is_constant:
-                found[v] = None
-        return tuple(found)
+                values[v] = None
+        return tuple(values)
 
     def all_nodes(self) -> Iterator[Node]:
-        """Those of its regions too."""
+        """All nodes, those of regions included."""
         for node in self.nodes:
             yield node
             for region in node.regions:
@@ -84,12 +84,12 @@ class Function:
 
     def symbols(self) -> list[Dim]:
         """Symbols of the parameters' shapes, in order of appearance: dim by dim, those of one dim by name."""
-        found: dict[Dim, None] = {}
+        symbols: dict[Dim, None] = {}
         for p in self.params:
             for n in p.type.shape or ():
                 for s in sorted(free_symbols(n), key=str):
-                    found[s] = None
-        return list(found)
+                    symbols[s] = None
+        return list(symbols)
 
     def specialize(self, **dims: Size | tuple[int, int | None]) -> Function:
         """This function for certain sizes: each a number, or (least, most), in place of a symbol of the inputs; all types are inferred

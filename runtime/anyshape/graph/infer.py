@@ -51,7 +51,7 @@ _MEMORY = Memory[Inference]()
 
 
 def infer(node: Node, facts: Facts | None = None) -> Inference:
-    """Raises TypeRelationError (ShapeError, DtypeError) where the operands cannot fit, with the node's source in the message."""
+    """Infers the types of a call. Raises TypeRelationError (ShapeError, DtypeError), with the node's source, where operands cannot fit."""
     op = node.op
     if op.control is not None:
         return op.control.infer(node, facts)
@@ -72,46 +72,46 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
         return Inference(unknown, (None,) * len(unknown), tuple(rule.checks), None, dtypes, str(e))
     types: list[TensorType] = []
     for o in op.outputs:
-        made = bound.outputs[o.name]
-        types += [TensorType(kinds[o.name], tuple(s)) for s in (made if o.variadic else [made])]
+        shape = bound.outputs[o.name]
+        types += [TensorType(kinds[o.name], tuple(s)) for s in (shape if o.variadic else [shape])]
     if node.count not in (None, len(types)):
-        raise ShapeError(f"{op.full_name}: it has {len(types)} outputs, and {node.count} are wanted")
+        raise ShapeError(f"{op.full_name}: it has {len(types)} outputs, and the call asks for {node.count}")
     if node.sequence is not None and op.sequence is not None:
         walk, checks = walk_of(node.sequence, shapes[op.inputs[op.sequence].name], rule.checks)
-        vars(bound).update(walk=walk, born=dict.fromkeys(walk.born, (0, 0)))
+        vars(bound).update(walk=walk, born=dict.fromkeys(walk.data_dependent, (0, 0)))
         return Inference(tuple(types), (None,) * len(types), checks, bound, dtypes)
     contents = _contents(node, bound, types, dtypes)
     return Inference(tuple(types), contents, tuple(rule.checks), bound, dtypes)
 
 
 def _inferred(node: Node, facts: Facts | None) -> Inference:
-    """The same, remembered: of calls that check nothing, as checks say where a call is, and make no symbols, which are each call's own."""
+    """`infer` with a cache, for calls without checks (they mention the call's source) and without new symbols (each call has its own)."""
     question = question_of(node, facts)
     if question is None:
         return infer(node, facts)
-    found = _MEMORY.get(question)
-    if found is None:
+    inference = _MEMORY.get(question)
+    if inference is None:
         symbols = last_fresh()
-        found = infer(node, facts)
-        if found.bound is not None and not found.checks and last_fresh() == symbols:
-            _MEMORY.put(question, found)
-    return found
+        inference = infer(node, facts)
+        if inference.bound is not None and not inference.checks and last_fresh() == symbols:
+            _MEMORY.put(question, inference)
+    return inference
 
 
 def _for_each_output(node: Node, kinds: Mapping[str, DType], why: Undetermined) -> list[DType]:
     """The dtypes of outputs of which nothing else is known; of a variadic one as many as the call says there are."""
-    found: list[DType] = []
+    dtypes: list[DType] = []
     for o in node.op.outputs:
         if not o.variadic:
-            found.append(kinds[o.name])
+            dtypes.append(kinds[o.name])
             continue
         if node.count is None:
             raise UnsupportedError(
                 f"{node.op.full_name}: the number of outputs depends on a value that is not known: {why}; "
                 "say it, as in outputs=3"
             )
-        found += [kinds[o.name]] * (node.count - (len(node.op.outputs) - 1))
-    return found
+        dtypes += [kinds[o.name]] * (node.count - (len(node.op.outputs) - 1))
+    return dtypes
 
 
 def build(
@@ -171,7 +171,7 @@ def untyped(
 
 
 def rebuild(node: Node, inputs: Sequence[Value | None], facts: Facts | None = None) -> Node:
-    """The same call of other operands."""
+    """A call of the node's op with its attributes on other operands."""
     return build(node.op, inputs, node.attrs, node.source, facts, node.regions, node.count)
 
 
@@ -189,13 +189,13 @@ def tensors_of(node: Node, known: MutableMapping[Value, Tensor] | None = None) -
 
     `known` gives tensors of values and takes those made here, so that the equations of several nodes connect.
     """
-    made = {} if known is None else known
+    tensors = {} if known is None else known
 
     def tensor(name: str, v: Value) -> Tensor:
-        if v not in made:
+        if v not in tensors:
             assert v.type.shape is not None
-            made[v] = Tensor(name, v.type.dtype, v.type.shape)
-        return made[v]
+            tensors[v] = Tensor(name, v.type.dtype, v.type.shape)
+        return tensors[v]
 
     ins: dict[str, Any] = {}
     grouped = node.grouped_inputs()
@@ -204,7 +204,7 @@ def tensors_of(node: Node, known: MutableMapping[Value, Tensor] | None = None) -
         if i.sequence and node.sequence is not None:
             walk = node.bound.walk
             each = tensor(f"{i.name}_", walk.value)
-            ins[i.name] = Elements(each, each, walk.elements.turn, walk.elements.count)
+            ins[i.name] = Elements(each, each, walk.elements.index, walk.elements.count)
         elif isinstance(value, tuple):
             ins[i.name] = tuple(tensor(f"{i.name}{k}", v) for k, v in enumerate(value))
         elif value is None:
@@ -226,15 +226,15 @@ def tensors_of(node: Node, known: MutableMapping[Value, Tensor] | None = None) -
 
 
 def absent_dtype(node: Node, dtype: str) -> DType:
-    """Where nothing else has the input's dtype variable, any that it may be: only the input's constant is read."""
+    """The dtype of an absent input; any that its variable allows where no operand decides it, as only the input's constant is read."""
     from anyshape.dtypes import parse_dtype
 
-    found: DType | None = node.dtypes.get(dtype)
-    return found if found is not None else parse_dtype(next(iter(node.op.dtypes.get(dtype, ())), dtype))
+    known: DType | None = node.dtypes.get(dtype)
+    return known if known is not None else parse_dtype(next(iter(node.op.dtypes.get(dtype, ())), dtype))
 
 
 def flat(tensors: Mapping[str, Any]) -> list[Tensor]:
-    """All of them; of a list, the tensor of any element."""
+    """The tensors as one flat list; for a list operand, the tensor that stands for any element."""
     groups = [(v.any,) if isinstance(v, Elements) else v if isinstance(v, tuple) else (v,) for v in tensors.values()]
     return [t for group in groups for t in group]
 

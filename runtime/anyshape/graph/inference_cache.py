@@ -20,7 +20,7 @@ Question = tuple[Any, ...]
 Answer = TypeVar("Answer")
 
 MOST = 1 << 12
-"""Answers that are kept. A BERT has some two hundred, each about a kilobyte."""
+"""The most answers that are kept. A BERT has some two hundred, each about a kilobyte."""
 _AS_THEY_ARE = (int, bool, str, Dim, DType, type(None))
 
 
@@ -45,7 +45,7 @@ class Memory(Generic[Answer]):
 
 
 def question_of(node: Node, facts: Facts | None) -> Question | None:
-    """None for calls that are not asked again as they are: control flow, lists, large operands, what holds in a region alone."""
+    """The cache key of a call; None for calls that do not recur unchanged: control flow, lists, large operands, facts of a region alone."""
     op = node.op
     state = 0 if facts is None else facts.state()
     if op.control is not None or op.structure is not None or state is None:

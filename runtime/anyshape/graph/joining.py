@@ -1,4 +1,4 @@
-"""What two values have in common: the type of a result that comes from one branch or another, from this turn or the next.
+"""What two values have in common: the type of a result that comes from one branch or another, from this iteration or the next.
 
 Equal dims stay; unequal ones become a symbol that is equal to nothing else. Ranks that differ give an unknown rank. Elements that are
 known and equal on both sides stay known. Of lists, what their elements have in common is joined; dims that are not equal differ from
@@ -17,7 +17,7 @@ from anyshape.types import DIFFERS, FunctionType, ListType, TensorType, list_of
 
 
 def joined_type(values: Sequence[Value], where: str, facts: Facts | None = None) -> TensorType:
-    """Raises DtypeError where dtypes differ."""
+    """The type that several values have in common. Raises DtypeError where dtypes differ."""
     first = values[0].type
     if any(isinstance(v.type, FunctionType) for v in values):
         other = next((v.type for v in values if v.type != first), first)
@@ -37,7 +37,7 @@ def joined_type(values: Sequence[Value], where: str, facts: Facts | None = None)
 
 
 def joined_list(a: TensorType, b: TensorType, where: str) -> ListType:
-    """What holds of the elements of both lists. Raises DtypeError where only one is a list, or their elements are of different kinds."""
+    """The list type that both lists have. Raises DtypeError where only one is a list, or their elements are of different kinds."""
     if not (isinstance(a, ListType) and isinstance(b, ListType) and (a.optional, a.depth) == (b.optional, b.depth)):
         raise DtypeError(f"{where} is {a} on one side and {b} on the other")
     if a.tensor.dtype is not b.tensor.dtype:
@@ -68,7 +68,7 @@ def seen_type(v: Value) -> TensorType:
 
 
 def without_dims(t: ListType, gone: Callable[[Dim], bool]) -> ListType:
-    """The type of lists with dims that mention such symbols told to differ."""
+    """The list type in which every dim that mentions a symbol in `gone` differs from element to element."""
     if isinstance(t.element, ListType):
         return list_of(without_dims(t.element, gone), t.optional, t.never)
     if t.element.shape is None:
@@ -78,7 +78,7 @@ def without_dims(t: ListType, gone: Callable[[Dim], bool]) -> ListType:
 
 
 def joined_size(sizes: Sequence[Size], new: bool = False) -> Size:
-    """One of equal sizes, unless it has to be new; else a symbol with bounds that all of them keep."""
+    """The size that all of these equal; where they differ or `new` is asked, a symbol whose bounds hold for all of them."""
     if not new and all(n is sizes[0] or (isinstance(n, int) and n == sizes[0]) for n in sizes):
         return sizes[0]
     lows, highs = zip(*(bounds(n) for n in sizes), strict=True)
@@ -88,13 +88,13 @@ def joined_size(sizes: Sequence[Size], new: bool = False) -> Size:
 
 
 def joined_contents(values: Sequence[Value]) -> Contents | None:
-    """Element by element; None if nothing is known that way."""
+    """The contents that all values have in common, element by element; None if some element is unknown."""
     known = [v.contents for v in values]
     lists = [c for c in known if c is not None]
     if len(lists) < len(known) or len({len(c) for c in lists}) > 1:
         return None
-    made = [joined_element(elements) for elements in zip(*lists, strict=True)]
-    return None if any(e is None for e in made) else tuple(e for e in made if e is not None)
+    joined = [joined_element(elements) for elements in zip(*lists, strict=True)]
+    return None if any(e is None for e in joined) else tuple(e for e in joined if e is not None)
 
 
 def joined_element(elements: Sequence[Element]) -> Element | None:
@@ -131,18 +131,20 @@ def exported_type(t: TensorType, outside: set[Dim]) -> TensorType:
 
 
 def exported_contents(contents: Contents | None, outside: set[Dim]) -> Contents | None:
-    """The same for elements; integers become symbols, and conditions take all that is known with them."""
+    """Contents as the surroundings see them: an integer that mentions what only a region knows is a new symbol; such a condition, None."""
     if contents is None or all(free_symbols(e) <= outside for e in contents):
         return contents
-    made = [e if free_symbols(e) <= outside else fresh("e", low=None) if isinstance(e, Dim) else None for e in contents]
-    return None if any(e is None for e in made) else tuple(e for e in made if e is not None)
+    exported = [
+        e if free_symbols(e) <= outside else fresh("e", low=None) if isinstance(e, Dim) else None for e in contents
+    ]
+    return None if any(e is None for e in exported) else tuple(e for e in exported if e is not None)
 
 
-def born_in(types: Sequence[TensorType], before: set[Dim]) -> dict[Dim, tuple[int, int]]:
+def data_dependent_dims(types: Sequence[TensorType], before: set[Dim]) -> dict[Dim, tuple[int, int]]:
     """{symbol: (result, axis)} of dims that are symbols of their own, which nothing before defines."""
-    found: dict[Dim, tuple[int, int]] = {}
+    positions: dict[Dim, tuple[int, int]] = {}
     for k, t in enumerate(types):
         for axis, n in enumerate(t.shape or ()):
             if isinstance(n, Dim) and n.is_symbol and n not in before:
-                found.setdefault(n, (k, axis))
-    return found
+                positions.setdefault(n, (k, axis))
+    return positions

@@ -1,6 +1,6 @@
-"""Lengths of vectors that each turn of a loop computes anew and that are plain to see: `v[i:i+1]` has one element.
+"""Lengths of vectors that each iteration of a loop computes anew and that inference can decide: `v[i:i+1]` has one element.
 
-A body is compiled once, for all turns, so that a vector whose length decides a rank (the starts of a slice, a shape) must have one length
+A body is compiled once, for all iterations, so a vector whose length decides a rank (the starts of a slice, a shape) must have one length
 there. In: a call within a body of which only such lengths are open. Out: the call on vectors that are known to be as long as the others
 that the op takes, or as they are where nothing cuts them short. The length is checked where the vector is made.
 """
@@ -21,14 +21,14 @@ from anyshape.graph.registry import find_op
 from anyshape.graph.value import Node, Value, constant
 
 ROOM = 1 << 20
-"""How much longer than all that is taken of it a tensor is where nothing cuts short"""
+"""The size by which a tensor is assumed to be longer than every slice taken of it, so that no slice is cut short."""
 
 _repeated: ContextVar[bool] = ContextVar("repeated", default=False)
 
 
 @contextmanager
 def repeated() -> Iterator[None]:
-    """What is built here runs again and again as it is."""
+    """Marks what is built in this context as a loop body, which runs many times."""
     token = _repeated.set(True)
     try:
         yield
@@ -50,7 +50,9 @@ def with_lengths(node: Node) -> Node:
         length = own if own is not None else beside.pop() if len(beside) == 1 else None
         if length is None:
             return node
-        known[v] = as_long(v, length, f"{name} of {node.op.full_name}, whose length is one in all turns", node.source)
+        known[v] = as_long(
+            v, length, f"{name} of {node.op.full_name}, whose length is one in all iterations", node.source
+        )
         beside = {length}
     try:
         inputs = [known.get(v, v) if v is not None else None for v in node.inputs]
@@ -61,10 +63,10 @@ def with_lengths(node: Node) -> Node:
 
 def as_long(v: Value, length: int, what: str, source: str, axis: int = 0) -> Value:
     """v, known to be of this length along an axis; checked when it is made."""
-    wanted = [-1] * (v.type.rank or 1)
-    wanted[axis] = length
+    shape = [-1] * (v.type.rank or 1)
+    shape[axis] = length
     where = f"{what}; {source}" if source else what
-    return build(find_op("static.ensure_shape"), [v], {"shape": tuple(wanted)}, where).outputs[0]
+    return build(find_op("static.ensure_shape"), [v], {"shape": tuple(shape)}, where).outputs[0]
 
 
 def roomy(n: Size) -> int | None:
@@ -73,17 +75,17 @@ def roomy(n: Size) -> int | None:
     `min(i + 1, k) - min(i, k)` is 1 where k is larger than i."""
     if isinstance(n, int):
         return n
-    symbols, told = free_symbols(n), list[int]()
+    symbols, lengths = free_symbols(n), list[int]()
     for s in symbols:
         if bounds(s)[0] is None:
             continue
         wide: Size = s + ROOM
         for other in symbols - {s}:
             wide = wide + other
-        found = substitute(n, {s: wide})
-        if isinstance(found, int) and found >= 0:
-            told.append(found)
-    return max(told, default=None)
+        length = substitute(n, {s: wide})
+        if isinstance(length, int) and length >= 0:
+            lengths.append(length)
+    return max(lengths, default=None)
 
 
 def one_number(v: Value) -> int | None:
@@ -93,15 +95,15 @@ def one_number(v: Value) -> int | None:
     if node is None or node.regions or node.op.kernel is None:
         return None
     operands = {o for o in node.operand_inputs().values() if o is not None and o.constant is None}
-    found: set[object] = set()
+    numbers: set[object] = set()
     for length in (2, 3):
-        given = [constant(np.full(_count(o), length)) if o in operands else o for o in node.inputs]
+        replaced = [constant(np.full(_count(o), length)) if o in operands else o for o in node.inputs]
         try:
-            contents = build(node.op, given, node.attrs).outputs[v.index].contents
+            contents = build(node.op, replaced, node.attrs).outputs[v.index].contents
         except AnyshapeError:
             return None
-        found.update(contents or (None,))
-    number = found.pop() if len(found) == 1 else None
+        numbers.update(contents or (None,))
+    number = numbers.pop() if len(numbers) == 1 else None
     return number if isinstance(number, int) else None
 
 
@@ -111,9 +113,9 @@ def _count(v: Value | None) -> tuple[int, ...]:
 
 
 def _vectors(node: Node) -> Iterator[tuple[ParamDef, Value]]:
-    given = node.operand_inputs()
+    by_name = node.operand_inputs()
     for p in node.op.operands:
-        v = given[p.name]
+        v = by_name[p.name]
         if v is not None and p.is_vector and v.type.rank == 1:
             yield p, v
 

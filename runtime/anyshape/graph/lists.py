@@ -86,9 +86,9 @@ def _check_position(node: Node) -> None:
 
 
 def _inference(
-    t: TensorType, contents: Contents | None = None, born: Mapping[Dim, tuple[int, int]] | None = None
+    t: TensorType, contents: Contents | None = None, data_dependent: Mapping[Dim, tuple[int, int]] | None = None
 ) -> Inference:
-    return Inference((t,), (contents,), (), Bound({}, {"born": dict(born or {})}), {})
+    return Inference((t,), (contents,), (), Bound({}, {"born": dict(data_dependent or {})}), {})
 
 
 def _sized(t: TensorType, name: str = "?") -> tuple[TensorType, dict[Dim, tuple[int, int]]]:
@@ -96,10 +96,10 @@ def _sized(t: TensorType, name: str = "?") -> tuple[TensorType, dict[Dim, tuple[
     if isinstance(t, ListType) or t.shape is None:
         return t, {}
     shape = tuple(fresh(name, 0) if n is DIFFERS else n for n in t.shape)
-    born = {
+    positions = {
         n: (0, k) for k, (n, m) in enumerate(zip(shape, t.shape, strict=True)) if m is DIFFERS and isinstance(n, Dim)
     }
-    return TensorType(t.dtype, shape), born
+    return TensorType(t.dtype, shape), positions
 
 
 class _Kept:
@@ -163,20 +163,20 @@ class _At:
         t = _list_type(node)
         _check_position(node)
         _check_filled(node, t)
-        found = self._found(node)
-        element, born = _sized(t.element if found is None else found.type)
-        return _inference(element, None, born)
+        known = self._known_element(node)
+        element, positions = _sized(t.element if known is None else known.type)
+        return _inference(element, None, positions)
 
     @staticmethod
-    def _found(node: Node) -> Value | None:
-        """The element if it is in sight."""
+    def _known_element(node: Node) -> Value | None:
+        """The element taken out of the list, if it is known."""
         items = known_items(operand(node, 0))
         at = _position(node.inputs[-1], len(items), False) if items else None
         return None if items is None or at is None else items[at]
 
     def simplify(self, node: Node) -> Sequence[Value] | None:
-        found = self._found(node)
-        return None if found is None else [found]
+        known = self._known_element(node)
+        return None if known is None else [known]
 
 
 class _Length(_Kept):
@@ -188,7 +188,7 @@ class _Length(_Kept):
 
 
 class _Split:
-    """Made of other ops as soon as the rank is known (`expansion.list_split`)."""
+    """The op `list_split`: replaced by other ops as soon as the rank is known (`expansion.list_split`)."""
 
     def infer(self, node: Node) -> Inference:
         x, sizes = operand(node, 0).type, node.inputs[1]

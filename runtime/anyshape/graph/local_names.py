@@ -1,4 +1,4 @@
-"""Names of dims that are first written inside a branch or a turn: sizes of that region, which differ from turn to turn.
+"""Names of dims that are first written inside a branch or a loop body: sizes of that region, which differ between iterations.
 
 In: a node with regions that captures names which nothing outside has. Out: the node without these, each region reading the size off the
 value at which it writes the name first.
@@ -45,7 +45,7 @@ class _Place:
 def _own(region: Function, names: Mapping[Value, str]) -> Function:
     """The region without the parameters that are names."""
     params = [p for p in region.params if p not in names]
-    places = _written(region, names)
+    positions = _written(region, names)
     scope: dict[str, _Place] = {}
     mapped: dict[Value, Value] = {}
     for node in region.nodes:
@@ -53,37 +53,37 @@ def _own(region: Function, names: Mapping[Value, str]) -> Function:
         for v in node.inputs:
             if v is None or v not in names:
                 continue
-            if v in places:
-                scope.setdefault(names[v], places[v])
+            if v in positions:
+                scope.setdefault(names[v], positions[v])
             if names[v] in scope:
                 mapped[v] = scope[names[v]].size(mapped, node.source)
             else:
                 inner[v] = names[v]
         inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
-        made = localised(over(node, inputs), inner, None) if inner else rebuild(node, inputs)
-        mapped.update(zip(node.outputs, made.outputs, strict=True))
+        rebuilt = localised(over(node, inputs), inner, None) if inner else rebuild(node, inputs)
+        mapped.update(zip(node.outputs, rebuilt.outputs, strict=True))
     results = [mapped.get(v, v) for v in region.results]
     return Function(params, results, region.name, region.result_names, region.checks, region.failure)
 
 
 def over(node: Node, inputs: tuple[Value | None, ...]) -> Node:
     """The node of other operands, its types not inferred."""
-    made = Node(node.op, inputs, node.attrs, node.source, node.regions)
-    made.count = node.count
-    return made
+    copy = Node(node.op, inputs, node.attrs, node.source, node.regions)
+    copy.count = node.count
+    return copy
 
 
 def _written(region: Function, names: Mapping[Value, str]) -> dict[Value, _Place]:
-    """Where the region itself writes each name: `match_shape` makes a vector of the wanted dims, for one `ensure_shape`."""
+    """Where the region itself writes each name: `match_shape` makes a vector of the required dims for one `ensure_shape`."""
     vectors: dict[Value, Value] = {}
     for node in region.nodes:
         shape = node.operand_inputs().get("shape")
         x = node.inputs[0] if node.inputs else None
         if node.op.name == "ensure_shape" and shape is not None and x is not None:
             vectors[shape] = x
-    found: dict[Value, _Place] = {}
+    positions: dict[Value, _Place] = {}
     for node in region.nodes:
         if len(node.outputs) == 1 and node.outputs[0] in vectors:
             x = vectors[node.outputs[0]]
-            found.update((v, _Place(x, k)) for k, v in enumerate(node.inputs) if v is not None and v in names)
-    return found
+            positions.update((v, _Place(x, k)) for k, v in enumerate(node.inputs) if v is not None and v in names)
+    return positions

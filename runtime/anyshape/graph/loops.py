@@ -1,10 +1,10 @@
-"""The op `loop`: a region repeated a number of times, or while a condition holds, over carried values; what turns collect is stacked.
+"""The op `loop`: a region repeated a number of times, or while a condition holds, over carried values; collected values are stacked.
 
     loop(carried…, captured…, trip, cond; carried=n)      trip: i64 scalar or none;  cond: bool scalar or none
-    body(turn: i64[], carried…, captured…) -> again: bool[], carried…, collected…
-    results: carried…, collected… with a leading dim: the number of turns
+    body(iteration: i64[], carried…, captured…) -> again: bool[], carried…, collected…
+    results: carried…, collected… with a leading dim: the number of iterations
 
-Types of carried values are a fixpoint: a dim that a turn changes is a symbol of the turn, which the body has to accept whatever it is.
+Types of carried values are a fixpoint: a dim that an iteration changes becomes a symbol of the iteration, any size that its bounds allow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anyshape.errors import DtypeError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import Inference
 from anyshape.graph.joining import (
-    born_in,
+    data_dependent_dims,
     exported_contents,
     exported_type,
     joined_list,
@@ -40,32 +40,33 @@ LIMIT = 12
 
 
 class Carried:
-    """What every turn finds of one carried value, as far as it is known."""
+    """The type and contents of one carried value that hold in every iteration."""
 
     def __init__(self, initial: Value, facts: Facts | None = None) -> None:
         self.type, self.contents, self.facts = spelled_type(seen_type(initial), facts), initial.elements(), facts
-        self.turn: set[object] = set()
-        """dims and elements that are symbols of the turn"""
+        self.symbols: set[object] = set()
+        """Dims and elements that are symbols of the iteration."""
 
     def param(self, name: str) -> Value:
         return Value(self.type, name, contents=self.contents)
 
     def widen(self, result: Value, where: str, all_of_it: bool) -> bool:
-        """Takes in what a turn makes of it; whether that changed anything. Raises DtypeError, UnsupportedError for a changing rank."""
+        """Joins the value after an iteration, and says whether that changed anything. Raises DtypeError, and UnsupportedError where the
+        rank changes."""
         if result.type.dtype is not self.type.dtype:
-            raise DtypeError(f"{where} is {self.type.dtype}, and a turn makes {result.type.dtype} of it")
+            raise DtypeError(f"{where} is {self.type.dtype}, and {result.type.dtype} after an iteration")
         mine, its = self.type.shape, spelled_type(result.type, self.facts).shape
         if mine is not None and its is not None and len(mine) != len(its):
             raise UnsupportedError(
-                f"{where}: its rank changes from turn to turn, from {len(mine)} to {len(its)}; a loop keeps the rank of what it carries"
+                f"{where}: its rank changes between iterations, from {len(mine)} to {len(its)}; a loop keeps the rank of what it carries"
             )
         before = (self.type, self.contents)
         if FUNCTION in (self.type.dtype, result.type.dtype):
             if self.type != result.type:
-                raise DtypeError(f"{where} is {self.type}, and a turn makes {result.type} of it")
+                raise DtypeError(f"{where} is {self.type}, and {result.type} after an iteration")
             return False
         if isinstance(self.type, ListType):
-            self.type = joined_list(self.type, of_all_turns(result.type), where)
+            self.type = joined_list(self.type, of_all_iterations(result.type), where)
             return before[0] != self.type
         if mine is None or its is None:
             self.type = TensorType(self.type.dtype, None)
@@ -75,34 +76,34 @@ class Carried:
         return before != (self.type, self.contents)
 
     def _dim(self, mine: Size, its: Size, new: bool) -> Size:
-        if mine in self.turn and isinstance(mine, Dim):
+        if mine in self.symbols and isinstance(mine, Dim):
             if low_of(its) >= low_of(mine):
                 return mine
         elif not new and (mine is its or (isinstance(mine, int) and mine == its)):
             return mine
-        made = fresh("turn", min(low_of(mine), low_of(its)) if mine not in self.turn else 0)
-        self.turn.add(made)
-        return made
+        symbol = fresh("turn", min(low_of(mine), low_of(its)) if mine not in self.symbols else 0)
+        self.symbols.add(symbol)
+        return symbol
 
     def _elements(self, result: Value, new: bool) -> Contents | None:
         mine, its = self.contents, result.contents
         if mine is None or not self.type.is_static or (its is not None and len(its) != len(mine)):
             return None
-        made: list[Element] = []
+        elements: list[Element] = []
         for k, e in enumerate(mine):
-            if e in self.turn or (not new and its is not None and same_element(e, its[k])):
-                made.append(e)
+            if e in self.symbols or (not new and its is not None and same_element(e, its[k])):
+                elements.append(e)
             elif isinstance(e, (int, Dim)) and not isinstance(e, bool):
                 new_one = fresh("turn", low=None)
-                made.append(new_one)
-                self.turn.add(new_one)
+                elements.append(new_one)
+                self.symbols.add(new_one)
             else:
                 return None
-        return tuple(made)
+        return tuple(elements)
 
 
-def of_all_turns(t: TensorType) -> TensorType:
-    """A list's type without what is known of one turn alone."""
+def of_all_iterations(t: TensorType) -> TensorType:
+    """A list's type without what is known of one iteration alone."""
     return without_dims(t, lambda s: str(s).startswith("turn.")) if isinstance(t, ListType) else t
 
 
@@ -129,47 +130,49 @@ class _Loop:
 
     def infer(self, node: Node, facts: Facts | None) -> Inference:
         _check_operands(node)
-        body, turn = self._typed(node, facts)
+        body, iteration = self._typed(node, facts)
         _check_body(node, body)
         n = carried_count(node)
-        turns = _turns(node, body)
+        trip_count = _trip_count(node, body)
         outside = symbols_of(node.inputs, facts)
         types = [exported_type(p.type, outside) for p in body.params[1 : 1 + n]]
         contents = [exported_contents(p.contents, outside) for p in body.params[1 : 1 + n]]
         for v in body.results[1 + n :]:
             t = exported_type(v.type, outside)
             if isinstance(t, ListType | FunctionType):
-                raise DtypeError(f"loop: a turn collects {t}; only tensors are stacked, a list of lists is carried")
-            types.append(TensorType(t.dtype, None if t.shape is None else (turns, *t.shape)))
+                raise DtypeError(
+                    f"loop: an iteration collects {t}; only tensors are stacked, a list of lists is carried"
+                )
+            types.append(TensorType(t.dtype, None if t.shape is None else (trip_count, *t.shape)))
             contents.append(None)
-        firsts = _sizes_of_a_first_turn(body, node, types, outside)
-        bound = Bound({}, {"born": born_in(types, outside), "turn": turn, "firsts": firsts})
+        firsts = _sizes_of_first_iteration(body, node, types, outside)
+        bound = Bound({}, {"born": data_dependent_dims(types, outside), "iteration": iteration, "firsts": firsts})
         return Inference(tuple(types), tuple(contents), (), bound, {}, "", (body,))
 
     def _typed(self, node: Node, facts: Facts | None) -> tuple[Function, set[Dim]]:
-        """The body for its operands, and the symbols that are of one turn."""
+        """The body typed for its operands, and the symbols of one iteration."""
         body, n = node.regions[0], carried_count(node)
         initial, captured = node.inputs[:n], self.captured(node)
         outside = symbols_of(node.inputs, facts)
         if _holds(body, [v for v in initial if v is not None], captured, outside, facts):
-            return body, _turn_symbols(body, n, outside)
+            return body, _iteration_symbols(body, n, outside)
         carried = [Carried(v, facts) for v in initial if v is not None]
         number = Value(TensorType(parse_dtype("i64"), ()), body.params[0].name, contents=(fresh("turn"),))
         names = [p.name for p in body.params[1 : 1 + n]]
-        for turn in range(LIMIT):
+        for attempt in range(LIMIT):
             params = [number, *(c.param(name) for c, name in zip(carried, names)), *captured]
-            made = typed(body, params, facts)
-            results = made.results[1 : 1 + n]
+            typed_body = typed(body, params, facts)
+            results = typed_body.results[1 : 1 + n]
             changed = [
-                c.widen(r, f"loop: carried value {k} ({names[k]})", turn >= PATIENCE)
+                c.widen(r, f"loop: carried value {k} ({names[k]})", attempt >= PATIENCE)
                 for k, (c, r) in enumerate(zip(carried, results, strict=True))
             ]
             if not any(changed):
-                return made, _turn_symbols(made, n, outside)
+                return typed_body, _iteration_symbols(typed_body, n, outside)
         raise no_form(node.source)
 
     def simplify(self, node: Node) -> Sequence[Value] | None:
-        """A loop that makes no turn hands on what it was given."""
+        """The initial carried values, if the loop has no iteration and collects nothing."""
         n = carried_count(node)
         trip = count_of(node.inputs[-2])
         none = known_truth(node.inputs[-1]) is False or (isinstance(trip, int) and trip <= 0)
@@ -178,26 +181,26 @@ class _Loop:
         return [v for v in node.inputs[:n] if v is not None]
 
 
-def _sizes_of_a_first_turn(
+def _sizes_of_first_iteration(
     body: Function, node: Node, types: Sequence[TensorType], outside: set[Dim]
 ) -> dict[Dim, Size]:
-    """Of dims of stacks that only turns tell: what they are in a first turn, as far as that follows from what is known before it. A stack
-    of no turns has these."""
+    """The sizes in the first iteration of those dims of stacks that only iterations decide, as far as they follow from what is known before
+    the loop. A stack of no iterations has these."""
     n = carried_count(node)
-    start = _before_a_turn(body, [v for v in node.inputs[:n] if v is not None])
-    found: dict[Dim, Size] = {}
+    start = _before_first_iteration(body, [v for v in node.inputs[:n] if v is not None])
+    sizes: dict[Dim, Size] = {}
     for stack, one in zip(types[n:], body.results[1 + n :], strict=True):
         for size, inner in zip((stack.shape or ())[1:], one.type.shape or ()):
             if not isinstance(size, Dim) or not size.is_symbol or size in outside:
                 continue
             first = substitute(inner, start)
             if free_symbols(first) <= outside:
-                found[size] = maximum(first, 0)
-    return found
+                sizes[size] = maximum(first, 0)
+    return sizes
 
 
-def _before_a_turn(body: Function, initial: Sequence[Value]) -> dict[Dim, Size]:
-    """What symbols of the body's parameters are in a first turn: its number is 0, and nothing has changed."""
+def _before_first_iteration(body: Function, initial: Sequence[Value]) -> dict[Dim, Size]:
+    """The values of the body's symbols in the first iteration: its number is 0, and every carried value is the initial one."""
     start: dict[Dim, Size] = dict.fromkeys((e for e in body.params[0].contents or () if isinstance(e, Dim)), 0)
     for p, v in zip(body.params[1 : 1 + len(initial)], initial, strict=True):
         pairs = [*zip(p.type.shape or (), v.type.shape or ()), *zip(p.contents or (), v.contents or ())]
@@ -211,7 +214,7 @@ def carried_count(node: Node) -> int:
 
 def no_form(source: str) -> ShapeError:
     at = f" (at {source})" if source else ""
-    return ShapeError(f"loop: the shapes of its carried values have no form that all turns share{at}")
+    return ShapeError(f"loop: the shapes of its carried values have no form that all iterations share{at}")
 
 
 def _check_operands(node: Node) -> None:
@@ -226,9 +229,7 @@ def _check_operands(node: Node) -> None:
 def _check_body(node: Node, body: Function) -> None:
     n = carried_count(node)
     if len(body.results) < 1 + n:
-        raise ShapeError(
-            f"loop: its body has {len(body.results)} results, and a condition and {n} carried values are wanted"
-        )
+        raise ShapeError(f"loop: its body has {len(body.results)} results; expected a condition and {n} carried values")
     check_condition("loop", body.results[0])
 
 
@@ -240,28 +241,28 @@ def _holds(
     number, carried = body.params[0], body.params[1 : 1 + n]
     if not number.contents or not all(map(fits, body.params[1 + n :], captured)):
         return False
-    turn = _turn_symbols(body, n, outside)
+    varying = _iteration_symbols(body, n, outside)
     return all(
-        _agree(p, first, after, turn, facts)
+        _agree(p, first, after, varying, facts)
         for p, first, after in zip(carried, initial, body.results[1 : 1 + n], strict=True)
     )
 
 
-def _agree(p: Value, first: Value, after: Value, turn: set[Dim], facts: Facts | None) -> bool:
-    """Whether a carried parameter holds for what it is at first and for what a turn makes of it."""
+def _agree(p: Value, first: Value, after: Value, varying: set[Dim], facts: Facts | None) -> bool:
+    """Whether a carried parameter holds for the initial value and for the value after an iteration."""
     if any(isinstance(v.type, ListType) for v in (p, first, after)):
-        found = (seen_type(first), of_all_turns(after.type))
-        return all(joined_list(p.type, t, "a carried list") == p.type for t in found)
+        types = (seen_type(first), of_all_iterations(after.type))
+        return all(joined_list(p.type, t, "a carried list") == p.type for t in types)
     if p.type.dtype is FUNCTION:
         return p.type == first.type == after.type
-    if len({v.type.dtype for v in (p, first, after)}) > 1 or not _agree_in_shape(p, first, after, turn, facts):
+    if len({v.type.dtype for v in (p, first, after)}) > 1 or not _agree_in_shape(p, first, after, varying, facts):
         return False
-    kept = [(k, e) for k, e in enumerate(p.contents or ()) if e not in turn]
+    kept = [(k, e) for k, e in enumerate(p.contents or ()) if e not in varying]
     return all(v.contents is not None and same_element(e, v.contents[k]) for k, e in kept for v in (first, after))
 
 
-def _agree_in_shape(p: Value, first: Value, after: Value, turn: set[Dim], facts: Facts | None) -> bool:
-    """Whether each dim is what it is at first and after a turn, or a symbol of turns with room for both."""
+def _agree_in_shape(p: Value, first: Value, after: Value, varying: set[Dim], facts: Facts | None) -> bool:
+    """Whether each dim is the same initially and after an iteration, or a symbol of the iteration whose bounds allow both."""
     shapes = [spelled_type(v.type, facts).shape for v in (p, first, after)]
     known = [s for s in shapes if s is not None]
     return (
@@ -269,21 +270,21 @@ def _agree_in_shape(p: Value, first: Value, after: Value, turn: set[Dim], facts:
         and len({len(s) for s in known}) == 1
         and all(
             min(low_of(b), low_of(c)) >= low_of(a)
-            if isinstance(a, Dim) and a in turn
+            if isinstance(a, Dim) and a in varying
             else same_element(a, b) and same_element(a, c)
             for a, b, c in zip(*known, strict=True)
         )
     )
 
 
-def _turn_symbols(body: Function, n: int, outside: set[Dim]) -> set[Dim]:
-    """Dims and elements of the body's own parameters that are symbols of one turn."""
+def _iteration_symbols(body: Function, n: int, outside: set[Dim]) -> set[Dim]:
+    """Dims and elements of the body's own parameters that are symbols of one iteration."""
     own = (e for p in body.params[: 1 + n] for e in (*(p.type.shape or ()), *(p.contents or ())))
     return {e for e in own if isinstance(e, Dim) and e.is_symbol and str(e).startswith("turn.") and e not in outside}
 
 
-def _turns(node: Node, body: Function) -> Size:
-    """How many turns there are: the trip count if nothing else ends the loop."""
+def _trip_count(node: Node, body: Function) -> Size:
+    """The number of iterations: the trip count if nothing else ends the loop."""
     trip = count_of(node.inputs[-2])
     if trip is not None and known_truth(node.inputs[-1]) and known_truth(body.results[0]):
         return maximum(trip, 0)

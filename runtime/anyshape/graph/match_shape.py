@@ -1,6 +1,6 @@
 """`match_shape(x, "f32[n, 10]")`: a type written in the middle of a program, checked there and known from there on.
 
-In: a value and the text of a type. Out: the same value through `ensure_shape`, its wanted dims an operand. A name in the text
+In: a value and the text of a type. Out: the same value through `ensure_shape`, its required dims an operand. A name in the text
 stands for a size of the function that the call ends up in: a dim of an input that has the name, or else the dim at which the
 name is written first. Which that is shows only when the function is closed, so until then the name is a `NamedDim`, and
 `resolved` puts the size in its place. It calls ops by name, as users do: how many calls there are follows from a text, which no spec's
@@ -46,14 +46,14 @@ def match_shape(x: Value, type: str, source: str = "") -> Value:
 
     Raises DtypeError or ShapeError where x cannot be of that type, ParseError for a text that is none.
     """
-    wanted = parse_type(type)
-    if x.type.dtype is not wanted.dtype:
+    expected = parse_type(type)
+    if x.type.dtype is not expected.dtype:
         raise DtypeError(f"match_shape: wanted {type}, got {x.type}; use cast to change the dtype")
-    if wanted.shape is None:
+    if expected.shape is None:
         return x
-    if x.type.rank not in (None, wanted.rank):
-        raise ShapeError(f"match_shape: wanted {type}, of rank {wanted.rank}, got {x.type}")
-    pieces = [_piece(n, x, axis, type) for axis, n in enumerate(wanted.shape)]
+    if x.type.rank not in (None, expected.rank):
+        raise ShapeError(f"match_shape: wanted {type}, of rank {expected.rank}, got {x.type}")
+    pieces = [_piece(n, x, axis, type) for axis, n in enumerate(expected.shape)]
     if all(p.constant is not None for p in pieces):
         shape: Value = constant(np.concatenate([np.zeros(0, np.int64), *(p.constant for p in pieces)]))
     else:
@@ -61,22 +61,22 @@ def match_shape(x: Value, type: str, source: str = "") -> Value:
     return make("ensure_shape", [x], {"shape": shape}, source)
 
 
-def ensure(v: Value, wanted: TensorType, where: str, params: Sequence[Value]) -> Value:
+def ensure(v: Value, expected: TensorType, where: str, params: Sequence[Value]) -> Value:
     """v as a value of a type whose dims follow from those of parameters, or are names of their own: checked where that is not seen.
 
     Raises DtypeError or ShapeError."""
-    if isinstance(wanted, ListType | FunctionType) or isinstance(v.type, ListType | FunctionType):
-        fits = isinstance(wanted, ListType) and joined_list(wanted, v.type, where) == wanted
-        if not fits and wanted != v.type:
-            raise DtypeError(f"{where} must be {wanted}, got {v.type}")
+    if isinstance(expected, ListType | FunctionType) or isinstance(v.type, ListType | FunctionType):
+        fits = isinstance(expected, ListType) and joined_list(expected, v.type, where) == expected
+        if not fits and expected != v.type:
+            raise DtypeError(f"{where} must be {expected}, got {v.type}")
         return v
-    _demand_kind(v, wanted, where)
+    _demand_kind(v, expected, where)
     known = {n for p in params for n in p.type.symbols()}
     open_: list[Size | None] = []
-    for axis, (n, m) in enumerate(zip(wanted.shape or (), v.type.shape or ())):
+    for axis, (n, m) in enumerate(zip(expected.shape or (), v.type.shape or ())):
         decided = eq(n, m)
         if decided is False:
-            raise ShapeError(f"{where} must be {wanted}, got {v.type}: dim {axis} is not {n}")
+            raise ShapeError(f"{where} must be {expected}, got {v.type}: dim {axis} is not {n}")
         own = isinstance(n, Dim) and not free_symbols(n) <= known
         open_.append(None if decided is True or own else n)
     if all(n is None for n in open_):
@@ -84,50 +84,50 @@ def ensure(v: Value, wanted: TensorType, where: str, params: Sequence[Value]) ->
     return ensured(v, [None if n is None else _size(n, lambda s: _entry_dim(s, params)) for n in open_], where)
 
 
-def _demand_kind(v: Value, wanted: TensorType, where: str) -> None:
-    if v.type.dtype is not wanted.dtype:
-        raise DtypeError(f"{where} must be {wanted}, got {v.type}")
-    if v.type.rank != wanted.rank:
-        raise ShapeError(f"{where} must be {wanted}, got {v.type}")
+def _demand_kind(v: Value, expected: TensorType, where: str) -> None:
+    if v.type.dtype is not expected.dtype:
+        raise DtypeError(f"{where} must be {expected}, got {v.type}")
+    if v.type.rank != expected.rank:
+        raise ShapeError(f"{where} must be {expected}, got {v.type}")
 
 
-def ensured(v: Value, wanted: Sequence[Value | None], where: str) -> Value:
+def ensured(v: Value, sizes: Sequence[Value | None], where: str) -> Value:
     """v with these sizes, vectors of one item; anything where there is None."""
-    pieces = [constant(np.array([-1], np.int64)) if n is None else n for n in wanted]
+    pieces = [constant(np.array([-1], np.int64)) if n is None else n for n in sizes]
     return make("ensure_shape", [v], {"shape": make("concat", [pieces], {"axis": 0}, "")}, where)
 
 
-def as_parameters(name: str, params: Sequence[Value], given: Sequence[Value]) -> list[Value]:
+def as_parameters(name: str, params: Sequence[Value], arguments: Sequence[Value]) -> list[Value]:
     """Arguments of a function as values of its parameters' types: a dim that is a number, that another dim is called like, or that has
     bounds is checked where that is not seen.
 
     Raises DtypeError or ShapeError for what cannot fit."""
     actual: dict[Dim, Size] = {}
-    places: dict[Dim, tuple[Value, int]] = {}
+    positions: dict[Dim, tuple[Value, int]] = {}
     fitted: list[Value] = []
-    for k, (p, v) in enumerate(zip(params, given, strict=True)):
+    for k, (p, v) in enumerate(zip(params, arguments, strict=True)):
         where, t = f"{name}: argument {k}", p.type
         if (t.rank is not None and v.type.rank is not None) or t.dtype is not v.type.dtype:
             bind_argument(where, t, v.type, actual)
-        wanted = [_demanded(n, v, axis, actual, places) for axis, n in enumerate(t.shape or ())]
-        fitted.append(v if all(n is None for n in wanted) else ensured(v, wanted, where))
+        sizes = [_demanded(n, v, axis, actual, positions) for axis, n in enumerate(t.shape or ())]
+        fitted.append(v if all(n is None for n in sizes) else ensured(v, sizes, where))
     return fitted
 
 
 def _demanded(
-    n: Size, v: Value, axis: int, actual: dict[Dim, Size], places: dict[Dim, tuple[Value, int]]
+    n: Size, v: Value, axis: int, actual: dict[Dim, Size], positions: dict[Dim, tuple[Value, int]]
 ) -> Value | None:
-    """The size that v must have along an axis; None where it has it, or where it is told there first."""
+    """The size that v must have along an axis; None where it is known to have it, or where this argument is the first to define it."""
     m = v.type.shape[axis] if v.type.shape is not None else None
-    if isinstance(n, Dim) and n.is_symbol and n not in places:
-        places[n] = v, axis
+    if isinstance(n, Dim) and n.is_symbol and n not in positions:
+        positions[n] = v, axis
         return None if m is not None and _is_within(m, *bounds(n)) else _limited(v, axis, *bounds(n))
-    if not free_symbols(n) <= places.keys() or (
+    if not free_symbols(n) <= positions.keys() or (
         isinstance(n, Dim) and any(a.kind != "symbol" for t, _ in n.terms for a in t)
     ):
         return None
     seen = m is not None and free_symbols(n) <= actual.keys() and eq(substitute(n, actual), m) is True
-    return None if seen else _size(n, places.__getitem__)
+    return None if seen else _size(n, positions.__getitem__)
 
 
 def _is_within(m: Size, low: int | None, high: int | None) -> bool:
@@ -143,7 +143,7 @@ def _limited(v: Value, axis: int, low: int | None, high: int | None) -> Value:
 
 
 def _size(n: Size, place: Callable[[Dim], tuple[Value, int]]) -> Value:
-    """A size as a vector of one item, from where its symbols are told."""
+    """A size as a vector of one item, computed from the dims that define its symbols."""
     if isinstance(n, int):
         return constant(np.array([n], np.int64))
     total: Value = constant(np.array([0], np.int64))
@@ -165,7 +165,7 @@ def _entry_dim(s: Dim, params: Sequence[Value]) -> tuple[Value, int]:
 
 
 def _piece(n: Size, x: Value, axis: int, text: str) -> Value:
-    """One wanted dim as a vector of one item; -1 for `?`."""
+    """One required dim as a vector of one item; -1 for `?`."""
     if isinstance(n, int):
         return constant(np.array([n], np.int64))
     if str(n).startswith("?"):
@@ -197,16 +197,16 @@ def resolved(params: Sequence[Value], results: Sequence[Value]) -> list[Value]:
                 of, axis = scope.setdefault(name, (v.of, v.axis))
                 mapped[v] = make("shape_of", [mapped.get(of, of)], {"start": axis, "end": axis + 1}, node.source)
         inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
-        made = localised(over(node, inputs), inner, entry.facts) if inner else rebuild(node, inputs, entry.facts)
-        entry.learn(made)
-        mapped.update(zip(node.outputs, made.outputs, strict=True))
+        rebuilt = localised(over(node, inputs), inner, entry.facts) if inner else rebuild(node, inputs, entry.facts)
+        entry.learn(rebuilt)
+        mapped.update(zip(node.outputs, rebuilt.outputs, strict=True))
     return [mapped.get(v, v) for v in results]
 
 
 def names_of_unknowns(params: Sequence[Value], results: Sequence[Value]) -> dict[Dim, Size]:
     """Symbols by the names that texts give to unknown dims of inputs, so that these can be spoken of: f.specialize(n=128)."""
     unknown = {s for p in params for s in p.type.symbols() if str(s).startswith("?")}
-    taken, found = set(_entry_names(params)), dict[Dim, Size]()
+    taken, renamed = set(_entry_names(params)), dict[Dim, Size]()
     for node in topological(results) if unknown else ():
         for v in node.inputs:
             if not isinstance(v, NamedDim) or str(v.size) in taken:
@@ -214,14 +214,14 @@ def names_of_unknowns(params: Sequence[Value], results: Sequence[Value]) -> dict
             taken.add(str(v.size))
             n = v.of.type.shape[v.axis] if v.of.type.shape is not None else None
             if isinstance(n, Dim) and n in unknown:
-                found.setdefault(n, symbol(str(v.size), *bounds(n)))
-    return found
+                renamed.setdefault(n, symbol(str(v.size), *bounds(n)))
+    return renamed
 
 
 def _entry_names(params: Sequence[Value]) -> dict[str, tuple[Value, int]]:
-    found: dict[str, tuple[Value, int]] = {}
+    positions: dict[str, tuple[Value, int]] = {}
     for p in params:
         for axis, n in enumerate(p.type.shape or ()):
             if isinstance(n, Dim) and n.is_symbol and not str(n).startswith("?"):
-                found.setdefault(str(n), (p, axis))
-    return found
+                positions.setdefault(str(n), (p, axis))
+    return positions

@@ -20,7 +20,7 @@ from anyshape.graph.value import Value, constant
 def moves_strings(op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any]) -> bool:
     """Whether an operand of which the op only moves elements is one of strings."""
     moved = op.moved(_said(params))
-    return any(_takes(op, d, moved) and _strings(given) for d, given in zip(op.inputs, inputs))
+    return any(_takes(op, d, moved) and _strings(operand) for d, operand in zip(op.inputs, inputs))
 
 
 def moved_strings(
@@ -31,23 +31,23 @@ def moved_strings(
     from anyshape.graph.matching import make
 
     moved = op.moved(_said(params))
-    texts = [v for d, given in zip(op.inputs, inputs) if _takes(op, d, moved) for v in _listed(given)]
+    texts = [v for d, operand in zip(op.inputs, inputs) if _takes(op, d, moved) for v in _listed(operand)]
     numbers = iter(range(len(texts)))
 
-    def places(v: Any) -> Any:
+    def positions(v: Any) -> Any:
         return make("string_places", [v], {"which": next(numbers), "of": len(texts)}, source)
 
-    given: list[Any] = []
+    operands: list[Any] = []
     for d, v in zip(op.inputs, inputs):
         if not _takes(op, d, moved) or (
             d.variadic and isinstance(v, Value)
         ):  # one in place of several, which the call refuses
-            given.append(v)
+            operands.append(v)
         elif v is None:
-            given.append(NOWHERE if d.default is not None else None)
+            operands.append(NOWHERE if d.default is not None else None)
         else:
-            given.append([places(x) for x in v] if d.variadic else places(v))
-    node = call_node(op, given, params, source, count)
+            operands.append([positions(x) for x in v] if d.variadic else positions(v))
+    node = call_node(op, operands, params, source, count)
     kinds = [o.dtype for o in op.outputs for _ in range(len(node.outputs) - len(op.outputs) + 1 if o.variadic else 1)]
     return tuple(
         make("string_at", [v, texts], {}, source) if k in moved else v for k, v in zip(kinds, node.outputs, strict=True)
@@ -67,10 +67,10 @@ def _said(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: v.decode() if isinstance(v, bytes) else v for name, v in params.items() if v is not None}
 
 
-def _listed(given: Any) -> list[Any]:
-    return [] if given is None else list(given) if isinstance(given, (list, tuple)) else [given]
+def _listed(operand: Any) -> list[Any]:
+    return [] if operand is None else list(operand) if isinstance(operand, (list, tuple)) else [operand]
 
 
-def _strings(given: Any) -> bool:
-    """Of one tensor or of several: whether any is a value of characters."""
-    return any(isinstance(v, Value) and v.type.dtype is CHAR for v in _listed(given))
+def _strings(operand: Any) -> bool:
+    """Whether one tensor, or any of several, is a value of characters."""
+    return any(isinstance(v, Value) and v.type.dtype is CHAR for v in _listed(operand))

@@ -38,13 +38,13 @@ class InputDef:
     dtype: str
     optional: bool = False
     default: int | float | bool | str | None = None
-    """Of an optional input: the constant that every read gives where it is absent; `lowest` and `highest` are its dtype's."""
+    """The constant that every read of an absent optional input gives; `lowest` and `highest` are those of its dtype."""
     variadic: bool = False
     sequence: bool = False
-    """Of a variadic: whether a list may stand for the tensors."""
+    """Whether a list may stand for the tensors of a variadic input."""
 
     def absent(self, dtype: DType) -> int | float | bool:
-        """What reads give where the input is absent."""
+        """The value that reads of an absent input give."""
         if isinstance(self.default, str):
             return {"lowest": lowest, "highest": highest}[self.default](dtype)
         return self.default if self.default is not None else 0
@@ -109,10 +109,10 @@ class Control(Protocol):
         """Types of the results, and the regions typed for the node's inputs."""
 
     def simplify(self, node: Node) -> Sequence[Value] | None:
-        """What the results are if the operands decide it."""
+        """The results, if the operands decide them."""
 
     def assumed(self, node: Node, k: int) -> Truth:
-        """What holds whenever region k runs."""
+        """A condition that holds whenever region k runs."""
 
     def may_skip(self, node: Node, k: int) -> bool:
         """Whether a run may leave region k out, so that it may also be impossible."""
@@ -125,7 +125,7 @@ class Structure(Protocol):
         """Types of the results."""
 
     def simplify(self, node: Node) -> Sequence[Value] | None:
-        """What the results are if it is known what lists hold."""
+        """The results, if the known contents of lists decide them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,15 +153,15 @@ class OpDef:
     moves: tuple[str, ...] = ()
     """Dtype variables with whose elements the op does nothing but read them and put them somewhere: they may be of any dtype."""
     moves_where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Where that holds in some modes only: {attribute: its values}."""
+    """The modes in which the elements of `moves` are only moved, where it is not in all: {attribute: its values}."""
     shaping: tuple[str, ...] = ()
     """Operand parameters of which nothing counts but the sizes of the outputs that they give."""
     control: Control | None = None
-    """Of an op with regions."""
+    """The meaning of an op with regions."""
     structure: Structure | None = None
-    """Of an op on lists."""
+    """The meaning of an op on lists."""
     composition: Composition | None = None
-    """Of an op that is calls of other ops."""
+    """The body of an op that is calls of other ops."""
 
     @property
     def full_name(self) -> str:

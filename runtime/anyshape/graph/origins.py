@@ -19,18 +19,18 @@ _NAME = re.compile(r"\?\d+|[A-Za-z_?][\w?]*\.\d+")
 
 
 def origins(values: Iterable[tuple[str, Value]]) -> dict[Dim, str]:
-    """Anonymous symbols by where they stand alone first. Names that two places would share are numbered."""
-    found: dict[Dim, str] = {}
+    """The name of each anonymous symbol: the position at which it first stands alone. Names that two positions would share are numbered."""
+    names: dict[Dim, str] = {}
     taken: set[str] = set()
     for label, v in values:
-        places: list[tuple[Element, str, str]] = [
+        positions: list[tuple[Element, str, str]] = [
             (n, f"shape[{axis}]", ".") for axis, n in enumerate(v.type.shape or ())
         ]
-        places += [(e, f"[{k}]" if v.type.rank else "", "") for k, e in enumerate(v.contents or ())]
-        for n, place, dot in places:
-            if isinstance(n, Dim) and n.is_symbol and n not in found and is_anonymous(n):
-                found[n] = _numbered(label, f"{dot}{place}", taken)
-    return found
+        positions += [(e, f"[{k}]" if v.type.rank else "", "") for k, e in enumerate(v.contents or ())]
+        for n, place, dot in positions:
+            if isinstance(n, Dim) and n.is_symbol and n not in names and is_anonymous(n):
+                names[n] = _numbered(label, f"{dot}{place}", taken)
+    return names
 
 
 def _numbered(label: str, place: str, taken: set[str]) -> str:
@@ -38,7 +38,7 @@ def _numbered(label: str, place: str, taken: set[str]) -> str:
 
 
 class Names:
-    """Of the anonymous symbols of one function, found when the first is asked for."""
+    """The names of one function's anonymous symbols, computed when the first is asked for."""
 
     def __init__(self, f: Function) -> None:
         self.f = f
@@ -46,26 +46,26 @@ class Names:
         """Symbols that stand alone nowhere, such as a size that only sums mention, by what they were made as."""
 
     @cached_property
-    def told(self) -> dict[Dim, str]:
-        return origins(places_of(self.f))
+    def names(self) -> dict[Dim, str]:
+        return origins(labelled_values(self.f))
 
     def __getitem__(self, s: Dim) -> str:
         if not is_anonymous(s):
             return str(s)
-        found = self.told.get(s) or self.elsewhere.get(s)
-        if found is None:
-            made_as = str(s).rpartition(".")[0] or "size"
-            found = self.elsewhere[s] = _numbered(made_as, "", {*self.told.values(), *self.elsewhere.values()})
-        return found
+        name = self.names.get(s) or self.elsewhere.get(s)
+        if name is None:
+            label = str(s).rpartition(".")[0] or "size"
+            name = self.elsewhere[s] = _numbered(label, "", {*self.names.values(), *self.elsewhere.values()})
+        return name
 
 
-def places_of(f: Function) -> Iterator[tuple[str, Value]]:
+def labelled_values(f: Function) -> Iterator[tuple[str, Value]]:
     """Every value of a function, those of its regions included, with what a message calls it."""
     for p in f.params:
         yield p.name, p
     for node in f.nodes:
         for region in node.regions:
-            yield from places_of(region)
+            yield from labelled_values(region)
         for v in node.outputs:
             yield node.op.name, v
 
@@ -75,12 +75,12 @@ def reworded(text: str, node: Node) -> str:
     asked = set(_NAME.findall(text))
     if not asked:
         return text
-    told: dict[str, str] = {}
+    names: dict[str, str] = {}
     known = {} if node.op.control is not None else origins(_with_operands(node))  # what regions capture has no names
-    told.update((str(s), name) for s, name in known.items())
-    if not asked <= told.keys():
-        told = {str(s): name for s, name in origins(_behind(node)).items()} | told
-    return _NAME.sub(lambda m: told.get(m.group(), m.group()), text)
+    names.update((str(s), name) for s, name in known.items())
+    if not asked <= names.keys():
+        names = {str(s): name for s, name in origins(_behind(node)).items()} | names
+    return _NAME.sub(lambda m: names.get(m.group(), m.group()), text)
 
 
 def _with_operands(node: Node) -> Iterator[tuple[str, Value]]:

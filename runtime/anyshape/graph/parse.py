@@ -50,7 +50,7 @@ def parse(text: str, constants: Mapping[str, NDArray[Any]] | None = None) -> Fun
 
 def _declared(headers: Sequence[tuple[int, str]]) -> dict[str, Callee]:
     """Functions that a text declares, by name: those of which the header says what they give."""
-    found: dict[str, Callee] = {}
+    callees: dict[str, Callee] = {}
     for number, line in headers:
         m = _HEADER.fullmatch(line)
         if m is not None and m.group(3) is not None:
@@ -60,10 +60,10 @@ def _declared(headers: Sequence[tuple[int, str]]) -> dict[str, Callee]:
                     name.strip()[1:]: parse_type(t, scope)
                     for name, _, t in (p.partition(":") for p in split(m.group(2)))
                 }
-                found[m.group(1)] = Callee(m.group(1), params, [parse_type(t, scope) for t in split(m.group(3))])
+                callees[m.group(1)] = Callee(m.group(1), params, [parse_type(t, scope) for t in split(m.group(3))])
             except AnyshapeError as e:
                 raise type(e)(f"line {number}: {e}\n  {line}") from None
-    return found
+    return callees
 
 
 def _part(
@@ -90,24 +90,24 @@ class _Region:
 
     def __init__(self, outer: _Reader, m: re.Match[str]) -> None:
         self.outer, self.match = outer, m
-        self.made: list[Function] = []
+        self.regions: list[Function] = []
 
     def into(self, line: str, stack: list[Any]) -> None:
         if line == "}":
             stack.pop()
-            self.outer.call(self.match, tuple(self.made))
+            self.outer.call(self.match, tuple(self.regions))
         elif m := _FAILS.fullmatch(line):
             reader = self.reader(m)
-            self.made.append(failed(m.group(1), reader.params, json.loads(m.group(3))))
+            self.regions.append(failed(m.group(1), reader.params, json.loads(m.group(3))))
         elif m := _REGION.fullmatch(line):
             stack.append(self.reader(m))
         else:
             raise ParseError("this is no region")
 
     def reader(self, m: re.Match[str]) -> _Reader:
-        made = _Reader(self.outer.given, {}, self.outer.callees, self.outer.scope, self)
-        made.header(m)
-        return made
+        inner = _Reader(self.outer.constants, {}, self.outer.callees, self.outer.scope, self)
+        inner.header(m)
+        return inner
 
 
 class _Reader:
@@ -121,7 +121,7 @@ class _Reader:
         scope: dict[str, Dim] | None = None,
         inside: _Region | None = None,
     ) -> None:
-        self.given, self.callees, self.inside = constants, callees, inside
+        self.constants, self.callees, self.inside = constants, callees, inside
         self.scope: dict[str, Dim] = {} if scope is None else scope
         for name, (_, low, high) in bounds.items():
             self.scope[name] = symbol(name, int(low) if low else None, int(high) if high else None)
@@ -136,7 +136,7 @@ class _Reader:
         if line == "}":
             if self.inside is not None:
                 stack.pop()
-                self.inside.made.append(self.function())
+                self.inside.regions.append(self.function())
         elif m := _OPENED.fullmatch(line):
             stack.append(_Region(self, m))
         else:
@@ -168,7 +168,7 @@ class _Reader:
             self.values[name.strip()] = p
 
     def type(self, text: str) -> TensorType:
-        """A parameter's. What a region's dims are is read off the operands; only names that can be spelled are kept."""
+        """The type of a parameter. The dims of a region's parameter follow from the operands; only names that can be spelled are kept."""
         try:
             return parse_type(text, self.scope)
         except ParseError:
@@ -179,20 +179,20 @@ class _Reader:
 
     def constant(self, m: re.Match[str]) -> None:
         name, type_text, literal = m.groups()
-        wanted = parse_type(type_text)
+        expected = parse_type(type_text)
         if literal.startswith("@"):
-            if literal[1:] not in self.given:
+            if literal[1:] not in self.constants:
                 raise ParseError(
                     f"no constant is given for {literal}; parse(text, constants={{{literal[1:]!r}: array}})"
                 )
-            array = self.given[literal[1:]]
+            array = self.constants[literal[1:]]
         else:
-            array = np.asarray(read_literal(literal), wanted.dtype.numpy).reshape(
-                [int(str(n)) for n in wanted.shape or ()]
+            array = np.asarray(read_literal(literal), expected.dtype.numpy).reshape(
+                [int(str(n)) for n in expected.shape or ()]
             )
         value = constant(array, "" if re.fullmatch(r"%c\d+", name) else name[1:])
-        if str(value.type) != str(wanted):
-            raise ParseError(f"the constant is {value.type}, and the text says {wanted}")
+        if str(value.type) != str(expected):
+            raise ParseError(f"the constant is {value.type}, and the text says {expected}")
         self.values[name] = value
 
     def value(self, name: str) -> Value:
@@ -246,24 +246,24 @@ def _same_type(text: str, got: TensorType) -> None:
 
 
 def _agrees(text: str, got: TensorType) -> bool:
-    """Symbols born while inferring have other names each time; numbers, the rank and the dtype must agree."""
-    wanted, _, inside = text.partition("[")
+    """Whether a type agrees with its text: numbers, rank and dtype must; symbols that inference creates have other names each time."""
+    prefix, _, inside = text.partition("[")
     if isinstance(got, FunctionType):
         return re.sub(r"\?\w*", "?", text) == re.sub(r"\?\w*", "?", str(got))
     if isinstance(got, ListType):
         inside = inside.removesuffix("]")
         kind = "optional" if got.optional else "list"
-        return text == str(got) if got.never else wanted == kind and _agrees(inside, got.element)
+        return text == str(got) if got.never else prefix == kind and _agrees(inside, got.element)
     dims = split(inside.rstrip("]")) if inside.rstrip("]") != "..." else None
-    if wanted != str(got.dtype) or dims is None or got.shape is None:
-        return wanted == str(got.dtype) and dims is None and got.shape is None
+    if prefix != str(got.dtype) or dims is None or got.shape is None:
+        return prefix == str(got.dtype) and dims is None and got.shape is None
     return len(dims) == len(got.shape) and all(
         not d.isdigit() or not isinstance(n, int) or int(d) == n for d, n in zip(dims, got.shape)
     )
 
 
 def split(text: str) -> list[str]:
-    """At commas outside brackets and quotes."""
+    """The pieces of a text between commas outside brackets and quotes."""
     pieces: list[str] = []
     depth, start, quoted = 0, 0, False
     for k, c in enumerate(text):

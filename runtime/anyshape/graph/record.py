@@ -65,7 +65,7 @@ def read_values(records: Sequence[Any], size: SizeReader) -> list[Value]:
 
 
 def write_function(f: Function, number_of: Callable[[NDArray[Any]], int]) -> Record:
-    """`number_of` keeps an array and gives the number by which `read_function` will ask for it."""
+    """The record of a function. `number_of` keeps an array and returns the number by which `read_function` will ask for it."""
     size, callees = SizeWriter(), callees_of([f])
     called = [
         {
@@ -126,7 +126,7 @@ def _read(value: Any, callees: Sequence[Callee]) -> Any:
 
 
 def read_function(record: Record, array: Callable[[int], NDArray[Any]]) -> Function:
-    """Raises ParseError for a record that is none, and what inference raises."""
+    """The function of a record. Raises ParseError for a damaged record, and what inference raises."""
     try:
         size = SizeReader(record["sizes"])
         callees = [_callee(c, size) for c in record["callees"]]
@@ -150,10 +150,10 @@ def _function(
     params = read_values(record["params"], size)
     values = [*params, *(constant(array(number), name) for name, number in record["constants"])]
     for op, inputs, attrs, source, inner, count in record["nodes"]:
-        given = [None if k is None else values[k] for k in inputs]
+        operands = [None if k is None else values[k] for k in inputs]
         regions = tuple(_function(r, size, array, callees) for r in inner)
         said = {n: _read(v, callees) for n, v in attrs.items()}
-        values += build(find_op(op), given, said, source, regions=regions, count=count).outputs
+        values += build(find_op(op), operands, said, source, regions=regions, count=count).outputs
     checks = [Check(size(c), tuple(map(size, parts)), op, where) for c, parts, op, where in record["checks"]]
     results = [values[k] for _, k in record["results"]]
     return Function(

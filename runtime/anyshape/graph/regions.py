@@ -22,13 +22,13 @@ from anyshape.rules.checks import located
 
 def captures(results: Sequence[Value], own: Sequence[Value], since: int) -> tuple[Value, ...]:
     """What `results` need of nodes made before `since` and of parameters other than `own`, in order of first use; no constants."""
-    found: dict[Value, None] = {}
+    captured: dict[Value, None] = {}
     inside = topological(results, since=since)
-    made = {v for node in inside for v in node.outputs}
+    inner = {v for node in inside for v in node.outputs}
     for v in (*(v for node in inside for v in node.inputs), *results):
-        if v is not None and not v.is_constant and v not in made and v not in own:
-            found[v] = None
-    return tuple(found)
+        if v is not None and not v.is_constant and v not in inner and v not in own:
+            captured[v] = None
+    return tuple(captured)
 
 
 def close(name: str, results: Sequence[Value], own: Sequence[Value], captured: Sequence[Value], since: int) -> Function:
@@ -63,22 +63,22 @@ def _mapped(nodes: Sequence[object], final: Mapping[Value, Value], entry: EntryF
     for node in nodes:
         assert isinstance(node, Node)
         inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
-        made = rebuild(node, inputs, entry.facts if entry is not None else None)
-        if entry is not None and entry.learn(made):
-            made = rebuild(node, inputs, entry.facts)
-        mapped.update(zip(node.outputs, made.outputs, strict=True))
+        rebuilt = rebuild(node, inputs, entry.facts if entry is not None else None)
+        if entry is not None and entry.learn(rebuilt):
+            rebuilt = rebuild(node, inputs, entry.facts)
+        mapped.update(zip(node.outputs, rebuilt.outputs, strict=True))
     return mapped
 
 
-def typed(region: Function, given: Sequence[Value], facts: Facts | None, constants: bool = False) -> Function:
-    """The region for parameters that are like `given` (types, elements); itself if that changes nothing. With `constants`, those
-    among `given` take the place of their parameters. Raises what inference raises, ShapeError for a check that cannot hold."""
-    if not constants and (region.failure or all(map(fits, region.params, given))):
+def typed(region: Function, operands: Sequence[Value], facts: Facts | None, constants: bool = False) -> Function:
+    """The region for parameters with the types and contents of `operands`; itself if that changes nothing. With `constants`, those
+    among `operands` take the place of their parameters. Raises what inference raises, ShapeError for a check that cannot hold."""
+    if not constants and (region.failure or all(map(fits, region.params, operands))):
         return region
-    kept = [not (constants and v.is_constant) for v in given]
+    kept = [not (constants and v.is_constant) for v in operands]
     if region.failure:
         return failed(region.name, [p for p, k in zip(region.params, kept) if k], region.failure)
-    params = [inner_param(v, p.name) if k else v for p, v, k in zip(region.params, given, kept, strict=True)]
+    params = [inner_param(v, p.name) if k else v for p, v, k in zip(region.params, operands, kept, strict=True)]
     own = [p for p, k in zip(params, kept) if k]
     checks = moved_checks(region, params, facts.renamed if facts is not None else {})
     entry = EntryFacts(Function(own, (), region.name, (), checks), facts)
@@ -116,38 +116,38 @@ def substituted_check(c: Check, values: Mapping[Dim, Size]) -> Check | None:
     if cond is True:
         return None
     parts = tuple(p if isinstance(p, str) else _part(substitute(p, values)) for p in c.parts)
-    made = replace(c, cond=c.cond if cond is False else cond, parts=parts)
+    substituted = replace(c, cond=c.cond if cond is False else cond, parts=parts)
     if cond is False:
-        raise ShapeError(located(made.op, made.where, made.message))
-    return made
+        raise ShapeError(located(substituted.op, substituted.where, substituted.message))
+    return substituted
 
 
 def _part(p: Size | bool | Cond) -> str | Dim | Cond:
     return p if isinstance(p, Dim | Cond) else str(p)
 
 
-def fits(param: Value, given: Value) -> bool:
+def fits(param: Value, value: Value) -> bool:
     """Whether a region's parameter says what is known of the value that it stands for."""
-    known = given.elements()
-    return param.type == given.type and (param.contents == known or known is None)
+    known = value.elements()
+    return param.type == value.type and (param.contents == known or known is None)
 
 
-def spliced(region: Function, given: Sequence[Value]) -> list[Value] | None:
+def spliced(region: Function, operands: Sequence[Value]) -> list[Value] | None:
     """The region's results with its nodes in the place of the call; None if it relies on checks that these nodes do not make."""
-    mapped = _mapped(region.nodes, dict(zip(region.params, given, strict=True)), None)
+    mapped = _mapped(region.nodes, dict(zip(region.params, operands, strict=True)), None)
     results = [mapped.get(v, v) for v in region.results]
-    made = {c.cond for node in region.nodes for c in node.checks}
-    return results if all(c.cond in made for c in region.checks) else None
+    conditions = {c.cond for node in region.nodes for c in node.checks}
+    return results if all(c.cond in conditions for c in region.checks) else None
 
 
 def symbols_of(values: Sequence[Value | None], facts: Facts | None = None) -> set[Dim]:
     """Symbols that the values' shapes and elements mention, and those in which facts spell them."""
-    found: set[Dim] = set()
+    mentioned: set[Dim] = set()
     for v in values:
         if v is not None:
-            found |= v.type.symbols()
+            mentioned |= v.type.symbols()
             for e in v.contents or ():
-                found |= free_symbols(e)
+                mentioned |= free_symbols(e)
     if facts is not None:
-        found = found.union(*(free_symbols(facts.canonical(s)) for s in found))
-    return found
+        mentioned = mentioned.union(*(free_symbols(facts.canonical(s)) for s in mentioned))
+    return mentioned

@@ -21,21 +21,21 @@ def packages() -> tuple[ModuleType, ...]:
     """anyshape's own package of ops, then those of others by name. Raises UnsupportedError for one that cannot be imported."""
     from importlib.metadata import entry_points
 
-    found = [import_module("anyshape_ops")]
+    modules = [import_module("anyshape_ops")]
     for module in sorted({point.module for point in entry_points(group=GROUP)}):
         try:
-            found.append(import_module(module))
+            modules.append(import_module(module))
         except ImportError as e:
             raise UnsupportedError(
                 f"the package {module} announces ops ({GROUP}) and cannot be imported: {e}; install it again, or uninstall it"
             ) from e
-    return tuple(found)
+    return tuple(modules)
 
 
 @cache
 def all_ops() -> Mapping[str, OpDef]:
     """{full name: OpDef} of every variant. Raises UnsupportedError where two packages have an op of one name."""
-    found: dict[str, OpDef] = {}
+    ops: dict[str, OpDef] = {}
     owner: dict[str, str] = {}
     for package in packages():
         for full_name, op in package.OPS.items():
@@ -43,8 +43,8 @@ def all_ops() -> Mapping[str, OpDef]:
                 raise UnsupportedError(
                     f"{package.__name__} and {owner[op.name]} both declare an op {op.name}; rename it in the specs of {package.__name__}"
                 )
-            found[full_name] = op
-    return found
+            ops[full_name] = op
+    return ops
 
 
 def find_op(full_name: str) -> OpDef:

@@ -20,12 +20,12 @@ from anyshape.rules import Bound, Choices, Chosen, Rule, Undetermined, Vec
 
 def related(node: Node, rule: Rule, shapes: Mapping[str, Any] | None = None) -> Bound:
     """One run of the op's rule on a call's operands. Raises what the rule raises, Undetermined too."""
-    found: Bound = node.op.relation(rule, **_operands(node, shapes))
-    return found
+    bound: Bound = node.op.relation(rule, **_operands(node, shapes))
+    return bound
 
 
 def _operands(node: Node, shapes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What the relation takes. Raises Undetermined for an unknown rank, or for a value that is not known."""
+    """The arguments of the relation. Raises Undetermined for an unknown rank, or for a value that is not known."""
     return {**(shapes_of(node) if shapes is None else shapes), **parameter_values(node)}
 
 
@@ -45,14 +45,14 @@ def ways(node: Node, facts: Facts | None) -> list[Way] | None:
     choices = Choices()
     try:
         operands = _operands(node)
-        found = []
+        possible = []
         while choices.again():
             rule = Rule(node.op.full_name, node.source, facts.under(True) if facts is not None else None)
             rule.choices = choices
-            found.append(_way(node, rule, operands))
+            possible.append(_way(node, rule, operands))
     except Undetermined:
         return None
-    return found if choices.exhausted else None
+    return possible if choices.exhausted else None
 
 
 def _way(node: Node, rule: Rule, operands: Mapping[str, Any]) -> Way:
@@ -70,8 +70,8 @@ def ranks_anyway(node: Node, facts: Facts | None) -> list[tuple[Size, ...] | Non
     shapes: list[list[Vec]] = []
     for way in ways(node, facts) or ():
         if way.bound is not None:  # refused at run time too
-            made = [way.bound.outputs[o.name] for o in node.op.outputs]
-            shapes.append([s for o, m in zip(node.op.outputs, made) for s in (m if o.variadic else [m])])
+            output_shapes = [way.bound.outputs[o.name] for o in node.op.outputs]
+            shapes.append([s for o, m in zip(node.op.outputs, output_shapes) for s in (m if o.variadic else [m])])
     if len({len(each) for each in shapes}) != 1:
         return None
     return [_common(each) for each in zip(*shapes)]
@@ -81,16 +81,16 @@ def _common(shapes: Sequence[Vec]) -> tuple[Size, ...] | None:
     """The dims in which shapes agree, a new symbol for any other; None if their ranks differ."""
     if len({len(s) for s in shapes}) != 1:
         return None
-    found: list[Size] = []
+    dims: list[Size] = []
     for sizes in zip(*shapes):
         lows, highs = zip(*map(bounds, sizes))
         same = all(n is sizes[0] or n == sizes[0] for n in sizes)
-        found.append(sizes[0] if same else fresh("?", min(n or 0 for n in lows), None if None in highs else max(highs)))
-    return tuple(found)
+        dims.append(sizes[0] if same else fresh("?", min(n or 0 for n in lows), None if None in highs else max(highs)))
+    return tuple(dims)
 
 
 def _shape(name: str, value: Value | None) -> Vec | None:
-    """None for an absent optional input."""
+    """The shape of an input; None for an absent optional one."""
     if value is None:
         return None
     if value.type.shape is None:
@@ -125,8 +125,8 @@ def _operand_value(op: OpDef, p: ParamDef, value: Value | None) -> Any:
         return p.default
     shape = value.type.shape
     if shape is not None and len(shape) != (1 if p.is_vector else 0) and not _is_one(p, shape):
-        wanted = "a vector" if p.is_vector else "a scalar"
-        raise ShapeError(f"{op.full_name}: {p.name} must be {wanted}, got {value.type}")
+        expected = "a vector" if p.is_vector else "a scalar"
+        raise ShapeError(f"{op.full_name}: {p.name} must be {expected}, got {value.type}")
     if value.constant is not None:
         listed = value.constant.reshape(-1).tolist()
         return Vec(listed) if p.is_vector else listed[0]

@@ -74,8 +74,8 @@ def rebuild(
     entry.facts.renamed = renamed or {}
     for node in nodes:
         inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
-        made = rebuild_node(node, inputs, entry.facts)
-        entry.learn(made)
-        mapped.update(zip(node.outputs, made.outputs))
+        rebuilt = rebuild_node(node, inputs, entry.facts)
+        entry.learn(rebuilt)
+        mapped.update(zip(node.outputs, rebuilt.outputs))
     results = [mapped.get(v, v) for v in f.results]
     return Function(params, results, f.name, f.result_names, entry.checks, form=f.form)

@@ -33,20 +33,20 @@ class Walk:
     def inside(self) -> frozenset[Dim]:
         """The symbols that only the code for one element knows."""
         before = {e.before for e in self.elements.sums if isinstance(e.before, Dim)}
-        return self.elements.own | {self.elements.turn} | before
+        return self.elements.own | {self.elements.index} | before
 
     @property
-    def born(self) -> tuple[Dim, ...]:
-        """The symbols that going through the list finds."""
+    def data_dependent(self) -> tuple[Dim, ...]:
+        """The symbols whose values a walk through the list computes."""
         totals = (e.total for e in self.elements.sums if isinstance(e.total, Dim))
         return (self.elements.count, *(s for s, _ in self.first), *totals)
 
 
-def in_sight(given: object) -> Sequence[Value] | None:
-    """The elements of what is given, if that is a list of which they all are in sight."""
+def in_sight(operand: object) -> Sequence[Value] | None:
+    """The elements of an operand that is a list, if all of them are known."""
     from anyshape.graph.lists import known_items
 
-    return known_items(given) if isinstance(given, Value) and isinstance(given.type, ListType) else None
+    return known_items(operand) if isinstance(operand, Value) and isinstance(operand.type, ListType) else None
 
 
 def spread(inputs: Sequence[Value | None], at: int) -> Sequence[Value | None]:
@@ -74,11 +74,11 @@ def walk_of(v: Value, elements: Elements[Vec], checks: Sequence[Check]) -> tuple
     """The walk through a list, and the checks that are made once."""
     t = v.type
     assert isinstance(t, ListType)
-    value = Value(TensorType(t.element.dtype, tuple(elements.any)), f"{v.name or 'list'}[{elements.turn}]")
+    value = Value(TensorType(t.element.dtype, tuple(elements.any)), f"{v.name or 'list'}[{elements.index}]")
     first, each = (
         tuple((n, k) for k, (n, m) in enumerate(zip(shape, t.element.shape or ())) if m is DIFFERS)
         for shape in (elements.first, elements.any)
     )
-    found = Walk(elements, value, first, each, ())
-    inner = tuple(c for c in checks if free_symbols(c.cond) & found.inside)
+    walk = Walk(elements, value, first, each, ())
+    inner = tuple(c for c in checks if free_symbols(c.cond) & walk.inside)
     return Walk(elements, value, first, each, inner), tuple(c for c in checks if c not in inner)

@@ -23,7 +23,7 @@ def check_single(what: str, name: str, v: Value) -> None:
 
 
 def known_truth(cond: Value | None) -> bool | None:
-    """What a condition is, if that is known; an absent one holds."""
+    """The truth of a condition, if it is known; an absent one holds."""
     if cond is None:
         return True
     if cond.constant is not None:

@@ -10,21 +10,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 Form = Any
-"""None, or a tuple of forms"""
+"""The type of a form: None, or a tuple of forms."""
 
 
-def form_of(given: Any) -> Form:
-    return tuple(map(form_of, given)) if isinstance(given, tuple) else None
+def form_of(value: Any) -> Form:
+    return tuple(map(form_of, value)) if isinstance(value, tuple) else None
 
 
-def flat(given: Any) -> list[Any]:
+def flat(value: Any) -> list[Any]:
     """The members, from left to right."""
-    return [m for part in given for m in flat(part)] if isinstance(given, tuple) else [given]
+    return [m for part in value for m in flat(part)] if isinstance(value, tuple) else [value]
 
 
-def flats(given: Sequence[Any]) -> list[Any]:
-    """The members of each."""
-    return [m for part in given for m in flat(part)]
+def flats(values: Sequence[Any]) -> list[Any]:
+    """The members of several values, from left to right."""
+    return [m for part in values for m in flat(part)]
 
 
 def count(form: Form) -> int:
@@ -33,12 +33,12 @@ def count(form: Form) -> int:
 
 
 def formed(form: Form, members: Iterator[Any]) -> Any:
-    """As many of the members as the form has, in that form."""
+    """The next members, as many as the form has, in that form."""
     return tuple(formed(f, members) for f in form) if isinstance(form, tuple) else next(members)
 
 
 def spelled(form: Form) -> str:
-    """For messages: `(*, (*, *))`."""
+    """The text of a form in messages: `(*, (*, *))`."""
     if not isinstance(form, tuple):
         return "*"
     return f"({', '.join(map(spelled, form))}{',' if len(form) == 1 else ''})"

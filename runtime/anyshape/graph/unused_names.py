@@ -1,4 +1,4 @@
-"""Names that nothing else has, made of wanted ones by a number behind."""
+"""Names that nothing else has: a base name, with a number appended where it is taken."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from itertools import count
 
 
-def unused(wanted: str, taken: set[str], numbered: Callable[[int], str] | None = None) -> str:
+def unused(base: str, taken: set[str], numbered: Callable[[int], str] | None = None) -> str:
     """The name, or the first of `numbered(2)`, `numbered(3)`, … (`name_2`, `name_3`) that is not among those taken, which it joins."""
-    spell = numbered or (lambda k: f"{wanted}_{k}")
-    name = wanted if wanted not in taken else next(n for n in map(spell, count(2)) if n not in taken)
+    spell = numbered or (lambda k: f"{base}_{k}")
+    name = base if base not in taken else next(n for n in map(spell, count(2)) if n not in taken)
     taken.add(name)
     return name

@@ -33,7 +33,7 @@ SIZES = (I64, I32)
 
 
 class Unknown(Enum):
-    """Of contents that nobody has asked for yet."""
+    """The state of contents that nobody has asked for yet."""
 
     UNKNOWN = "unknown"
 
@@ -212,8 +212,8 @@ class Node:
     def sequence(self) -> Value | None:
         """The list that the call gives in the place of tensors, if it gives one."""
         at = self.op.sequence
-        given = self.inputs[at] if at is not None and self.variadic_count() == 1 else None
-        return given if given is not None and isinstance(given.type, ListType) else None
+        operand = self.inputs[at] if at is not None and self.variadic_count() == 1 else None
+        return operand if operand is not None and isinstance(operand.type, ListType) else None
 
     def operand_inputs(self) -> dict[str, Value | None]:
         """Operand parameters by name."""

@@ -8,32 +8,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.equations.text import operation_text
-from anyshape.lower.analyse.windows import Windows
+from anyshape.lower.analyse.windows import Staged
 from anyshape.lower.depth import room_for
-from anyshape.lower.ir.dag import Access, Affine, DagNode, LoopVar, Ordered, Store
-from anyshape.lower.ir.procedure import Assign, Choose, Lowered, Repeat, SizeIs, Sort, Stop
+from anyshape.lower.ir.dag import (
+    Access,
+    Affine,
+    Constant,
+    DagNode,
+    Load,
+    LoopIndex,
+    LoopVar,
+    Operation,
+    Reduction,
+    SizeValue,
+)
+from anyshape.lower.ir.procedure import Assign, Choose, Lowered, Procedure, Repeat, SizeIs, Sort, Stop
+from anyshape.lower.ir.stores import Ordered, Store
 from anyshape.lower.kernel import Group
+from anyshape.lower.lowering import nodes_of
 from anyshape.lower.schedule.blocked import Blocked
 from anyshape.lower.schedule.contraction import Product
-from anyshape.lower.schedule.recurrence import Recurrence
+from anyshape.lower.schedule.kernel_schedule import Phase, schedule_group
+from anyshape.lower.schedule.recurrence import Recurrence, RowForm
 from anyshape.lower.schedule.tree import Loop, Scope
 
 
 def describe(group: Group) -> str:
     """The schedule of a group: scopes are shared loops, `along` marks the vector variable, `keep` goes to scratch."""
-    from anyshape.lower.lowering import nodes_of, schedule_group
-
     text = _Text()
     with room_for(nodes_of(group)):
-        schedule = schedule_group(group)
-        for step in schedule.steps:
-            text.step(step)
-        for r in schedule.recurrences:
-            text.recurrence(r)
-        for o in schedule.ordered:
-            text.ordered(o)
-        for p in schedule.procedures:
-            text.block(p.actions, 0)
+        for p in schedule_group(group).phases:
+            text.phase(p)
     return "\n".join(text.lines) + "\n"
 
 
@@ -46,43 +51,49 @@ class _Text:
     def line(self, depth: int, text: str) -> None:
         self.lines.append("  " * (self.depth + depth) + text)
 
-    def step(self, step: Scope | Product | Blocked) -> None:
-        if isinstance(step, Product):
-            self.product(step)
-        elif isinstance(step, Blocked):
-            self.blocked(step)
-        else:
-            self.scope(step, 0)
+    def phase(self, p: Phase) -> None:
+        match p:
+            case Scope():
+                self.scope(p, 0)
+            case Product():
+                self.product(p)
+            case Blocked():
+                self.blocked(p)
+            case Recurrence():
+                self.recurrence(p)
+            case Ordered():
+                self.ordered(p)
+            case Procedure(actions):
+                self.block(actions, 0)
 
     def blocked(self, b: Blocked) -> None:
         """The loops around: batches, then blocks of rows."""
         self.line(0, f"each {', '.join(f'{symbol} in {n}' for symbol, n in b.batch)}:" if b.batch else "once:")
         self.depth += 1
-        for step, _ in b.ahead:
-            self.step(step)
+        for step in b.ahead:
+            self.phase(step)
         self.line(0, f"block of {b.count} rows from {b.first} in {b.rows}:")
         self.depth += 1
-        for step, _ in b.steps:
-            self.step(step)
+        for step in b.steps:
+            self.phase(step)
         for t, under in b.over.items():
             self.line(0, f"{t.name} lies over {under.name}")
         self.depth -= 2
 
     def recurrence(self, r: Recurrence) -> None:
         """The loop over positions, outside of its phases or inside of its rows."""
-        if r.rows is not None and r.rows.variables:
-            self.line(0, f"for {_variables(r.rows.variables, r.rows.vector)}:")
+        form, at = r.form, r.positions
+        around, vector = (form.variables, form.vector) if isinstance(form, RowForm) else (form.around, None)
+        if around:
+            self.line(0, f"for {_variables(around, vector)}:")
             self.depth += 1
-        if r.around:
-            self.line(0, f"for {_variables(r.around, None)}:")
-            self.depth += 1
-        self.line(0, f"steps {r.position} in {r.extent}{' backward' if r.backward else ''}:")
+        self.line(0, f"steps {at.symbol} in {at.extent}{' backward' if at.backward else ''}:")
         self.depth += 1
-        for step in r.phases:
-            self.step(step)
-        for s in r.stages[0] if r.rows is not None else ():
-            kept = r.rows is not None and s.access.tensor in r.rows.dropped
-            self.line(0, f"{'carry ' if kept else ''}{self.store(s)}")
+        for step in r.steps:
+            self.phase(step)
+        if isinstance(form, RowForm):
+            for s in form.stores:
+                self.line(0, f"{'carry ' if s.access.tensor in form.dropped else ''}{self.store(s)}")
         self.depth = 0
 
     def product(self, p: Product) -> None:
@@ -92,7 +103,7 @@ class _Text:
         if p.computed is not None:
             b = f"({self.spell(p.computed)}) packed over {', '.join(f'{v} in {v.extent}' for v in p.over)}"
         if p.windows is not None:
-            b += f", {_staged(p.windows)}"
+            b += f", {_staged(p.windows.staged)}"
         self.line(
             0, f"product{batch} rows {p.m} in {p.m.extent}, columns {p.n} in {p.n.extent}, sum {p.k} in {p.k.extent}:"
         )
@@ -139,7 +150,7 @@ class _Text:
         inside = depth
         if scope.variables:
             transposed = f", transposed {scope.transposed}" if scope.transposed is not None else ""
-            staged = f", {_staged(scope.windows)}" if scope.windows is not None else ""
+            staged = f", {_staged(scope.windows.staged)}" if scope.windows is not None else ""
             self.line(depth, f"for {_variables(scope.variables, scope.vector)}{transposed}{staged}:")
             inside += 1
         for step in scope.steps:
@@ -161,7 +172,7 @@ class _Text:
             self.line(inside, f"keep {self.spell(n)}")
             self.names[n] = f"kept{len(self.names)}"
         for r in step.reductions:
-            self.line(inside, f"{self.names[r]} = {r.data[0]} {self.spell(r.args[0])}")
+            self.line(inside, f"{self.names[r]} = {r.kind} {self.spell(r.body)}")
         for s in step.stores:
             self.line(inside, self.store(s))
 
@@ -183,20 +194,19 @@ class _Text:
     def spell(self, n: DagNode) -> str:
         if n in self.names:
             return self.names[n]
-        if n.kind == "load":
-            return self.access(n.data)
-        if n.kind == "red":
-            return f"{n.data[0]}({', '.join(map(str, n.data[1]))}: {self.spell(n.args[0])})"
-        if n.kind != "op":
-            return str(n.data)
-        return operation_text(n.data, n.dtype, [self.spell(a) for a in n.args])
+        match n:
+            case Constant(known) | SizeValue(known) | LoopIndex(known):
+                return str(known)
+            case Load(access):
+                return self.access(access)
+            case Reduction(kind, variables, body):
+                return f"{kind}({', '.join(map(str, variables))}: {self.spell(body)})"
+            case Operation(name, args):
+                return operation_text(name, n.dtype, [self.spell(a) for a in args])
 
 
-def _staged(windows: Windows) -> str:
-    moving = windows.staged.moving
-    return (
-        f"windows of {windows.staged.access.tensor.name} over {', '.join(f'{m.position} by {m.tap}' for m in moving)}"
-    )
+def _staged(staged: Staged) -> str:
+    return f"windows of {staged.access.tensor.name} over {', '.join(f'{m.position} by {m.tap}' for m in staged.moving)}"
 
 
 def _factor(c: object) -> str:

@@ -1,4 +1,4 @@
-"""Calls of which each turn of a loop, or each call of a function, decides what they do, as branches: machine code is made for one way.
+"""Calls whose meaning each iteration of a loop, or each call of a function, decides, as branches: machine code is made for one way.
 
 In: a function with such calls in its regions, or in what it calls, the axes being among the elements of an operand. Out: the function with
 a chain of `if` in the place of each, one for each way that its rule accepts, in which the operand is a constant. Axes that are the same
@@ -27,7 +27,7 @@ LIMIT = 64
 
 
 def in_branches(f: Function) -> Function:
-    """f with branches in regions and callees; f itself if nothing there can be told apart that way."""
+    """f with branches in regions and callees; f itself if no call there can be specialised."""
     return everywhere(f, lambda: (_Branches(inside=False),))
 
 
@@ -42,11 +42,11 @@ class _Branches:
         typed = all(v is None or v.type.shape is not None for v in (*node.inputs, *node.outputs))
         if not self._inside or not typed or node.bound is not None or node.op.control is not None:
             return None
-        found = ways(node, None)
-        if not found or len(found) > LIMIT or all(way.bound is None for way in found):
+        possible = ways(node, None)
+        if not possible or len(possible) > LIMIT or all(way.bound is None for way in possible):
             return None
-        chain = _Chain(node, found)
-        return chain.outputs() if chain.is_told else None
+        chain = _Chain(node, possible)
+        return chain.outputs() if chain.is_decided else None
 
 
 class _Decider:
@@ -55,12 +55,12 @@ class _Decider:
     def __init__(self, operand: Value, chosen: Mapping[object, Chosen]) -> None:
         self.operand, self.elements = operand, operand.elements() or ()
         self.kinds = {(chosen[e].rank, chosen[e].distinct) for e in self.elements if e in chosen}
-        """Of what rank they are, and whether they must differ."""
+        """The rank that the axes count in, and whether they must differ."""
 
     def on(self, way: Way) -> list[int] | None:
-        """Its elements on a way; None if that does not tell them all."""
-        told = [way.chosen[e].position if e in way.chosen else e for e in self.elements]
-        return [int(e) for e in told if isinstance(e, int)] if all(isinstance(e, int) for e in told) else None
+        """The operand's elements on a way; None if the way does not decide them all."""
+        positions = [way.chosen[e].position if e in way.chosen else e for e in self.elements]
+        return [int(e) for e in positions if isinstance(e, int)] if all(isinstance(e, int) for e in positions) else None
 
     def constant(self, way: Way) -> Value:
         shape = tuple(n for n in self.operand.type.shape or () if isinstance(n, int))
@@ -72,24 +72,24 @@ class _Decider:
         return make("axis_positions", [], {"axes": self.operand, "rank": rank, "distinct": distinct}, source)
 
     def key(self, way: Way) -> list[int]:
-        """What `positions` are on a way."""
+        """The values of `positions` on a way."""
         ((rank, _),) = self.kinds
         return [e % rank for e in self.on(way) or ()]
 
 
 class _Chain:
-    """One `if` behind the other: what the call is on the first way, or else on the second, and so on."""
+    """A chain of `if`s: the call on the first way, or else on the second, and so on."""
 
-    def __init__(self, node: Node, found: Sequence[Way]) -> None:
-        self.node, self.ways = node, found
-        chosen = {e: c for way in found for e, c in way.chosen.items()}
+    def __init__(self, node: Node, possible: Sequence[Way]) -> None:
+        self.node, self.ways = node, possible
+        chosen = {e: c for way in possible for e, c in way.chosen.items()}
         operands = [_Decider(v, chosen) for v in node.operand_inputs().values() if v is not None]
         self.deciders = [d for d in operands if d.kinds]
-        told = {e for d in self.deciders for e in d.elements}
-        self.is_told = chosen.keys() <= told and all(
-            len(d.kinds) == 1 and d.on(way) is not None for d in self.deciders for way in found
+        decisive = {e for d in self.deciders for e in d.elements}
+        self.is_decided = chosen.keys() <= decisive and all(
+            len(d.kinds) == 1 and d.on(way) is not None for d in self.deciders for way in possible
         )
-        """Whether the elements of operands tell the ways apart, axes of one rank each."""
+        """Whether the elements of operands decide which way applies, axes of one rank each."""
 
     def outputs(self) -> Sequence[Value]:
         op, source = self.node.op, self.node.source
@@ -128,7 +128,7 @@ NAMES = ("then", "otherwise")
 
 
 def _traced(make: Callable[[], Sequence[Value] | str]) -> tuple[Sequence[Value] | str, int]:
-    """What a branch is, and the serial number it began with."""
+    """The results of a branch, and the serial number of its first node."""
     since = mark()
     return make(), since
 

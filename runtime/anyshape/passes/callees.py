@@ -16,18 +16,18 @@ from anyshape.passes.rewriting import LocalRule, inner, rewrite
 
 
 def everywhere(f: Function, rules: Callable[[], Sequence[LocalRule]]) -> Function:
-    """`rules` makes them anew for each function: some remember what they saw."""
+    """Rewrites a function and all that it calls. `rules` makes the rules anew for each function, as some have state."""
     done = rewrite(f, rules())
     functions = {c: rewrite(c.defined(), inner(rules())) for c in callees_of([done])}
-    if all(made is c.function for c, made in functions.items()):
+    if all(rewritten is c.function for c, rewritten in functions.items()):
         return done
     others = {c: c.like() for c in functions}
 
     def renamed(node: Node) -> Sequence[Value] | None:
         return _of(node, others)
 
-    for c, made in functions.items():
-        others[c].function = rewrite(made, (renamed,))
+    for c, rewritten in functions.items():
+        others[c].function = rewrite(rewritten, (renamed,))
     return rewrite(done, (renamed,))
 
 

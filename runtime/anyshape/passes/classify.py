@@ -79,8 +79,8 @@ def is_cheap(equations: Iterable[Equation]) -> bool:
 
 def looks_up(equations: Iterable[Equation]) -> bool:
     """Whether an element is found by an index that is data: such reads are no vectors."""
-    found = (e for q in equations for e in walk(q.value) if isinstance(e, Read))
-    return any(isinstance(inner, Read) for e in found for i in e.index for inner in walk(i))
+    reads = (e for q in equations for e in walk(q.value) if isinstance(e, Read))
+    return any(isinstance(inner, Read) for e in reads for i in e.index for inner in walk(i))
 
 
 def puts_rows(q: Equation, t: Tensor) -> bool:

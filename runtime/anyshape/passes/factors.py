@@ -11,16 +11,16 @@ from anyshape.passes.classify import Kind, classify
 def bytes_of_factors(f: Function) -> int:
     """Bytes of the constants of at least two dims whose first reader is a contraction, an op being what its first node of this kind is."""
     contractions: dict[str, bool] = {}
-    found: dict[Value, int] = {}
+    sizes: dict[Value, int] = {}
     for node in f.nodes:
         for v in node.inputs:
             a = v.constant if v is not None else None
-            if v is not None and a is not None and a.ndim >= 2 and a.dtype.kind != "U" and v not in found:
+            if v is not None and a is not None and a.ndim >= 2 and a.dtype.kind != "U" and v not in sizes:
                 name = node.op.full_name
                 if name not in contractions:
                     contractions[name] = _is_contraction(node)
-                found[v] = a.nbytes if contractions[name] else 0
-    return sum(found.values())
+                sizes[v] = a.nbytes if contractions[name] else 0
+    return sum(sizes.values())
 
 
 def _is_contraction(node: Node) -> bool:

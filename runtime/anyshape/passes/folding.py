@@ -32,10 +32,10 @@ Compute = Callable[[Node], Sequence[Array] | None]
 FOLD_ELEMENTS = 1 << 24
 """Constants are folded into others of at most this many elements; a larger one stays an op of the program."""
 FOLD_TURNS = 1 << 25
-"""What each equation may take turns for, sums included, where nothing but the interpreter makes it: arrays of so many elements."""
+"""The most elements, those summed over included, of the arrays of an equation that only the interpreter can compute."""
 QUICK_TURNS = 1 << 14
 QUICK_OPERATIONS = 300
-"""What the interpreter may do for a call that kernels can make: arrays of so many elements, so many operations on arrays. Some 5 ms."""
+"""The limits of interpreting a call that kernels can compute: elements of its arrays, operations on arrays. Some 5 ms."""
 
 
 class _TakesLong(Exception):
@@ -63,7 +63,7 @@ class _Counted:
 
 
 class FoldConstants:
-    """The rule; `compute` makes what would take the interpreter long."""
+    """The rewrite rule that folds calls on constants; `compute` evaluates those that are slow to interpret."""
 
     def __init__(self, compute: Compute | None = None) -> None:
         self._compute = compute
@@ -83,10 +83,10 @@ class FoldConstants:
             source = node.grouped_inputs()[next(iter(node.op.view.values()))]
             assert isinstance(source, Value) and source.constant is not None
             return [constant(source.constant.reshape(static_shape(node.outputs[0])), computed=True)]
-        made = None if node.op.kernel is None else self._made(node)
-        return None if made is None else [constant(a, computed=True) for a in made]
+        arrays = None if node.op.kernel is None else self._computed(node)
+        return None if arrays is None else [constant(a, computed=True) for a in arrays]
 
-    def _made(self, node: Node) -> Sequence[Array] | None:
+    def _computed(self, node: Node) -> Sequence[Array] | None:
         ins, outs = tensors_of(node)
         equations = equations_of(node, ins, outs).equations
         if not {s for v in node.outputs for s in v.type.symbols()} <= {q.born for q in equations}:
@@ -110,8 +110,8 @@ class FoldConstants:
         return compute(node)
 
 
-def _results(made: Mapping[Tensor, Array], outs: Mapping[str, Any]) -> Sequence[Array]:
-    return [made[t] for t in flat(outs)]
+def _results(arrays: Mapping[Tensor, Array], outs: Mapping[str, Any]) -> Sequence[Array]:
+    return [arrays[t] for t in flat(outs)]
 
 
 __all__ = ["Compute", "FoldConstants"]

@@ -44,8 +44,8 @@ def fuse(f: Function) -> Schedule:
 class _Fusion:
     def __init__(self, f: Function) -> None:
         self.f = f
-        self.made = GroupEquations()
-        self.tensors, self.equations = self.made.tensors, self.made.equations
+        self.joint = GroupEquations()
+        self.tensors, self.equations = self.joint.tensors, self.joint.equations
         self.group_of: dict[Node, FusionGroup] = {}
         self.groups: list[FusionGroup] = []
         self.readers: dict[Value, list[Node]] = {}
@@ -111,11 +111,11 @@ class _Fusion:
             return
         if not consumer.is_apart_from(producer) or self.sizes_from(producer, consumer):
             return
-        if self.made.fit_one_kernel([*producer.nodes, *consumer.nodes]):
+        if self.joint.fit_one_kernel([*producer.nodes, *consumer.nodes]):
             self.merge(producer, consumer)
 
     def try_view(self, value: Value, node: Node, moves: bool = False) -> None:
-        """A map of what is a view of another map joins it, and the view is nowhere."""
+        """Fuses a map with the map that it reads through views; the views disappear."""
         views: list[Node] = []
         seen: Value | None = value
         while seen is not None and seen.node is not None and seen.node.op.view:
@@ -131,12 +131,12 @@ class _Fusion:
             return
         if not consumer.is_apart_from(producer, groups):
             return
-        if self.made.fit_one_kernel([*producer.nodes, *views, *consumer.nodes]):
+        if self.joint.fit_one_kernel([*producer.nodes, *views, *consumer.nodes]):
             for group in (*groups, producer):
                 self.merge(group, consumer)
 
     def take_in_moves(self, group: FusionGroup) -> None:
-        """What only moves elements and is read by several nodes joins them once all of these are in one group."""
+        """A group that only moves elements and has several readers is fused with them once all of these are in one group."""
         if group.kind not in (Kind.MOVE, Kind.MAP) or len(group.nodes) == 1:
             return
         for node in list(group.nodes):
@@ -154,11 +154,16 @@ class _Fusion:
             return False
         if self.is_alone(producer) or len(producer.nodes) + len(views) + len(consumer.nodes) > MAX_NODES:
             return False
-        if value.node is None or self.wanted(value.node) > 1 or self.wanted(node) > 1 or any(n.checks for n in views):
+        if (
+            value.node is None
+            or self.outputs_read(value.node) > 1
+            or self.outputs_read(node) > 1
+            or any(n.checks for n in views)
+        ):
             return False
         inside = {*producer.nodes, *views, *consumer.nodes}
-        made = [value, *(v for n in views for v in n.outputs)]
-        if any(v in self.results or not inside.issuperset(self.readers.get(v, ())) for v in made):
+        hidden = [value, *(v for n in views for v in n.outputs)]
+        if any(v in self.results or not inside.issuperset(self.readers.get(v, ())) for v in hidden):
             return False
         same = value.type.count() == node.outputs[0].type.count()
         return same or (is_cheap(producer.equations) and not looks_up(producer.equations))
@@ -180,7 +185,7 @@ class _Fusion:
             return
         if first.needs(consumer) or not consumer.is_apart_from(rows):
             return
-        if not self.made.fit_one_kernel([*first.nodes, *rows.nodes, *consumer.nodes]):
+        if not self.joint.fit_one_kernel([*first.nodes, *rows.nodes, *consumer.nodes]):
             return
         self.merge(first, rows)
         self.merge(rows, consumer)
@@ -193,16 +198,18 @@ class _Fusion:
         )
         for v in inputs:
             assert v.node is not None
-            made = self.group_of[v.node]
-            same = made.kind is Kind.CONTRACTION and made.shape == v.type.shape == value.type.shape
-            if same and not (made.chained or made.apart) and self.is_private(v, rows, rows):
-                products = [self.equations[n] for n in made.nodes if classify(self.equations[n]) is Kind.CONTRACTION]
+            products_group = self.group_of[v.node]
+            same = products_group.kind is Kind.CONTRACTION and products_group.shape == v.type.shape == value.type.shape
+            if same and not (products_group.chained or products_group.apart) and self.is_private(v, rows, rows):
+                products = [
+                    self.equations[n] for n in products_group.nodes if classify(self.equations[n]) is Kind.CONTRACTION
+                ]
                 if has_own_rows(products) and by_rows(rows.equations, self.tensors[v]):
                     return v
         return None
 
     def is_private(self, value: Value, producer: FusionGroup, consumer: FusionGroup) -> bool:
-        """Whether only these two see it."""
+        """Whether only these two groups read the value."""
         return value not in self.results and all(
             self.group_of.get(r) in (producer, consumer) for r in self.readers[value]
         )
@@ -215,7 +222,7 @@ class _Fusion:
         kinds = {producer.kind, consumer.kind}
         if Kind.CONTRACTION in kinds and (Kind.ROW in kinds or producer.kind is consumer.kind):
             return False
-        if any(self.wanted(n) > 1 for n in (value.node, node) if n is not None):
+        if any(self.outputs_read(n) > 1 for n in (value.node, node) if n is not None):
             return False
         private = self.is_private(value, producer, consumer)
         same = consumer.kind in (Kind.MAP, Kind.MOVE) and self.same_domain(producer, consumer)
@@ -238,7 +245,7 @@ class _Fusion:
             producer.kind is Kind.MOVE or is_cheap(producer.equations) or value.type.shape == node.outputs[0].type.shape
         )
 
-    def wanted(self, node: Node) -> int:
+    def outputs_read(self, node: Node) -> int:
         """How many outputs of the node anything reads."""
         return sum(v in self.results or v in self.readers for v in node.outputs)
 
@@ -248,8 +255,8 @@ class _Fusion:
         if others or not puts_rows(q, self.tensors[value]):
             return False
         # where its elements are found by no index of the value, it would have to be in memory first
-        made = self.equations[value.node][-1] if value.node in self.equations else q
-        return all(isinstance(i, Var) for i in made.index)
+        definition = self.equations[value.node][-1] if value.node in self.equations else q
+        return all(isinstance(i, Var) for i in definition.index)
 
     def reads_once(self, node: Node, value: Value) -> bool:
         """Elementwise work before a row reduction: the rows are its own domain, so that nothing is computed twice per row pass."""
@@ -271,7 +278,7 @@ class _Fusion:
         return any(v is not None and v.node in producer.nodes for v in operands)
 
     def merge(self, producer: FusionGroup, consumer: FusionGroup) -> None:
-        """Everything moves into the consumer, whose place in the order is the later one."""
+        """Moves every node of a group into its consumer, which is the later one in the order."""
         order = {Kind.MOVE: 0, Kind.MAP: 1, Kind.ROW: 2, Kind.CONTRACTION: 3}
         consumer.kind = max(producer.kind, consumer.kind, key=order.__getitem__)
         consumer.nodes = [*producer.nodes, *consumer.nodes]
@@ -298,7 +305,7 @@ class _Fusion:
             last[left] = group
 
     def left_operand(self, group: FusionGroup) -> LeftOperand | None:
-        """What the group reads that others may read with it; not a constant, since what is shared would be weights."""
+        """Inputs of the group that other groups may read in the same kernel; no constants, since sharing those would share weights."""
         if group.kind is not Kind.CONTRACTION or group.chained or group.apart or not group.nodes:
             return None
         left = left_operand(group.equations)
@@ -311,12 +318,12 @@ class _Fusion:
         apart = not (first.needs(second) or second.needs(first))
         nodes = [*first.nodes, *second.nodes]
         few = first.beside < MOST_BESIDE and len(nodes) <= MAX_NODES
-        return apart and few and self.made.fit_one_kernel(nodes)
+        return apart and few and self.joint.fit_one_kernel(nodes)
 
     # --- steps ---
 
     def place(self, group: FusionGroup, steps: list[Step], placed: set[int]) -> None:
-        """Depth first: a group that took in a later node may need groups made after it."""
+        """Places groups depth first, as a group that a later node was merged into may need groups made after it."""
         stack, begun = [group], set[int]()
         while stack:
             top = stack[-1]
@@ -335,13 +342,13 @@ class _Fusion:
             steps += self.steps(top)
 
     def operands_of(self, group: FusionGroup) -> list[FusionGroup]:
-        found: dict[int, FusionGroup] = {}
+        operands: dict[int, FusionGroup] = {}
         for n in group.nodes:
             for v in waits_for(n, self.sizes):
                 if v.node is not None and self.group_of[v.node] is not group:
                     g = self.group_of[v.node]
-                    found[g.id] = g
-        return list(found.values())
+                    operands[g.id] = g
+        return list(operands.values())
 
     def steps(self, group: FusionGroup) -> list[Step]:
         if self.is_alone(group):
@@ -355,8 +362,8 @@ class _Fusion:
             return [ViewStep(node, source, node.outputs[0])]
         if group.apart:
             (node,) = group.nodes
-            wanted = [v for v in node.outputs if v in self.results or v in self.readers]
-            return [*steps_of(node, self.equations[node], self.tensors, wanted)]
+            live = [v for v in node.outputs if v in self.results or v in self.readers]
+            return [*steps_of(node, self.equations[node], self.tensors, live)]
         return [self.kernel(group)]
 
     def kernel(self, group: FusionGroup) -> KernelStep:
@@ -369,12 +376,12 @@ class _Fusion:
             for v in n.outputs
             if v in self.results or any(r not in inside for r in self.readers.get(v, ()))
         ]
-        found = self.made.rewritten(group.nodes)
-        assert found is not None
+        joined = self.joint.rewritten(group.nodes)
+        assert joined is not None
         results = tuple(v for n in nodes for v in n.outputs)
-        border = {v: found.tensor(self.tensors[v]) for v in (*inputs, *results)}
-        equations = found.equations
-        if any(n.op.view for n in group.nodes) or in_pieces(self.made.of(nodes)):
+        border = {v: joined.tensor(self.tensors[v]) for v in (*inputs, *results)}
+        equations = joined.equations
+        if any(n.op.view for n in group.nodes) or in_pieces(self.joint.of(nodes)):
             equations = tuple(needed(equations, [border[v] for v in outputs]))
         return KernelStep(tuple(nodes), equations, tuple(inputs), tuple(outputs), border, results)
 

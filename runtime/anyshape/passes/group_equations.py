@@ -32,12 +32,12 @@ class GroupEquations:
         return tuple(q for n in nodes for q in self.equations.get(n, ()))
 
     def fit_one_kernel(self, nodes: Sequence[Node]) -> bool:
-        """Whether they can be one kernel, and one whose code is bounded."""
-        found = self.rewritten(nodes)
-        return found is not None and self.sizes.is_within(found.equations)
+        """Whether the nodes can be one kernel whose code is of bounded size."""
+        joined_group = self.rewritten(nodes)
+        return joined_group is not None and self.sizes.is_within(joined_group.equations)
 
     def rewritten(self, nodes: Sequence[Node]) -> Joined | None:
-        """None where the nodes can be no kernel."""
+        """The nodes' equations as those of one kernel; None where they cannot be one."""
         ordered = tuple(in_order(nodes))
         if ordered not in self.known:
             self.known[ordered] = self._rewritten(ordered)
@@ -49,23 +49,23 @@ class GroupEquations:
         if not views and not in_pieces(equations):
             return Joined(equations, {})
         if any(v.contents is not None for n in ordered for v in n.outputs):
-            return None  # an element may be a size, and is wanted in memory then
-        found = joined(equations, views)
-        if found is None or not in_pieces(found.equations):
-            return found
-        pieces = by_pieces(found.equations)
-        return None if pieces is None else Joined(pieces, found.tensors)
+            return None  # an element may be a size, which has to be in memory
+        joined_group = joined(equations, views)
+        if joined_group is None or not in_pieces(joined_group.equations):
+            return joined_group
+        pieces = by_pieces(joined_group.equations)
+        return None if pieces is None else Joined(pieces, joined_group.tensors)
 
     def tensor(self, v: Value) -> Tensor:
-        found = self.tensors.get(v)
-        if found is None:
+        known = self.tensors.get(v)
+        if known is None:
             assert v.type.shape is not None
-            found = self.tensors[v] = Tensor(v.name or "view", v.type.dtype, v.type.shape)
-        return found
+            known = self.tensors[v] = Tensor(v.name or "view", v.type.dtype, v.type.shape)
+        return known
 
 
 def in_order(nodes: Sequence[Node]) -> list[Node]:
-    """Producers first, within one group."""
+    """The nodes of a group, producers first."""
     inside, done, out = set(nodes), set[Node](), list[Node]()
     stack = list(reversed(nodes))
     while stack:

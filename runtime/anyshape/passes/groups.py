@@ -27,7 +27,7 @@ class FusionGroup:
     nodes: list[Node]
     shape: Shape
     bits: int = 0
-    """Its number, and those of the groups that it took in."""
+    """The number of the group, and those of the groups merged into it."""
     needed: int = 0
     """The numbers of the groups that it depends on, directly or not."""
     operands: dict[FusionGroup, None] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class FusionGroup:
     """How many groups stand side by side in it."""
 
     def depend_on(self, operands: Iterable[FusionGroup]) -> None:
-        """Of a group that nothing depends on yet."""
+        """Adds dependencies of a group that nothing depends on yet."""
         self.bits = 1 << self.id
         for g in operands:
             self.operands[g] = None
@@ -60,7 +60,7 @@ class FusionGroup:
         return not any(g.needs(other) for one in (self, *between) for g in one.operands if g not in inside)
 
     def take_in(self, other: FusionGroup) -> None:
-        """What depends on either depends on both from now on."""
+        """Merges another group: what depends on either depends on both from now on."""
         self.bits |= other.bits
         self.needed = (self.needed | other.needed) & ~self.bits
         for g in other.operands:
@@ -87,12 +87,12 @@ def sizes_of(f: Function) -> frozenset[Dim]:
 
 
 def waits_for(node: Node, sizes: Set[Dim]) -> list[Value]:
-    """Its inputs but for operands of which every element follows from these sizes: nobody reads those."""
-    told = set(node.operand_inputs().values())
-    return [v for v in node.inputs if v is not None and not (v in told and _is_told(v, sizes))]
+    """The inputs that a node reads: all but operands whose every element follows from these sizes."""
+    shape_operands = set(node.operand_inputs().values())
+    return [v for v in node.inputs if v is not None and not (v in shape_operands and _is_decided(v, sizes))]
 
 
-def _is_told(v: Value, sizes: Set[Dim]) -> bool:
+def _is_decided(v: Value, sizes: Set[Dim]) -> bool:
     return v.contents is not None and all(free_symbols(e) <= sizes for e in v.contents)
 
 

@@ -18,17 +18,17 @@ from anyshape.equations.expr import Apply, Const, Expr, Read, Scalar, Var
 from anyshape.equations.traversal import walk
 
 MOST_INSTRUCTIONS = 2_000
-"""Of one element, in the kernel of a group: beyond that, fusion leaves the next node to another kernel. Code generation takes some 0.1 ms
-for each, in a few copies, and more than in proportion for much larger ones."""
+"""The most instructions of one element in a group's kernel: beyond them, fusion leaves the next node to another kernel. Code generation
+takes some 0.1 ms for each instruction, in a few copies, and more than in proportion for much larger kernels."""
 
 INSTRUCTIONS = {
     "philox": 168, "pow": 150, "sin": 52, "cos": 52, "erf": 40, "log": 38, "exp": 28, "tanh": 30,
     "floordiv": 20, "mod": 15, "fmod": 8, "trunc_div": 8, "div": 6, "shift_left": 4, "shift_right": 5,
     "min": 3, "max": 3, "and": 2, "or": 2, "not": 2, "wrap": 3, "sqrt": 2,
 }  # fmt: skip
-"""Of a vector, about; one for all others."""
+"""The number of instructions that an operation on a vector takes, about; one for all others."""
 ROUNDING = {F16: 5, BF16: 17}
-"""What each operation takes beside it that computes wider."""
+"""The instructions that each operation takes beside the one that computes wider."""
 READ, LOOKED_UP = 2, 20
 """A read; one at an index that is data, which is checked and finds its elements one by one."""
 
@@ -37,7 +37,7 @@ Place = tuple[Hashable, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Code:
-    """What the element of one equation takes, what it reads, and where it is stored; whether it reads all of that at its own index."""
+    """The cost of one equation's element, what it reads and where it is stored, and whether it reads only at its own index."""
 
     instructions: int
     reads: tuple[Read, ...]
@@ -57,50 +57,50 @@ class KernelSizes:
         return self.instructions(equations, most) <= most
 
     def instructions(self, equations: Sequence[Equation], most: int | None = None) -> int:
-        """About so many, or some number above `most`. Equations come after those that they read."""
+        """The number of instructions, about, or some number above `most`. Equations come after those that they read."""
         codes = {q: self._code(q) for q in equations}
         if all(code.plain for code in codes.values()):
             return sum(code.instructions for code in codes.values())
         inner = _computed_where_read(equations)
-        places = {q: {code.stored: code.values} for q, code in codes.items()}
+        positions = {q: {code.stored: code.values} for q, code in codes.items()}
         total = 0
         for q in reversed(equations):
             code = codes[q]
-            total += code.instructions * len(places[q])
+            total += code.instructions * len(positions[q])
             if most is not None and total > most:
                 return total
             for e in code.reads:
                 source = inner.get(e.tensor)
                 if source is None or source is q:
                     continue
-                for at in list(places[q].values()):
+                for at in list(positions[q].values()):
                     place = tuple(_term(i, at) for i in e.index)
-                    if place not in places[source]:
-                        places[source][place] = _values(source, place)
+                    if place not in positions[source]:
+                        positions[source][place] = _values(source, place)
         return total
 
     def _code(self, q: Equation) -> _Code:
         code = self._known.get(q)
         if code is None:
-            found = {e: None for part in q.expressions for e in walk(part)}
-            reads = tuple(e for e in found if isinstance(e, Read))
+            distinct = {e: None for part in q.expressions for e in walk(part)}
+            reads = tuple(e for e in distinct if isinstance(e, Read))
             values = _own_values(q)
             stored = tuple(_term(i, values) for i in q.index)
             plain = all(e.index == q.index for e in reads)
-            code = self._known[q] = _Code(sum(map(_instructions, found)), reads, stored, values, plain)
+            code = self._known[q] = _Code(sum(map(_instructions, distinct)), reads, stored, values, plain)
         return code
 
 
 def _computed_where_read(equations: Iterable[Equation]) -> dict[Tensor, Equation]:
-    """Tensors that one equation defines, all of them for itself."""
-    found: dict[Tensor, Equation | None] = {}
+    """The equation of each tensor that exactly one equation defines."""
+    definitions: dict[Tensor, Equation | None] = {}
     for q in equations:
-        found[q.target] = None if q.target in found or q.form is not None else q
-    return {t: q for t, q in found.items() if q is not None}
+        definitions[q.target] = None if q.target in definitions or q.form is not None else q
+    return {t: q for t, q in definitions.items() if q is not None}
 
 
 def _own_values(q: Equation) -> Mapping[Var, Hashable]:
-    """What stands for its variables: their extents, as variables of one extent are one loop."""
+    """The value of each variable: its extent, as variables of one extent are one loop."""
     taken: dict[Hashable, int] = {}
     values: dict[Var, Hashable] = {}
     for v in q.variables if not isinstance(q.form, Run) else ():
@@ -110,7 +110,7 @@ def _own_values(q: Equation) -> Mapping[Var, Hashable]:
 
 
 def _values(q: Equation, place: Place) -> Mapping[Var, Hashable]:
-    """What the variables of an equation are at a place of its target."""
+    """The values of an equation's variables at a position of its target."""
     return {i: at for i, at in zip(q.index, place, strict=True) if isinstance(i, Var)}
 
 

@@ -24,69 +24,69 @@ def takes_parts(equations: Sequence[Equation]) -> bool:
 
 
 def steps_of(
-    node: Node, equations: Sequence[Equation], tensors: Mapping[Value, Tensor], wanted: Sequence[Value]
+    node: Node, equations: Sequence[Equation], tensors: Mapping[Value, Tensor], live: Sequence[Value]
 ) -> list[KernelStep]:
     """A step for every tensor with such an equation, or for those of a recurrence or a program together, and one for the other outputs.
 
-    `wanted`: the outputs that others read. What a recurrence reads of reductions is computed ahead of it.
+    `live`: the outputs that others read. Reductions that a recurrence reads are computed before it.
     """
     data = [v for v in node.data_inputs if v is not None]
-    places = {tensors[v]: v for v in (*data, *node.outputs)}
+    values = {tensors[v]: v for v in (*data, *node.outputs)}
     sizes = {q.target: q.born for q in equations if q.born is not None}
-    made = _made_together(equations, places)
-    apart = dict.fromkeys(t for one in made for t in one)
+    units = _units(equations, values)
+    apart = dict.fromkeys(t for one in units for t in one)
     for t in apart:
-        if t not in places:
+        if t not in values:
             size = sizes.get(t)
-            places[t] = Value(TensorType(t.dtype, t.shape), t.name, contents=None if size is None else (size,))
+            values[t] = Value(TensorType(t.dtype, t.shape), t.name, contents=None if size is None else (size,))
     rest = [tensors[v] for v in node.outputs if tensors[v] not in apart]
-    found = [_step(node, equations, one, apart, places, wanted) for one in made]
-    found += [_step(node, equations, rest, apart, places, wanted)] if rest else []
-    return _ordered(found, sizes, places)
+    steps = [_step(node, equations, one, apart, values, live) for one in units]
+    steps += [_step(node, equations, rest, apart, values, live)] if rest else []
+    return _ordered(steps, sizes, values)
 
 
-def _made_together(equations: Sequence[Equation], places: Mapping[Tensor, Value]) -> list[list[Tensor]]:
-    found: dict[object, list[Tensor]] = {}
+def _units(equations: Sequence[Equation], values: Mapping[Tensor, Value]) -> list[list[Tensor]]:
+    by_key: dict[object, list[Tensor]] = {}
     for q in equations:
         if q.form is not None or q.born is not None:
             key = together(q) if isinstance(q.form, (Run, Step)) else q.target
-            if q.target not in found.setdefault(key, []):
-                found[key].append(q.target)
-    apart = {t for made in found.values() for t in made}
-    waited = {t for q in equations if isinstance(q.form, Step) for t in reads(q)} - apart - set(places)
+            if q.target not in by_key.setdefault(key, []):
+                by_key[key].append(q.target)
+    apart = {t for unit in by_key.values() for t in unit}
+    waited = {t for q in equations if isinstance(q.form, Step) for t in reads(q)} - apart - set(values)
     for q in equations:
         if q.target in waited and any(isinstance(e, Reduce) for e in walk(q.value)):
-            found.setdefault(q.target, [q.target])
+            by_key.setdefault(q.target, [q.target])
     asked = {q.target for q in equations if isinstance(q.form, Demand)}
-    return sorted(found.values(), key=lambda made: made[0] not in asked)
+    return sorted(by_key.values(), key=lambda unit: unit[0] not in asked)
 
 
 def _step(
     node: Node,
     equations: Sequence[Equation],
-    made: list[Tensor],
+    unit: list[Tensor],
     apart: Mapping[Tensor, None],
-    places: Mapping[Tensor, Value],
-    wanted: Sequence[Value],
+    values: Mapping[Tensor, Value],
+    live: Sequence[Value],
 ) -> KernelStep:
-    own = needed(equations, made, apart)
-    read = {t for q in own for t in reads(q)}.difference(made)
+    own = needed(equations, unit, apart)
+    read = {t for q in own for t in reads(q)}.difference(unit)
     # In the order of the op, which is that of every process: the text of a kernel, by which it is cached, says which is the first.
-    inputs = {v: t for t, v in places.items() if t in read}
-    results = {places[t]: t for t in made}
+    inputs = {v: t for t, v in values.items() if t in read}
+    results = {values[t]: t for t in unit}
     elsewhere = {t for q in equations if q not in own for t in reads(q)}
     elsewhere |= {q.target for q in own if q.born is not None}
     outputs = tuple(
-        v for v, t in results.items() if v in wanted or (v not in node.outputs and (len(made) == 1 or t in elsewhere))
+        v for v, t in results.items() if v in live or (v not in node.outputs and (len(unit) == 1 or t in elsewhere))
     )
     results = {v: t for v, t in results.items() if v in outputs or v in node.outputs}
     return KernelStep((node,), tuple(own), tuple(inputs), outputs, {**inputs, **results}, tuple(results))
 
 
-def _ordered(steps: list[KernelStep], sizes: Mapping[Tensor, Dim], places: Mapping[Tensor, Value]) -> list[KernelStep]:
-    """Each after the steps that make what it reads or find a size that it mentions."""
+def _ordered(steps: list[KernelStep], sizes: Mapping[Tensor, Dim], values: Mapping[Tensor, Value]) -> list[KernelStep]:
+    """The steps in an order in which each follows those that compute what it reads or a size that it mentions."""
     maker = {v: step for step in steps for v in step.results}
-    finder = {size: maker[places[t]] for t, size in sizes.items()}
+    finder = {size: maker[values[t]] for t, size in sizes.items()}
     done: list[KernelStep] = []
     while len(done) < len(steps):
         ready = [s for s in steps if s not in done and _needs(s, maker, finder) <= {*done, s}]
@@ -97,7 +97,7 @@ def _ordered(steps: list[KernelStep], sizes: Mapping[Tensor, Dim], places: Mappi
 
 
 def _needs(step: KernelStep, maker: Mapping[Value, KernelStep], finder: Mapping[Dim, KernelStep]) -> set[KernelStep]:
-    found = {maker[v] for v in step.inputs if v in maker}
+    required = {maker[v] for v in step.inputs if v in maker}
     mentioned = {s for q in step.equations for s in symbols(q)}
     mentioned |= {s for t in step.tensors.values() for n in t.shape for s in free_symbols(n)}
-    return found | {finder[s] for s in mentioned if s in finder}
+    return required | {finder[s] for s in mentioned if s in finder}

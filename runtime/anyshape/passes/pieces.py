@@ -19,12 +19,12 @@ from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Va
 from anyshape.equations.traversal import replace_node, walk
 
 MOST_EQUATIONS = 8
-"""Of a map: each is a loop of its own."""
+"""The most equations that a map may become: each is a loop of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """`equation` writes the places from `first` on along an axis, as many as `count`; along the others its own variables, all of them."""
+    """`equation` writes `count` positions from `first` on along an axis; along the other axes its own variables, all of them."""
 
     equation: Equation
     first: Size
@@ -43,18 +43,18 @@ def by_pieces(equations: Sequence[Equation]) -> tuple[Equation, ...] | None:
     written: dict[Tensor, list[Equation]] = {}
     last = {q.target: k for k, q in enumerate(equations)}
     for k, q in enumerate(equations):
-        found = tuple(dict.fromkeys(e.tensor for e in walk(q.value) if isinstance(e, Read)))
-        if q.form is not None or any(last.get(t, -1) >= k for t in found):
+        read_tensors = tuple(dict.fromkeys(e.tensor for e in walk(q.value) if isinstance(e, Read)))
+        if q.form is not None or any(last.get(t, -1) >= k for t in read_tensors):
             return None
-        made: list[Equation] = [q]
-        for t in found:
+        split: list[Equation] = [q]
+        for t in read_tensors:
             if len(written.get(t, ())) > 1:
-                several = [None if _reduces(each) else _apart(each, t, written[t]) for each in made]
-                made = [each for some in several if some is not None for each in some]
-                if None in several or len(made) > MOST_EQUATIONS:
+                several = [None if _reduces(each) else _apart(each, t, written[t]) for each in split]
+                split = [each for some in several if some is not None for each in some]
+                if None in several or len(split) > MOST_EQUATIONS:
                     return None
-        written.setdefault(q.target, []).extend(made)
-        done += made
+        written.setdefault(q.target, []).extend(split)
+        done += split
     return tuple(done)
 
 
@@ -90,7 +90,7 @@ def _others(shape: Sequence[Size], axis: int) -> list[Size]:
 
 
 def _offset(i: Expr) -> Size | None:
-    """What is added to a variable; of an index without one, all of it."""
+    """The offset that an index adds to its variable; the whole index where it has none."""
     total: Size = 0
     variables, left = 0, [i]
     while left:
@@ -109,7 +109,7 @@ def _offset(i: Expr) -> Size | None:
 
 
 def _tile(pieces: Sequence[_Piece], extent: Size) -> bool:
-    """Whether they lie one behind the other, all of the axis."""
+    """Whether the pieces cover the axis, one directly after the other."""
     at: Size = 0
     for p in pieces:
         if dims.eq(p.first, at) is not True:
@@ -119,24 +119,24 @@ def _tile(pieces: Sequence[_Piece], extent: Size) -> bool:
 
 
 def _over(q: Equation, t: Tensor, axis: int, pieces: Sequence[_Piece]) -> list[Equation] | None:
-    found = {e for e in walk(q.value) if isinstance(e, Read) and e.tensor is t}
-    along = {e.index[axis] for e in found}
+    accesses = {e for e in walk(q.value) if isinstance(e, Read) and e.tensor is t}
+    along = {e.index[axis] for e in accesses}
     (i, *more) = along
-    if more or not isinstance(i, Var) or i not in q.variables or any(e.outside is not None for e in found):
+    if more or not isinstance(i, Var) or i not in q.variables or any(e.outside is not None for e in accesses):
         return None
     if i.extent != t.shape[axis]:
         return None  # a part of the pieces, of which only the run may know where it ends
     if any(e.tensor is t for part in q.index for e in walk(part) if isinstance(e, Read)):
         return None
-    return [_one(q, found, axis, i, p) for p in pieces]
+    return [_one(q, accesses, axis, i, p) for p in pieces]
 
 
-def _one(q: Equation, found: set[Read], axis: int, i: Var, piece: _Piece) -> Equation:
+def _one(q: Equation, accesses: set[Read], axis: int, i: Var, piece: _Piece) -> Equation:
     place = piece.equation.index[axis]
     own: dict[Expr, Expr] = {v: Var(v.name, v.extent) for v in place.free}
     at = replace_node(place, own)
     done: dict[Expr, Expr] = {i: at}
-    for e in sorted(found, key=lambda e: e.serial):
+    for e in sorted(accesses, key=lambda e: e.serial):
         at_piece = [replace_node(k, done) for k in e.index]
         values = dict(own)
         for k, v in enumerate(piece.equation.index):

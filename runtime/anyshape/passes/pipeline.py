@@ -47,12 +47,12 @@ def expand_compositions(f: Function) -> Function:
 
 
 def eliminate_common_subexpressions(f: Function) -> Function:
-    """Equal calls are made once."""
+    """Replaces equal calls by one (common subexpression elimination)."""
     return everywhere(f, lambda: (simplify.CommonSubexpressions(),))
 
 
 def optimise(f: Function, compute: Compute | None = None) -> Function:
-    """All of the above to a fixpoint, in one walk. `compute` makes calls on constants that would take the interpreter long."""
+    """Applies all rules of this module to a fixpoint, in one walk. `compute` evaluates calls on constants that are slow to interpret."""
     return everywhere(
         f,
         lambda: (

@@ -44,8 +44,8 @@ def _narrowed(node: Node) -> Sequence[Value] | None:
     read = [any(r.params[len(r.params) - len(left) + k] in r.free_values() for r in regions) for k in range(len(left))]
     if len(left) == len(captured) and all(read):
         return None
-    kept = [v for v, wanted in zip(left, read) if wanted]
-    regions = tuple(_without(r, [not wanted for wanted in read]) for r in regions)
+    kept = [v for v, is_read in zip(left, read) if is_read]
+    regions = tuple(_without(r, [not is_read for is_read in read]) for r in regions)
     at = control.captures_from(node)
     inputs = (*node.inputs[:at], *kept, *node.inputs[at + len(captured) :])
     return build(node.op, inputs, node.attrs, node.source, regions=regions).outputs

@@ -39,7 +39,7 @@ def inner(rules: Sequence[LocalRule]) -> list[LocalRule]:
 LIMIT = 64
 """How many replacements a function may take per node before the rules are taken to run in circles."""
 COMPOSED = 16
-"""As many nodes as that are counted beside those that a function has: one composed op alone may need some hundred replacements."""
+"""Nodes counted in addition to those that a function has: one composed op alone may need some hundred replacements."""
 
 
 def rewrite(f: Function, rules: Sequence[LocalRule], rebuild_all: bool = False) -> Function:
@@ -112,9 +112,9 @@ class _Rewriter:
         if all(_same(a, b) for a, b in zip(regions, node.regions)):
             self.inner.add(node.regions)
             return node
-        made = build(node.op, node.inputs, node.attrs, node.source, self.entry.facts, regions)
-        self.inner.add(made.regions)
-        return made
+        rebuilt = build(node.op, node.inputs, node.attrs, node.source, self.entry.facts, regions)
+        self.inner.add(rebuilt.regions)
+        return rebuilt
 
     def region(self, node: Node, k: int, rules: Sequence[LocalRule]) -> Function:
         control, region = node.op.control, node.regions[k]

@@ -18,11 +18,11 @@ from anyshape.passes.classify import is_contraction
 def by_rows(equations: Sequence[Equation], operand: Tensor) -> bool:
     """Whether the equations read the operand, and what they made from it, in the row that they write."""
     axes = len(operand.shape) - 1
-    made = {operand}
+    derived = {operand}
     for q in equations:
-        reads = [e for e in walk(q.value) if isinstance(e, Read) and e.tensor in made]
+        reads = [e for e in walk(q.value) if isinstance(e, Read) and e.tensor in derived]
         if reads:
-            made.add(q.target)
+            derived.add(q.target)
         for e in reads:
             if e.outside is not None or len(e.index) < axes or len(q.index) < axes:
                 return False
@@ -33,20 +33,20 @@ def by_rows(equations: Sequence[Equation], operand: Tensor) -> bool:
 
 def has_own_rows(products: Sequence[Sequence[Equation]]) -> bool:
     """Whether there is one contraction, one factor of which alone has the rows of the result, and the other alone its columns."""
-    found = [(q, e) for equations in products for q in equations for e in walk(q.value) if isinstance(e, Reduce)]
-    if len(found) != 1 or not is_contraction(found[0][1]) or len(found[0][0].index) < 2:
+    reductions = [(q, e) for equations in products for q in equations for e in walk(q.value) if isinstance(e, Reduce)]
+    if len(reductions) != 1 or not is_contraction(reductions[0][1]) or len(reductions[0][0].index) < 2:
         return False
-    q, e = found[0]
+    q, e = reductions[0]
     row, column = q.index[-2:]
     return any(row in a.free - b.free and column in b.free - a.free for a, b in _factors(e))
 
 
 def multiplies_rows(equations: Sequence[Equation], operand: Tensor) -> bool:
     """Whether there is one contraction, over the last axis of the operand, whose rows are the operand's and not the other factor's."""
-    found = [(q, e) for q in equations for e in walk(q.value) if isinstance(e, Reduce)]
-    if len(found) != 1 or not is_contraction(found[0][1]):
+    reductions = [(q, e) for q in equations for e in walk(q.value) if isinstance(e, Reduce)]
+    if len(reductions) != 1 or not is_contraction(reductions[0][1]):
         return False
-    q, e = found[0]
+    q, e = reductions[0]
     for a, b in _factors(e):
         reads = [r for r in walk(a) if isinstance(r, Read) and r.tensor is operand]
         if len(reads) == 1 and len(reads[0].index) > 1:

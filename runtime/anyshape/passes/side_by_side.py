@@ -34,18 +34,18 @@ class LeftOperand:
 
 
 def left_operand(equations: Sequence[Equation]) -> LeftOperand | None:
-    """Of the only reduction of a group, a contraction; None where the lowering might need memory between that and the rest, so that one
-    thread would have to run all of the kernel."""
+    """The left operand of a group's only reduction, a contraction; None where the lowering might need memory between it and the rest: one
+    thread would have to run all of the kernel then."""
     sums = [(q, e) for q in equations for e in walk(q.value) if isinstance(e, Reduce)]
     if len(sums) != 1 or any(q.form is not None or q.born is not None for q in equations):
         return None
-    (q, e), made = sums[0], {q.target for q in equations}
-    if not is_contraction(e) or len(e.vars) != 1 or not _stay_in_place(equations, made):
+    (q, e), own = sums[0], {q.target for q in equations}
+    if not is_contraction(e) or len(e.vars) != 1 or not _stay_in_place(equations, own):
         return None
     if not isinstance(e.body, Apply) or e.body.op != "mul":
         return None
     a, b = map(_as_stored, e.body.args)
-    if not (_is_outside(a, made) and _is_outside(b, made)):
+    if not (_is_outside(a, own) and _is_outside(b, own)):
         return None
     if not q.index or q.index[-1] not in a.free ^ b.free:
         return None
@@ -58,26 +58,24 @@ def left_operand(equations: Sequence[Equation]) -> LeftOperand | None:
 
 
 def _as_stored(factor: Expr) -> Expr:
-    """What is in memory of a factor that products widen as they read it."""
+    """The factor as memory holds it, without the cast by which a product widens it."""
     if isinstance(factor, Apply) and factor.op == "cast" and factor.args[0].dtype in (F16, BF16):
         return factor.args[0]
     return factor
 
 
-def _is_outside(factor: Expr, made: set[Tensor]) -> bool:
-    return (
-        isinstance(factor, Read) and factor.tensor not in made and not _reads(factor.index) and factor.outside is None
-    )
+def _is_outside(factor: Expr, own: set[Tensor]) -> bool:
+    return isinstance(factor, Read) and factor.tensor not in own and not _reads(factor.index) and factor.outside is None
 
 
 def _reads(parts: Iterable[Expr]) -> list[Read]:
     return [e for part in parts for e in walk(part) if isinstance(e, Read)]
 
 
-def _stay_in_place(equations: Sequence[Equation], made: set[Tensor]) -> bool:
+def _stay_in_place(equations: Sequence[Equation], written: set[Tensor]) -> bool:
     """Whether what an equation of the group made is read at the place that the reader writes, or else only moved."""
     for q in equations:
-        own = [e for e in _reads([q.value]) if e.tensor in made]
+        own = [e for e in _reads([q.value]) if e.tensor in written]
         if q.value not in own and any(e.index != q.index for e in own):
             return False
     return True

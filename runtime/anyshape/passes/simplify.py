@@ -46,7 +46,7 @@ def idle_views(node: Node) -> Sequence[Value] | None:
 
 
 def viewed(node: Node) -> Value | None:
-    """What a view is of."""
+    """The operand that a view is of."""
     if not node.op.view:
         return None
     source = node.grouped_inputs()[next(iter(node.op.view.values()))]

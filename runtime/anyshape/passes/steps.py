@@ -1,4 +1,4 @@
-"""What fusion makes of a function: the steps a program is made from, in execution order."""
+"""The result of fusion: the steps of a program, in execution order."""
 
 from __future__ import annotations
 

@@ -33,32 +33,32 @@ class Joined:
 
 
 def joined(equations: Sequence[Equation], views: Views) -> Joined | None:
-    """None where a shape is not refined by others, or an index of a refined dim is more than a variable that the equation stores by."""
+    """The equations over refined shapes; None where a shape is not refined, or a refined dim is not indexed by a variable of the target."""
     splitting = _Splitting(equations, views)
     return Joined(*splitting.rewritten()) if splitting.settle() else None
 
 
 def common(a: Sequence[Size], b: Sequence[Size]) -> Sizes | None:
-    """The coarsest sizes of which the products of neighbours are those of either; without ones."""
+    """The coarsest sizes whose products of neighbours give either list; without ones."""
     left, right = ([n for n in sizes if n != 1] for sizes in (a, b))
-    found: list[Size] = []
+    factors: list[Size] = []
     while left and right:
         x, y = left.pop(), right.pop()
         if x == y:
-            found.append(x)
+            factors.append(x)
         elif (q := _quotient(x, y)) is not None:
-            found.append(y)
+            factors.append(y)
             left.append(q)
         elif (q := _quotient(y, x)) is not None:
-            found.append(x)
+            factors.append(x)
             right.append(q)
         else:
             return None
-    return None if left or right else tuple(reversed(found))
+    return None if left or right else tuple(reversed(factors))
 
 
 def _quotient(a: Size, b: Size) -> Size | None:
-    """What b has to be multiplied by to be a, whatever the symbols are."""
+    """The factor by which b has to be multiplied to be a, for all values of the symbols."""
     if a == 0 or b == 0:
         return None
     q = exact_div(a, b, known_nonzero=True)
@@ -66,8 +66,8 @@ def _quotient(a: Size, b: Size) -> Size | None:
 
 
 def _shared_out(sizes: Sequence[Size], refined: Sequence[Size]) -> list[Sizes] | None:
-    """Of each size, those of `refined` that it is the product of."""
-    left, found = list(refined), list[Sizes]()
+    """For each size, the sizes of `refined` that it is the product of."""
+    left, groups = list(refined), list[Sizes]()
     for n in reversed(sizes):
         own: list[Size] = []
         while n != 1:
@@ -78,8 +78,8 @@ def _shared_out(sizes: Sequence[Size], refined: Sequence[Size]) -> list[Sizes] |
             if q is None:
                 return None
             n = q
-        found.append(tuple(reversed(own)))
-    return None if left else found[::-1]
+        groups.append(tuple(reversed(own)))
+    return None if left else groups[::-1]
 
 
 class _Splitting:
@@ -117,7 +117,7 @@ class _Splitting:
         return True
 
     def _split(self, q: Equation) -> bool:
-        """The variables by what they are an index of; then the target by the variables."""
+        """Splits variables as the dims that they index are split, then the target's dims as its variables are."""
         own = set(q.variables)
         for t, index in self.accesses[q]:
             for i, parts in zip(index, self.parts.get(t, ()), strict=t in self.parts):
@@ -127,10 +127,10 @@ class _Splitting:
                     continue
                 if not isinstance(i, Var) or i not in own:
                     return False
-                found = common(self.of_vars.get(i, (i.extent,)), parts) if parts else ()
-                if found is None or (not parts and i.extent != 1):
+                sizes = common(self.of_vars.get(i, (i.extent,)), parts) if parts else ()
+                if sizes is None or (not parts and i.extent != 1):
                     return False
-                self.of_vars[i] = found
+                self.of_vars[i] = sizes
         if any(isinstance(i, Var) and len(self.of_vars.get(i, (0,))) > 1 for i in q.index):
             target = self.parts.setdefault(q.target, [(n,) for n in q.target.shape])
             for k, i in enumerate(q.index):
@@ -144,8 +144,8 @@ class _Splitting:
         tensors: dict[Tensor, Tensor] = {}
         for group in self.groups:
             first = group[0]
-            made = Tensor(first.name, first.dtype, tuple(n for p in self.parts[first] for n in p))
-            tensors.update(dict.fromkeys(group, made))
+            tensor = Tensor(first.name, first.dtype, tuple(n for p in self.parts[first] for n in p))
+            tensors.update(dict.fromkeys(group, tensor))
         for t, parts in self.parts.items():
             if t not in tensors:
                 tensors[t] = Tensor(t.name, t.dtype, tuple(n for p in parts for n in p))
@@ -157,8 +157,8 @@ class _Splitting:
         done: dict[Expr, Expr] = {v: _position(vs) for v, vs in variables.items()}
         if not variables and q.target not in tensors and not any(t in tensors for t, _ in self.accesses[q]):
             return q
-        found = [e for e in _reads(q) if e.tensor in tensors]
-        for e in sorted(found, key=lambda e: e.serial):  # inner ones are older
+        touched = [e for e in _reads(q) if e.tensor in tensors]
+        for e in sorted(touched, key=lambda e: e.serial):  # inner ones are older
             index = self._index(e.tensor, e.index, variables, done)
             outside = None if e.outside is None else replace_node(e.outside, done)
             done[e] = read(tensors[e.tensor], index, outside)
@@ -170,24 +170,24 @@ class _Splitting:
     def _index(
         self, t: Tensor, index: Sequence[Expr], variables: dict[Var, tuple[Var, ...]], done: dict[Expr, Expr]
     ) -> tuple[Expr, ...]:
-        found: list[Expr] = []
+        positions: list[Expr] = []
         for i, parts in zip(index, self.parts.get(t, [(n,) for n in t.shape]), strict=True):
             if len(parts) == 1:
-                found.append(replace_node(i, done))
+                positions.append(replace_node(i, done))
             elif parts:
                 assert isinstance(i, Var)
-                found += _regrouped(variables[i], parts)
-        return tuple(found)
+                positions += _regrouped(variables[i], parts)
+        return tuple(positions)
 
 
 def _groups(views: Views) -> list[list[Tensor]]:
     """Tensors that are each other's views."""
-    found: list[list[Tensor]] = []
+    groups: list[list[Tensor]] = []
     for pair in views:
-        touched = [g for g in found if any(t in g for t in pair)]
-        found = [g for g in found if g not in touched]
-        found.append(list(dict.fromkeys([*(t for g in touched for t in g), *pair])))
-    return found
+        touched = [g for g in groups if any(t in g for t in pair)]
+        groups = [g for g in groups if g not in touched]
+        groups.append(list(dict.fromkeys([*(t for g in touched for t in g), *pair])))
+    return groups
 
 
 def _reads(q: Equation) -> list[Read]:
@@ -199,7 +199,7 @@ def _variables(v: Var, sizes: Sizes) -> tuple[Var, ...]:
 
 
 def _position(variables: Sequence[Var]) -> Expr:
-    """Of a point, in row-major order."""
+    """The position of a point in row-major order."""
     total: Expr = const(0, I64)
     for k, v in enumerate(variables):
         total = v if k == 0 else total * v.extent + v
@@ -207,14 +207,14 @@ def _position(variables: Sequence[Var]) -> Expr:
 
 
 def _regrouped(variables: Sequence[Var], sizes: Sequence[Size]) -> list[Expr]:
-    """Their positions in dims of these sizes, of which each is the product of neighbours."""
+    """The positions of variables in dims of these sizes, each the product of neighbouring extents."""
     owned = _shared_out(sizes, [v.extent for v in variables])
     assert owned is not None
-    found, at = [], 0
+    positions, at = [], 0
     for own in owned:
-        found.append(_position(variables[at : at + len(own)]))
+        positions.append(_position(variables[at : at + len(own)]))
         at += len(own)
-    return found
+    return positions
 
 
 __all__ = ["Joined", "common", "joined"]

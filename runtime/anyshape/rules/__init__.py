@@ -18,7 +18,7 @@ Python and raises ShapeError at the first violation; on dims it returns expressi
       r.checks                          Check(cond, message, op, where); a program keeps it as a `CheckRecord`
     total functions                     eq ne lt le gt ge not_ (on Vecs: holds for all)  prod sum_ count any_ all_  fill  put  range_
                                         enumerate_ sorted_ unique prefix ravel  ceil_div clamp index  keep(items, conds)
-    Elements(first, any, turn, count)   several tensors of which only the run knows how many: shapes of the first and of any;
+    Elements(first, any, index, count)   several tensors of which only the run knows how many: shapes of the first and of any;
                                         count_of, numbers_of, each_of, total_of, before_of are the same on them and on known tensors
     Undetermined(operand, why)          the rank of a result needs a value that is not known: inference gives an unknown rank, and the
                                         compiler cuts the program there and goes on when the value exists

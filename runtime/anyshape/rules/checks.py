@@ -38,7 +38,7 @@ class Check:
 
     def format(self, values: Mapping[Dim, int]) -> str:
         """The whole error text, with the values of a run put in."""
-        words = [p if isinstance(p, str) else dims.told(p, values) for p in self.parts]
+        words = [p if isinstance(p, str) else dims.value_text(p, values) for p in self.parts]
         return located(self.op, self.where, "".join(words))
 
     def __str__(self) -> str:

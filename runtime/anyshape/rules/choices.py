@@ -16,7 +16,7 @@ LIMIT = 1000
 
 
 class Chosen(NamedTuple):
-    """What stands for an axis of a tensor of this rank; one of several that must differ, or of any that may be equal."""
+    """The position chosen for an axis of a tensor of this rank; `distinct`: it is one of several that must differ."""
 
     position: int
     rank: int
@@ -29,13 +29,13 @@ class Choices:
     def __init__(self) -> None:
         self._taken: list[int] = []
         self._counts: list[int] = []
-        self._made: dict[Any, Chosen] = {}
+        self._by_axis: dict[Any, Chosen] = {}
         self._runs = 0
 
     def again(self) -> bool:
         """Whether there is a way that was not tried. Call `exhausted` when there is none: it tells that all were. If the first way shows
         that there are too many, it is the last."""
-        self._made.clear()
+        self._by_axis.clear()
         if self._runs == 0:
             self._runs = 1
             return True
@@ -58,18 +58,18 @@ class Choices:
 
     @property
     def chosen(self) -> Mapping[Any, Chosen]:
-        """What this run has chosen so far."""
-        return dict(self._made)
+        """The choices of this run so far."""
+        return dict(self._by_axis)
 
     def of(self, a: Any, rank: int, positions: Sequence[int], distinct: bool = False) -> int | None:
         """The position for a, the same wherever this run asks for it; None if there are none to choose from."""
-        if a in self._made:
-            return self._made[a].position
+        if a in self._by_axis:
+            return self._by_axis[a].position
         if not positions:
             return None
-        at = len(self._made)
+        at = len(self._by_axis)
         if at == len(self._taken):
             self._taken.append(0)
             self._counts.append(len(positions))
-        self._made[a] = Chosen(positions[self._taken[at]], rank, distinct)
-        return self._made[a].position
+        self._by_axis[a] = Chosen(positions[self._taken[at]], rank, distinct)
+        return self._by_axis[a].position

@@ -23,41 +23,41 @@ class Each:
     def __init__(self, item: Size, total: Size, before: Size) -> None:
         self.item, self.total, self.before = item, total, before
 
-    def __getitem__(self, turn: Any) -> Size:
+    def __getitem__(self, index: Any) -> Size:
         return self.item
 
 
 class Elements(Generic[T]):
     """`own`: the symbols that stand for something else in every element; `sums`: the sizes that have to be added up."""
 
-    def __init__(self, first: T, any: T, turn: Dim, count: Dim, own: Iterable[Dim] = ()) -> None:
-        self.first, self.any, self.turn, self.count, self.own = first, any, turn, count, frozenset(own)
+    def __init__(self, first: T, any: T, index: Dim, count: Dim, own: Iterable[Dim] = ()) -> None:
+        self.first, self.any, self.index, self.count, self.own = first, any, index, count, frozenset(own)
         self.sums: list[Each] = []
 
     def __getitem__(self, v: Any) -> T:
-        if v is self.turn:
+        if v is self.index:
             return self.any
         if v.__class__ is int and v == 0:
             return self.first
         raise SpecError(f"element {v} of a list is read; only the first and any are known")
 
     def each(self, size: Callable[[Any], Size]) -> Each:
-        item = size(self.turn)
+        item = size(self.index)
         if not free_symbols(item) & self.own:
-            return Each(item, self.count * item, self.turn * item)
-        made = Each(item, fresh("total", 0), fresh("before", 0))
-        self.sums.append(made)
-        return made
+            return Each(item, self.count * item, self.index * item)
+        each_size = Each(item, fresh("total", 0), fresh("before", 0))
+        self.sums.append(each_size)
+        return each_size
 
 
 def count_of(xs: Sequence[Any] | Elements[Any]) -> Size:
-    """How many there are."""
+    """The number of elements of a sequence."""
     return xs.count if isinstance(xs, Elements) else len(xs)
 
 
 def numbers_of(xs: Sequence[Any] | Elements[Any]) -> Iterable[Any]:
     """The numbers of the elements."""
-    return (xs.turn,) if isinstance(xs, Elements) else range(len(xs))
+    return (xs.index,) if isinstance(xs, Elements) else range(len(xs))
 
 
 def each_of(xs: Sequence[Any] | Elements[Any], size: Callable[[Any], Size]) -> Vec | Each:

@@ -25,7 +25,7 @@ def number(n: Any, what: str) -> int:
 
 
 MOST_ITEMS = 1 << 20
-"""Of a list of a rule: of axes, of tensors, of sizes. A model may ask for any number."""
+"""The most items of a list in a rule (axes, tensors, sizes), as a model may ask for any number."""
 
 
 def _few(n: int) -> int:
@@ -41,11 +41,11 @@ def fill(n: Any, x: Any) -> Vec:
 def put(v: Sequence[Any], positions: Any, items: Any) -> Vec:
     """v with items at the positions; scalars stand for vectors of one, and a scalar item goes to every position."""
     result = list(v)
-    places = positions if is_vector(positions) else (positions,)
-    values = items if is_vector(items) else (items,) * len(places)
-    if len(places) != len(values):
-        raise ShapeError(f"{len(values)} items cannot be put at the {len(places)} positions {Vec(places)}")
-    for i, x in zip(places, values):
+    indices = positions if is_vector(positions) else (positions,)
+    values = items if is_vector(items) else (items,) * len(indices)
+    if len(indices) != len(values):
+        raise ShapeError(f"{len(values)} items cannot be put at the {len(indices)} positions {Vec(indices)}")
+    for i, x in zip(indices, values):
         k = number(i, "a position")
         if not -len(result) <= k < len(result):
             raise ShapeError(f"position {k} is out of range for {Vec(v)}, which has {len(result)} items")
@@ -54,10 +54,10 @@ def put(v: Sequence[Any], positions: Any, items: Any) -> Vec:
 
 
 def range_(*bounds: Any) -> Vec:
-    found = range(*(number(b, "a bound of a range") for b in bounds))
-    if found:
-        _few((found[-1] - found[0]) // found.step + 1)
-    return Vec(found)
+    numbers = range(*(number(b, "a bound of a range") for b in bounds))
+    if numbers:
+        _few((numbers[-1] - numbers[0]) // numbers.step + 1)
+    return Vec(numbers)
 
 
 def enumerate_(v: Iterable[Any]) -> Vec:
@@ -69,7 +69,7 @@ def sorted_(v: Iterable[Any]) -> Vec:
 
 
 def unique(v: Iterable[Any]) -> Vec:
-    """Without repetitions, in the order of first appearance; items must be known to be equal or not."""
+    """The items without repetitions, in the order of first appearance; items must be known to be equal or not."""
     kept: list[Any] = []
     for x in v:
         same = [eq(x, y) for y in kept]
@@ -88,18 +88,18 @@ _before: tuple[Any, Vec] = (None, Vec(()))
 def prefix(v: Iterable[Any]) -> Vec:
     """The sums of what stands before each item: prefix([2, 3, 4]) == [0, 2, 5]."""
     global _before
-    known, found = _before
+    known, sums_before = _before
     if known is v:
-        return found
+        return sums_before
     total: Any = 0
     sums = []
     for x in v:
         sums.append(total)
         total = total + x
-    found = Vec(sums)
+    sums_before = Vec(sums)
     if isinstance(v, Vec):
-        _before = (v, found)
-    return found
+        _before = (v, sums_before)
+    return sums_before
 
 
 def ravel(index: Sequence[Any], shape: Sequence[Any]) -> Any:
@@ -152,10 +152,10 @@ def drop(v: Sequence[Any], positions: Iterable[Any]) -> Vec:
 
 def place(rest: Sequence[Any], picked: Any, positions: Sequence[Any]) -> Vec:
     """picked[k] at positions[k], the items of rest in order elsewhere; a scalar goes to every position."""
-    places = [number(p, "a position") for p in positions]
-    values = picked if is_vector(picked) else (picked,) * len(places)
-    total = len(rest) + len(places)
-    if len(values) != len(places) or len(set(places)) != len(places) or any(not 0 <= p < total for p in places):
-        raise ShapeError(f"{Vec(values)} cannot be placed at the positions {Vec(places)} of {total}")
-    chosen, others = dict(zip(places, values)), iter(rest)
+    indices = [number(p, "a position") for p in positions]
+    values = picked if is_vector(picked) else (picked,) * len(indices)
+    total = len(rest) + len(indices)
+    if len(values) != len(indices) or len(set(indices)) != len(indices) or any(not 0 <= p < total for p in indices):
+        raise ShapeError(f"{Vec(values)} cannot be placed at the positions {Vec(indices)} of {total}")
+    chosen, others = dict(zip(indices, values)), iter(rest)
     return Vec(chosen[k] if k in chosen else next(others) for k in range(total))

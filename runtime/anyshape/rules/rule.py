@@ -17,7 +17,7 @@ from anyshape.rules.vec import Truth, Undetermined, Vec, count, eq, ge, is_vecto
 
 
 class Rule(Checking):
-    """What emitted rules call; `Checking` has the conditions. `choices` are set where unknown axes are tried one after the other."""
+    """The interface of emitted rules; `Checking` has the conditions. `choices` are set where unknown axes are tried one after the other."""
 
     choices: Choices | None = None
 
@@ -46,8 +46,8 @@ class Rule(Checking):
     def _wrap(self, i: Size, n: Size) -> Size:
         inside = dims.and_(dims.ge(i, -n), dims.lt(i, n))
         self.require(inside, lambda: f"index {i} is out of range for {n} items")
-        found: Size = join(self.decide(dims.lt(i, 0)), i + n, i)
-        return found
+        wrapped: Size = join(self.decide(dims.lt(i, 0)), i + n, i)
+        return wrapped
 
     def floordiv(self, a: Any, b: Any) -> Any:
         return spread(self._floordiv, a, b)
@@ -113,7 +113,7 @@ class Rule(Checking):
         return self._extreme("max", dims.maximum, xs)
 
     def _extreme(self, name: str, f: Callable[..., Size], xs: tuple[Any, ...]) -> Any:
-        """Of one vector its least or greatest item; of several arguments item by item."""
+        """The least or greatest item of one vector, or of several arguments item by item."""
         if len(xs) == 1 and is_vector(xs[0]):
             if not xs[0]:
                 self.require(False, lambda: f"{name} of nothing")
@@ -133,9 +133,9 @@ class Rule(Checking):
             return Vec(map(lambda n: self.where(dims.eq(n, -1), value, lambda: n), sizes))
 
         known = prod(filled(lambda: 1))
-        found = filled(lambda: self.exact_div(total, known))
-        self.require(dims.eq(prod(found), total), lambda: f"cannot view {total} elements as {found}")
-        return found
+        filled_sizes = filled(lambda: self.exact_div(total, known))
+        self.require(dims.eq(prod(filled_sizes), total), lambda: f"cannot view {total} elements as {filled_sizes}")
+        return filled_sizes
 
     def broadcast(self, *shapes: Sequence[Any]) -> Vec:
         """NumPy's broadcast of the shapes; dims of which nothing is known stay open as bcast(n, m), checked."""
@@ -178,8 +178,10 @@ class Rule(Checking):
         """Whether p broadcasts to the shape `to` without changing it."""
         if len(p) > len(to):
             return False
-        told = [self.decide(dims.or_(dims.eq(a, 1), dims.eq(a, b))) for a, b in zip(p, Vec(to)[len(to) - len(p) :])]
-        return self.decide(dims.and_(*told))
+        conditions = [
+            self.decide(dims.or_(dims.eq(a, 1), dims.eq(a, b))) for a, b in zip(p, Vec(to)[len(to) - len(p) :])
+        ]
+        return self.decide(dims.and_(*conditions))
 
     def axis(self, name: str, a: Any, rank: int, of: str = "") -> int:
         """An axis as a position, a negative one counted from the end; `of` names the tensor of that rank in the
@@ -198,25 +200,25 @@ class Rule(Checking):
         single = {"axes": "axis"}.get(name, name)
         if self.choices is not None and distinct and is_vector(v):
             v = self._distinct(single, v, rank)
-        found = Vec(self.axis(single, a, rank, of) for a in (v if is_vector(v) else (v,)))
-        if distinct and len(set(found)) != len(found):
+        positions = Vec(self.axis(single, a, rank, of) for a in (v if is_vector(v) else (v,)))
+        if distinct and len(set(positions)) != len(positions):
             self.require(False, lambda: f"repeated axis in {name} = {shown(v)}")
-        return found
+        return positions
 
     def _distinct(self, name: str, v: Sequence[Any], rank: int) -> list[Any]:
         """Axes with positions for those that are not known, each another one."""
-        found: list[Any] = []
+        taken: list[Any] = []
         for a in v:
-            free = [k for k in range(rank) if k not in found]
-            found.append(self._chosen(name, a, rank, free, True) if isinstance(a, Dim | Cond) else a)
-        return found
+            free = [k for k in range(rank) if k not in taken]
+            taken.append(self._chosen(name, a, rank, free, True) if isinstance(a, Dim | Cond) else a)
+        return taken
 
     def _chosen(self, name: str, a: Dim | Cond, rank: int, positions: Sequence[int], distinct: bool = False) -> int:
         """The position that stands for an axis which is not known, in a run that tries them all."""
-        found = self.choices.of(a, rank, positions, distinct) if self.choices is not None else None
-        if found is None:
+        position = self.choices.of(a, rank, positions, distinct) if self.choices is not None else None
+        if position is None:
             raise Undetermined(name, f"{name} is {a}, which is not known")
-        return found
+        return position
 
     def born(self, name: str, low: Size = 0, high: Size | None = None) -> Dim:
         """A size that data decides, between low and high."""
@@ -228,7 +230,7 @@ class Rule(Checking):
         return size
 
     def bind(self, /, outputs: Mapping[str, Any], **names: Any) -> Bound:
-        """What the rule found; dims in the canonical spelling of what this run has learned."""
+        """The result of the rule; dims in the canonical spelling of what this run has learned."""
         if self.facts.respells:
             outputs = {k: self._spelled(v) for k, v in outputs.items()}
             names = {k: self._spelled(v) for k, v in names.items()}

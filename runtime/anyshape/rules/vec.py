@@ -113,7 +113,7 @@ def spread(f: Callable[..., Any], *args: Any) -> Any:
 
 
 def _compare(test: Callable[[Any, Any], Truth], a: Any, b: Any) -> Truth:
-    """Holds for all items."""
+    """Whether a comparison holds for all items."""
     if a.__class__ is int and b.__class__ is int:
         return test(a, b)
     if isinstance(a, tuple | list | range) or isinstance(b, tuple | list | range):
@@ -127,7 +127,7 @@ def _plain(x: Any) -> Any:
 
 
 def eq(a: Any, b: Any) -> Truth:
-    """Equal; vectors also need equal lengths. Strings, floats and None compare as Python does."""
+    """Whether values are equal; vectors also need equal lengths. Strings, floats and None compare as Python does."""
     if a.__class__ is int and b.__class__ is int:
         return a == b
     vectors = is_vector(a), is_vector(b)
@@ -177,7 +177,7 @@ def not_(c: Any) -> Truth:
 
 
 def truth(c: Any) -> Truth:
-    """A condition from what stands where one is wanted: a vector of conditions holds if every item does."""
+    """The value as a condition: a vector of conditions holds if every item does."""
     if c.__class__ is bool or c.__class__ is Cond:
         return c
     if is_vector(c):

@@ -22,7 +22,7 @@ class FunctionType(TensorType):
     results: tuple[TensorType, ...]
 
     def symbols(self) -> set[Dim]:
-        """None of its surroundings."""
+        """The symbols of the surroundings that the type mentions: none."""
         return set()
 
     def substitute(self, values: Mapping[Dim, Size]) -> FunctionType:

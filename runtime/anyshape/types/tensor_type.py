@@ -10,7 +10,7 @@ from anyshape.dtypes import DType
 from anyshape.errors import ArgumentError, UnsupportedError
 
 MOST_DIMS = 64
-"""As many as an array of NumPy can have."""
+"""The most dims of a tensor: those that an array of NumPy can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class TensorType:
         return n
 
     def symbols(self) -> set[Dim]:
-        found: set[Dim] = set()
+        mentioned: set[Dim] = set()
         for d in self.shape or ():
             if not isinstance(d, int):
-                found |= free_symbols(d)
-        return found
+                mentioned |= free_symbols(d)
+        return mentioned
 
     def substitute(self, values: Mapping[Dim, Size]) -> TensorType:
         if self.shape is None:

@@ -22,20 +22,20 @@ def parse_type(text: str, scope: MutableMapping[str, Dim] | None = None, low: in
     A name is the symbol of that name in `scope`, or a new one (at least `low`) put there; `?` is a fresh symbol each
     time; `...` an unknown rank; `f32` alone and `f32[]` are scalars.
     """
-    found = _TYPE.fullmatch(text)
-    if found is None:
+    match = _TYPE.fullmatch(text)
+    if match is None:
         raise ParseError(
             f"{text!r} is not a type; write one like f32[n, 224], i64[2], f32[?, ?], f32[...] or list[f32[?, 4]]"
         )
-    if found.group(1) in _LISTS and found.group(2):
-        return _list_type(found.group(1), found.group(2).strip(), scope, low)
-    if found.group(1) == "function" and found.group(2):
-        return _function(found.group(2))
+    if match.group(1) in _LISTS and match.group(2):
+        return _list_type(match.group(1), match.group(2).strip(), scope, low)
+    if match.group(1) == "function" and match.group(2):
+        return _function(match.group(2))
     try:
-        dtype = parse_dtype(found.group(1))
+        dtype = parse_dtype(match.group(1))
     except AnyshapeError as e:
         raise ParseError(f"{text!r}: {e}") from None
-    inside = (found.group(2) or "").strip()
+    inside = (match.group(2) or "").strip()
     if inside == "...":
         return TensorType(dtype, None)
     names = {} if scope is None else scope

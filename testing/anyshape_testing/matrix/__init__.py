@@ -1,1 +1,1 @@
-"""Tests of the laws: small ops, right ones and wrong ones, and which law notices which (docs/testing.md)."""
+"""Tests the laws on small ops, correct ones and wrong ones: each law must notice the wrong ones it is meant for (docs/testing.md)."""

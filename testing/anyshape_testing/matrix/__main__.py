@@ -1,7 +1,7 @@
-"""`python -m anyshape_testing.matrix`: tries the cells, and says which do not notice what is wrong.
+"""`python -m anyshape_testing.matrix`: tries the cells, and prints where a law does not notice a wrong op.
 
-Out: a line for each finding, and how many cells there were; 1 where something was found that is not known to be open, or is open no longer.
-With `--write` the section of docs/testing.md that says which laws notice what of which op in which dtypes.
+Out: a line for each finding, and the number of cells; exit code 1 for a finding that is not listed as open, or a listed one that is gone.
+`--write` also writes the section of docs/testing.md that says which laws notice what of which op in which dtypes.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     every = list(cells())
     chosen = sample(every) if options.sample else every
     for name, of in (("law", "law"), ("kind", "kind"), ("dtype", "dtypes"), ("form", "form")):
-        wanted = [w for w in getattr(options, name).split(",") if w]
-        chosen = [c for c in chosen if not wanted or getattr(c, of) in wanted]
+        selected = [w for w in getattr(options, name).split(",") if w]
+        chosen = [c for c in chosen if not selected or getattr(c, of) in selected]
     start, done, failed, new = time.perf_counter(), 0, set[str](), 0
     open_ = known_open()
-    for told in run_all(chosen, options.jobs):
-        done += len(told.cells)
-        failed |= {str(f.cell) for f in told.found}
-        new += sum(str(f.cell) not in open_ for f in told.found)
-        for f in told.found:
+    for op_findings in run_all(chosen, options.jobs):
+        done += len(op_findings.cells)
+        failed |= {str(f.cell) for f in op_findings.findings}
+        new += sum(str(f.cell) not in open_ for f in op_findings.findings)
+        for f in op_findings.findings:
             print(f"[{done}/{len(chosen)}] {'open: ' if str(f.cell) in open_ else ''}{f}", flush=True)
     mended = [cell for cell in map(str, chosen) if cell in open_ and cell not in failed]
     for cell in mended:

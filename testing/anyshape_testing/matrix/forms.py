@@ -1,6 +1,6 @@
-"""The small ops of `forms.yaml`: for each kind of op and class of dtypes the text of a right spec, and of wrong ones.
+"""Reads the small ops of `forms.yaml`: for each kind of op and class of dtypes the text of a correct spec, and of wrong ones.
 
-In: the YAML file. Out: `Form`s, which write specs as people would, and `Edit`s of them.
+In: the YAML file. Out: `Form`s, which write specs, and `Edit`s of them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import yaml
 
 PATH = Path(__file__).with_name("forms.yaml")
 ANY = "any"
-"""The class of ops on whatever there is: of those alone it is known that they move strings as they do numbers."""
+"""The class of ops on any dtype, the only ones that are known to move strings as they move numbers"""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One thing made wrong: `was` in the text of a spec becomes `becomes`. `group`: what of a spec is wrong (values, sizes, an assert …).
-    `left_out`: laws that cannot see it, and why."""
+    """A change that makes a spec wrong: `was` in its text becomes `becomes`. `group`: the part of the spec that is wrong (values, sizes, an
+    assert …). `left_out`: laws that cannot notice it, and why."""
 
     group: str
     name: str
@@ -32,7 +32,7 @@ class Edit:
     becomes: str
     left_out: Mapping[str, str] = field(default_factory=dict)
     not_of: Mapping[str, str] = field(default_factory=dict)
-    """Classes in which it is no mistake, and why"""
+    """Classes of dtypes in which the edit is no mistake, and why"""
 
     def of(self, text: str) -> str:
         assert text.count(self.was) >= 1, f"{self.group}, {self.name}: {self.was!r} is not in\n{text}"
@@ -53,10 +53,10 @@ class Form:
     edits: tuple[Edit, ...]
     oracles: str = ""
     silent: Mapping[str, str] = field(default_factory=dict)
-    """Laws that have nothing to say of any call, and why"""
+    """Laws that have nothing to compare for any call, and why"""
 
     without: Mapping[str, str] = field(default_factory=dict)
-    """Classes in which there is no such op, and why"""
+    """Classes of dtypes without such an op, and why"""
 
     @property
     def composes(self) -> bool:
@@ -64,11 +64,11 @@ class Form:
         return "compose:" in self.text
 
     def op(self, dtypes: str) -> str:
-        """What it is called in one class of dtypes."""
+        """Returns the op's name in a class of dtypes."""
         return re.sub(r"\W+", "_", f"tried {self.name} {dtypes}")
 
     def spec(self, dtypes: str, edit: Edit | None = None) -> str:
-        """The YAML text of a file with this op alone."""
+        """Writes the YAML text of a file with this op."""
         words = classes()[dtypes]
         text = self.text if edit is None else edit.of(self.text)
         if edit is SPOILED:
@@ -83,15 +83,15 @@ class Form:
 
 
 def _spoiled(reference: str) -> str:
-    """The reference with a wrong last element; what stood in quotes does so again."""
+    """Makes the last element of a reference wrong; keeps quotes around it."""
     inner = reference[1:-1] if reference[:1] == '"' else reference
     return f'"spoiled({inner})"' if reference[:1] == '"' else f"spoiled({inner})"
 
 
 def _name(definition: str) -> str:
-    found = re.match(r"def (\w+)", definition)
-    assert found is not None, definition
-    return found[1]
+    match = re.match(r"def (\w+)", definition)
+    assert match is not None, definition
+    return match[1]
 
 
 def _functions(text: str) -> dict[str, str]:
@@ -99,7 +99,7 @@ def _functions(text: str) -> dict[str, str]:
 
 
 def _used(functions: Mapping[str, str], text: str) -> str:
-    """Those that are called, also by one another."""
+    """Selects the functions that a text calls, directly or by one another."""
     used: dict[str, str] = {}
     waiting = [text]
     while waiting:
@@ -113,33 +113,33 @@ def _used(functions: Mapping[str, str], text: str) -> str:
 
 @cache
 def _file() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = yaml.safe_load(PATH.read_text())
-    return found
+    parsed: Mapping[str, Any] = yaml.safe_load(PATH.read_text())
+    return parsed
 
 
 @cache
 def classes() -> Mapping[str, Mapping[str, str]]:
-    """By class of dtypes, what stands for the words of the forms."""
-    found: dict[str, Mapping[str, str]] = {}
+    """Maps classes of dtypes to the texts that replace the variables of forms."""
+    merged: dict[str, Mapping[str, str]] = {}
     for name, words in _file()["classes"].items():
-        found[name] = {**found.get(words.get("like", ""), {}), **words}
-    return found
+        merged[name] = {**merged.get(words.get("like", ""), {}), **words}
+    return merged
 
 
 def everywhere() -> str:
-    """Oracles of all classes."""
+    """Returns the oracles of all classes of dtypes."""
     return str(_file()["oracles"])
 
 
 def known_open() -> Mapping[str, str]:
-    """Cells of which it is known that they do not notice all, and why."""
-    found: Mapping[str, str] = _file().get("open") or {}
-    return found
+    """Maps cells with known findings to the reasons."""
+    known: Mapping[str, str] = _file().get("open") or {}
+    return known
 
 
 @cache
 def forms() -> Mapping[str, Form]:
-    """By name."""
+    """Maps names to forms."""
     named = [c for c in classes() if c != ANY]
     return {name: _form(name, entry, named) for name, entry in _file()["forms"].items()}
 
@@ -154,14 +154,14 @@ def _form(name: str, entry: Mapping[str, Any], all_classes: list[str]) -> Form:
     )  # fmt: skip
 
 
-def _edit(group: str, name: str, given: Any) -> Edit:
-    said = given if isinstance(given, dict) else {"edit": given}
+def _edit(group: str, name: str, entry: Any) -> Edit:
+    said = entry if isinstance(entry, dict) else {"edit": entry}
     was, becomes = said["edit"]
     return Edit(group, name, was, becomes, _reasons(said, "left_out"), _reasons(said, "not_of"))
 
 
-def _reasons(given: Mapping[str, Any], key: str) -> dict[str, str]:
-    return {str(name): why for name, why in given.get(key, {}).items()}
+def _reasons(entry: Mapping[str, Any], key: str) -> dict[str, str]:
+    return {str(name): why for name, why in entry.get(key, {}).items()}
 
 
 __all__ = ["ANY", "Edit", "Form", "classes", "forms", "known_open"]

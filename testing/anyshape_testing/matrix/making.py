@@ -1,6 +1,6 @@
-"""An op of the matrix, generated in memory from the text of its spec: under test as an op of a package is, or beside another as a mutant.
+"""Generates an op of the matrix in memory from the text of its spec, to be tested like an op of a package, or to replace one as a mutant.
 
-In: the YAML text of a file with one op. Out: its OpDefs and its Property. Nothing is written.
+In: the YAML text of a file with one op. Out: its OpDefs and its Property. No file is written.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ SPECS = Path("specs")
 FILE = "matrix.yaml"
 
 
-PLACES: Sequence[tuple[Any, str]] = (
+CACHES: Sequence[tuple[Any, str]] = (
     (execution, "_compiled"),
     (executors, "_ways"),
     (sequences, "_compiled"),
     (parts, "_kernels"),
 )
-"""Where laws remember what they compiled, by names of ops"""
+"""Caches of programs that laws compile, whose keys have names of ops"""
 
 
 def _memories() -> tuple[Any, ...]:
-    """As they are at first."""
+    """Makes empty CACHES."""
     return Remembered(400), Remembered(200), Remembered(100), {}
 
 
 @dataclass(frozen=True)
-class Made:
-    """One op: its variants, and what its laws are tested with. `kernels`: as what its programs run. `memories`: of its programs."""
+class GeneratedOp:
+    """One op: its variants, and its property. `kernels`: how its programs are run. `memories`: CACHES with its programs."""
 
     name: str
     defs: tuple[OpDef, ...]
@@ -54,17 +54,17 @@ class Made:
     kernels: str = "native"
     memories: tuple[Any, ...] = field(default_factory=_memories)
 
-    def interpreted(self) -> Made:
-        """The same op, of which nothing is compiled."""
+    def interpreted(self) -> GeneratedOp:
+        """Returns the op with programs that are interpreted."""
         return replace(self, kernels="interpret", memories=_memories())
 
     def of(self, op: OpDef) -> OpDef:
-        """The variant of the same name; of other ops, those."""
+        """Returns this op's variant of the same name; any other op unchanged."""
         return next((d for d in self.defs if d.full_name == op.full_name), op)
 
     def on(self, f: Callable[..., T]) -> Callable[..., T]:
-        """The function, as it is where this op stands in the place of the op of the same name: nothing that it looks up, is given or
-        remembers is that op's."""
+        """Wraps a function such that it sees this op in place of the one of the same name: in the registry, in its arguments and in
+        CACHES."""
 
         def run(*args: Any, **named: Any) -> T:
             with self.in_place():
@@ -76,7 +76,7 @@ class Made:
     def in_place(self) -> Iterator[None]:
         with ExitStack() as stack:
             stack.enter_context(in_place(self.defs))
-            for (module, name), memory in zip(PLACES, self.memories, strict=True):
+            for (module, name), memory in zip(CACHES, self.memories, strict=True):
                 stack.enter_context(patch.object(module, name, memory))
             if self.kernels != "native":
                 stack.enter_context(patch.object(anyshape, "compile", partial(anyshape.compile, kernels=self.kernels)))
@@ -84,15 +84,15 @@ class Made:
 
 
 @cache
-def make(text: str, name: str, among_others: bool = False) -> Made:
-    """`among_others`: it calls ops of the package. Raises SpecError where the generator refuses the spec."""
+def make(text: str, name: str, among_others: bool = False) -> GeneratedOp:
+    """Generates an op. `among_others`: it calls ops of the package. Raises SpecError where the generator refuses the spec."""
     analysis = analyse({FILE: text, **_others()}, False, _memo()) if among_others else analyse({FILE: text}, False)
     workshop = Workshop(analysis)
     spec = workshop.specs[name]
     code = workshop.generate(spec)
     if code is None:
         raise SpecError(f"{name}: the generator refuses it")
-    return Made(name, load(spec, code), workshop.property_of(name))
+    return GeneratedOp(name, load(spec, code), workshop.property_of(name))
 
 
 @cache
@@ -106,8 +106,8 @@ def _others() -> Mapping[str, str]:
 
 
 @contextmanager
-def under_test(op: Made) -> Iterator[None]:
-    """The op among those that laws know."""
+def under_test(op: GeneratedOp) -> Iterator[None]:
+    """Registers the op for laws, and puts it in place of the one of the same name."""
     PROPERTIES[op.name], PACKAGES[op.name] = op.property, "anyshape_ops"
     try:
         with op.in_place():
@@ -116,4 +116,4 @@ def under_test(op: Made) -> Iterator[None]:
         del PROPERTIES[op.name], PACKAGES[op.name]
 
 
-__all__ = ["Made", "make", "under_test"]
+__all__ = ["GeneratedOp", "make", "under_test"]

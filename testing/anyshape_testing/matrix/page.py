@@ -1,6 +1,6 @@
-"""The section of docs/testing.md that says which law notices what, of which kind of op, in which dtypes.
+"""Writes the section of docs/testing.md that says which law notices what, of which kind of op, in which dtypes.
 
-In: the cells, and the findings that are known. Out: text; it says nothing that a run of all cells does not find.
+In: the cells, and the known findings. Out: text, which a run of all cells confirms.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ WRONG = {
     "equality": "an equality of two dims that is not there",
     "examples": "an example",
 }
-"""By group of edits"""
+"""Descriptions of the groups of edits"""
 
 
 def written(page: str, cells: Sequence[Cell], open_: Mapping[str, str]) -> str:
-    """The page with its section as the cells say it now."""
+    """Returns the page with a new section."""
     before, rest = page.split(BEGIN)
     return f"{before}{BEGIN}\n{section(cells, open_)}{END}{rest.split(END)[1]}"
 
@@ -46,10 +46,10 @@ def section(cells: Sequence[Cell], open_: Mapping[str, str]) -> str:
         by_place[cell.kind, cell.law].append(cell)
     kinds = list(dict.fromkeys(form.kind for form in forms().values()))
     rows = [[kind, *(_place(kind, law, by_place[kind, law], open_, notes) for law in LAWS)] for kind in kinds]
-    told = sum(tries(c) for c in cells)
+    trials = sum(tries(c) for c in cells)
     return "\n".join(
         [
-            f"{len(cells)} cells, {len(kinds)} kinds of op, {len(named())} classes of dtypes, {told} trials of wrong ops.",
+            f"{len(cells)} cells, {len(kinds)} kinds of op, {len(named())} classes of dtypes, {trials} trials of wrong ops.",
             "",
             *(f"- law {law.name}: {law.about}" for law in LAWS.values()),
             "",
@@ -121,12 +121,12 @@ def _groups(cells: Sequence[Cell]) -> list[str]:
 
 
 def _not_seen() -> list[str]:
-    """The edits of which a law has nothing to say, or that change nothing in some dtypes."""
-    found: dict[str, dict[str, None]] = defaultdict(dict)
+    """Lists the edits that a law cannot notice, or that are no mistake in some dtypes."""
+    unseen: dict[str, dict[str, None]] = defaultdict(dict)
     for form in forms().values():
         for e in form.edits:
             for law, why in e.left_out.items():
-                found[f"law {law}: {why}"][f"{form.name} ({e.name})"] = None
+                unseen[f"law {law}: {why}"][f"{form.name} ({e.name})"] = None
             for dtypes, why in e.not_of.items():
-                found[f"{dtypes}: {why}"][f"{form.name} ({e.name})"] = None
-    return [f"- {why}: {', '.join(places)}" for why, places in found.items()]
+                unseen[f"{dtypes}: {why}"][f"{form.name} ({e.name})"] = None
+    return [f"- {why}: {', '.join(edited)}" for why, edited in unseen.items()]

@@ -1,6 +1,6 @@
-"""All cells, op by op in processes of their own; and those few that stand for all where there is no time.
+"""Tries all cells, op by op in processes of their own; selects a sample of them for `make test`.
 
-In: cells. Out: what is found of each op's, as they are done.
+In: cells. Out: the findings for each op, in the order in which ops are done.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from anyshape_testing.matrix.making import make
 
 
 @dataclass(frozen=True)
-class FailureReport:
-    """The cells of one op, and what was found."""
+class OpFindings:
+    """The cells of one op, and their findings."""
 
     cells: Sequence[Cell]
-    found: Sequence[Finding]
+    findings: Sequence[Finding]
 
 
 def by_op(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Those of one op together: they share its calls and what is compiled for it."""
-    found: dict[tuple[str, str], list[Cell]] = {}
+    """Groups cells by op: they share its calls and compiled programs."""
+    groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
-        found.setdefault((cell.form, cell.dtypes), []).append(cell)
-    return list(found.values())
+        groups.setdefault((cell.form, cell.dtypes), []).append(cell)
+    return list(groups.values())
 
 
-def _all_tried(cells: Sequence[Cell]) -> FailureReport:
-    found = [f for cell in cells for f in tried(cell)]
+def _all_tried(cells: Sequence[Cell]) -> OpFindings:
+    findings = [f for cell in cells for f in tried(cell)]
     make.cache_clear()  # with all programs
-    return FailureReport(cells, found)
+    return OpFindings(cells, findings)
 
 
-def run_all(cells: Sequence[Cell], jobs: int) -> Iterator[FailureReport]:
-    """In the order in which they are done. Raises BrokenProcessPool where a cell ends its process."""
+def run_all(cells: Sequence[Cell], jobs: int) -> Iterator[OpFindings]:
+    """Yields findings in the order in which ops are done. Raises BrokenProcessPool where a cell ends its process."""
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
         yield from (done.result() for done in as_completed([pool.submit(_all_tried, c) for c in by_op(cells)]))
 
 
 def sample(cells: Sequence[Cell]) -> list[Cell]:
-    """Some, by their hashes: every law, kind of op and class of dtypes is among them, and every law with a few of each."""
+    """Selects cells, in the order of their hashes, until every law, kind of op, form and class of dtypes is among them."""
     chosen: list[Cell] = []
     seen: set[tuple[str, str]] = set()
     for cell in sorted(cells, key=lambda c: zlib.crc32(str(c).encode())):

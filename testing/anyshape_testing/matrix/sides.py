@@ -1,8 +1,7 @@
-"""Two sides of a law given two ops: the right one on one side, a mutant of it on the other.
+"""Runs a law with different ops on its two sides: the correct one, and a mutant of it.
 
-A law that compares what the machine makes of a spec with what it makes of the same spec in another way holds of every spec; that it
-compares anything shows only where the sides differ. In: the mutant. Out: for as long as the context lasts, one side of the law is
-computed from it.
+A law that compares two ways of computing one spec holds of every spec, right or wrong; whether it compares anything shows only where its
+sides differ. In: the mutant. Out: a context within which one side of the law is computed from the mutant.
 """
 
 from __future__ import annotations
@@ -23,47 +22,47 @@ from anyshape.lower.llvm.jit import compile_object
 from anyshape.lower.target import Target
 from anyshape_testing import executors, gradients, laws, long_axes, moving, parts, processors, refusals, sequences
 from anyshape_testing.calls import Call
-from anyshape_testing.matrix.making import Made
+from anyshape_testing.matrix.making import GeneratedOp
 from anyshape_testing.parts import Parts
 
-Side = Callable[[Made], AbstractContextManager[Any]]
+Side = Callable[[GeneratedOp], AbstractContextManager[Any]]
 """A context in which one side of a law has the mutant."""
 
 
 def function(module: Any, name: str) -> Side:
-    """What a function of the law's module gives is the mutant's."""
+    """Makes a function of the law's module return results of the mutant."""
     return lambda mutant: patch.object(module, name, mutant.on(getattr(module, name)))
 
 
 def interpreted(side: Side) -> Side:
-    """The mutant's equations are not compiled: without an assert they may read beyond their tensors, which only the interpreter says."""
+    """Interprets the mutant instead of compiling it: without an assert it may read out of bounds, which only the interpreter detects."""
     return lambda mutant: side(mutant.interpreted())
 
 
 def one_way(module: Any, way: str) -> Side:
-    """Of the ways to run a program, one runs the mutant's."""
+    """Makes one executor run the mutant's program."""
 
-    def side(mutant: Made) -> AbstractContextManager[Any]:
+    def side(mutant: GeneratedOp) -> AbstractContextManager[Any]:
         right: Callable[[Call], Any] = module.ways
 
         def ways(c: Call) -> Any:
-            found, wrong = right(c), mutant.on(right)(c)
-            both = isinstance(found, dict) and isinstance(wrong, dict)
-            return {**found, way: wrong[way]} if both else found
+            programs, wrong = right(c), mutant.on(right)(c)
+            both = isinstance(programs, dict) and isinstance(wrong, dict)
+            return {**programs, way: wrong[way]} if both else programs
 
         return patch.object(module, "ways", ways)
 
     return side
 
 
-def several_parts(mutant: Made) -> AbstractContextManager[Any]:
-    """Kernels that are run in several parts are the mutant's."""
+def several_parts(mutant: GeneratedOp) -> AbstractContextManager[Any]:
+    """Makes kernels that are run in several parts those of the mutant."""
 
     class Both(Parts):
-        def __init__(self, node: Node, made_for: Sequence[Dim]) -> None:
-            super().__init__(node, made_for)
+        def __init__(self, node: Node, symbols: Sequence[Dim]) -> None:
+            super().__init__(node, symbols)
             wrong = build(mutant.of(node.op), node.inputs, node.attrs)
-            self.mutant = Parts(wrong, made_for)
+            self.mutant = Parts(wrong, symbols)
 
         def run(
             self, arrays: Sequence[NDArray[Any]], sizes: Mapping[Dim, int], parts: int
@@ -73,8 +72,8 @@ def several_parts(mutant: Made) -> AbstractContextManager[Any]:
     return patch.multiple(parts, Parts=Both, _kernels={})
 
 
-def slopes(mutant: Made) -> AbstractContextManager[Any]:
-    """Gradients are those of the mutant's results."""
+def slopes(mutant: GeneratedOp) -> AbstractContextManager[Any]:
+    """Makes gradients those of the mutant's results."""
 
     def wrong(of: Value, by: Sequence[Value], source: str = "") -> list[Value]:
         known: dict[Value | None, Value] = {}
@@ -92,11 +91,11 @@ define i128 @divided(i128 %a, i128 %b) {
   ret i128 %q
 }
 """
-"""What LLVM has no instructions for on any processor, and calls `__divti3` of its own library"""
+"""A function for which no processor has instructions, so that LLVM calls `__divti3` of its runtime library"""
 
 
-def library_calls(mutant: Made) -> AbstractContextManager[Any]:
-    """Code divides integers of 128 bits."""
+def library_calls(mutant: GeneratedOp) -> AbstractContextManager[Any]:
+    """Adds a division of 128-bit integers to compiled code."""
 
     def compiled(text: str, target: Target) -> bytes:
         return compile_object(text + LONG_DIVISION, target)
@@ -106,13 +105,13 @@ def library_calls(mutant: Made) -> AbstractContextManager[Any]:
 
 Sides = tuple[Side | None, ...]
 ITSELF: Sides = (None,)
-"""The wrong spec is under test, and there is no other."""
+"""The mutant on all sides"""
 NATIVE: Sides = (function(laws, "run_native"),)
 LONG: Sides = (function(long_axes, "run_native"),)
 SYMBOLIC: Sides = (function(laws, "call_node"),)
 DYN: Sides = (function(laws, "dyn_node"),)
 OTHERS = (executors.PYTHON, "loaded")
-"""Ways to run a program beside the native loop"""
+"""Executors besides the native loop"""
 WAYS: Sides = tuple(one_way(executors, way) for way in OTHERS)
 ANEW = function(executors, "run_anew")
 REFUSING: Sides = tuple(map(interpreted, (function(refusals, "ways"), *(one_way(refusals, way) for way in OTHERS))))

@@ -1,6 +1,6 @@
-"""The laws, and what each of them is meant to notice.
+"""Lists the laws, and what each of them is meant to notice.
 
-In: nothing. Out: `LAWS` by number: how a law runs, of which ops it speaks, and by what is made wrong of a spec, where the wrong op stands.
+Out: `LAWS` by number: how a law is run, to which ops it applies, and, for each group of edits, on which sides the wrong op is put.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from anyshape_testing.rewriting import test_rewrites
 from anyshape_testing.running import PROPERTIES
 
 CALLS, USUAL = 20, 100
-"""For each law, as in `make test` and, where these do not notice, as in `make test OP=`"""
+"""Calls for each law: those of `make test` and, where a wrong op is not noticed, those of `make test OP=`"""
 
 
 @dataclass(frozen=True)
 class Law:
-    """`name`: its number in the catalogue. `notices`: by what is wrong, on which sides of the law it may be. `least`: of how many calls it
-    has to speak. `errors`: as which it says that it does not hold. `once`: sides that it looks at so rarely that it may
-    miss all but one of the wrong ops."""
+    """A law under test. `name`: its number in the catalogue. `notices`: for each group of edits, the sides on which the wrong op is put.
+    `least`: the calls that it has to accept. `errors`: errors by which it fails. `once`: sides on which it runs so rarely that it only has
+    to notice one of the wrong ops."""
 
     name: str
     about: str
@@ -47,19 +47,19 @@ class Law:
     once: Sequence[Side] = ()
 
     def silent(self, op: str) -> str | None:
-        """Why there is no such law of the op, which is under test; None where there is one. Examples are of every op."""
+        """Says why the law does not apply to the op, which is under test; None where it does. Examples apply to every op."""
         return next((law.silent(PROPERTIES[op]) for law in KNOWN if law.number == self.name), None)
 
 
 def all_examples(op: str, record: Record) -> None:
-    found = PROPERTIES[op].examples
-    for e in found:
+    cases = PROPERTIES[op].examples
+    for e in cases:
         examples.test_example((op, e))
-    record("accepted", len(found))
+    record("accepted", len(cases))
 
 
 def each(groups: str, where: Sides) -> dict[str, Sides]:
-    """All of these groups of edits, separated by commas, on the same sides."""
+    """Maps groups of edits, separated by commas, to the same sides."""
     return dict.fromkeys(groups.split(", "), where)
 
 

@@ -1,5 +1,5 @@
-"""Tests of the tests: every spec is changed in one place at a time, and its own examples and laws must notice.
+"""Mutation testing of specs: every spec is changed in one place at a time, and its own examples and laws must notice.
 
-In: a folder of specs. Out: of every mutant what killed it, or that nothing did. `python -m anyshape_testing.mutation` is the command;
-the mutants themselves come from `anyshape_gen.mutants`. This is the one room that needs the generator beside the runtime.
+In: a folder of specs. Out: for every mutant the test that killed it, if any. `python -m anyshape_testing.mutation` is the command; mutants
+come from `anyshape_gen.mutants`, so that this package needs the generator besides the runtime.
 """

@@ -22,7 +22,7 @@ from anyshape_gen.analysis import analyse
 from anyshape_gen.cli import read_folder
 from anyshape_gen.model import OpSpec
 from anyshape_testing.mutation.results import Declared, Kept, json_text, kept, left, page, read, score, untried
-from anyshape_testing.mutation.running import Trial, Untold, run_all, undeclared
+from anyshape_testing.mutation.running import FailedTrial, Trial, run_all, undeclared
 from anyshape_testing.running import register
 
 
@@ -39,10 +39,10 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def declarations(specs: Path) -> Declared:
-    """{op: {label of a mutant: why it is the same op}}, from `mutants/equivalent.yaml` beside the specs."""
+    """Reads {op: {label of a mutant: why it is equivalent}} from `mutants/equivalent.yaml` beside the specs."""
     path = specs / "mutants" / "equivalent.yaml"
-    found: Any = yaml.safe_load(path.read_text()) if path.exists() else None
-    return found or {}
+    parsed: Any = yaml.safe_load(path.read_text()) if path.exists() else None
+    return parsed or {}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,11 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     results = {op: k for op, k in results.items() if op in specs}
     todo = chosen if options.op or options.again else [op for op in chosen if changed(results.get(op), specs[op])]
-    todo.sort(key=lambda op: op in results)  # what was never tried comes first
+    todo.sort(key=lambda op: op in results)  # ops that were never tried come first
     before = {op: k for op, k in results.items() if not options.again and k.covers(untried(specs[op]))}
     for op, k in tried(trial, todo, options.jobs, declared, before):
         results[op] = k
-        if options.keep or not options.op:  # so that a run that is stopped can be taken up again
+        if options.keep or not options.op:  # a run that is stopped can be continued
             (options.docs / "mutation.json").write_text(json_text(results, declared, today))
     wrong += (killed := killed_though_declared(results, declared))
     for words in killed:
@@ -85,13 +85,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def changed(k: Kept | None, spec: OpSpec) -> bool:
-    """Whether the spec is not as it was when it was tried."""
+    """Whether the spec has changed since it was tried."""
     now = untried(spec)
     return k is None or (k.rule, k.examples) != (now.rule, now.examples)
 
 
 def killed_though_declared(results: Mapping[str, Kept], declared: Declared) -> list[str]:
-    """Declarations that the tests refute."""
+    """Lists declared mutants that tests kill, so that they are not equivalent."""
     return [
         f"{op}: declared equivalent, and killed: {label}"
         for op, labels in declared.items()
@@ -104,11 +104,12 @@ def killed_though_declared(results: Mapping[str, Kept], declared: Declared) -> l
 def tried(
     trial: Trial, todo: Sequence[str], jobs: int, declared: Declared, before: Mapping[str, Kept]
 ) -> Iterator[tuple[str, Kept]]:
-    """Results of these ops, told as they come. Where only examples were added, what was killed is not tried again."""
+    """Tries the mutants of these ops; prints and yields results as they come. Where only examples were added, mutants that were killed
+    before are not tried again."""
     start = time.perf_counter()
     only = {op: frozenset(k.survivors) for op, k in before.items()}
     for number, r in enumerate(run_all(trial, todo, jobs, only), 1):
-        if isinstance(r, Untold):
+        if isinstance(r, FailedTrial):
             print(f"[{number}/{len(todo)}] {r.op} could not be tried: {r.error}", flush=True)
             continue
         k = kept(r, trial.workshop.specs[r.op], before.get(r.op))

@@ -1,6 +1,6 @@
-"""A mutated spec as OpDefs, generated and loaded in memory, and put in place of the op's own for a while.
+"""Generates the OpDefs of a mutated spec in memory, and puts them in place of the op's own within a context.
 
-In: a spec that the generator has not seen before. Out: its OpDefs, or None where the generator refuses it.
+In: a spec that the generator has not checked. Out: its OpDefs, or None where the generator refuses it.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from anyshape_gen.model import OpSpec
 from anyshape_gen.source import Findings
 
 PACKAGE = "anyshape_ops"
-"""Whose code the functions of an op in memory pass for: programs that are saved say of which packages they are."""
+"""The module name of generated functions: saved programs name the packages of their ops"""
 ANNOTATIONS = __future__.annotations.compiler_flag
 
 
 class GeneratorFault(Exception):
-    """A spec that the generator let through, and made no program of: its own fault, and never counted as a mutant refused."""
+    """A spec that the generator accepted and generated invalid Python for: a bug, which is never counted as a refused mutant."""
 
 
 @dataclass(frozen=True)
 class Generated:
-    """The texts of one op, room by room."""
+    """The generated texts of one op, module by module."""
 
     kernel: str
     relation: str
@@ -64,17 +64,17 @@ class Workshop:
         self.files = {a.spec.name: a.file for a in analysis.ops}
 
     def property_of(self, op: str) -> Property:
-        """Draws, oracle and examples of the spec as it stands."""
+        """Generates the property (draws, oracle and examples) of an op's original spec."""
         (a,) = [a for a in self.analyses if a.spec.name == op]
         known = strategies.known_names([a])
         text = f"{strategies.oracles([a])}\n\n\n{strategies.strategy(a)}"
-        found = _run(text, {n: o for n, o in known.items() if n != "scipy"}, {"scipy": scipy})
-        return cast(Property, getattr(found, constant_name(op)))
+        namespace = _run(text, {n: o for n, o in known.items() if n != "scipy"}, {"scipy": scipy})
+        return cast(Property, getattr(namespace, constant_name(op)))
 
     def generate(self, spec: OpSpec) -> Generated | None:
-        """None where the generator refuses the spec: such a mutant cannot come into being.
+        """Generates the texts of a spec; None where the generator refuses it, so that it does not count as a mutant.
 
-        Raises GeneratorFault where what it writes is no Python.
+        Raises GeneratorFault where the texts are no valid Python.
         """
         findings = Findings()
         try:
@@ -115,15 +115,15 @@ def _kernel(a: OpAnalysis) -> KernelCode | None:
 
 
 def load(spec: OpSpec, text: Generated) -> tuple[OpDef, ...]:
-    """The variants of an op, from their texts."""
+    """Executes the texts of an op; returns its variants."""
     rooms = {
         "compositions": _run(text.composition, compositions.KNOWN),
         "kernels": _run(text.kernel, kernels.KNOWN),
         "relations": _run(text.relation, relations.KNOWN),
         "rewrites": _run(text.rewrites, rewrites.KNOWN),
     }
-    found = _run(text.ops, ops.KNOWN, rooms)
-    return tuple(getattr(found, constant_name(spec.name, v)) for v in ops.variants(spec))
+    namespace = _run(text.ops, ops.KNOWN, rooms)
+    return tuple(getattr(namespace, constant_name(spec.name, v)) for v in ops.variants(spec))
 
 
 def _run(code: str, known: Mapping[str, str], more: Mapping[str, Any] | None = None) -> SimpleNamespace:
@@ -142,7 +142,7 @@ def _imported(name: str, origin: str) -> Any:
 
 @contextmanager
 def in_place(defs: tuple[OpDef, ...]) -> Iterator[None]:
-    """These in place of the ops of the same names, for everything in this process that looks ops up."""
+    """Replaces the ops of the same names in this process's registry."""
     table = cast(dict[str, OpDef], all_ops())
     kept = {d.full_name: table.get(d.full_name) for d in defs}
     table.update((d.full_name, d) for d in defs)

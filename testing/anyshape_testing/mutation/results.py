@@ -1,6 +1,6 @@
-"""What is kept of trying all mutants: one JSON file, which says when an op has to be tried again, and a page made of it.
+"""Keeps the results of mutation testing: a JSON file, which says when an op has to be tried again, and a page.
 
-In: `OpResult`s, and the mutants that are declared to be no different. Out: the texts of both.
+In: `OpResult`s, and the mutants that are declared equivalent. Out: the texts of both.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ LEAST, MOST_DECLARED = 0.95, 0.03
 
 @dataclass(frozen=True)
 class Kept:
-    """One op. `rule` stands for all of its spec that can be changed, `examples` for each of its examples when it was tried last;
-    `survivors` are labels."""
+    """Results of one op. `rule` is a hash of all in its spec that can be mutated, `examples` are hashes of its examples when it was tried
+    last; `survivors` are labels."""
 
     rule: str
     examples: tuple[str, ...]
@@ -31,19 +31,19 @@ class Kept:
     killed: int = 0
     refused: int = 0
     laws: int = 0
-    """Those that laws notice without the examples: on calls drawn from the signature alone."""
+    """Mutants that laws kill without the examples, on random calls"""
     kinds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Killed, and all, by kind."""
+    """Numbers of killed and of all mutants by kind"""
     survivors: tuple[str, ...] = ()
-    """Those that nothing killed, declared or not, each with its line."""
+    """Mutants that nothing killed, declared equivalent or not"""
 
     def covers(self, other: Kept) -> bool:
-        """Whether what these tests killed, the other's, of the same rule, kill too: they are more."""
+        """Whether the other's tests kill all that these kill: the rule is the same, and the examples are a superset."""
         return self.rule == other.rule and set(self.examples) <= set(other.examples)
 
 
 def kept(r: OpResult, spec: OpSpec, before: Kept | None = None) -> Kept:
-    """What is kept of trying a spec. `before`: of which only the survivors were tried again."""
+    """Converts results to what is kept. `before`: earlier results, of which only the survivors were tried again."""
     if before is not None:
         return _more_killed(before, r, spec)
     kinds: dict[str, tuple[int, int]] = {}
@@ -77,20 +77,20 @@ def _more_killed(before: Kept, r: OpResult, spec: OpSpec) -> Kept:
 
 
 def untried(spec: OpSpec) -> Kept:
-    """The marks of a spec, and no results. The tests' own code has none: after a change to it that kills less, `--again`."""
-    rule = told(replace(spec, examples=(), summary="", onnx=(), reference=None)).encode()
+    """Hashes a spec, without results. The code of tests is not hashed: after a change to it that may kill less, use `--again`."""
+    rule = spell(replace(spec, examples=(), summary="", onnx=(), reference=None)).encode()
     labels = "\n".join(m.label for m in mutants(spec)).encode()
     return Kept(_mark(rule + labels, 16), tuple(_mark(repr(e).encode(), 8) for e in spec.examples))
 
 
-def told(v: Any) -> str:
-    """As `repr`, but without what is as by default: what a class is given later changes no mark."""
+def spell(v: Any) -> str:
+    """Spells a value like `repr`, without fields that have their default, so that a new field of a class changes no hash."""
     if isinstance(v, (tuple, list)):
-        return f"[{', '.join(map(told, v))}]"
+        return f"[{', '.join(map(spell, v))}]"
     if not is_dataclass(v):
         return repr(v)
-    given = [(f.name, getattr(v, f.name)) for f in fields(v) if f.repr and getattr(v, f.name) != f.default]
-    return f"{type(v).__name__}({', '.join(f'{name}={told(x)}' for name, x in given)})"
+    shown = [(f.name, getattr(v, f.name)) for f in fields(v) if f.repr and getattr(v, f.name) != f.default]
+    return f"{type(v).__name__}({', '.join(f'{name}={spell(x)}' for name, x in shown)})"
 
 
 def _mark(data: bytes, digits: int) -> str:
@@ -98,24 +98,24 @@ def _mark(data: bytes, digits: int) -> str:
 
 
 def read(path: Path) -> dict[str, Kept]:
-    """What was kept; nothing where there is no such file."""
+    """Reads the kept results; none where there is no file."""
     if not path.exists():
         return {}
-    found: dict[str, Any] = json.loads(path.read_text())
+    parsed: dict[str, Any] = json.loads(path.read_text())
     return {
         op: Kept(**{**k, "survivors": tuple(k["survivors"]), "examples": tuple(k["examples"])})
-        for op, k in found["ops"].items()
+        for op, k in parsed["ops"].items()
     }
 
 
 def day_of(path: Path) -> str:
-    """When what was kept was tried last."""
+    """Reads the day of the last trial."""
     return str(json.loads(path.read_text())["all"]["date"])
 
 
 @dataclass(frozen=True)
 class Score:
-    """Of one op or of all."""
+    """Numbers of mutants of one op or of all."""
 
     mutants: int
     killed: int
@@ -123,7 +123,7 @@ class Score:
 
     @property
     def share(self) -> float:
-        """Of the mutants that are not declared to be the same op."""
+        """The share of killed mutants among those that are not declared equivalent."""
         return self.killed / of if (of := self.mutants - self.declared) else 1.0
 
     @property
@@ -143,7 +143,7 @@ def score(ops: Mapping[str, Kept], declared: Declared) -> Score:
 
 
 def left(op: str, k: Kept, declared: Declared) -> list[str]:
-    """Survivors that are not declared."""
+    """Lists survivors that are not declared equivalent."""
     return [label for label in k.survivors if label not in declared.get(op, {})]
 
 
@@ -160,7 +160,7 @@ def json_text(ops: Mapping[str, Kept], declared: Declared, when: str) -> str:
 
 
 def page(ops: Mapping[str, Kept], declared: Declared, when: str) -> str:
-    """`docs/mutation.md`; `when`: the day of the last trial."""
+    """Writes `docs/mutation.md`; `when`: the day of the last trial."""
     kinds: Counter[str] = Counter()
     killed: Counter[str] = Counter()
     for k in ops.values():
@@ -211,7 +211,7 @@ def _share(ops: Mapping[str, Kept]) -> str:
 
 
 def _by_examples(ops: Mapping[str, Kept]) -> list[str]:
-    """The ops of which most mutants are noticed by examples and by no law."""
+    """Lists the ops of which most mutants are killed by examples and by no law."""
     most = sorted(ops, key=lambda op: (ops[op].laws - ops[op].killed, op))[:MOST_LISTED]
     return [f"| `{op}` | {k.mutants} | {k.killed - k.laws} |" for op in most if (k := ops[op]).killed > k.laws]
 

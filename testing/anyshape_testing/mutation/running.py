@@ -1,4 +1,4 @@
-"""All mutants of all ops, op by op in processes of their own.
+"""Tries all mutants of all ops, op by op in processes of their own.
 
 In: the analysis of a folder of specs. Out: an `OpResult` per op.
 """
@@ -22,12 +22,12 @@ from anyshape_testing.running import PACKAGES, PROPERTIES
 MEMORY = 8 << 30
 NOBODY = Killers(None, None)
 CALLS = 200
-"""Instances of a rewrite."""
+"""Instances of each rewrite"""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """One mutant that came into being, and what noticed it."""
+    """One mutant, and the tests that killed it."""
 
     label: str
     kind: str
@@ -41,7 +41,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class OpResult:
-    """All mutants of one op. `refused`: how many the generator itself did not let through; they are no mutants."""
+    """All mutants of one op. `refused`: the number of changed specs that the generator refused; they are no mutants."""
 
     op: str
     tried: tuple[Tried, ...]
@@ -50,18 +50,18 @@ class OpResult:
 
 
 @dataclass(frozen=True)
-class Untold:
-    """An op of which trying the mutants failed, and how."""
+class FailedTrial:
+    """An op whose mutants could not be tried, and the error."""
 
     op: str
     error: str
 
 
 class Trial:
-    """What trying the mutants of any op takes; made once, then forked."""
+    """All that is needed to try the mutants of any op; it is built once, before processes are forked."""
 
     def __init__(self, analysis: Analysis, package: str, declared: Mapping[str, Container[str]] | None = None) -> None:
-        """`declared`: by op, labels of mutants that are said to be the same op. Only the usual tests may refute that."""
+        """`declared`: by op, labels of mutants that are declared equivalent, which get only the usual number of calls."""
         self.workshop = Workshop(analysis)
         self.declared = declared or {}
         self.tests: dict[str, Tests] = {}
@@ -72,12 +72,12 @@ class Trial:
                 self.users.setdefault((f.span, f.name), []).append(a.spec.name)
 
     def distinct(self, op: str, only: Container[str] | None = None) -> tuple[list[tuple[Mutant, Generated]], int]:
-        """Mutants with the code they become, none twice and none like the op itself; and how many the generator refuses. A function
-        that several ops use is changed once, for the first of them. `only`: of these labels."""
+        """Generates the mutants of an op; returns those whose code differs from the op's and one another's, and the number that the
+        generator refuses. A function that several ops use is changed once, for the first of them. `only`: labels of mutants to generate."""
         own = self.workshop.generate(self.workshop.specs[op])
         assert own is not None
         seen, refused = {own.text}, 0
-        found: list[tuple[Mutant, Generated]] = []
+        pairs: list[tuple[Mutant, Generated]] = []
         for m in mutants(self.workshop.specs[op], lambda f: self.users[(f.span, getattr(f, "name", ""))][0] != op):
             if only is not None and m.label not in only:
                 continue
@@ -89,18 +89,18 @@ class Trial:
                 refused += 1
             elif text.text not in seen:
                 seen.add(text.text)
-                found.append((m, text))
-        return found, refused
+                pairs.append((m, text))
+        return pairs, refused
 
     def run(self, op: str, only: Collection[str] | None = None) -> OpResult:
-        """Of all mutants of an op, or of those with these labels."""
+        """Tries all mutants of an op, or those with these labels."""
         start = time.perf_counter()
         if only is not None and not only:
             return OpResult(op, (), 0, 0.0)
         tests = self._tests(op)
-        found, refused = self.distinct(op, only)
+        pairs, refused = self.distinct(op, only)
         tried = []
-        for m, text in found:
+        for m, text in pairs:
             thorough = m.label not in self.declared.get(op, ())
             killers = tests.killers(_loaded(m, text), m.label.split(":")[0], thorough)
             if thorough and killers.first is None and m.label.startswith("defines:"):
@@ -109,7 +109,7 @@ class Trial:
         return OpResult(op, tuple(tried), refused, time.perf_counter() - start)
 
     def _elsewhere(self, m: Mutant) -> Killers:
-        """What the tests of the other ops that use the changed function say."""
+        """Tries a mutant of a shared function by the tests of the other ops that use it."""
         own = self.workshop.specs[m.op]
         (changed,) = [f for f, g in zip(m.spec.defines, own.defines, strict=True) if f != g]
         for op in self.users[(changed.span, changed.name)][1:]:
@@ -146,18 +146,18 @@ def _start() -> None:
     load_profile(CALLS, shrink=False)
 
 
-def _one(op: str) -> OpResult | Untold:
+def _one(op: str) -> OpResult | FailedTrial:
     assert _trial is not None
     try:
         return _trial.run(op, _only.get(op))
-    except Exception as e:  # the other ops are tried all the same
-        return Untold(op, f"{type(e).__name__}: {e}")
+    except Exception as e:  # other ops are still tried
+        return FailedTrial(op, f"{type(e).__name__}: {e}")
 
 
 def run_all(
     trial: Trial, ops: Sequence[str], jobs: int, only: Mapping[str, Collection[str]] | None = None
-) -> Iterator[OpResult | Untold]:
-    """In the order in which they are done. `only`: by op, the labels of the mutants that are tried, where that is not all."""
+) -> Iterator[OpResult | FailedTrial]:
+    """Yields results in the order in which ops are done. `only`: by op, the labels of the mutants to try, where not all are."""
     global _trial, _only
     _trial, _only = trial, only or {}
     with multiprocessing.get_context("fork").Pool(jobs, initializer=_start, maxtasksperchild=1) as pool:
@@ -165,7 +165,7 @@ def run_all(
 
 
 def undeclared(declared: Mapping[str, Mapping[str, str]], trial: Trial) -> list[str]:
-    """Declarations of mutants that are not, or no longer, among those of their op."""
+    """Lists declarations of mutants that do not, or no longer, exist."""
     wrong = []
     for op, labels in declared.items():
         known = {m.label for m, _ in trial.distinct(op, labels)[0]} if op in trial.workshop.specs else set()

@@ -1,8 +1,8 @@
-"""One mutant against the tests of its spec: the examples, then the laws on calls that were drawn once per op.
+"""Tries one mutant by the tests of its spec: the examples, then laws on calls that are drawn once for each op.
 
-In: an op and the OpDefs of a mutant of it. Out: the example and the law that noticed the mutant. Nothing is compiled: kernel and
-interpreter read the same equations, so a change of the spec shows in the interpreter as it does in the kernel. An oracle is asked again
-wherever the mutant resolves a parameter otherwise; its answers are remembered.
+In: an op and the OpDefs of a mutant of it. Out: the example and the law that killed the mutant. Nothing is compiled: kernel and interpreter
+are derived from the same equations, so that a change of the spec shows in the interpreter as it does in the kernel. Results of the oracle
+are cached by the parameters as the mutant resolves them.
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ from anyshape_testing.rewriting import fires
 from anyshape_testing.time_limit import TooLong, time_limit
 
 DRAWN, MORE = 120, 500
-"""Calls drawn per op, valid or not; and of an op of which mutants survive those."""
+"""Calls drawn for each op, valid or not; and further ones for an op of which mutants survive"""
 SECONDS, LONGER = 0.3, 0.7
-"""What the laws of one mutant may take on calls that the op itself computes in that time, the small ones first; then of a survivor."""
+"""Seconds that the op itself takes for the calls that are kept, the fastest first; and for the further ones for survivors"""
 LIMIT = 10.0
-"""A mutant that runs for so many seconds does something that the op does not."""
+"""Seconds after which a running mutant counts as killed"""
 EMPTY = 0.004
-"""Seconds by which calls without elements, which tell little, come later."""
+"""Seconds that are added to calls without elements, which test little, when calls are sorted by time"""
 LARGEST = 400
-"""Elements of a call: the equations are read slowly."""
+"""The most elements of a call: the interpreter is slow"""
 
 
 @dataclass
 class Drawn:
-    """One call, and what the oracle says of it for each way its parameters were resolved."""
+    """One call, and the oracle's results for each resolution of its parameters."""
 
     call: Call
     accepted: bool
     tells: bool = False
-    """Whether there is an element that could be wrong."""
+    """Whether the results have an element, which could be wrong"""
     answers: dict[str, Any] = field(default_factory=dict)
 
     def holds(self) -> bool:
-        """Laws 1 and 2 without a compiler. False where the rule refuses the call."""
+        """Checks laws 1 and 2 without a compiler. Returns False where the rule refuses the call."""
         try:
             node = static_node(self.call)
         except ShapeError:
             return False
-        wanted = self._answer(node)
-        self.tells = any(w.size for w in wanted)
-        has_types_of(node, wanted)
-        same(run_equations(self.call, node), wanted, self.call, node, "interpreter against reference")
+        expected = self._answer(node)
+        self.tells = any(w.size for w in expected)
+        has_types_of(node, expected)
+        same(run_equations(self.call, node), expected, self.call, node, "interpreter against reference")
         return True
 
     def _answer(self, node: Node) -> list[Any]:
@@ -72,14 +72,14 @@ class Drawn:
                 self.answers[key] = run_reference(self.call, node)
             except Exception as e:
                 self.answers[key] = e
-        found = self.answers[key]
-        if isinstance(found, Exception):
-            raise found
-        return list(found)
+        answer = self.answers[key]
+        if isinstance(answer, Exception):
+            raise answer
+        return list(answer)
 
 
 def _is_large(c: Call) -> bool:
-    """Whether the op accepts the call, and the laws pass over it for the size of its results."""
+    """Whether the op accepts the call, but laws leave it out because of the size of its results."""
     try:
         static_node(c)
         valid_node(c)
@@ -92,7 +92,7 @@ def _is_large(c: Call) -> bool:
 
 @dataclass(frozen=True)
 class Killers:
-    """The example and the law that notice a mutant, each in a few words and by itself; None: none does."""
+    """The example and the law that kill a mutant, each on its own; None where none does."""
 
     example: str | None
     law: str | None
@@ -103,7 +103,7 @@ class Killers:
 
 
 def _ended(tests: Callable[[], str | None]) -> str | None:
-    """What these tests say of a mutant; one that does not end, or takes all memory, is noticed by that."""
+    """Runs tests of a mutant; one that does not end, or takes all memory, is killed by that."""
     try:
         with time_limit(LIMIT):
             return tests()
@@ -114,7 +114,7 @@ def _ended(tests: Callable[[], str | None]) -> str | None:
 
 
 class Tests:
-    """The tests of one op: its examples, and calls drawn from its spec as it stands."""
+    """The tests of one op: its examples, and calls drawn from its original spec."""
 
     def __init__(self, p: Property, own: tuple[OpDef, ...]) -> None:
         self.property, self.own = p, own
@@ -125,12 +125,12 @@ class Tests:
 
     @cached_property
     def more(self) -> list[Drawn]:
-        """Drawn for the sake of mutants that survive the others."""
+        """Further calls for mutants that survive the others."""
         with in_place(self.own):
             return self._draw(MORE, LONGER)
 
     def _draw(self, drawn: int, most: float) -> list[Drawn]:
-        found: list[tuple[float, Drawn]] = []
+        timed: list[tuple[float, Drawn]] = []
 
         @settings(
             max_examples=drawn, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
@@ -145,15 +145,15 @@ class Tests:
             start = time.process_time()
             try:
                 d.accepted = d.holds()
-            except (UnsatisfiedAssumption, AssertionError):  # that the op itself holds is for the laws to say
+            except (UnsatisfiedAssumption, AssertionError):  # failures of the op itself are reported by its laws
                 return
-            found.append((time.process_time() - start, d))
+            timed.append((time.process_time() - start, d))
 
         with suppress(Unsatisfiable):
             run()
         kept: list[Drawn] = []
         spent = 0.0
-        for seconds, d in sorted(found, key=lambda x: x[0] + (EMPTY if not x[1].tells else 0)):
+        for seconds, d in sorted(timed, key=lambda x: x[0] + (EMPTY if not x[1].tells else 0)):
             spent += seconds
             if spent > most and sum(k.accepted for k in kept) >= 5:
                 break
@@ -161,8 +161,8 @@ class Tests:
         return kept
 
     def killers(self, defs: Sequence[OpDef], what: str, thorough: bool = True) -> Killers:
-        """What notices a mutant. `what`: the room of the spec that was changed. `thorough`: with more calls for one that survives the usual
-        ones."""
+        """Finds the tests that kill a mutant. `what`: the section of the spec that was changed. `thorough`: a mutant that survives gets
+        further calls."""
         with in_place(tuple(defs)), np.errstate(all="ignore"):
             if what == "rewrites":
                 return Killers(None, _ended(self._rewrites))
@@ -194,7 +194,7 @@ class Tests:
             except TooLong:
                 raise
             except Exception as e:
-                drawn.insert(0, drawn.pop(k))  # what kills one mutant often kills the next
+                drawn.insert(0, drawn.pop(k))  # a call that kills one mutant often kills the next
                 return f"law 1: {type(e).__name__}"
         return None
 

@@ -1,13 +1,13 @@
-"""Random programs from seeds: several ops, branches, loops, computed parameters and sizes found in data, under laws 3, 4, 6 and 7.
+"""Tests random programs of several ops, branches, loops, computed parameters and data-dependent sizes by laws 3, 4, 6 and 7.
 
-    statements   what a program is: calls, branches, loops over numbered values
-    drawing      a random program, drawn statement by statement while it is read
-    numbers      the plain reading: every statement on arrays, static variants, slow equations
-    symbols      the reading that is compiled: dyn variants, dims that are symbols
-    laws         what must hold of the two readings
-    tally        what programs contained
-    refusals     what a run may say of a program that is refused
-    search       programs from many seeds, in several processes
+    statements   the representation: calls, branches, loops over numbered values
+    drawing      draws a random program, statement by statement, and evaluates it on the way
+    numbers      evaluates a program on arrays, by static variants and interpreted equations
+    symbols      builds the graph that is compiled, with dyn variants and symbolic dims
+    laws         compares the two
+    tally        counts what programs contain
+    refusals     messages that a run may give for a program that is refused
+    search       tries many seeds, in several processes
 
 `python -m anyshape_testing.programs --count 5000` runs that many and prints the tally.
 """

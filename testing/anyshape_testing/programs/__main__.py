@@ -1,10 +1,10 @@
-"""Laws 3, 4, 6 and 7 on random programs.
+"""Tests random programs by laws 3, 4, 6 and 7.
 
     python -m anyshape_testing.programs --count 5000 [--start 0] [--jobs 2] [--package anyshape_ops]
-    python -m anyshape_testing.programs --seed 17          that program alone, printed
+    python -m anyshape_testing.programs --seed 17          prints and tests that program only
 
-Seeds are tried from `--start` on, some at a time, until `--count` programs came of them. What does not hold is a find: it is printed with
-its seed, and its number stands in the last line; the exit code tells whether there was any.
+Seeds are tried from `--start` on, in batches, until `--count` programs were tested. A program for which a law fails is a find: it is
+printed with its seed, and counted in the last line; the exit code is 1 if there is any.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def main() -> int:
     def say(text: str) -> None:
         print(text, flush=True)
 
-    found = outcomes(options.start, options.package, max(options.jobs, 1))
-    tally, finds, end = search(found, options.count, say)
+    results = outcomes(options.start, options.package, max(options.jobs, 1))
+    tally, finds, end = search(results, options.count, say)
     say(str(tally))
     if finds:
         say(f"seeds of what does not hold: {', '.join(map(str, finds))}")

@@ -1,7 +1,7 @@
-"""A random program, drawn statement by statement and read on the way, so that each statement fits what is there.
+"""Draws a random program statement by statement, and evaluates it on the way, so that each statement fits the values before it.
 
-In: a source of choices and ops under test. Out: a `Drawn`: the program, its arrays, what it gives for them and for slightly other ones,
-and the values of its symbolic reading. A statement that does not fit leaves nothing behind.
+In: a source of choices and ops under test. Out: a `Drawn`: the program, its arrays, its values for them and for perturbed ones, and the
+values of its graph on symbols. A statement that does not fit is undone.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ from anyshape_testing.running import PROPERTIES
 
 Array = NDArray[Any]
 MOST = 400
-"""Elements of a value: the slow reading is slow."""
+"""The most elements of a value: the interpreter is slow"""
 NUDGE = 1e-5
 NOISE = 2e-6
-"""What inputs are changed by, and what every statement is."""
+"""Relative perturbations, of inputs (NUDGE) and of the results of every statement (NOISE)"""
 KINDS = ("any",) * 9 + ("dyn",) * 6 + ("sized",) * 3 + ("if",) * 2 + ("loop",) * 2
 FAR = 2**62
 
 
 class Misfit(Exception):
-    """What was drawn does not fit here."""
+    """A drawn statement does not fit the program."""
 
 
 @cache
 def sized_by_data(ops: tuple[str, ...]) -> tuple[str, ...]:
-    """Ops with a size that only their data tells, judged by the first example of each."""
-    found = []
+    """Lists the ops with a data-dependent size, judged by the first example of each."""
+    names = []
     for name in ops:
         op = variants(name)[0]
         for e in PROPERTIES[name].examples:
@@ -73,13 +73,13 @@ def sized_by_data(ops: tuple[str, ...]) -> tuple[str, ...]:
             except (AnyshapeError, TypeError, ValueError):
                 continue
             if any(not isinstance(n, int) for v in node.outputs for n in v.type.shape or ()):
-                found.append(name)
+                names.append(name)
             break
-    return tuple(found)
+    return tuple(names)
 
 
 def sizes_of(a: Array) -> tuple[int, ...]:
-    """What a program may ask of a shape: how long the longest string is is none of it."""
+    """Returns the dims that a program may ask for: not that of characters, which is the length of the longest string."""
     return a.shape[:-1] if a.dtype == CHAR.numpy else a.shape
 
 
@@ -92,8 +92,8 @@ def _example_array(op: OpDef, g: Any, i: InputDef) -> Any:
 
 @dataclass
 class Drawn:
-    """A program so far. `pool` is what later statements may take; `near` is what slightly other inputs
-    give, rounded one way and the other."""
+    """A program under construction. `pool` has the values that later statements may use; `near` the values for perturbed inputs, with
+    perturbations up and down."""
 
     draw: Any
     ops: tuple[str, ...]
@@ -111,7 +111,7 @@ class Drawn:
         return self.refs - 1
 
     def size(self, ref: Ref, axis: int) -> Size | None:
-        """A dim, as inference has it; None where that does not know the rank."""
+        """Returns an inferred dim; None where the rank is not known."""
         shape = self.values[ref].type.shape
         return None if shape is None or axis >= len(shape) else shape[axis]
 
@@ -121,15 +121,15 @@ class Drawn:
     # --- statements
 
     def step(self) -> bool:
-        """One more statement; False where what is drawn does not fit."""
+        """Adds a statement; returns False where the drawn one does not fit."""
         kind = self.among(KINDS)
-        made = self.attempt(lambda: self._statement(kind))
-        if made is not None:
-            self.program.statements.append(made)
-        return made is not None
+        statement = self.attempt(lambda: self._statement(kind))
+        if statement is not None:
+            self.program.statements.append(statement)
+        return statement is not None
 
     def attempt(self, make: Callable[[], Statement]) -> Statement | None:
-        """A statement, read both ways; where it does not fit, all is as it was."""
+        """Makes a statement and evaluates it on numbers and on symbols; where it does not fit, undoes all changes."""
         inputs, arrays, sizes = dict(self.program.params), dict(self.arrays), dict(self.symbols.numbers)
         before = self.seen()
         try:
@@ -142,7 +142,7 @@ class Drawn:
             return None
 
     def seen(self) -> tuple[Env, tuple[Env, Env], dict[Ref, Value], list[Ref]]:
-        """All that statements have made."""
+        """Copies the state that statements change."""
         above, below = self.near
         return dict(self.numbers), (dict(above), dict(below)), dict(self.values), list(self.pool)
 
@@ -153,7 +153,7 @@ class Drawn:
             try:
                 Numbers(MOST, noise=noise).run(s, near)
             except AnyshapeError:
-                raise Misfit from None  # a slight change is refused: nothing can be said of rounding
+                raise Misfit from None  # a perturbed input is refused: the effect of rounding cannot be bounded
             if any(self.numbers[r].shape != near[r].shape for r in results_of(s)):
                 raise Misfit
         symbols.run(s, self.values)
@@ -175,7 +175,7 @@ class Drawn:
         return self.call(self.among(ops), source, kind == "dyn" or self.draw(st.booleans()))
 
     def call(self, name: str, source: Ref | None, dyn: bool) -> Call:
-        """A random call whose first input is `source`, if that can be."""
+        """Draws a call whose first input is `source`, where the op allows it."""
         op = variants(name)[0]
         first = op.inputs[0] if op.inputs else None
         dtypes = {}
@@ -210,14 +210,14 @@ class Drawn:
         return Call(name, tuple(inputs), params, operands, outputs)
 
     def operand(self, a: Array, is_index: bool) -> Ref:
-        """A value that fits, or a new input."""
+        """Chooses a value of the shape and dtype, or adds a new input."""
         fitting = [r for r in self.pool if self.numbers[r].shape == a.shape and self.numbers[r].dtype == a.dtype]
         if fitting and not is_index and self.draw(st.booleans()):
             return fitting[-1]
         return self.input(a, shared=not is_index)
 
     def input(self, a: Array, shared: bool) -> Ref:
-        """A new input of the program; one that is not shared is an operand of one statement alone."""
+        """Adds an input to the program; one that is not shared is an operand of one statement only."""
         if a.size > MOST:
             raise Misfit
         ref, name = self.fresh(), f"p{len(self.arrays)}"
@@ -231,7 +231,7 @@ class Drawn:
         return ref
 
     def computed(self, name: str, a: Array) -> Operand:
-        """A parameter as an input, whose elements nobody knows but its length, or from dims that happen to be near."""
+        """Passes a parameter as an operand: an input, of which only the length is known, or a vector of numbers and dims."""
         scalar = a.ndim == 0
         if a.dtype.kind == "f" or self.draw(st.booleans()):
             ref, param = self.fresh(), f"p{len(self.arrays)}"
@@ -252,7 +252,7 @@ class Drawn:
     # --- regions
 
     def inside(self, sources: Sequence[Ref], make: Callable[[Drawn], Block]) -> Block:
-        """A block drawn where only `sources` were made last: nothing of it is seen outside but new inputs of the program."""
+        """Draws a block with `sources` as its most recent values; outside, only new inputs of the program remain."""
         numbers, near, values, pool = self.seen()
         self.pool = [*self.pool, *sources]
         try:
@@ -266,8 +266,8 @@ class Drawn:
         return block
 
     def branch(self) -> If:
-        wanted = self.among(self.pool[-6:]) if self.pool else self.misfit()
-        then = self.inside((), lambda d: d.one_call(wanted))
+        source = self.among(self.pool[-6:]) if self.pool else self.misfit()
+        then = self.inside((), lambda d: d.one_call(source))
         kind = self.numbers_of(then)
         other = self.inside((), lambda d: d.alternative(kind))
         if self.draw(st.booleans()):
@@ -287,16 +287,16 @@ class Drawn:
         return Numbers(MOST).block(b, self.numbers)
 
     def alternative(self, like: Array) -> Block:
-        """A block whose result has the dtype and rank of another one's."""
+        """Draws a block whose result has a given dtype and rank."""
         pool = [r for r in self.pool if self.numbers[r].dtype == like.dtype and self.numbers[r].ndim == like.ndim]
         if not pool:
             raise Misfit
         source = self.among(pool)
-        made = self.attempt(lambda: self.call(self.among(self.ops), source, self.draw(st.booleans())))
-        if isinstance(made, Call):
-            out = self.numbers[made.outputs[0]]
+        statement = self.attempt(lambda: self.call(self.among(self.ops), source, self.draw(st.booleans())))
+        if isinstance(statement, Call):
+            out = self.numbers[statement.outputs[0]]
             if out.dtype == like.dtype and out.ndim == like.ndim:
-                return Block((made,), made.outputs[0])
+                return Block((statement,), statement.outputs[0])
         if like.ndim and self.draw(st.booleans()):
             s = self.cut(source)
             self.take(s)
@@ -304,7 +304,7 @@ class Drawn:
         return Block((), source)
 
     def cut(self, source: Ref) -> Call:
-        """Without its first row."""
+        """Makes a call that removes the first row."""
         params = {"starts": (1,), "ends": (FAR,), "axes": (0,), "steps": None}
         return Call("slice", (source,), params, (), (self.fresh(),))
 
@@ -320,7 +320,7 @@ class Drawn:
         return Loop(trip, initial, inside, body, self.fresh(), stacked)
 
     def body(self, kind: str, initial: Ref, inside: Ref) -> Block:
-        """What a turn makes of the carried value: of the same type, a row longer or shorter, or by a branch."""
+        """Draws the body of a loop: the carried value keeps its type, gets a row more or less, or one of both by a branch."""
         x = self.numbers[inside]
         if kind == "same":
             s = self.call(self.among(self.ops), inside, self.draw(st.booleans()))
@@ -349,13 +349,13 @@ class Drawn:
 
 
 def draw_program(draw: Any, ops: Sequence[str]) -> Drawn | None:
-    """None where too little fits."""
-    # executors are compared with each other: what is new in each call has no place there
+    """Draws a program; None where too few statements fit."""
+    # executors are compared with each other, so that ops that draw random numbers are left out
     d = Drawn(draw, tuple(o for o in ops if not any(v.is_random for v in variants(o))))
     for _ in range(draw(st.integers(3, 9))):
         d.step()
-    made = [r for s in d.program.statements for r in results_of(s)]
+    refs = [r for s in d.program.statements for r in results_of(s)]
     if len(d.program.statements) < 2:
         return None
-    d.program.results = tuple(made[-4:])
+    d.program.results = tuple(refs[-4:])
     return d

@@ -1,9 +1,9 @@
-"""What must hold of a random program.
+"""Laws of random programs.
 
-3. types inferred on symbols, with the numbers of a run put in, are those of what comes out, and no check fails
-4. what is compiled (dyn variants, computed parameters) gives what the static variants give; dyn-to-static only refines types
-6. for arguments that do not fit, every executor refuses with the same words, those of a statement that the plain reading refuses
-7. native loop, two threads, Python and a loaded copy give the same bits; one kernel per node the same within rounding
+3. types inferred on symbols, with the numbers of a run substituted, are those of the results, and no check fails
+4. the compiled program (dyn variants, computed parameters) gives what the static variants give; dyn-to-static only refines types
+6. for arguments that do not fit, every executor refuses with the same message, that of a statement that the evaluation on numbers refuses
+7. native loop, two threads, Python and a loaded copy give the same bits; one kernel per node gives the same within rounding
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "two threads": {"threads": 2},
     "Python": {"loop": "python"},
 }
-"""Loops that run one compiled program."""
+"""Executors of one compiled program"""
 EQUAL_BITS = ("two threads", "Python", "loaded")
 
 
@@ -46,7 +46,7 @@ def function_of(d: Drawn) -> Function:
 
 
 def holds(d: Drawn) -> int:
-    """Raises AssertionError, or what compiling and running raise, where a law does not hold. The number of refusals compared."""
+    """Checks all laws; returns the number of refusals that were compared. Raises AssertionError, or errors of compiling and running."""
     inference_on_symbols(d)
     f = function_of(d)
     refined(f)
@@ -64,7 +64,7 @@ def holds(d: Drawn) -> int:
 
 
 def inference_on_symbols(d: Drawn) -> None:
-    """A size or element that only a run tells is told by this one, and must be the same wherever it is mentioned again."""
+    """Compares inferred dims and elements with those of the run; a data-dependent symbol must have the same number everywhere."""
     known = dict(d.symbols.numbers)
     for ref, value in d.values.items():
         array = d.numbers.get(ref)
@@ -96,7 +96,7 @@ def _agrees(n: Size, m: int, known: dict[Dim, int], where: str) -> None:
 
 
 def refined(f: Function) -> None:
-    """Nothing is known less after the pass: a number stays that number, a rank stays known."""
+    """Asserts that dyn-to-static only refines types: a number stays that number, a rank stays known."""
     g = dyn_to_static(f)
     for before, after in zip(f.results, g.results, strict=True):
         assert before.type.dtype is after.type.dtype
@@ -107,11 +107,11 @@ def refined(f: Function) -> None:
         )
         for n, m in zip(before.type.shape, after.type.shape):
             assert not isinstance(n, int) or n == m, f"{before.type} became {after.type}"
-    left = [n for n in g.nodes if n.op.variant == "dyn" and all(_is_told(v) for v in n.param_operands)]
+    left = [n for n in g.nodes if n.op.variant == "dyn" and all(_is_known(v) for v in n.param_operands)]
     assert not left, f"operands are known, and these stay dyn: {left}"
 
 
-def _is_told(v: Value | None) -> bool:
+def _is_known(v: Value | None) -> bool:
     return v is None or (v.contents is not None and all(isinstance(e, int) for e in v.contents)) or v.is_constant
 
 
@@ -135,17 +135,17 @@ def same_bits(results: Mapping[str, Sequence[Array]]) -> None:
 
 
 def _same_kind(a: Array, b: Array) -> bool:
-    """One dtype; how long the longest string is may differ, since padding is no part of strings."""
+    """Whether dtypes are equal; those of strings may differ in their length, which is padding."""
     return a.dtype == b.dtype or a.dtype.kind == b.dtype.kind == "U"
 
 
 def _as_result(numbers: Array, result: Array) -> Array:
-    """What the plain reading found, as executables give it: its characters are strings."""
+    """Converts a value of the evaluation on numbers to what executables return: characters become strings."""
     return as_strings(numbers) if numbers.dtype == CHAR.numpy and result.ndim < numbers.ndim else numbers
 
 
 def close(got: Array, want: Array, near: Sequence[Array], where: str) -> None:
-    """As close as rounding allows: a result that a slight change of the inputs changes much is compared no closer than that."""
+    """Asserts that a result is within rounding, which is bounded by the change of the result for slightly perturbed inputs."""
     want = _as_result(want, got)
     assert _same_kind(got, want), f"{where}: {got.dtype} in place of {want.dtype}"
     assert got.shape == want.shape, f"{where}: shape {got.shape} in place of {want.shape}"
@@ -166,20 +166,20 @@ def close(got: Array, want: Array, near: Sequence[Array], where: str) -> None:
 
 
 def changed_inputs(d: Drawn) -> list[str]:
-    """Inputs that the results need and whose first dim is not part of their type."""
+    """Lists up to three inputs that the results need and whose first dim is symbolic."""
     needed = live(d.program, d.program.results)
     shapes = {name: d.values[ref].type.shape for name, ref in needed.params.items()}
     return [name for name, shape in shapes.items() if shape and isinstance(shape[0], Dim)][:3]
 
 
 def refused(d: Drawn, ways: Mapping[str, Any], name: str) -> int:
-    """One dim of one input is one less, or one more: 1 if the plain reading refuses that, and all executors do; 0 if all run."""
+    """Changes one dim of one input by one; returns 1 if the evaluation on numbers and all executors refuse that, 0 if all run."""
     a = d.arrays[name]
     other = a[1:] if a.shape[0] else np.zeros((1, *a.shape[1:]), a.dtype)
     arrays = {**d.arrays, name: other}
     program = live(d.program, d.program.results)
     try:
-        wanted, told = refusals(program, arrays, MOST)
+        expected, refusal = refusals(program, arrays, MOST)
     except (TooLarge, Unsaid):
         return 0
     outcomes: dict[str, Any] = {}
@@ -190,21 +190,21 @@ def refused(d: Drawn, ways: Mapping[str, Any], name: str) -> int:
             outcomes[way] = str(e)
     where = f"with {name} of shape {other.shape}"
     ran = [way for way, o in outcomes.items() if not isinstance(o, str)]
-    if wanted is None and len(ran) == len(
+    if expected is None and len(ran) == len(
         outcomes
     ):  # what is needed for a size alone that its type tells need not be made
         program = live(settled(d.program, d.size), program.results)
-        wanted, _ = refusals(program, arrays, MOST)
-    if wanted is None:
-        assert not ran, f"{where}: refused on numbers ({told.said}), and these run it: {ran}"
+        expected, _ = refusals(program, arrays, MOST)
+    if expected is None:
+        assert not ran, f"{where}: refused on numbers ({refusal.said}), and these run it: {ran}"
         words = {o for way, o in outcomes.items() if way in ("native loop", *EQUAL_BITS)}
         assert len(words) == 1, f"{where}: one refusal in different words: {words}"
-        assert told.has(words.pop()), f"{where}: {outcomes['native loop']}; on numbers: {told.said}"
+        assert refusal.has(words.pop()), f"{where}: {outcomes['native loop']}; on numbers: {refusal.said}"
         return 1
     lost = {way: o for way, o in outcomes.items() if isinstance(o, str)}
     assert not lost, f"{where}: runs on numbers, and is refused: {lost}"
-    for r, g, found in zip(program.results, outcomes["native loop"], wanted, strict=True):
-        w = _as_result(found, g)
+    for r, g, numbers in zip(program.results, outcomes["native loop"], expected, strict=True):
+        w = _as_result(numbers, g)
         assert g.shape == w.shape and _same_kind(g, w), (
             f"{where}: v{r} is {g.dtype}{g.shape} in place of {w.dtype}{w.shape}"
         )

@@ -1,6 +1,6 @@
-"""The plain reading of a program: every statement on arrays, by the static variant's rule and the slow reading of its equations.
+"""Evaluates a program on arrays: every statement by the static variant's rule and the interpreter of its equations.
 
-Nothing of what it is compared with takes part: no symbols, no pass, no kernel; branches and loops are Python's.
+Nothing that it is compared with takes part: no symbols, passes or kernels; branches and loops are executed in Python.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ Env = dict[Ref, Array]
 
 
 class TooLarge(Exception):
-    """A value of more elements than the reading allows."""
+    """A value has more elements than the evaluation allows."""
 
 
 class Unsaid(Exception):
-    """The reading cannot tell what is wanted."""
+    """The evaluation does not define what a program has to give."""
 
 
 class Numbers:
-    """`most`: elements of a value, beyond which the reading stops. `read`: the values whose elements matter; None: all. `results`: those
-    among them that matter for themselves. `noise`: what is added to each float that an operation of a statement rounds, and to each that a
-    statement computes, up to that part of it; the negative of it is added where `noise` is negative."""
+    """Evaluates statements. `most`: the most elements of a value. `read`: the values whose elements are read; None: all. `results`: those
+    that are results of the program. `noise`: the largest relative perturbation of each float that an operation or a statement rounds; a
+    negative one perturbs by the opposite."""
 
     def __init__(
         self, most: int, read: Container[Ref] | None = None, noise: float = 0.0, results: Sequence[Ref] = ()
@@ -55,23 +55,23 @@ class Numbers:
         self.most, self.read, self.noise, self.results = most, read, noise, frozenset(results)
 
     def run(self, s: Statement, env: Env) -> None:
-        """Adds the statement's results. Raises what inference and equations raise, and TooLarge."""
+        """Evaluates a statement, and adds its results to `env`. Raises what inference and equations raise, and TooLarge."""
         if isinstance(s, Call):
             self._call(s, env)
         elif isinstance(s, If):
             taken = s.then if self.condition(s.cond, env) else s.other
             env[s.output] = self.block(taken, env)
         else:
-            turns = []
+            collected = []
             current = env[s.initial]
             for _ in range(max(int(env[s.trip]), 0)):
                 current = self.block(s.body, {**env, s.inside: current})
-                turns.append(current)
+                collected.append(current)
             env[s.output] = current
             if s.stacked is not None:
-                if len({t.shape for t in turns}) > 1:
+                if len({t.shape for t in collected}) > 1:
                     raise ShapeError("loop: what turns collect differs in shape")
-                env[s.stacked] = np.stack(turns) if turns else self._stack_of_none(s, env)
+                env[s.stacked] = np.stack(collected) if collected else self._stack_of_none(s, env)
 
     def block(self, b: Block, env: Env) -> Array:
         inner = dict(env)
@@ -80,8 +80,8 @@ class Numbers:
         return inner[b.result]
 
     def _stack_of_none(self, s: Loop, env: Env) -> Array:
-        """The sizes of what a first turn would make, as far as they follow from sizes and elements before it; 0 for what its data decide.
-        Of a turn that is refused nothing is said."""
+        """Makes the stack of a loop without iterations: with the sizes of a first iteration as far as they follow from sizes and elements
+        before it, and 0 for data-dependent ones. Raises Unsaid where a first iteration would be refused."""
         known: dict[Dim, int] = {}
         values = {ref: _with_elements(a, f"v{ref}", known) for ref, a in {**env, s.inside: env[s.initial]}.items()}
         for inner in s.body.statements:
@@ -93,22 +93,22 @@ class Numbers:
             ]
             try:
                 params = {**inner.params, **{o.name: _value(o, env) for o in inner.operands}}
-                made = call_node(variants(inner.op)[0], inputs, params).outputs
+                outputs = call_node(variants(inner.op)[0], inputs, params).outputs
             except AnyshapeError:
                 raise Unsaid from None
-            values.update(zip(inner.outputs, made, strict=True))
+            values.update(zip(inner.outputs, outputs, strict=True))
         t = values[s.body.result].type
         sizes = [substitute(n, known) for n in t.shape or ()]
         return np.zeros((0, *(n if isinstance(n, int) else 0 for n in sizes)), t.dtype.numpy)
 
     @staticmethod
     def condition(cond: Ref | Longer, env: Env) -> bool:
-        """Which branch is taken."""
+        """Evaluates a condition."""
         return _dim(env[cond.of], cond.axis) > cond.limit if isinstance(cond, Longer) else bool(env[cond])
 
     @staticmethod
     def _arguments(s: Call, env: Env) -> tuple[list[Any], dict[str, Any], dict[str, Array]]:
-        """(inputs, params, arrays of the inputs by name)."""
+        """Returns the call's inputs, params, and arrays of the inputs by name."""
         arrays: dict[str, Array] = {}
 
         def operand(ref: Ref) -> Any:
@@ -121,10 +121,10 @@ class Numbers:
         return inputs, {**s.params, **{o.name: _value(o, env) for o in s.operands}}, arrays
 
     def broken(self, s: Call, env: Env) -> tuple[list[str], bool]:
-        """What each assert of the op says that the call breaks, and whether those are all."""
+        """Lists the messages of the asserts that the call breaks, and whether those are all."""
         try:
             inputs, params, _ = self._arguments(s, env)
-        except ShapeError:  # an operand asks for a size that is not there
+        except ShapeError:  # an operand is the size of an axis that does not exist
             return [], True
         return broken(variants(s.op)[0], inputs, params)
 
@@ -139,8 +139,8 @@ class Numbers:
         env.update((ref, self._rounded(a, ref, arrays.values())) for ref, a in zip(s.outputs, results, strict=True))
 
     def _computed(self, s: Call, node: Node, arrays: dict[str, Array]) -> Sequence[Array]:
-        """The results; zeros where equations refuse what nobody reads an element of, so that nothing computes it. Raises Unsaid where
-        others read elements of it and there are none."""
+        """Computes the results; zeros where equations refuse results of which no element is read, since a program does not compute them.
+        Raises Unsaid where they have no elements and other statements read them."""
         try:
             return evaluate(node.outputs, arrays, Rounding(self.noise, s.outputs[0]) if self.noise else None)
         except AnyshapeError:
@@ -155,8 +155,8 @@ class Numbers:
             return [np.zeros(shape, v.type.dtype.numpy) for shape, v in zip(shapes, node.outputs)]
 
     def _rounded(self, a: Array, ref: Ref, inputs: Iterable[Array]) -> Array:
-        """As another way of computing may round; what is only moved is not rounded. With a noise and its negative, one of two equal results
-        becomes the larger one in turn. The sign of what is no number is not defined, and a bitcast shows it: it has either."""
+        """Perturbs a result within rounding, unless its elements are only moved. With a noise and its negative, each of two equal results
+        is the larger one once. NaN gets the sign of the noise, since its sign is not defined and a bitcast shows it."""
         if not self.noise or a.dtype.kind != "f" or a.size == 0:
             return a
         moved = [i for i in inputs if i.dtype == a.dtype]
@@ -169,7 +169,7 @@ class Numbers:
 
 
 def _with_elements(a: Array, name: str, known: dict[Dim, int]) -> Value:
-    """A value of the array's type; what its elements are is told by `known`."""
+    """Makes a value of the array's type; adds the numbers of its symbolic elements to `known`."""
     v = typed(a, name)
     known.update((e, x) for e, x in zip(v.contents or (), a.reshape(-1).tolist()) if isinstance(e, Dim))
     return v
@@ -177,8 +177,8 @@ def _with_elements(a: Array, name: str, known: dict[Dim, int]) -> Value:
 
 def _value(o: Operand, env: Env) -> Any:
     if isinstance(o.source, int):
-        found = env[o.source].tolist()
-        return tuple(found) if isinstance(found, list) and not o.scalar else found
+        elements = env[o.source].tolist()
+        return tuple(elements) if isinstance(elements, list) and not o.scalar else elements
     numbers = tuple(_number(p, env) for p in o.source)
     return numbers[0] if o.scalar else numbers
 
@@ -188,14 +188,14 @@ def _number(p: Piece, env: Env) -> int:
 
 
 def _dim(a: Array, axis: int) -> int:
-    """A size; changed inputs may have left no such axis."""
+    """Returns a size. Raises ShapeError where changed inputs leave no such axis."""
     if axis >= a.ndim:
         raise ShapeError(f"index {axis} is out of range for {a.ndim} items")
     return int(a.shape[axis])
 
 
 def read(p: Program, arrays: Mapping[str, Array], most: int) -> list[Array]:
-    """The program's results. Raises what the first refused statement raises."""
+    """Evaluates a program. Raises the error of the first refused statement."""
     reader, env = Numbers(most), {ref: arrays[name] for name, ref in p.params.items()}
     for s in p.statements:
         reader.run(s, env)
@@ -203,7 +203,7 @@ def read(p: Program, arrays: Mapping[str, Array], most: int) -> list[Array]:
 
 
 def nudged(a: Array, by: float) -> Array:
-    """Slightly other floats: what a result changes by is what rounding may change it by."""
+    """Perturbs floats: the change of a result bounds what rounding may change."""
     return np.asarray(a * (1 + by)).astype(a.dtype) if a.dtype.kind == "f" else a
 
 

@@ -1,6 +1,6 @@
-"""What a run may say of a program that is refused: the plain reading goes on behind each statement that is, and collects their words.
+"""Collects the messages with which a run may refuse a program: the evaluation on numbers continues after each refused statement.
 
-Of a branch that is taken, and of the first turn that is refused, the same inside.
+Within a refused branch or loop, messages are collected of the branch that is taken, and of the first iteration that is refused.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from anyshape_testing.wording import is_one_early, plain
 
 @dataclass
 class Refused:
-    """`said`: what refused statements say, with each assert that they break. `without`: statements of whose words only
-    the op is known: those that need refused ones, and those whose rule has more to say behind what has no meaning on these numbers."""
+    """`said`: messages of refused statements, one for each assert that they break. `without`: statements of whose messages only the op is
+    known: those that depend on refused ones, and those whose rule has asserts that cannot be evaluated on these numbers."""
 
     said: list[str] = field(default_factory=list)
     without: list[Statement] = field(default_factory=list)
 
     def has(self, message: str) -> bool:
-        """Whether a run may say this."""
+        """Whether a run may refuse with this message."""
         if any(is_one_early(message, s) for s in self.said):
             return True
         return plain(message).split(":")[0].split(" ")[0] in set(map(_called, every(self.without)))
@@ -46,7 +46,7 @@ def _called(s: Statement) -> str:
 
 
 def refusals(p: Program, arrays: Mapping[str, Array], most: int) -> tuple[list[Array] | None, Refused]:
-    """(results, or None if any statement is refused; what may be said then)."""
+    """Evaluates a program; returns its results (None if a statement is refused), and the messages that may be given then."""
     reader = Numbers(most, elements_read(p), results=p.results)
     env = {ref: arrays[name] for name, ref in p.params.items()}
     refused = Refused()
@@ -55,7 +55,7 @@ def refusals(p: Program, arrays: Mapping[str, Array], most: int) -> tuple[list[A
 
 
 def _statements(reader: Numbers, statements: Iterable[Statement], env: Env, refused: Refused) -> bool:
-    """Adds results to `env`, as far as there are any. Whether all ran."""
+    """Evaluates statements as far as possible, and adds their results to `env`; returns whether all ran."""
     missing: set[Ref] = set()
     for s in statements:
         if missing & set(needs_of(s)):
@@ -80,15 +80,19 @@ def _inside(reader: Numbers, s: If | Loop, env: Env, refused: Refused) -> None:
     if isinstance(s, If):
         _block(reader, s.then if reader.condition(s.cond, env) else s.other, env, refused)
         return
-    turns: list[Array] = []
+    collected: list[Array] = []
     current: Array | None = env[s.initial]
-    for turn in range(max(int(env[s.trip]), 0)):
+    for iteration in range(max(int(env[s.trip]), 0)):
         assert current is not None
         current = _block(reader, s.body, {**env, s.inside: current}, refused)
         if current is None:
             return
-        turns.append(current)
-        if s.stacked is not None and len(turns) > 1 and (words := _unequal(turns[-2], turns[-1], turn)):
+        collected.append(current)
+        if (
+            s.stacked is not None
+            and len(collected) > 1
+            and (words := _unequal(collected[-2], collected[-1], iteration))
+        ):
             refused.said += words
             return
     assert refused.said, "a loop is refused, and nothing in it is"
@@ -99,10 +103,10 @@ def _block(reader: Numbers, b: Block, env: Env, refused: Refused) -> Array | Non
     return inner[b.result] if _statements(reader, b.statements, inner, refused) else None
 
 
-def _unequal(before: Array, now: Array, turn: int) -> list[str]:
-    """What is said of two turns that collect different shapes, the second of this number."""
+def _unequal(before: Array, now: Array, iteration: int) -> list[str]:
+    """Lists the messages about an iteration whose collected value has another shape than that of the iteration before."""
     return [
-        f"loop: dim {axis} of what turn {turn} collects is {n}, and was {m} before"
+        f"loop: dim {axis} of what turn {iteration} collects is {n}, and was {m} before"
         for axis, (m, n) in enumerate(zip(before.shape, now.shape, strict=True))
         if m != n
     ]

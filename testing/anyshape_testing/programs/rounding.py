@@ -1,8 +1,8 @@
-"""Arithmetic as another way of computing may round it, and may order it: what a result may differ by, told by the operations themselves.
+"""Perturbs arithmetic within rounding and reordering, to measure by how much results of different executors may differ.
 
-Each float that an operation rounds is changed by up to a part of it (random rounding, as in the Monte Carlo arithmetic of
-D. S. Parker, 1997); what is exact stays, so that indices computed in floats are disturbed only where rounding decides them. A sum or
-product whose partial results may overflow or vanish in one order and not in another has no value at all there.
+Each float that an operation rounds is perturbed at random (as in the Monte Carlo arithmetic of D. S. Parker, 1997); exact results are
+kept, so that indices computed in floats change only where rounding decides them. A sum or product whose partial results may overflow or
+vanish in one order and not in another becomes NaN or infinity.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from anyshape.equations.numeric import apply_numeric, reduce_numeric
 Array = NDArray[Any]
 WIDE: Any = np.longdouble
 APPROXIMATED = frozenset(("exp", "log", "tanh", "erf", "sin", "cos", "pow"))
-"""Functions of which kernels have approximations of their own, exact nowhere."""
+"""Functions that kernels approximate, so that no result is exact"""
 
 
 class Rounding:
-    """`part`: up to which part of it a rounded float is changed; downwards where it is negative. The same seed gives the same changes."""
+    """`part`: the largest relative perturbation of a rounded float; a negative one perturbs downwards. Equal seeds give equal ones."""
 
     def __init__(self, part: float, seed: int) -> None:
         self.part, self.random = part, np.random.default_rng(seed)
@@ -34,7 +34,7 @@ class Rounding:
         return self.changed(out, np.abs(out), rounded(e, args, out))
 
     def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
-        """A sum is changed by a part of its terms' magnitudes: they may cancel."""
+        """Perturbs a sum relative to its terms' magnitudes, since they may cancel."""
         out = reduce_numeric(e, body, keep, axes)
         if e.kind not in ("sum", "prod") or out.dtype.kind != "f" or not body.size:
             return out
@@ -55,7 +55,7 @@ class Rounding:
 
 
 def rounded(e: Apply, args: list[Array], out: Array) -> Array:
-    """Which elements of `out`, the result of a float operation, are not exact."""
+    """Finds the elements of `out`, the result of a float operation, that are not exact."""
     if e.op in APPROXIMATED:
         return np.ones(out.shape, bool)
     if e.op == "sqrt":
@@ -67,7 +67,7 @@ def rounded(e: Apply, args: list[Array], out: Array) -> Array:
 
 
 def units(terms: Array, axes: tuple[int, ...]) -> Array:
-    """The largest power of two of which all terms are multiples: sums of few enough of it are exact in any order."""
+    """Returns the largest power of two of which all terms are multiples: their sum is exact in any order if it is small enough."""
     mantissa, exponent = np.frexp(np.where(np.isfinite(terms), terms, 0).astype(np.float64))
     whole = np.abs(mantissa * 2.0**53).astype(np.int64)
     unit = np.where(whole == 0, np.inf, np.ldexp((whole & -whole).astype(np.float64), exponent - 53))

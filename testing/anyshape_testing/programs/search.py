@@ -1,6 +1,6 @@
-"""Programs from many seeds, in one process or several.
+"""Tries programs from many seeds, in one process or several.
 
-In: a first seed. Out: what came of seeds, told in their order, so that a run is the same for any number of processes.
+In: a first seed. Out: outcomes in the order of seeds, so that a run is the same for any number of processes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from anyshape_testing.programs.tally import Tally
 from anyshape_testing.running import register
 
 TOGETHER = 25
-"""Seeds that one process tries before it tells what came of them."""
+"""The number of seeds in one outcome"""
 
 
 @dataclass
 class Outcome:
-    """What came of some seeds: `finds` by seed."""
+    """The outcome of some seeds; `finds` maps seeds to failures of laws."""
 
     seeds: range
     tally: Tally = field(default_factory=Tally)
@@ -31,7 +31,7 @@ class Outcome:
 
 
 _over: list[Event] = []
-"""In a process of a pool: set when nobody needs what it tries."""
+"""In a process of a pool: set when no more outcomes are needed"""
 
 
 def tried(seeds: range, package: str) -> Outcome:
@@ -47,7 +47,7 @@ def tried(seeds: range, package: str) -> Outcome:
 
 
 def outcomes(start: int, package: str, jobs: int) -> Iterator[Outcome]:
-    """Of all seeds from `start` on, in their order; several processes are ahead of what is told."""
+    """Yields outcomes of all seeds from `start` on, in their order; several processes work ahead."""
 
     def seeds() -> Iterator[range]:
         at = start
@@ -72,10 +72,10 @@ def outcomes(start: int, package: str, jobs: int) -> Iterator[Outcome]:
             pool.shutdown(cancel_futures=True)
 
 
-def search(found: Iterator[Outcome], count: int, say: Callable[[str], None]) -> tuple[Tally, Sequence[int], int]:
-    """(the tally of `count` programs or a few more, seeds of what does not hold, the seed behind the last one)."""
+def search(results: Iterator[Outcome], count: int, say: Callable[[str], None]) -> tuple[Tally, Sequence[int], int]:
+    """Collects outcomes of `count` programs or a few more; returns their tally, the seeds of failures, and the next seed."""
     tally, finds, said = Tally(), list[int](), time.perf_counter()
-    for outcome in found:
+    for outcome in results:
         tally.merge(outcome.tally)
         finds += outcome.finds
         for seed, text in outcome.finds.items():

@@ -1,4 +1,4 @@
-"""From a seed to a program, the same on every machine with the same ops and the same version of hypothesis."""
+"""Draws a program from a seed: the same on every machine with the same ops and the same version of hypothesis."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from anyshape_testing.programs.laws import holds
 from anyshape_testing.programs.tally import Tally
 
 BYTES = 1 << 14
-"""Random bytes that one program's choices may take."""
+"""The most random bytes that one program's choices take"""
 _task: list[tuple[Sequence[str], list[Drawn | None]]] = []
 
 
 @settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def _draw(data: st.DataObject) -> None:
-    ops, found = _task[-1]
-    found.append(draw_program(data.draw, ops))
+    ops, programs = _task[-1]
+    programs.append(draw_program(data.draw, ops))
 
 
 _fuzz: Any = _draw.hypothesis.fuzz_one_input  # type: ignore[attr-defined]
 
 
 def drawn_from(seed: int, ops: Sequence[str]) -> Drawn | None:
-    """None for a seed of which no program comes."""
-    found: list[Drawn | None] = []
-    _task.append((ops, found))
+    """Draws the program of a seed; None where it has none."""
+    programs: list[Drawn | None] = []
+    _task.append((ops, programs))
     try:
         _fuzz(random.Random(seed).randbytes(BYTES))
     finally:
         _task.pop()
-    return found[0] if found else None
+    return programs[0] if programs else None
 
 
 def run_seed(seed: int, ops: Sequence[str], tally: Tally) -> None:
-    """One program under all laws. Raises what does not hold, with the program and how to make it again."""
+    """Tests the program of a seed by all laws. Raises the error of a law that fails, with the program and a command that runs it again."""
     d = drawn_from(seed, ops)
     tally.drawn += 1
     if d is None:

@@ -1,7 +1,7 @@
-"""What a random program is: statements over numbered values. Two readings give them meaning, on arrays and on symbols.
+"""Represents random programs as statements over numbered values, which are evaluated on arrays and built as a graph on symbols.
 
-Parameters that the dyn variant of an op takes as operands are inputs of the program, or computed from dims of values; so no reading knows
-more of them than the arrays at hand.
+Parameters that the dyn variant of an op takes as operands are inputs of the program, or computed from dims of values, so that nothing is
+known of them before a run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 Ref = int
-"""The number of a value."""
+"""The number of a value"""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of an op; of its dyn variant if it has operands. `params` are attributes of the call."""
+    """A call of an op, of its dyn variant if it has operands. `params` are attributes of the call."""
 
     op: str
     inputs: tuple[Ref | tuple[Ref, ...] | None, ...]
@@ -53,13 +53,13 @@ class Call:
     outputs: tuple[Ref, ...]
 
     def __str__(self) -> str:
-        given = [*map(_shown, self.inputs), *(f"{k}={v}" for k, v in self.params.items() if v is not None)]
-        return f"{_listed(self.outputs)} = {self.op}({', '.join([*given, *map(str, self.operands)])})"
+        shown = [*map(_shown, self.inputs), *(f"{k}={v}" for k, v in self.params.items() if v is not None)]
+        return f"{_listed(self.outputs)} = {self.op}({', '.join([*shown, *map(str, self.operands)])})"
 
 
 @dataclass(frozen=True)
 class Longer:
-    """Whether a dim of a value is more than a number."""
+    """A condition: whether a dim of a value is greater than a number."""
 
     of: Ref
     axis: int
@@ -80,7 +80,7 @@ class Block:
 
 @dataclass(frozen=True)
 class If:
-    """`cond` is a bool scalar, or asks for a dim."""
+    """A branch; `cond` is a bool scalar, or a condition on a dim."""
 
     cond: Ref | Longer
     then: Block
@@ -93,7 +93,7 @@ class If:
 
 @dataclass(frozen=True)
 class Loop:
-    """`trip` turns, each of which makes `inside` anew; `stacked`: what every turn made, one behind the other."""
+    """A loop of `trip` iterations with one carried value, `inside`; `stacked`: the carried values of all iterations, stacked."""
 
     trip: Ref
     initial: Ref
@@ -111,7 +111,7 @@ Statement = Call | If | Loop
 
 @dataclass
 class Program:
-    """`params` by name, and what the results are."""
+    """A program: `params` by name, statements, and the values that are results."""
 
     params: dict[str, Ref] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
@@ -143,7 +143,7 @@ def blocks_of(s: Statement) -> tuple[Block, ...]:
 
 
 def needs_of(s: Statement) -> Iterator[Ref]:
-    """Values that a statement reads, those of its blocks included."""
+    """Yields the values that a statement reads, with those that its blocks read."""
     if isinstance(s, Call):
         for i in s.inputs:
             yield from i if isinstance(i, tuple) else () if i is None else (i,)
@@ -165,7 +165,7 @@ def _needs_inside(s: Statement) -> Iterator[Ref]:
 
 
 def every(statements: tuple[Statement, ...] | list[Statement]) -> Iterator[Statement]:
-    """All statements, those of blocks included."""
+    """Yields all statements, with those in blocks."""
     for s in statements:
         yield s
         for b in blocks_of(s):
@@ -173,18 +173,18 @@ def every(statements: tuple[Statement, ...] | list[Statement]) -> Iterator[State
 
 
 def live(p: Program, results: tuple[Ref, ...]) -> Program:
-    """The part of a program that these results need."""
-    wanted = set(results)
+    """Returns the part of a program that these results need."""
+    needed = set(results)
     kept: list[Statement] = []
     for s in reversed(p.statements):
-        if wanted & set(results_of(s)):
+        if needed & set(results_of(s)):
             kept.append(s)
-            wanted |= set(needs_of(s))
-    return Program({n: r for n, r in p.params.items() if r in wanted}, kept[::-1], results)
+            needed |= set(needs_of(s))
+    return Program({n: r for n, r in p.params.items() if r in needed}, kept[::-1], results)
 
 
 def settled(p: Program, size: Callable[[Ref, int], object]) -> Program:
-    """The program with numbers in place of the dims that its calls are given, where `size` of a value and an axis is a number."""
+    """Replaces dims in operands of calls by numbers, where `size` of a value and an axis is a number."""
     return replace(p, statements=[_settled(s, size) if isinstance(s, Call) else s for s in p.statements])
 
 
@@ -204,22 +204,24 @@ def _number(p: Piece, size: Callable[[Ref, int], object]) -> Piece:
 
 
 def elements_read(p: Program) -> set[Ref]:
-    """Values of which elements matter to the results. Of the others only dims do: nothing has to compute them."""
-    wanted, sizes = set(p.results), set[Ref]()
+    """Returns the values whose elements the results depend on. Of other values only dims are needed, and nothing has to compute them."""
+    elements, sizes = set(p.results), set[Ref]()
     for s in reversed(p.statements):
-        made = set(results_of(s))
-        if not (wanted | sizes) & made:
+        results = set(results_of(s))
+        if not (elements | sizes) & results:
             continue
         if isinstance(s, If) and isinstance(s.cond, Longer):
             sizes.add(s.cond.of)
-            wanted |= set(_needs_inside(s))
+            elements |= set(_needs_inside(s))
             continue
         if not isinstance(s, Call):
-            wanted |= set(needs_of(s))
+            elements |= set(needs_of(s))
             continue
         inputs = {r for i in s.inputs if i is not None for r in (i if isinstance(i, tuple) else (i,))}
         sizes |= inputs | {
             p.of for o in s.operands if not isinstance(o.source, int) for p in o.source if p.of is not None
         }
-        wanted |= {o.source for o in s.operands if isinstance(o.source, int)} | (inputs if wanted & made else set())
-    return wanted
+        elements |= {o.source for o in s.operands if isinstance(o.source, int)} | (
+            inputs if elements & results else set()
+        )
+    return elements

@@ -1,4 +1,4 @@
-"""The reading of a program that is compiled: dims of inputs are symbols, computed parameters make dyn variants, blocks are regions."""
+"""Builds the graph of a program, to be compiled: dims of inputs are symbols, computed parameters make dyn variants, blocks are regions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Env = dict[Ref, Value]
 
 
 def run(s: Statement, env: Env) -> None:
-    """Adds the statement's results. Raises what building a graph raises."""
+    """Builds a statement, and adds its results to `env`. Raises what building a graph raises."""
     if isinstance(s, Call):
         op = variants(s.op)[-1 if s.operands else 0]
         inputs = [None if i is None else [env[r] for r in i] if isinstance(i, tuple) else env[i] for i in s.inputs]
@@ -27,7 +27,7 @@ def run(s: Statement, env: Env) -> None:
         cond = _longer(s.cond, env) if isinstance(s.cond, Longer) else env[s.cond]
         (env[s.output],) = control.if_(cond, _built(s.then, env), _built(s.other, env))
     else:
-        results = control.loop(env[s.trip], _turn(s.inside, s.body, s.stacked is not None, env), [env[s.initial]],
+        results = control.loop(env[s.trip], _iteration(s.inside, s.body, s.stacked is not None, env), [env[s.initial]],
                                collects=int(s.stacked is not None))  # fmt: skip
         env[s.output] = results[0]
         if s.stacked is not None:
@@ -45,12 +45,12 @@ def _built(b: Block, env: Env) -> Callable[[], Value]:
     return lambda: _block(b, env)
 
 
-def _turn(inside: Ref, body: Block, stacked: bool, env: Env) -> Callable[..., Sequence[Value]]:
-    def turn(number: Value, carried: Value) -> Sequence[Value]:
-        made = _block(body, {**env, inside: carried})
-        return [made, made] if stacked else [made]
+def _iteration(inside: Ref, body: Block, stacked: bool, env: Env) -> Callable[..., Sequence[Value]]:
+    def iteration(number: Value, carried: Value) -> Sequence[Value]:
+        result = _block(body, {**env, inside: carried})
+        return [result, result] if stacked else [result]
 
-    return turn
+    return iteration
 
 
 def _longer(c: Longer, env: Env) -> Any:
@@ -68,7 +68,7 @@ def _operand(o: Operand, env: Env) -> Value:
 
 
 def _element(p: Piece, env: Env) -> Any:
-    """A vector of one element."""
+    """Makes a vector of one element."""
     if p.of is None:
         return np.array([p.number], np.int64)
     dim = ops.shape_of(env[p.of], start=p.axis, end=p.axis + 1)

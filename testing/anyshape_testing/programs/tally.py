@@ -1,4 +1,4 @@
-"""What programs contained: counted, so that a claim about random programs says what they were."""
+"""Counts what random programs contained."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anyshape_testing.programs.statements import Call, If, every
 
 @dataclass
 class Tally:
-    """`contained`: programs with at least one of these; `ops`: programs that call each op."""
+    """Counts. `contained`: programs with at least one of each kind of construct; `ops`: programs that call each op."""
 
     programs: int = 0
     drawn: int = 0
@@ -24,25 +24,27 @@ class Tally:
     def add(self, d: Drawn, refusals: int) -> None:
         self.programs += 1
         self.refusals += refusals
-        found: set[str] = set()
+        features: set[str] = set()
         sized = sized_by_data(d.ops)
         for s in every(d.program.statements):
             self.statements += 1
             if not isinstance(s, Call):
-                found.add("a branch" if isinstance(s, If) else "a loop")
+                features.add("a branch" if isinstance(s, If) else "a loop")
                 continue
             self.calls += 1
-            found.add(f"op {s.op}")
+            features.add(f"op {s.op}")
             if s.op in sized:
-                found.add("a size found in data")
+                features.add("a size found in data")
             for o in s.operands:
-                found.add("a parameter that is an input" if isinstance(o.source, int) else "a parameter as an operand")
+                features.add(
+                    "a parameter that is an input" if isinstance(o.source, int) else "a parameter as an operand"
+                )
                 if not isinstance(o.source, int) and any(p.of is not None for p in o.source):
-                    found.add("a parameter computed from dims")
+                    features.add("a parameter computed from dims")
         if any(d.values[r].type.shape is None for r in d.program.results):
-            found.add("a result of unknown rank")
-        self.ops.update(f for f in found if f.startswith("op "))
-        self.contained.update(f for f in found if not f.startswith("op "))
+            features.add("a result of unknown rank")
+        self.ops.update(f for f in features if f.startswith("op "))
+        self.contained.update(f for f in features if not f.startswith("op "))
 
     def merge(self, other: Tally) -> None:
         self.programs += other.programs

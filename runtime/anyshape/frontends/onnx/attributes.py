@@ -1,4 +1,5 @@
-"""AttributeProto to Python values, checked against the operator's schema: wrong type, unknown or missing names are ModelErrors."""
+"""Converts AttributeProtos to Python values, checked against the operator's schema: a wrong type, an unknown or a missing name is a
+ModelError."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 11: "sparse_tensor", 13: "tp"
 
 
 class Ints(list[int]):
-    """The value of an attribute of integers, which is one when it is empty too."""
+    """The value of an attribute of integers: an empty list of them is told from an empty list of floats by its class."""
 
 
 def spell_kind(kind: int) -> str:
@@ -26,19 +27,20 @@ def spell_kind(kind: int) -> str:
 
 
 def by_name(node: Any, bound: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """{name: AttributeProto} of a node; attributes that refer to a function's take what `bound` has, or are left out."""
-    found: dict[str, Any] = {}
+    """Maps names of a node's attributes to AttributeProtos; an attribute that refers to one of the function around it takes it from
+    `bound`, or is left out."""
+    protos: dict[str, Any] = {}
     for a in node.attribute:
         if not a.name:
             raise ModelError(f"{where}: an attribute has no name")
-        if a.name in found:
+        if a.name in protos:
             raise ModelError(f"{where}: attribute {a.name} is said twice")
         if a.ref_attr_name:
             if a.ref_attr_name in bound:
-                found[a.name] = bound[a.ref_attr_name]
+                protos[a.name] = bound[a.ref_attr_name]
         else:
-            found[a.name] = a
-    return found
+            protos[a.name] = a
+    return protos
 
 
 def check(attributes: Mapping[str, Any], schema: Any, where: str) -> None:
@@ -48,18 +50,18 @@ def check(attributes: Mapping[str, Any], schema: Any, where: str) -> None:
         if declared is None:
             known = ", ".join(sorted(schema.attributes)) or "none"
             raise ModelError(f"{where}: {schema.name} has no attribute {name}; in this opset it has {known}")
-        wanted = int(declared.type.value)
-        if a.type != wanted:
-            raise ModelError(f"{where}: attribute {name} must be {spell_kind(wanted)}, got {spell_kind(a.type)}")
-        if wanted in _FIELDS and not a.HasField(_FIELDS[wanted]):
-            raise ModelError(f"{where}: attribute {name} must be {spell_kind(wanted)}, got nothing")
+        expected = int(declared.type.value)
+        if a.type != expected:
+            raise ModelError(f"{where}: attribute {name} must be {spell_kind(expected)}, got {spell_kind(a.type)}")
+        if expected in _FIELDS and not a.HasField(_FIELDS[expected]):
+            raise ModelError(f"{where}: attribute {name} must be {spell_kind(expected)}, got nothing")
     for name, declared in schema.attributes.items():
         if declared.required and name not in attributes:
             raise ModelError(f"{where}: attribute {name} is missing")
 
 
 def value(a: Any, folder: Path | None, where: str) -> Any:
-    """int, float, str, list of them, or an array, of a sparse tensor the dense one; graphs and types as protobuf has them."""
+    """Converts an attribute to int, float, str, a list of them, or an array (dense for a sparse tensor); graphs and types stay protobuf."""
     kind = a.type
     if kind == FLOAT:
         return a.f

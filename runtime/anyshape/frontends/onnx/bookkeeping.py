@@ -1,4 +1,4 @@
-"""A constant of the file: no operator, but the way a graph of ONNX spells one."""
+"""Imports Constant, which is no operator but the way in which a graph of ONNX spells a constant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DTYPES: dict[str, Any] = {
 
 
 def constant_1(n: OnnxNode) -> Sequence[Value]:
-    """The one attribute that is there says the value, as a tensor or as plain numbers."""
+    """Takes the value of the one attribute that is present: a tensor, or plain numbers."""
     said = [k for k in ("value", "sparse_value", *_DTYPES) if n.has_attr(k)]
     if len(said) != 1:
         n.refuse(f"wants one attribute that says the value, got {', '.join(said) or 'none'}")

@@ -1,4 +1,4 @@
-"""Other names for what a node's subgraphs read from around them."""
+"""Renames the values that the subgraphs of a node capture."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from anyshape.frontends.onnx.control import captured_names, subgraphs
 
 
 def rename_captured(node: Any, called: Callable[[str], str]) -> None:
-    """Changes the names, in the subgraphs themselves."""
+    """Renames in place what the subgraphs of a node capture."""
     for graph in subgraphs(node):
         around = {name: called(name) for name in captured_names(graph)}
         _rename(graph, around)

@@ -1,4 +1,4 @@
-"""What is in an ONNX model, counted: nodes of each operator, and values whose shapes the file says."""
+"""Counts what is in an ONNX model: nodes of each operator, and values whose shapes the file says."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 _WORDS = {"min", "max", "select", "bcast", "and", "or", "not"}
-"""What the text of a dim may hold besides names and numbers"""
+"""Words that the text of a dim may hold besides names and numbers"""
 
 
 @dataclass(frozen=True)
 class Census:
-    """Of `values`, the results of nodes, the file says the shapes of `shaped`: every dim a number, or an expression of the inputs' dims
-    (`unk__3` is neither). In `static` all are numbers."""
+    """Counts of a model: nodes by operator; `values`, the results of nodes; `shaped`, those of which the file says every dim as a number
+    or as an expression of the inputs' dims (`unk__3` is neither); `static`, those of which every dim is a number."""
 
     nodes: Mapping[str, int]
     values: int
@@ -28,14 +28,14 @@ class Census:
 
 
 def census(model: Any) -> Census:
-    """Of the graph itself; subgraphs and functions are not looked into."""
+    """Counts the nodes and values of the main graph; subgraphs and functions are left out."""
     graph = model.graph
-    made = {name for node in graph.node for name in node.output if name}
-    said = {i.name: _shape(i) for i in (*graph.value_info, *graph.output) if i.name in made}
+    results = {name for node in graph.node for name in node.output if name}
+    said = {i.name: _shape(i) for i in (*graph.value_info, *graph.output) if i.name in results}
     named = {d for i in graph.input for d in _shape(i) or () if isinstance(d, str)}
     shaped = [s for s in said.values() if s is not None and all(_is_known(d, named) for d in s)]
     static = [s for s in shaped if all(isinstance(n, int) for n in s)]
-    return Census(Counter(node.op_type for node in graph.node), len(made), len(shaped), len(static))
+    return Census(Counter(node.op_type for node in graph.node), len(results), len(shaped), len(static))
 
 
 def _is_known(d: int | str | None, named: Collection[str]) -> bool:

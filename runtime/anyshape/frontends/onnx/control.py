@@ -1,4 +1,4 @@
-"""If, Loop and Scan: graphs within nodes, imported as regions. What they read of the graphs around them is captured by name."""
+"""Imports If, Loop and Scan: graphs within nodes become regions, which capture values of the graphs around them by name."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ GRAPH = 5
 """The attribute type of a graph."""
 
 DEEPEST_GRAPHS = 16
-"""Graphs within graphs, at most."""
+"""The most graphs within one another."""
 
 
 def subgraphs(node: Any) -> list[Any]:
-    """The graphs among the attributes of a node."""
+    """Lists the graphs among the attributes of a node."""
     return [a.g for a in node.attribute if a.type == GRAPH and a.HasField("g")]
 
 
@@ -30,32 +30,33 @@ NAMING = {("ai.onnx.preview.training", "Gradient"): ("xs", "zs", "y")}
 
 
 def named_tensors(node: Any) -> list[str]:
-    """The names of tensors among a node's attributes."""
+    """Lists the names of tensors among a node's attributes."""
     naming = NAMING.get((node.domain, node.op_type), ())
     said = [a for a in node.attribute if a.name in naming]
     return [s.decode("utf-8", "replace") for a in said for s in (a.strings or [a.s])]
 
 
 def free_names(nodes: Iterable[Any]) -> list[str]:
-    """Every name that nodes and the graphs in them read and do not define themselves in those graphs, in order."""
-    found: dict[str, None] = {}
+    """Lists the names that nodes read, with those that graphs within them capture, in order."""
+    names: dict[str, None] = {}
     for node in nodes:
-        found.update((name, None) for name in node.input if name)
-        found.update((name, None) for name in named_tensors(node))
+        names.update((name, None) for name in node.input if name)
+        names.update((name, None) for name in named_tensors(node))
         for graph in subgraphs(node):
-            found.update((name, None) for name in captured_names(graph))
-    return list(found)
+            names.update((name, None) for name in captured_names(graph))
+    return list(names)
 
 
 def captured_names(graph: Any) -> list[str]:
+    """Lists the names that a graph reads and does not define."""
     own = {i.name for i in graph.input} | {t.name for t in graph.initializer}
     own |= {s.values.name for s in graph.sparse_initializer} | {o for n in graph.node for o in n.output}
-    wanted = dict.fromkeys([*free_names(graph.node), *(o.name for o in graph.output)])
-    return [name for name in wanted if name not in own]
+    read = dict.fromkeys([*free_names(graph.node), *(o.name for o in graph.output)])
+    return [name for name in read if name not in own]
 
 
 def if_1(n: OnnxNode) -> Sequence[Value]:
-    """Neither branch has inputs; both give what the node gives."""
+    """Imports If: its branches have no inputs, and as many outputs as the node."""
     cond = needed(n, n.input(0), "its condition")
     for name in ("then_branch", "else_branch"):
         _check_sizes(n, n.attr(name), name, 0, n.output_count)
@@ -63,7 +64,7 @@ def if_1(n: OnnxNode) -> Sequence[Value]:
 
 
 def loop_1(n: OnnxNode) -> Sequence[Value]:
-    """The body takes the number of the turn, a condition (true, since it runs) and the carried values."""
+    """Imports Loop: its body takes the number of the iteration, a condition (true, since it runs) and the carried values."""
     trip, cond, carried = n.input(0), n.input(1), n.inputs(2)
     body = n.attr("body")
     collects = len(body.output) - 1 - len(carried)
@@ -72,12 +73,12 @@ def loop_1(n: OnnxNode) -> Sequence[Value]:
 
     again: list[Value] = []
 
-    def turn(number: Value, *values: Value) -> Sequence[Value]:
-        made = again[:] = list(n.region("body", (number, constant(True), *values)))
-        return [made[0], *map(_as_optional, made[1:], carried), *made[1 + len(carried) :]]
+    def iteration(number: Value, *values: Value) -> Sequence[Value]:
+        computed = again[:] = list(n.region("body", (number, constant(True), *values)))
+        return [computed[0], *map(_as_optional, computed[1:], carried), *computed[1 + len(carried) :]]
 
     start = constant(True) if cond is None else cond
-    results = list(control.loop(trip, turn, carried, start, collects, n.source, names))
+    results = list(control.loop(trip, iteration, carried, start, collects, n.source, names))
     for k, v in enumerate(carried):
         if _is_optional(v) and not _is_optional(again[1 + k]):
             results[k] = lists.element(results[k], n.source)
@@ -88,32 +89,34 @@ def _is_optional(v: Value) -> bool:
     return isinstance(v.type, ListType) and v.type.optional
 
 
-def _as_optional(made: Value, first: Value) -> Value:
-    """What a turn makes of an optional may be an element, which every later turn finds in it."""
-    return lists.optional(made) if _is_optional(first) and not _is_optional(made) else made
+def _as_optional(value: Value, first: Value) -> Value:
+    """Wraps a carried value that the body returns as an element where it was an optional at first."""
+    return lists.optional(value) if _is_optional(first) and not _is_optional(value) else value
 
 
 def scan_9(n: OnnxNode) -> Sequence[Value]:
-    """States first, then what is scanned; results that are collected backwards or along another axis are moved behind the loop."""
+    """Imports Scan: states come first, then the scanned inputs; outputs that are collected backwards or along another axis than the first
+    are reversed and transposed after the loop."""
     count = _scanned(n, len(n.inputs()))
     states, scanned = n.inputs()[:-count], n.inputs(len(n.inputs()) - count)
     body = n.attr("body")
     collects = len(body.output) - len(states)
     _check_sizes(n, body, "body", len(states) + count, max(collects, 0) + len(states))
-    made = control.scan(
+    results = control.scan(
         lambda *values: n.region("body", values), states, scanned, collects,
         _axes(n, "scan_input_axes", scanned), _directions(n, "scan_input_directions", count), n.source,
         [i.name for i in body.input[: len(states)]],
     )  # fmt: skip
-    last, stacked = made[: len(states)], made[len(states) :]
+    last, stacked = results[: len(states)], results[len(states) :]
     back = _directions(n, "scan_output_directions", collects)
     axes = _axes(n, "scan_output_axes", stacked)
     return (*last, *(_placed(n, v, b, a) for v, b, a in zip(stacked, back, axes, strict=True)))
 
 
 def scan_8(n: OnnxNode) -> Sequence[Value]:
-    """With a leading batch dim everywhere: a scan for each entry of it, over as many slices as `sequence_lens` says; what is collected is
-    filled up with zeros then. Backwards begins at the end of each sequence."""
+    """Imports Scan of opset 8, where every value has a leading batch dim: a loop over the batch, with a scan over as many slices as
+    `sequence_lens` says in each iteration, whose stacked outputs are padded with zeros. Backward scans begin at the end of each
+    sequence."""
     from anyshape import ops
 
     lengths, values = n.input(0), n.inputs(1)
@@ -125,22 +128,22 @@ def scan_8(n: OnnxNode) -> Sequence[Value]:
     back = _directions(n, "directions", count)
     batch, longest = (ops.gather(ops.shape_of(scanned[0], source=n.source), k, source=n.source) for k in (0, 1))
 
-    def turn(number: Value) -> Sequence[Value]:
+    def iteration(number: Value) -> Sequence[Value]:
         slices = [ops.gather(v, number, axis=0, source=n.source) for v in values]
         first, rest = slices[: len(states)], slices[len(states) :]
         length = None if lengths is None else ops.gather(ops.cast(lengths, "i64"), number, source=n.source)
         if length is not None:
             end = ops.static.reshape(length, newshape=(1,), source=n.source)
             rest = [ops.slice(v, [0], end, source=n.source) for v in rest]
-        made = control.scan(lambda *v: n.region("body", v), first, rest, collects, (), back, n.source)
-        last, stacked = made[: len(states)], made[len(states) :]
+        results = control.scan(lambda *v: n.region("body", v), first, rest, collects, (), back, n.source)
+        last, stacked = results[: len(states)], results[len(states) :]
         return (*last, *(v if length is None else _filled(n, v, longest) for v in stacked))
 
-    return control.loop(batch, turn, (), None, len(states) + collects, n.source)
+    return control.loop(batch, iteration, (), None, len(states) + collects, n.source)
 
 
 def _filled(n: OnnxNode, v: Value, rows: Value) -> Value:
-    """With zeros behind, up to so many rows."""
+    """Pads a value with rows of zeros at the end, up to a number of rows."""
     from anyshape import ops
 
     there = ops.shape_of(v, source=n.source)
@@ -155,10 +158,10 @@ def _filled(n: OnnxNode, v: Value, rows: Value) -> Value:
     return ops.concat([v, zeros], axis=0, source=n.source)
 
 
-def _scanned(n: OnnxNode, given: int) -> int:
+def _scanned(n: OnnxNode, inputs: int) -> int:
     count = n.attr("num_scan_inputs")
-    if not isinstance(count, int) or not 1 <= count <= given:
-        raise ModelError(f"{n.source}: num_scan_inputs must be from 1 to {given}, the number of inputs, got {count}")
+    if not isinstance(count, int) or not 1 <= count <= inputs:
+        raise ModelError(f"{n.source}: num_scan_inputs must be from 1 to {inputs}, the number of inputs, got {count}")
     return count
 
 
@@ -196,9 +199,9 @@ def _placed(n: OnnxNode, v: Value, backwards: bool, axis: int) -> Value:
 
 
 def _check_sizes(n: OnnxNode, graph: Any, name: str, inputs: int, outputs: int) -> None:
-    for what, wanted, got in (("inputs", inputs, len(graph.input)), ("outputs", outputs, len(graph.output))):
-        if wanted != got:
-            raise ModelError(f"{n.source}: {name} must have {wanted} {what}, got {got}")
+    for what, expected, got in (("inputs", inputs, len(graph.input)), ("outputs", outputs, len(graph.output))):
+        if expected != got:
+            raise ModelError(f"{n.source}: {name} must have {expected} {what}, got {got}")
 
 
 CONTROL: dict[str, dict[int, Mapping | None]] = {

@@ -1,4 +1,4 @@
-"""ONNX's numbers for element types, and our dtypes."""
+"""Maps ONNX's numbers of element types to dtypes and back."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _OURS = {1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 8: 
 BY_NUMBER: dict[int, DType] = {number: parse_dtype(name) for number, name in _OURS.items()}
 NUMBER_OF: dict[DType, int] = {t: number for number, t in BY_NUMBER.items()}
 STRING = 8
-"""A tensor of strings is one of characters here, with one dim more."""
+"""The element type of strings; a tensor of strings is imported as one of characters, with one dim more."""
 
 
 def declared_dims(t: TensorType) -> tuple[Size, ...] | None:
-    """The dims as ONNX counts them; None if the rank is not known."""
+    """Returns the dims without that of characters, as ONNX counts them; None if the rank is not known."""
     return t.shape[:-1] if t.shape is not None and t.dtype is CHAR else t.shape
 
 
@@ -24,12 +24,12 @@ _OTHERS = {14: "complex64", 15: "complex128"}
 
 
 def is_known(number: int) -> bool:
-    """Whether ONNX has an element type of this number, ours or not; 0 and the rest are damage."""
+    """Whether ONNX has an element type of this number, supported or not; any other number means a damaged file."""
     return number in BY_NUMBER or number in _OTHERS
 
 
 def number_of_name(name: str) -> int:
-    """Of an element type as old opsets wrote it (`FLOAT`); 0 for no name of one."""
+    """Returns the number of an element type by its name in old opsets (`FLOAT`); 0 for an unknown name."""
     import onnx
 
     known = dict(onnx.TensorProto.DataType.items())
@@ -37,7 +37,7 @@ def number_of_name(name: str) -> int:
 
 
 def spell(number: int) -> str:
-    """The name of an element type, ours or not, for messages."""
+    """Spells an element type, supported or not, for messages."""
     if number == STRING:
         return "string"
     return str(BY_NUMBER[number]) if number in BY_NUMBER else _OTHERS.get(number, f"element type {number}")

@@ -1,8 +1,8 @@
-"""The edge of an import: whatever the libraries below raise leaves it as an AnyshapeError, with the cause chained.
+"""Turns errors of libraries into AnyshapeErrors where an import returns to its caller, with the cause chained.
 
-Protobuf, onnx's declarations and bodies, NumPy and the operating system have errors of their own for damaged models. What is foreseen is
-caught where it happens and says more; this is for the rest. KeyboardInterrupt and MemoryError go through as they are: neither says
-anything of the model.
+Protobuf, onnx's declarations and bodies, NumPy and the operating system have errors of their own for damaged models. Those that are
+foreseen are caught where they happen, with a better message. KeyboardInterrupt and MemoryError pass unchanged: neither says anything of
+the model.
 """
 
 from __future__ import annotations

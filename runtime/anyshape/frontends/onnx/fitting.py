@@ -1,7 +1,7 @@
-"""Constants in another shape, where a node takes them so: a scale of one element for a vector of channels, a bound in brackets.
+"""Reshapes constants such that a node accepts them: a scale of one element for a vector of channels, or a bound of rank 1 for a scalar.
 
-In: a node that does not take its operands, and a way to build it with others. Out: the first change of constants with which it is built,
-of one if that does, else of all that have one element. Nothing here knows operators: shapes are found by trying.
+In: a node that refuses its operands, and a function that builds it with others. Out: the first change of constants with which it is
+built: of one constant if that suffices, else of all constants of one element. No operator is special here: shapes are found by trying.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from anyshape.graph.value import Value, constant
 
 Rebuild = Callable[[Sequence[Value | None]], Sequence[Value]]
 LARGEST = 1 << 16
-"""Elements of a constant that is tried, at most"""
+"""The most elements of a constant that is tried"""
 
 
 class Fitted(NamedTuple):
-    """What to give a node in place of some of its operands, by position, and what it makes then."""
+    """Constants in place of some operands of a node, by position, and the results of the node built with them."""
 
     node: Any
     arrays: Mapping[int, NDArray[Any]]
-    made: Sequence[Value]
+    results: Sequence[Value]
 
     @property
     def changes(self) -> list[str]:
@@ -33,13 +33,13 @@ class Fitted(NamedTuple):
 
 
 def first_fit(node: Any, operands: Sequence[Value | None], rebuild: Rebuild) -> Fitted | None:
-    """None if no change helps. Raises nothing."""
+    """Finds the first change of constants with which `rebuild` succeeds; None if there is none. Raises nothing."""
     for arrays in _candidates(operands):
         try:
-            made = rebuild([constant(arrays[k]) if k in arrays else v for k, v in enumerate(operands)])
+            results = rebuild([constant(arrays[k]) if k in arrays else v for k, v in enumerate(operands)])
         except AnyshapeError:
             continue
-        return Fitted(node, arrays, made)
+        return Fitted(node, arrays, results)
     return None
 
 
@@ -47,7 +47,7 @@ def _candidates(operands: Sequence[Value | None]) -> Iterator[Mapping[int, NDArr
     held = {k: v.constant for k, v in enumerate(operands) if v is not None and v.constant is not None}
     held = {
         k: a for k, a in held.items() if a.dtype != np.int64
-    }  # those are sizes, axes and indices, whose number counts
+    }  # int64 constants are sizes, axes and indices, whose number counts
     shapes = [v.type.shape or () for v in operands if v is not None]
     lengths = sorted({n for shape in shapes for n in shape if isinstance(n, int) and 1 < n <= LARGEST})
     single = {k: a for k, a in held.items() if a.size == 1}

@@ -1,6 +1,6 @@
-"""Operators given as graphs of others: functions of the model itself, and the bodies that ONNX's declarations carry.
+"""Reads operators that are defined by graphs of others: functions of the model itself, and the bodies in ONNX's declarations.
 
-Both become a `Body`: names of inputs, outputs and attributes, and nodes in order under opsets of their own.
+Both become a `Body`: names of inputs, outputs and attributes, and nodes in topological order under opsets of their own.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from anyshape.graph.value import Value
 from anyshape.types import ListType, TensorType
 
 NEWEST = 100_000
-"""No opset will ever have a number above this; a larger one is damage"""
+"""The largest number of an opset that is believed; a larger one means a damaged file"""
 
 
 @dataclass(frozen=True)
 class Body:
-    """What to do in place of one node. `defaults` are attributes the node may leave out."""
+    """A graph to inline in place of one node. `defaults` are attributes that the node may leave out."""
 
     name: str
     inputs: tuple[str, ...]
@@ -34,32 +34,33 @@ class Body:
 
 
 def opsets_of(imports: Sequence[Any], where: str) -> dict[str, int]:
-    """{domain: version} of opset_import entries."""
-    found: dict[str, int] = {}
+    """Maps domains to versions, from entries of opset_import."""
+    versions: dict[str, int] = {}
     for o in imports:
         domain = normal_domain(o.domain)
         if not 1 <= o.version <= NEWEST:
             raise ModelError(f"{where}: opset {o.version} of {o.domain or 'ai.onnx'} does not exist")
-        if found.get(domain, o.version) != o.version:
+        if versions.get(domain, o.version) != o.version:
             raise ModelError(
-                f"{where}: it imports two opsets of {o.domain or 'ai.onnx'}, {found[domain]} and {o.version}"
+                f"{where}: it imports two opsets of {o.domain or 'ai.onnx'}, {versions[domain]} and {o.version}"
                 + repairable("keeps the last one")
             )
-        found[domain] = int(o.version)
-    return found
+        versions[domain] = int(o.version)
+    return versions
 
 
 def body_of(proto: Any, outer: Mapping[str, int], where: str, schema: Any = None) -> Body:
-    """A FunctionProto, checked. `schema` is the declaration it comes from, if it does: such bodies are written for the inputs at
-    hand, and may leave out optional outputs. `outer` are the opsets of the caller, for what the function does not import itself."""
+    """Checks a FunctionProto and makes a Body of it. `schema` is the declaration that it comes from, if any: such bodies are written for
+    the types of one call, and may leave out optional outputs. `outer` has the caller's opsets, for domains that the function does not
+    import itself."""
     name = proto.name or "?"
     where = f"{where}: function {name}"
     inputs, outputs = tuple(proto.input), tuple(proto.output)
     if len(set(inputs)) < len(inputs) or "" in inputs:
         raise ModelError(f"{where}: its inputs must have names that differ, got {', '.join(map(repr, inputs))}")
     nodes = sort_nodes(list(proto.node), set(inputs), where, results=outputs)
-    made = {o for n in nodes for o in n.output} | set(inputs)
-    missing = [o for o in outputs if o not in made]
+    defined = {o for n in nodes for o in n.output} | set(inputs)
+    missing = [o for o in outputs if o not in defined]
     if missing and schema is None:
         raise ModelError(f"{where}: nothing produces its output {missing[0]!r}")
     defaults = {a.name: a for a in proto.attribute_proto}
@@ -70,14 +71,14 @@ def body_of(proto: Any, outer: Mapping[str, int], where: str, schema: Any = None
 
 
 def local_functions(model: Any, opsets: Mapping[str, int], where: str) -> dict[tuple[str, str, str], Body]:
-    """{(domain, name, overload): body} of the model's own functions."""
-    found: dict[tuple[str, str, str], Body] = {}
+    """Maps (domain, name, overload) to bodies of the model's own functions."""
+    bodies: dict[tuple[str, str, str], Body] = {}
     for proto in model.functions:
         key = (normal_domain(proto.domain), proto.name, proto.overload)
-        if key in found:
+        if key in bodies:
             raise ModelError(f"{where}: two functions are called {proto.domain}:{proto.name}")
-        found[key] = body_of(proto, opsets, where)
-    return found
+        bodies[key] = body_of(proto, opsets, where)
+    return bodies
 
 
 def has_body(schema: Any) -> bool:
@@ -85,7 +86,7 @@ def has_body(schema: Any) -> bool:
 
 
 def plain_body(schema: Any, opset: int, outer: Mapping[str, int], where: str) -> Body | None:
-    """The body of a declaration that does not look at types; None if it has none."""
+    """Returns the body of a declaration that does not depend on types; None if it has none."""
     if not schema.has_function:
         return None
     proto = _at_opset(schema.function_opset_versions, schema.get_function_with_opset_version, opset)
@@ -95,7 +96,7 @@ def plain_body(schema: Any, opset: int, outer: Mapping[str, int], where: str) ->
 def typed_body(
     schema: Any, opset: int, outer: Mapping[str, int], where: str, node: Any, inputs: Sequence[Value | None]
 ) -> Body | None:
-    """The body of a declaration that depends on the types of the inputs (their ranks, their dtypes)."""
+    """Returns the body of a declaration for inputs of these types (ranks and dtypes); None if it has none."""
     if not schema.has_context_dependent_function:
         return None
     data, types = node.SerializeToString(), [_type_bytes(v) for v in inputs]
@@ -105,17 +106,17 @@ def typed_body(
         import onnx
 
         try:
-            made = schema.get_context_dependent_function_with_opset_version(version, data, types)
+            serialised = schema.get_context_dependent_function_with_opset_version(version, data, types)
         except (RuntimeError, TypeError, ValueError) as e:
             raise ModelError(f"{where}: ONNX makes no body of {schema.name} for these operands: {e}") from e
-        return onnx.FunctionProto.FromString(made) if made else None
+        return onnx.FunctionProto.FromString(serialised) if serialised else None
 
     proto = _at_opset(versions, get, opset)
     return None if proto is None else body_of(proto, outer, where, schema)
 
 
 def _at_opset(versions: Sequence[int], get: Any, opset: int) -> Any:
-    """The newest body written for this opset or an older one; several may exist, one for each opset that changed what it uses."""
+    """Returns the newest body written for this opset or an older one; there is one for each opset that changed an operator it uses."""
     import onnx
 
     for version in sorted((v for v in versions if v <= opset), reverse=True):

@@ -1,4 +1,4 @@
-"""One node of a model with its inputs found and its attributes checked: what mappings read through the protocol `OnnxNode`."""
+"""One node of a model with imported inputs and checked attributes, which mappings read through the protocol `OnnxNode`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from anyshape.frontends.onnx.refusals import Refusal, repairable
 from anyshape.graph.value import Value
 
 SEED = "seed"
-"""The attribute by which ONNX's declarations say that an operator draws random numbers"""
+"""The attribute that ONNX declares for operators that draw random numbers"""
 
 
 def draws(schema: Any) -> bool:
-    """Whether equal calls may give different results, by ONNX's declaration of the operator; of one that it does not declare, no."""
+    """Whether equal calls may give different results, by ONNX's declaration of the operator; False for one that it does not declare."""
     return schema is not None and SEED in schema.attributes
 
 
@@ -36,11 +36,11 @@ class ImportedNode:
     schema: Any
     folder: Path | None
     build_graph: Callable[[Any, Sequence[Value], str], Sequence[Value]]
-    """What the importer makes of a graph attribute."""
+    """Imports a graph attribute for inputs"""
     values: Mapping[str, Value | None] = field(default_factory=dict)
-    """Of the graph around the node, by name"""
+    """Values of the graph around the node, by name"""
     asked: set[str] = field(default_factory=set)
-    """Attributes that the mapping looked at"""
+    """Attributes that the mapping read"""
 
     @property
     def input_count(self) -> int:
@@ -50,15 +50,15 @@ class ImportedNode:
         return self.operands[k] if k < len(self.operands) else None
 
     def inputs(self, start: int = 0) -> list[Value]:
-        found = [v for v in self.operands[start:] if v is not None]
-        if len(found) < len(self.operands[start:]):
+        present = [v for v in self.operands[start:] if v is not None]
+        if len(present) < len(self.operands[start:]):
             raise ModelError(f"{self.source}: one of its inputs is left out; a list of inputs must not have holes")
-        return found
+        return present
 
     def only(self, count: int) -> None:
-        given = [k for k, v in enumerate(self.operands) if k >= count and v is not None]
-        if given:
-            raise Refusal(f"input {given[0]} is not supported")
+        surplus = [k for k, v in enumerate(self.operands) if k >= count and v is not None]
+        if surplus:
+            raise Refusal(f"input {surplus[0]} is not supported")
 
     def has_attr(self, name: str) -> bool:
         self.asked.add(name)
@@ -73,12 +73,12 @@ class ImportedNode:
         return self.declared(name) if default is None else default
 
     def requires(self, name: str) -> bool:
-        """Whether ONNX's declaration wants the attribute: a list without items is one then, and else as if it were absent."""
+        """Whether ONNX declares the attribute as required: an empty list is a value then, and else as if it were absent."""
         declared = None if self.schema is None else self.schema.attributes.get(name)
         return declared is not None and bool(declared.required)
 
     def declared(self, name: str) -> Any:
-        """The default in ONNX's declaration, if it has one."""
+        """Returns the default in ONNX's declaration; None if it has none."""
         declared = None if self.schema is None else self.schema.attributes.get(name)
         if declared is None or not declared.default_value.name:
             return None
@@ -101,10 +101,10 @@ class ImportedNode:
         raise ModelError(f"{self.source}: {name} = {number} is not an element type of ONNX")
 
     def named(self, name: str) -> Value:
-        found = self.values.get(name)
-        if found is None:
+        value = self.values.get(name)
+        if value is None:
             raise ModelError(f"{self.source}: there is no tensor {name!r}, which an attribute names")
-        return found
+        return value
 
     def region(self, name: str, inputs: Sequence[Value]) -> Sequence[Value]:
         return self.build_graph(self.attr(name), inputs, name)
@@ -121,9 +121,9 @@ def check_arity(node: Any, schema: Any, where: str) -> None:
     ):
         count = max((k + 1 for k, name in enumerate(names) if name or k < high), default=0)
         if not low <= count <= high:
-            wanted = f"{low}" if low == high else f"{low} to {high}" if high < 1000 else f"at least {low}"
+            expected = f"{low}" if low == high else f"{low} to {high}" if high < 1000 else f"at least {low}"
             more = repairable("leaves out those behind") if count > high and what == "inputs" else ""
-            raise ModelError(f"{where}: {schema.name} has {wanted} {what}, got {count}{more}")
+            raise ModelError(f"{where}: {schema.name} has {expected} {what}, got {count}{more}")
     import onnx
 
     single = onnx.defs.OpSchema.FormalParameterOption.Single
@@ -133,7 +133,7 @@ def check_arity(node: Any, schema: Any, where: str) -> None:
 
 
 def types_allowed(schema: Any, operands: Sequence[Value | None]) -> bool:
-    """Whether ONNX itself has the operator for operands of these dtypes: then a DtypeError is our lack, not the model's fault."""
+    """Whether ONNX declares the operator for operands of these dtypes: a DtypeError is a missing feature then, not a fault of the model."""
     if schema is None:
         return False
     for k, v in enumerate(operands):

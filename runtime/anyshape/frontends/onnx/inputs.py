@@ -1,6 +1,6 @@
-"""The declared inputs of a graph to parameters of a Function: equal dim names are one symbol, everything unsaid a symbol of its own.
+"""Reads the types of a graph's inputs: dims of equal name are one symbol, and each dim without a name or a size is a symbol of its own.
 
-`dims` narrows symbols: `{"batch": 8}` makes a number of one, `{"seq": (1, 512)}` bounds it (None for an open end).
+`dims` binds or bounds symbols: `{"batch": 8}` makes one a number, `{"seq": (1, 512)}` bounds it (None for no bound).
 """
 
 from __future__ import annotations
@@ -24,45 +24,45 @@ LARGEST = 2**63 - 1
 
 
 class DimNames:
-    """Dim names of one model, each made a symbol (or a number) once."""
+    """Symbols (or numbers) of the dim names of one model."""
 
     def __init__(self, bindings: Mapping[str, DimBinding] | None) -> None:
         self.bindings = {name: _binding(name, b) for name, b in (bindings or {}).items()}
-        self.made: dict[str, Size] = {}
+        self.sizes: dict[str, Size] = {}
         self._spelled: set[str] = set()
 
     def size(self, name: str) -> Size:
-        if name not in self.made:
+        if name not in self.sizes:
             low, high = self.bindings.get(name, (0, None))
-            self.made[name] = low if low == high and high is not None else symbol(self._identifier(name), low, high)
-        return self.made[name]
+            self.sizes[name] = low if low == high and high is not None else symbol(self._identifier(name), low, high)
+        return self.sizes[name]
 
     def check_used(self, where: str) -> None:
         """Raises ArgumentError for a name in `dims` that no input has."""
         for name in self.bindings:
-            if name not in self.made:
-                near = get_close_matches(name, self.made, 1)
+            if name not in self.sizes:
+                near = get_close_matches(name, self.sizes, 1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
-                known = ", ".join(map(repr, self.made)) or "none"
+                known = ", ".join(map(repr, self.sizes)) or "none"
                 raise ArgumentError(f"dims: no input of {where} has a dim {name!r}{hint} Named dims: {known}")
 
     def _identifier(self, name: str) -> str:
-        """The name as the text form can spell it; two names never become one."""
+        """Turns a name into an identifier of the text form; different names become different identifiers."""
         plain = re.sub(r"\W", "_", name)
         plain = plain if re.match(r"[A-Za-z_]", plain) else f"d_{plain}"
         return unused(plain, self._spelled)
 
 
-def _binding(name: str, given: Any) -> tuple[int, int | None]:
-    wanted = "a size such as 8, or bounds such as (1, 512) or (1, None)"
-    if isinstance(given, int) and not isinstance(given, bool):
-        low, high = given, given
-    elif isinstance(given, (tuple, list)) and len(given) == 2 and all(_is_bound(b) for b in given):
-        low, high = given[0] or 0, given[1]
+def _binding(name: str, binding: Any) -> tuple[int, int | None]:
+    expected = "a size such as 8, or bounds such as (1, 512) or (1, None)"
+    if isinstance(binding, int) and not isinstance(binding, bool):
+        low, high = binding, binding
+    elif isinstance(binding, (tuple, list)) and len(binding) == 2 and all(_is_bound(b) for b in binding):
+        low, high = binding[0] or 0, binding[1]
     else:
-        raise ArgumentError(f"dims: {name!r} must be {wanted}, got {given!r}")
+        raise ArgumentError(f"dims: {name!r} must be {expected}, got {binding!r}")
     if low < 0 or (high is not None and high < low):
-        raise ArgumentError(f"dims: {name!r} must be {wanted}, got {given!r}, which no size satisfies")
+        raise ArgumentError(f"dims: {name!r} must be {expected}, got {binding!r}, which no size satisfies")
     return low, high
 
 
@@ -71,7 +71,7 @@ def _is_bound(b: Any) -> bool:
 
 
 def check_names(declared: Sequence[Any], what: str, where: str) -> None:
-    """Raises ModelError where one of these has no name, or two have the same."""
+    """Raises ModelError where an input or output has no name, or two have the same."""
     seen: set[str] = set()
     for info in declared:
         if not info.name:
@@ -83,8 +83,8 @@ def check_names(declared: Sequence[Any], what: str, where: str) -> None:
 
 
 def check_default(info: Any, initial: Value | None, where: str) -> None:
-    """Raises ModelError where an input is declared as what its initializer is not: of another kind or dtype, of another rank, or with a
-    number for a dim that differs. Names of dims and what is not said contradict nothing."""
+    """Raises ModelError where the declared type of an input contradicts its initializer: another kind, dtype or rank, or another number
+    for a dim. Names of dims, and dims without a number, contradict nothing."""
     kind = info.type.WhichOneof("value")
     if kind is None or initial is None:
         return
@@ -114,7 +114,7 @@ def _spell_declared(proto: Any) -> str:
 
 
 def input_type(proto: Any, names: DimNames, where: str) -> TensorType:
-    """Of a tensor, a sequence or an optional. Raises ModelError for damage, Refusal for what we do not have."""
+    """Reads the type of a tensor, a sequence or an optional. Raises ModelError for damage, Refusal for an unsupported type."""
     kind = proto.WhichOneof("value")
     if kind is None:
         raise ModelError(f"{where} has no type")

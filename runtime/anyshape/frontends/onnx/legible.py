@@ -1,4 +1,4 @@
-"""Names that are not UTF-8 text: protobuf hands them on as bytes, so they are found here, before anything relies on text."""
+"""Checks that names are UTF-8 text: protobuf returns others as bytes, on which everything after this would fail."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from anyshape.errors import ModelError
 
 
 def check_text(model: Any, where: str) -> None:
-    """Raises ModelError if a name anybody will read is not text."""
+    """Raises ModelError if a name that an import reads is not text."""
     for text in _texts(model):
         if not isinstance(text, str):
             raise ModelError(f"{where}: the name {text!r} is not UTF-8 text; the file is damaged")

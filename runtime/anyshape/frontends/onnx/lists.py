@@ -1,6 +1,6 @@
-"""What mappings do with lists: ONNX's sequences are lists, its optionals lists of at most one element.
+"""Functions on lists for mappings: ONNX's sequences are lists, its optionals lists of at most one element.
 
-In: a node and what it reads; positions count from the end where they are negative. Out: a value of the graph, made by an op on lists.
+In: a node and its operands; negative positions count from the end. Out: the result of an op on lists.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def is_list(n: OnnxNode, v: Value | None) -> bool:
 
 
 def list_empty(n: OnnxNode, dtype: DType) -> Value:
-    """A list of nothing yet, of tensors of any rank."""
+    """Makes an empty list of tensors of any rank."""
     return lists.empty(TensorType(dtype, None), n.source)
 
 
@@ -39,36 +39,36 @@ def list_at(n: OnnxNode, xs: Value | None, at: Value | None) -> Value:
 
 
 def list_erase(n: OnnxNode, xs: Value | None, at: Value | None) -> Value:
-    """Without a position, the last element goes."""
+    """Removes an element, the last one without a position."""
     return lists.erase(_there(n, xs), at, n.source)
 
 
 def list_insert(n: OnnxNode, xs: Value | None, x: Value | None, at: Value | None) -> Value:
-    """Without a position, x comes last."""
+    """Inserts x, at the end without a position."""
     return lists.insert(_there(n, xs), needed(n, x, "its tensor"), at, n.source)
 
 
 def list_split(n: OnnxNode, x: Value | None, sizes: Value | None, axis: int, keepdims: int) -> Value:
-    """`keepdims` is only for pieces of one; with sizes it is ignored."""
+    """Splits x along an axis. Without sizes, pieces have size 1, of which `keepdims` keeps the axis; with sizes it is ignored."""
     return lists.split(_there(n, x), sizes, axis, bool(keepdims), n.source)
 
 
 def optional(n: OnnxNode, x: Value | None, said: Any) -> Value:
-    """Of a value, or of nothing: then an attribute says the type."""
+    """Makes an optional of a value; without one an empty optional, whose type an attribute says."""
     if x is not None:
         return lists.optional(x, source=n.source)
-    wanted = input_type(needed(n, said, "its type"), DimNames(None), n.source)
-    return lists.optional(element=wanted, source=n.source)
+    element_type = input_type(needed(n, said, "its type"), DimNames(None), n.source)
+    return lists.optional(element=element_type, source=n.source)
 
 
 def optional_element(n: OnnxNode, x: Value | None) -> Value:
-    """What is no optional is its own element."""
-    given = _there(n, x)
-    return lists.element(given, n.source) if _is_optional(given) else given
+    """Takes the element of an optional; any other value is returned unchanged."""
+    value = _there(n, x)
+    return lists.element(value, n.source) if _is_optional(value) else value
 
 
 def has_element(n: OnnxNode, x: Value | None) -> Value:
-    """What is no optional is there if the node names it."""
+    """Whether an optional has an element; any other input has one if the node does not leave it out."""
     if x is None or not _is_optional(x):
         return constant(x is not None)
     return lists.has_element(x, n.source)

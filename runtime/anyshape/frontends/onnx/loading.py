@@ -1,4 +1,4 @@
-"""`load`: an ONNX model as a Function, repaired first if that is asked for."""
+"""`load`: imports an ONNX model as a Function, and repairs it first on demand."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ def load(
     repair: bool = False,
     notes: list[str] | None = None,
 ) -> Function:
-    """The model at a path, in bytes or in an onnx.ModelProto, as a Function.
+    """Imports the model at a path, in bytes or in an onnx.ModelProto, as a Function.
 
     `dims` binds or bounds named dims of the inputs: {"batch": 8, "seq": (1, 512)}. `table` replaces the mappings. `repair`: what the
-    standard refuses is taken for what it most likely means (`repaired`). `notes` gets what was repaired, and what was taken for granted
-    that the model does not say. Raises ModelError for a damaged or inconsistent model, and UnsupportedError, once, for all it needs that
-    we do not have; no error but an AnyshapeError, if the machine has the memory.
+    standard refuses is taken for what it most likely means (`repaired`). `notes` receives what was repaired, and what was assumed that
+    the model does not say. Raises ModelError for a damaged or inconsistent model, one UnsupportedError for everything that is not
+    supported, and no error but AnyshapeErrors and MemoryError.
     """
     said = notes if notes is not None else []
     read = read_source(source, dims, repair, said)
     with model_errors(read.name):
-        made = Import(read, dims, all_mappings() if table is None else table)
-        function = made.function()
-    said += made.resolver.assumed.values()
+        importing = Import(read, dims, all_mappings() if table is None else table)
+        function = importing.function()
+    said += importing.resolver.assumed.values()
     return function
 
 
 def read_source(source: Any, dims: Mapping[str, DimBinding] | None, repair: bool, notes: list[str]) -> Source:
-    """The model, parsed; if it is repaired, `notes` gets how."""
+    """Parses a model and repairs it on demand; `notes` receives the changes."""
     if not repair:
         with model_errors("model"):
             return read_model(source)

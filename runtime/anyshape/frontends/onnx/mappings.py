@@ -1,4 +1,5 @@
-"""Which mapping an ONNX operator has in an opset: those generated from the specs, and what is syntax of a graph.
+"""Finds the mapping of an ONNX operator in an opset: mappings are generated from the specs; those of constants, control flow
+and gradients are written by hand.
 
 A mapping holds from the opset that names it until the next one; None says that the operator was removed.
 """
@@ -21,32 +22,32 @@ Table = MappingType[str, MappingType[int, Mapping | None]]
 
 @cache
 def all_mappings() -> Table:
-    """{operator: {since: mapping}}; an operator of another domain than ONNX's own is `domain:Operator`.
+    """Collects {operator: {since: mapping}} of all packages of ops; an operator of another domain than ONNX's own is `domain:Operator`.
 
-    Of all packages of ops. Raises UnsupportedError where two say what one operator means.
+    Raises UnsupportedError where two packages map one operator.
     """
     from anyshape.frontends.onnx.gradient import TRAINING
 
-    found: dict[str, MappingType[int, Mapping | None]] = {**BOOKKEEPING, **CONTROL, **TRAINING}
+    mappings: dict[str, MappingType[int, Mapping | None]] = {**BOOKKEEPING, **CONTROL, **TRAINING}
     for package in packages():
         table: Table = import_module(f"{package.__name__}.onnx").ONNX
         for operator, versions in table.items():
-            if operator in found and package.__name__ != "anyshape_ops":
+            if operator in mappings and package.__name__ != "anyshape_ops":
                 raise UnsupportedError(
                     f"{package.__name__} says what the ONNX operator {operator} means, which is known already; "
                     "give it a domain of its own in the spec, as in `com.example:Name`"
                 )
-            found[operator] = versions
-    return found
+            mappings[operator] = versions
+    return mappings
 
 
 def known_domains(table: Table) -> frozenset[str]:
-    """Domains other than ONNX's own of which there are mappings, or operators that say why they have none."""
+    """Collects the domains, other than ONNX's own, of operators with a mapping or with a reason why they have none."""
     return frozenset(name.rpartition(":")[0] for name in (*table, *all_refusals())) - {""}
 
 
 def find_mapping(table: Table, domain: str, op: str, opset: int) -> Mapping | None:
-    """The mapping with the greatest `since` that is not above the opset; None if there is none."""
+    """Returns the mapping with the greatest `since` that is not above the opset; None if there is none."""
     versions = table.get(op if domain == "" else f"{domain}:{op}", {})
     since = max((v for v in versions if v <= opset), default=None)
     return None if since is None else versions[since]
@@ -54,14 +55,15 @@ def find_mapping(table: Table, domain: str, op: str, opset: int) -> Mapping | No
 
 @cache
 def all_refusals() -> MappingType[str, str]:
-    """{operator: why it has no mapping}, of all packages of ops."""
-    found: dict[str, str] = {}
+    """Collects {operator: why it has no mapping} of all packages of ops."""
+    reasons: dict[str, str] = {}
     for package in packages():
-        found.update(import_module(f"{package.__name__}.onnx").REFUSED)
-    return found
+        reasons.update(import_module(f"{package.__name__}.onnx").REFUSED)
+    return reasons
 
 
 def why_missing(table: Table, domain: str, op: str, opset: int) -> str:
+    """Says why an operator has no mapping in an opset."""
     name = op if domain == "" else f"{domain}:{op}"
     versions = table.get(name, {})
     if not versions and name in all_refusals():
@@ -83,19 +85,19 @@ def _is_defined(domain: str, op: str) -> bool:
 
 
 def normal_domain(domain: str) -> str:
-    """ONNX's own domain has two spellings."""
+    """Returns the empty text for both spellings of ONNX's own domain, and other domains unchanged."""
     return "" if domain == "ai.onnx" else domain
 
 
 def declaration(domain: str, op: str, opset: int) -> Any:
-    """As `find_schema`; of what is syntax of a graph the newest, since how a value is spelled means the same in any opset."""
+    """Finds ONNX's declaration of an operator in an opset; of Constant the newest, since its attributes mean the same in any opset."""
     import onnx
 
     return find_schema(domain, op, onnx.defs.onnx_opset_version() if not domain and op in BOOKKEEPING else opset)
 
 
 def find_schema(domain: str, op: str, opset: int) -> Any:
-    """ONNX's declaration of the operator in this opset; None if the installed onnx knows none."""
+    """Finds ONNX's declaration of an operator in an opset; None if the installed onnx has none."""
     import onnx
 
     try:

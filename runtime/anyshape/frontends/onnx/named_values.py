@@ -1,8 +1,8 @@
-"""What inference and the passes find out about every name of a model: for tools that go on working with the ONNX graph itself.
+"""Infers and optimises the value of every name of a model, for tools that go on working with the ONNX graph itself.
 
-In: a model. Out: its live nodes in order, and for each name the optimised Value it stands for. Nodes that we have no mapping for, or
-that we would refuse, do not matter here: their outputs are values of which nothing is known but what ONNX's own inference says. Only
-what the graph's outputs need is looked at, so that nothing is concluded from checks that never run.
+In: a model. Out: its live nodes in order, and for each name its optimised Value. Nodes that have no mapping, or that an import would
+refuse, are allowed: of their outputs only the type is known that ONNX's own inference says. Dead nodes are left out, so that nothing is
+concluded from checks that never run.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SINCE_DEFAULTS = 4
 
 @dataclass(frozen=True)
 class NamedValues:
-    """`values` has the optimised value of each name that the outputs need, None where we know nothing at all; `named` are the dims that
-    the inputs name, by their spelling in the file. Of the model's graph, or of one within a node."""
+    """What is known of the model's graph, or of one within a node. `values` has the optimised value of each live name, None where nothing
+    is known; `named` has the dims that the inputs name, by their spelling in the file."""
 
     source: Source
     graph: Any
@@ -46,17 +46,17 @@ class NamedValues:
     named: Mapping[str, Size]
     look: Callable[[str, Any], NamedValues | None]
     rebuild: Callable[[Any, Operands], Sequence[Value] | None]
-    """The outputs of a node for other operands; None where it is refused, or nothing is known of its operator."""
+    """Builds a node with other operands; None where it is refused, or its operator is not known"""
     inside: str = ""
     """Where the graph is; empty for the model's own"""
 
     def within(self, node: Any, attribute: str, graph: Any) -> NamedValues | None:
-        """The same of a graph within a node; None if nothing is known there."""
+        """Returns the values of a graph within a node; None if nothing is known of it."""
         return self.look(f" in {attribute} of {spell_node(node)}{self.inside}", graph)
 
 
 def named_values(read: Source, dims: Mapping[str, DimBinding] | None = None) -> NamedValues:
-    """Raises ModelError for a damaged model, and no error but an AnyshapeError."""
+    """Imports a model and returns the values of its names. Raises ModelError for a damaged model, and no error but an AnyshapeError."""
     if read.model.training_info:
         raise UnsupportedError(f"{read.name}: it says how it is trained, and what that needs of the graph is not known")
     if any(named_tensors(node) for node in read.model.graph.node):
@@ -68,7 +68,7 @@ def named_values(read: Source, dims: Mapping[str, DimBinding] | None = None) -> 
 
 
 class _NamingImport(Import):
-    """An import that keeps the names, and goes on after what is not supported."""
+    """An import that keeps the names, and continues after nodes that are not supported."""
 
     def named_values(self) -> NamedValues:
         values = self._initializers(self.graph, self.where)
@@ -86,7 +86,7 @@ class _NamingImport(Import):
         self.opaque: list[Value] = []
         self.stated: Mapping[str, TensorType] | None = None
         self.within: dict[str, tuple[Sequence[Any], Mapping[str, Value | None]]] = {}
-        """Nodes and own names of graphs within nodes, as they were built last: a loop's once its types had settled"""
+        """Nodes and own names of graphs within nodes, as they were built last: those of a loop after its types were widened"""
         used = frozenset((*free_names(nodes), *(o.name for o in self.graph.output)))
         scope = Scope(values, self.opsets, used=used)
         self._translate(nodes, scope)
@@ -96,27 +96,27 @@ class _NamingImport(Import):
         final: dict[str, Value | None] = dict.fromkeys(scope.values)
         final.update(zip(known, best.results, strict=True))
         return NamedValues(
-            self.read, self.graph, nodes, final, EntryFacts(best).facts, self.dims.made, self.look, self.rebuild
+            self.read, self.graph, nodes, final, EntryFacts(best).facts, self.dims.sizes, self.look, self.rebuild
         )
 
     def look(self, inside: str, graph: Any) -> NamedValues | None:
-        """What is known of a graph within a node: a function of all that it reads, of which its names are the results."""
+        """Returns the values of a graph within a node, optimised as a function of all that it reads, whose results are its names."""
         if inside not in self.within:
             return None
         nodes, own = self.within[inside]
         if _spelled(nodes) != _spelled(graph.node):
-            return None  # another node is called the same
+            return None  # the entry is of another node of the same name
         known = {name: v for name, v in own.items() if v is not None}
         used = {v for node in topological(known.values()) for v in node.inputs if v is not None} | set(known.values())
         params = sorted((v for v in used if v.is_param), key=lambda v: v.name)
         if len({p.name for p in params}) < len(params):
-            return None  # two graphs, one in the other, call what they are given the same
+            return None  # two graphs, one in the other, have inputs of the same name
         best = _best(Function(params, list(known.values()), "inner", list(known)))
         final: dict[str, Value | None] = dict.fromkeys(own)
         final.update(zip(known, best.results, strict=True))
         live = live_nodes(nodes, graph.output)
         return NamedValues(
-            self.read, graph, live, final, EntryFacts(best).facts, self.dims.made, self.look, self.rebuild, inside
+            self.read, graph, live, final, EntryFacts(best).facts, self.dims.sizes, self.look, self.rebuild, inside
         )
 
     def _translate(self, nodes: Sequence[Any], scope: Scope) -> None:
@@ -135,13 +135,14 @@ class _NamingImport(Import):
     def _node(
         self, node: Any, operands: Operands, said: Mapping[str, Any], schema: Any, scope: Scope, source: str
     ) -> ImportedNode:
-        """Without the seed of an operator that draws: what another runtime makes of it is not known, so that no two draws are equal."""
+        """Makes the node without the seed of an operator that draws random numbers: other runtimes draw other numbers by the same seed, so
+        no two draws may be taken for equal."""
         if draws(schema):
             said = {name: a for name, a in said.items() if name != SEED}
         return super()._node(node, operands, said, schema, scope, source)
 
     def rebuild(self, node: Any, operands: Operands) -> Sequence[Value] | None:
-        """Of an operator that is one op: functions and operators with graphs within are not built again."""
+        """Builds a node with other operands, if its operator is one op; None for others, and where it is refused."""
         if not self._is_one_op(node, self.opsets):
             return None
         try:
@@ -150,12 +151,12 @@ class _NamingImport(Import):
             return None
 
     def _forget_within(self, node: Any) -> None:
-        """Graphs in a node that could not be imported were left halfway."""
+        """Drops the graphs in a node that could not be imported: they were not built to the end."""
         for inside in [k for k in self.within if k.endswith(f" of {spell_node(node)}")]:
             del self.within[inside]
 
     def _stranger(self, name: str) -> Value | None:
-        """A value that comes from nowhere, of the type that ONNX's inference gives the name; None if it gives none."""
+        """Makes a parameter of the type that ONNX's inference gives the name; None if it gives none."""
         if self.stated is None:
             self.stated = _inferred_by_onnx(self.read.model)
         if name not in self.stated:
@@ -169,17 +170,17 @@ def _spelled(nodes: Iterable[Any]) -> list[bytes]:
 
 
 def _best(f: Function) -> Function:
-    """Optimised twice: what the first turn learns of the entry dims holds for nodes before the one it learned from too."""
+    """Optimises twice: what the first run learns of entry dims holds for nodes before the one it was learned from, too."""
     from anyshape.passes import infer_types, optimise
 
     try:
         return optimise(infer_types(optimise(f)))
-    except ShapeError:  # a model that fails for all inputs; whoever runs it says so best
+    except ShapeError:  # a model that fails for all inputs; a run of it has the better message
         return f
 
 
 def overridable(model: Any) -> set[str]:
-    """Initializers that are defaults of inputs."""
+    """Lists the initializers that are defaults of inputs."""
     if model.ir_version < SINCE_DEFAULTS:
         return set()
     graph = model.graph
@@ -188,7 +189,7 @@ def overridable(model: Any) -> set[str]:
 
 
 def live_nodes(nodes: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
-    """Those that the outputs need, in the same order."""
+    """Selects the nodes that the outputs need, in the same order."""
     needed = {o.name for o in outputs}
     live: list[Any] = []
     for node in reversed(nodes):
@@ -199,22 +200,22 @@ def live_nodes(nodes: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
 
 
 def _inferred_by_onnx(model: Any) -> dict[str, TensorType]:
-    """Tensor types of values as far as ONNX itself infers them; its names for dims are not trusted, its numbers are."""
+    """Collects the tensor types of values as far as ONNX infers them; its numbers for dims are used, its names are not trusted."""
     import onnx
 
     try:
         graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except (ValueError, RuntimeError, ModelError):  # its inference gives up on damaged and on huge models
         graph = model.graph
-    found: dict[str, TensorType] = {}
+    types: dict[str, TensorType] = {}
     for info in (*graph.value_info, *graph.output):
         t = info.type.tensor_type
         if not info.type.HasField("tensor_type") or t.elem_type not in BY_NUMBER:
             continue
         shape = tuple(_size(d) for d in t.shape.dim) if t.HasField("shape") else None
         dtype = BY_NUMBER[t.elem_type]
-        found[info.name] = TensorType(dtype, shape if shape is None or dtype is not CHAR else (*shape, fresh("?")))
-    return found
+        types[info.name] = TensorType(dtype, shape if shape is None or dtype is not CHAR else (*shape, fresh("?")))
+    return types
 
 
 def _size(d: Any) -> int | Dim:

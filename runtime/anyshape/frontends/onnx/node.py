@@ -1,6 +1,6 @@
-"""What a generated ONNX mapping sees of a node, and the few functions that mappings call on what they find.
+"""The protocol `OnnxNode`, by which generated mappings (`anyshape_ops.onnx`) read a node, and functions that they call.
 
-In: nothing. Out: `OnnxNode`, the protocol that the importer implements; mappings (`anyshape_ops.onnx`) know only this.
+The importer implements the protocol; mappings depend on nothing else of it.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class OnnxNode(Protocol):
         """Refuses the node if it gives an input behind so many."""
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """An attribute as Python has it: int, float, str, list, or an array for a tensor; a list without items that ONNX's declaration
-        does not want is absent, as runtimes have it."""
+        """An attribute as int, float, str, list, or an array for a tensor; an empty list of an attribute that is not required is taken for
+        absent, as other runtimes do."""
 
     @overload
     def attr_dtype(self, name: str) -> DType | None: ...
@@ -149,7 +149,7 @@ def fold(op: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:
 
 
 def accumulate(make: Callable[[Sequence[Value]], Value], values: Sequence[Value]) -> Value:
-    """A term of several ops of values that are narrow floats: computed in the wider dtype, and rounded once."""
+    """Computes a term of several ops of narrow floats in their accumulation dtype, and rounds it once."""
     from anyshape import ops
 
     own = values[0].type.dtype if values else None
@@ -160,7 +160,7 @@ def accumulate(make: Callable[[Sequence[Value]], Value], values: Sequence[Value]
 
 
 def groups(n: OnnxNode, start: int, count: int) -> Sequence[Sequence[Value]]:
-    """The inputs from a position on as so many groups of one length, one group after the other."""
+    """Splits the inputs from a position on into a number of groups of one length, one group after the other."""
     rest = n.inputs(start)
     if len(rest) % count:
         n.refuse(f"{len(rest)} inputs that should be {count} groups of one length")
@@ -169,7 +169,7 @@ def groups(n: OnnxNode, start: int, count: int) -> Sequence[Sequence[Value]]:
 
 
 def turns(n: OnnxNode, start: int, count: int) -> Sequence[Sequence[Value | None]]:
-    """The inputs from a position on dealt out in turns: every so many one of each, from the first on."""
+    """Deals the inputs from a position on out to a number of groups, one to each in turn."""
     rest = [n.input(k) for k in range(start, n.input_count)]
     if not rest or len(rest) % count:
         n.refuse(f"{len(rest)} inputs from {start} on, which should be in turns of {count}")
@@ -177,13 +177,13 @@ def turns(n: OnnxNode, start: int, count: int) -> Sequence[Sequence[Value | None
 
 
 def each(make: Callable[..., Sequence[Value]], *groups: Sequence[Value | None]) -> Sequence[Value]:
-    """The results of a term for each member of some groups, all first results before all second ones."""
-    made = [make(*members) for members in zip(*groups, strict=True)]
-    return [v for results in zip(*made, strict=True) for v in results]
+    """Computes a term for each member of some groups; all first results come before all second ones."""
+    results_of_members = [make(*members) for members in zip(*groups, strict=True)]
+    return [v for results in zip(*results_of_members, strict=True) for v in results]
 
 
 def einsum(n: OnnxNode, values: Sequence[Value | None], equation: str) -> Value:
-    """Products of tensors, summed as subscripts say."""
+    """Contracts tensors as the subscripts of an einsum say."""
     from anyshape.subscripts import einsum as contracted
 
     for v in values:
@@ -192,28 +192,29 @@ def einsum(n: OnnxNode, values: Sequence[Value | None], equation: str) -> Value:
 
 
 def choice(text: Any) -> Any:
-    """The attribute as a choice among words: no text is none, for which the parameter's default stands."""
+    """Returns the text of an attribute that chooses among words; None for an empty one, for which the parameter's default stands."""
     return text or None
 
 
 def aligned(n: OnnxNode, value: Value | None, to: Value | None, axis: int | None) -> Value:
-    """An operand of old opsets, whose first dim stands at an axis of the other; without one, its last dim stands at the last."""
+    """Aligns an operand of an old opset for broadcasting: its first dim is at an axis of the other operand; without an axis, its last dim
+    is at the last."""
     from anyshape import ops
 
-    found = needed(n, value, "an operand")
-    if axis is None or found.type.rank == 0 or (to is not None and found.type.rank == to.type.rank is not None):
-        return found
-    if found.type.rank is None or (to is not None and to.type.rank is None):
-        return _aligned_by_the_run(n, found, needed(n, to, "an operand"), axis)
-    behind = rank_of(n, to) - (axis % max(rank_of(n, to), 1)) - rank_of(n, found)
+    operand = needed(n, value, "an operand")
+    if axis is None or operand.type.rank == 0 or (to is not None and operand.type.rank == to.type.rank is not None):
+        return operand
+    if operand.type.rank is None or (to is not None and to.type.rank is None):
+        return _aligned_by_the_run(n, operand, needed(n, to, "an operand"), axis)
+    behind = rank_of(n, to) - (axis % max(rank_of(n, to), 1)) - rank_of(n, operand)
     if behind < 0:
-        n.refuse(f"axis {axis} leaves no room for {found.type} beside {to.type if to is not None else 'nothing'}")
-    axes = [rank_of(n, found) + k for k in range(behind)]
-    return ops.expand_dims(found, axes=axes, source=n.source) if axes else found
+        n.refuse(f"axis {axis} leaves no room for {operand.type} beside {to.type if to is not None else 'nothing'}")
+    axes = [rank_of(n, operand) + k for k in range(behind)]
+    return ops.expand_dims(operand, axes=axes, source=n.source) if axes else operand
 
 
 def _aligned_by_the_run(n: OnnxNode, value: Value, to: Value, axis: int) -> Value:
-    """The same where a rank is not known yet: as many sizes of 1 behind as the ranks leave, found when they are."""
+    """Aligns an operand of which a rank is known only at run time: its shape gets as many trailing ones as the ranks leave."""
     from anyshape import ops
 
     shape = ops.shape_of(value, source=n.source)
@@ -221,5 +222,5 @@ def _aligned_by_the_run(n: OnnxNode, value: Value, to: Value, axis: int) -> Valu
     start = constant(np.array([axis])) if axis >= 0 else ops.add(ranks[1], constant(np.array([axis])), source=n.source)
     behind = ops.sub(ops.sub(ranks[1], start, source=n.source), ranks[0], source=n.source)
     ones = ops.full(constant(np.array(1)), behind, source=n.source)
-    wanted = ops.concat([shape, ones], axis=0, source=n.source)
-    return ops.reshape(value, wanted, allowzero=True, source=n.source)
+    new_shape = ops.concat([shape, ones], axis=0, source=n.source)
+    return ops.reshape(value, new_shape, allowzero=True, source=n.source)

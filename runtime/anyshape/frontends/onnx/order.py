@@ -1,4 +1,4 @@
-"""The nodes of a graph in an order in which every name exists before it is used; doubled, missing and cyclic names are found."""
+"""Sorts the nodes of a graph topologically; names that are produced twice, missing or cyclic are errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anyshape.frontends.onnx.refusals import repairable
 
 
 def spell_node(node: Any) -> str:
-    """Reshape 'encoder/Reshape_3': the operator, and the node's name or else its first output."""
+    """Spells a node by its operator, and its name or else its first output: Reshape 'encoder/Reshape_3'."""
     name = node.name or next((o for o in node.output if o), "")
     return f"{node.op_type} {name!r}" if name else str(node.op_type)
 
@@ -24,8 +24,9 @@ def sort_nodes(
     around: Collection[str] = frozenset(),
     results: Collection[str] = (),
 ) -> list[Any]:
-    """As written where that works, else moved as little as needed. `known` are the names that exist before any node, `around` those
-    of graphs around this one, `results` those that are read behind the last. A name that nobody reads may be made twice."""
+    """Sorts nodes topologically, in the order of the file where that is possible. `known` are the names that exist before any node,
+    `around` those of graphs around this one, `results` those that are read after the last node. A name that is not read may be produced
+    twice."""
     producer = _producers(nodes, known, where, results)
     waiting: list[set[int]] = []
     users: dict[int, list[int]] = {}

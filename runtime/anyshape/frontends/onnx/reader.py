@@ -1,6 +1,6 @@
-"""Bytes, a path or a ModelProto to a checked ModelProto and the folder its external data may come from.
+"""Parses a model from bytes, a path or a ModelProto; nodes are not looked at.
 
-Nothing in here looks at nodes. What a damaged file can do to the parser ends here, as a ModelError that names the file.
+Out: a checked ModelProto, and the folder that external data may come from. A file that cannot be parsed is a ModelError that names it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Source:
     name: str
     folder: Path | None
     weights: Mapping[int, memoryview] = field(default_factory=dict)
-    """raw data of initializers by their position, where it was left in the file"""
+    """raw data of initializers by their position, where it stayed in the mapped file"""
 
 
 def read_model(source: Any) -> Source:
-    """Raises ModelError where the file cannot be read or is not an ONNX model; `source` as in `load`."""
+    """Parses a model; `source` as in `load`. Raises ModelError where the file cannot be read or is not an ONNX model."""
     import onnx
 
     if isinstance(source, onnx.ModelProto):
@@ -47,7 +47,7 @@ def read_model(source: Any) -> Source:
 
 
 def _contents(path: Path) -> memoryview:
-    """The file, mapped."""
+    """Maps a file into memory."""
     try:
         with open_plain(path) as file:
             if os.fstat(file.fileno()).st_size == 0:
@@ -65,7 +65,7 @@ def _source(data: memoryview, name: str, folder: Path | None) -> Source:
 
 
 def parse(data: bytes, name: str) -> Any:
-    """A ModelProto of serialised bytes."""
+    """Parses serialised bytes to a ModelProto. Raises ModelError for bytes that are none."""
     from google.protobuf.message import DecodeError
 
     import onnx

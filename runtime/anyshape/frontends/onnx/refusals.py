@@ -1,4 +1,4 @@
-"""What a model needs and we do not have: collected over the whole model, told in one UnsupportedError."""
+"""Collects what is not supported over a whole model, for one UnsupportedError."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from anyshape.errors import UnsupportedError
 
 
 def repairable(does: str) -> str:
-    """What a message says of a fault that `repaired` sees to."""
+    """Words for a message about a fault that `repaired` repairs."""
     return f"; compile(repair=True), or `anyshape simplify --repair`, {does}"
 
 
 class Refusal(UnsupportedError):
-    """One node, tensor or input that cannot be imported; the importer catches it and goes on collecting."""
+    """One node, tensor or input that cannot be imported; the importer catches it and continues."""
 
 
 IN_BODY = re.compile(r"in its body(?:, (\d+) deep)?, ")
 
 
 def within(op: str, e: UnsupportedError) -> Refusal:
-    """The refusal of a node in a body, as one of the node around it: the innermost operator, and how deep it is."""
+    """Words the refusal of a node in a body as one of the node around it, with the innermost operator and its depth."""
     text = str(e)
-    found = IN_BODY.match(text)
-    if found is None:
+    prefix = IN_BODY.match(text)
+    if prefix is None:
         return Refusal(f"in its body, {op}: {text}")
-    return Refusal(f"in its body, {int(found.group(1) or 1) + 1} deep, {text[found.end() :]}")
+    return Refusal(f"in its body, {int(prefix.group(1) or 1) + 1} deep, {text[prefix.end() :]}")
 
 
 @dataclass(frozen=True)
 class Unsupported:
-    """One kind of thing that is not supported, with how often and where first it was met."""
+    """One kind of thing that is not supported, with the number of its occurrences and the first of them."""
 
     op: str
     domain: str
@@ -52,17 +52,17 @@ class UnsupportedModel(UnsupportedError):
 
 @dataclass
 class Refusals:
-    """Collects; `finish` raises if there was anything."""
+    """Collects refusals; `finish` raises if there are any."""
 
     model: str
-    found: dict[tuple[str, str, int | None, str], list[str]] = field(default_factory=dict)
+    by_reason: dict[tuple[str, str, int | None, str], list[str]] = field(default_factory=dict)
 
     def add(self, op: str, domain: str, opset: int | None, reason: str, source: str) -> None:
-        told = reason.replace(f" (at {source})", "").replace(f" ({source})", "")
-        self.found.setdefault((op, domain or "ai.onnx", opset, told), []).append(source)
+        message = reason.replace(f" (at {source})", "").replace(f" ({source})", "")
+        self.by_reason.setdefault((op, domain or "ai.onnx", opset, message), []).append(source)
 
     def entries(self) -> tuple[Unsupported, ...]:
-        return tuple(Unsupported(*key, len(at), at[0]) for key, at in self.found.items())
+        return tuple(Unsupported(*key, len(at), at[0]) for key, at in self.by_reason.items())
 
     def finish(self) -> None:
         entries = self.entries()

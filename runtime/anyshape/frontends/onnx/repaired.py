@@ -1,8 +1,8 @@
-"""Models made to say what their readers most likely take them for, where the standard refuses them and we do too.
+"""Repairs models that violate the standard: each fault is replaced by what it most likely means.
 
-In: a model as `load` takes it. Out: a model of its own in which each fault that a rule knows is gone, and a line for each. Rules look at
-names, declarations and shapes, never at operators: what an import may not decide by itself is decided here, as onnxruntime decides it
-where it takes such a model at all.
+In: a model as `load` takes it. Out: a copy without the faults that the rules know, and a line for each change. Rules look at names,
+declarations and shapes, never at operators. An import must not guess; a repair guesses as onnxruntime does, where it accepts such a
+model at all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Rule = Callable[[Source], Iterator[str]]
 
 
 def repaired(source: Any, dims: Mapping[str, DimBinding] | None = None) -> tuple[Source, list[str]]:
-    """The model, and what was changed of it, in words; what was given is not changed. Raises ModelError for what is no model."""
+    """Repairs a copy of a model; returns it, and the changes in words. Raises ModelError for a file that is no model."""
     with model_errors("model"):
         read = _whole(read_model(source))
     with model_errors(read.name):
@@ -41,7 +41,7 @@ def repaired(source: Any, dims: Mapping[str, DimBinding] | None = None) -> tuple
 
 
 def _whole(read: Source) -> Source:
-    """A copy with its weights in it, so that initializers may come and go."""
+    """Copies a model with its weights in it, so that initializers can be added and removed."""
     model = type(read.model)()
     model.CopyFrom(read.model)
     for k, data in read.weights.items():
@@ -50,7 +50,7 @@ def _whole(read: Source) -> Source:
 
 
 def _graphs(graph: Any) -> Iterator[Any]:
-    """A graph and all within it, from the outside in."""
+    """Lists a graph and all graphs within it, from the outside in."""
     yield graph
     for node in graph.node:
         for inner in subgraphs(node):
@@ -58,7 +58,8 @@ def _graphs(graph: Any) -> Iterator[Any]:
 
 
 def _opsets(read: Source) -> Iterator[str]:
-    """Of a domain that is imported twice, the last; of one that is used and not imported, the newest of ONNX's own, 1 of others."""
+    """Keeps the last opset of a domain that is imported twice; imports one that is used and not imported: the newest opset of ONNX's own
+    domain, version 1 of others."""
     imports = read.model.opset_import
     last = {normal_domain(o.domain): o.version for o in imports}
     yield from (f"of opsets of {d or 'ai.onnx'} the last, {v}" for d, v in last.items() if _count(imports, d) > 1)
@@ -84,7 +85,7 @@ def _newest() -> int:
 
 
 def _initializers(read: Source) -> Iterator[str]:
-    """Of initializers of one name the last."""
+    """Keeps the last of several initializers of one name."""
     for graph in _graphs(read.model.graph):
         last = {t.name: t for t in graph.initializer}
         if len(last) < len(graph.initializer):
@@ -97,7 +98,7 @@ def _initializers(read: Source) -> Iterator[str]:
 
 
 def _results(read: Source) -> Iterator[str]:
-    """Of results of one name the first."""
+    """Keeps the first of several graph outputs of one name."""
     for graph in _graphs(read.model.graph):
         seen: set[str] = set()
         for k, info in reversed(list(enumerate(graph.output))):
@@ -108,12 +109,13 @@ def _results(read: Source) -> Iterator[str]:
 
 
 def _assignments(read: Source) -> Iterator[str]:
-    """Names that several nodes make, or that were there before, told apart: who reads one reads what was made last before."""
-    taken = {name for graph in _graphs(read.model.graph) for name in _made(graph)}
+    """Renames values of one name that several nodes produce, or that existed before: a reader gets the one that was produced last before
+    it."""
+    taken = {name for graph in _graphs(read.model.graph) for name in _names(graph)}
     for graph in _graphs(read.model.graph):
-        made = [name for node in graph.node for name in node.output if name]
+        produced = [name for node in graph.node for name in node.output if name]
         known = {i.name for i in graph.input} | {t.name for t in graph.initializer}
-        doubled = {name for name, count in Counter(made).items() if count > 1 or name in known}
+        doubled = {name for name, count in Counter(produced).items() if count > 1 or name in known}
         if not doubled:
             continue
         yield from (f"{name!r}, which is made more than once, told apart" for name in sorted(doubled))
@@ -130,12 +132,12 @@ def _assignments(read: Source) -> Iterator[str]:
             _rename_result(graph, info, now.get(info.name, info.name), taken)
 
 
-def _rename_result(graph: Any, info: Any, made: str, taken: set[str]) -> None:
-    """A result keeps its name: the value that was made last gets it, and what had it before another."""
-    if made == info.name:
+def _rename_result(graph: Any, info: Any, produced: str, taken: set[str]) -> None:
+    """Gives the name of a graph output to the value that was produced last, and another name to the value that had it."""
+    if produced == info.name:
         return
     other = unused(info.name, taken)
-    swapped = {made: info.name, info.name: other}
+    swapped = {produced: info.name, info.name: other}
     for node in graph.node:
         for k, name in enumerate(node.input):
             node.input[k] = swapped.get(name, name)
@@ -147,17 +149,17 @@ def _rename_result(graph: Any, info: Any, made: str, taken: set[str]) -> None:
 
 
 def _through(names: Mapping[str, str]) -> Callable[[str], str]:
-    """What a name is called now."""
+    """Makes a function that renames by a mapping, and leaves other names alone."""
     return lambda name: names.get(name, name)
 
 
-def _made(graph: Any) -> Iterator[str]:
+def _names(graph: Any) -> Iterator[str]:
     yield from (i.name for i in (*graph.input, *graph.output, *graph.initializer))
     yield from (name for node in graph.node for name in node.output)
 
 
 def _surplus(read: Source) -> Iterator[str]:
-    """Inputs behind those that the operator's declaration has left out."""
+    """Removes inputs behind the last one that the operator declares."""
     opsets = {normal_domain(o.domain): o.version for o in read.model.opset_import}
     own = {(normal_domain(f.domain), f.name) for f in read.model.functions}
     for graph in _graphs(read.model.graph):
@@ -171,7 +173,7 @@ def _surplus(read: Source) -> Iterator[str]:
 
 
 def _sparse(read: Source) -> Iterator[str]:
-    """Of values of a sparse tensor at one place the last."""
+    """Keeps the last of several values of a sparse tensor at one position."""
     for graph in _graphs(read.model.graph):
         held = [(f"initializer {s.values.name!r}", s) for s in graph.sparse_initializer]
         attributes = [(node, a) for node in graph.node for a in node.attribute if a.HasField("sparse_tensor")]
@@ -184,14 +186,14 @@ def _sparse(read: Source) -> Iterator[str]:
 def _without_doubled(s: Any, read: Source, where: str) -> bool:
     from onnx import numpy_helper
 
-    values, places = (tensor_array(t, read.folder, where) for t in (s.values, s.indices))
-    if len(values) != len(places):
+    values, positions = (tensor_array(t, read.folder, where) for t in (s.values, s.indices))
+    if len(values) != len(positions):
         return False
-    last = {tuple(np.atleast_1d(p).tolist()): k for k, p in enumerate(places)}
-    if len(last) == len(places):
+    last = {tuple(np.atleast_1d(p).tolist()): k for k, p in enumerate(positions)}
+    if len(last) == len(positions):
         return False
     kept = sorted(last.values())
-    for field, array in (("values", values[kept]), ("indices", places[kept].astype(np.int64))):
+    for field, array in (("values", values[kept]), ("indices", positions[kept].astype(np.int64))):
         getattr(s, field).CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), getattr(s, field).name))
     return True
 
@@ -200,13 +202,13 @@ RULES: tuple[Rule, ...] = (_opsets, _initializers, _results, _assignments, _surp
 
 
 def _fitted(read: Source, dims: Mapping[str, DimBinding] | None) -> Iterator[str]:
-    """Constants of one element, or of the elements that are wanted in another shape, in the shape that their node takes."""
+    """Reshapes constants to the shapes that their nodes accept (`fitting`)."""
     from onnx import numpy_helper
 
     trial = Import(read, dims, all_mappings(), fitting=True)
-    with suppress(AnyshapeError):  # told by who goes on with the model
+    with suppress(AnyshapeError):  # the import of the repaired model raises it again
         trial.function()
-    taken = {name for graph in _graphs(read.model.graph) for name in _made(graph)}
+    taken = {name for graph in _graphs(read.model.graph) for name in _names(graph)}
     for node, fit in {id(fit.node): (fit.node, fit) for fit in trial.fitted}.values():  # a body is built more than once
         yield f"of {spell_node(node)} {', '.join(fit.changes)}"
         for k, array in fit.arrays.items():

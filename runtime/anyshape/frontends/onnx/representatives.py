@@ -1,9 +1,9 @@
-"""Which names of a model are the same thing, and what each of those things is best made from.
+"""Finds names of a model that have equal values, and constants that can replace computations.
 
-In: the values that names stand for. Out: for each name the first that stands for the same (its representative); which of those are
-constants that are worth being written down; and operands that can be constants in place of what computes them. Two names are the same if
-the passes made one value of them, if they are equal constants, if they are small integer tensors of the same expressions, such as two
-spellings of [batch, length], or if equal nodes make them from operands that are the same.
+In: the values of the names. Out: for each name the first that is equal to it (its representative); the representatives that are to be
+written as initializers; and operands that can be constants in place of what computes them. Two names are equal if the passes made one
+value of them, if they are equal constants, if they are small integer tensors of the same expressions, such as two spellings of
+[batch, length], or if equal nodes compute them from equal operands.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from anyshape.frontends.onnx.shape_operands import constant_shapes
 from anyshape.graph.value import Value, constant
 
 ALWAYS = 1 << 14
-"""Bytes of a constant that may take the place of a node whatever the node is made from"""
+"""Bytes up to which a constant may replace a node; a larger one must not exceed the constants that the node reads"""
 COMPARED = 1 << 16
 """Bytes of constants that are compared by their contents"""
 OperandAt = tuple[str, int]
@@ -50,7 +50,7 @@ class Representatives:
             self._add_outputs(node)
 
     def constant_called(self, v: Value) -> str | None:
-        """The representative of constants equal to this one, if it is one that is or becomes an initializer."""
+        """Returns the representative of constants equal to this one, if it is or becomes an initializer."""
         name = self._first.get(_key("", v))
         return name if name in self.constants or name in self.initial else None
 
@@ -67,7 +67,7 @@ class Representatives:
         self.constants.update(self._folded(node))
 
     def _call(self, node: Any) -> Any:
-        """What must be equal for the node's results to be; None if that is not enough."""
+        """Returns a key of the node: nodes of equal keys have equal results. None for a node that may differ all the same."""
         domain = normal_domain(node.domain)
         if domain not in ("", "ai.onnx.ml") or any(subgraphs(node)):
             return None
@@ -87,8 +87,8 @@ class Representatives:
             return
         operands = [values.get(i) for i in node.input]
         output = values.get(node.output[0])
-        found = constant_shapes(operands, output, lambda others: known.rebuild(node, others), known.facts)
-        for k, said in found.items():
+        shapes = constant_shapes(operands, output, lambda others: known.rebuild(node, others), known.facts)
+        for k, said in shapes.items():
             self.solved[node.output[0], k] = constant(np.array(said, np.int64))
 
     def _folded(self, node: Any) -> Iterator[tuple[str, Value]]:
@@ -102,7 +102,7 @@ class Representatives:
 
 
 def operands(node: Any) -> Iterable[tuple[int, str]]:
-    """Inputs that are not left out, with their positions."""
+    """Lists the inputs that are not left out, with their positions."""
     return ((k, name) for k, name in enumerate(node.input) if name)
 
 

@@ -1,4 +1,4 @@
-"""What an operator of a model stands for: a mapping, a body to inline, or nothing; and, before anything is built, what is missing."""
+"""Resolves the operators of a model to mappings or to bodies to inline; a scan finds what is missing before anything is built."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from anyshape.frontends.onnx.order import spell_node
 from anyshape.frontends.onnx.refusals import Refusal, Refusals, repairable, within
 
 DEEPEST = 64
-"""Functions within functions, at most"""
+"""The most functions within one another"""
 
 ASSUMED = 1
 """The version of a known domain that a model uses and does not import"""
 
 MOST_INLINED = 100_000
-"""Nodes that bodies of functions may add to a model"""
+"""The most nodes that bodies of functions may add to a model"""
 
 
 class Resolver:
-    """One model's view of the operators. A function of the model goes before a mapping, a mapping before ONNX's own body."""
+    """Resolves the operators of one model. A function of the model takes precedence over a mapping, a mapping over ONNX's own body."""
 
     def __init__(self, table: Table, local: Mapping[tuple[str, str, str], Body], where: str) -> None:
         self.table, self.local, self.where = table, local, where
         self.known = known_domains(table)
         self.assumed: dict[str, str] = {}
-        """Domains that are known and not imported: what was taken for each, in words"""
+        """Words for each domain that is known and not imported, about the version that is assumed"""
         self._plain: dict[tuple[str, str, int], Body | None] = {}
         self._lacks: dict[tuple[str, str, str, int], str] = {}
         self._added: dict[tuple[str, str, str, int], int] = {}
-        """How many nodes a call adds, those of calls in the body included"""
+        """The number of nodes a call adds, with those of calls in its body"""
 
     def opset(self, node: Any, opsets: Mapping[str, int]) -> int:
         domain = normal_domain(node.domain)
@@ -59,7 +59,7 @@ class Resolver:
         return ASSUMED
 
     def find(self, node: Any, opset: int, opsets: Mapping[str, int]) -> NodeMapping | Body | None:
-        """None also where only `typed_body` can tell."""
+        """Finds the mapping or the body of a node; None if there is none, or none without types (`typed_body`)."""
         domain = normal_domain(node.domain)
         local = self.local.get((domain, node.op_type, node.overload))
         if local is not None:
@@ -77,7 +77,7 @@ class Resolver:
         return self._plain[key]
 
     def scan(self, nodes: Sequence[Any], opsets: Mapping[str, int], refusals: Refusals) -> None:
-        """Adds every node that nothing can be found for."""
+        """Adds a refusal for every node that cannot be resolved."""
         for node in nodes:
             lacks = self.lacks(node, opsets, ())
             if lacks:
@@ -97,14 +97,14 @@ class Resolver:
         return bool(self.lacks(node, opsets, ())) or any(self.lacks_anywhere(n, opsets) for n in inner)
 
     def lacks(self, node: Any, opsets: Mapping[str, int], above: tuple[str, ...]) -> str:
-        """Why the node cannot be imported, as far as that is seen without types; empty if nothing speaks against it."""
+        """Says why the node cannot be imported, as far as that is known without types; empty if no reason is known."""
         key = self._key(node, opsets)
         if key not in self._lacks:
             self._lacks[key] = self._why(node, self.opset(node, opsets), opsets, above)
         return self._lacks[key]
 
     def added(self, node: Any, opsets: Mapping[str, int]) -> int:
-        """How many nodes the bodies of a call add, as far as `scan` has seen."""
+        """Returns the number of nodes that the bodies of a call add, as counted by `scan`; 0 for a call that it did not see."""
         return self._added.get(self._key(node, opsets), 0)
 
     def _key(self, node: Any, opsets: Mapping[str, int]) -> tuple[str, str, str, int]:
@@ -112,23 +112,23 @@ class Resolver:
 
     def _why(self, node: Any, opset: int, opsets: Mapping[str, int], above: tuple[str, ...]) -> str:
         domain, op = normal_domain(node.domain), node.op_type
-        found = self.find(node, opset, opsets)
-        if found is None:
+        target = self.find(node, opset, opsets)
+        if target is None:
             schema = find_schema(domain, op, opset)
             typed = schema is not None and not schema.deprecated and schema.has_context_dependent_function
             return "" if typed else why_missing(self.table, domain, op, opset)
-        if not isinstance(found, Body):
+        if not isinstance(target, Body):
             return ""
         name = f"{domain}:{op}:{node.overload}"
         if name in above:
             raise ModelError(f"{self.where}: function {op} calls itself")
         if len(above) >= DEEPEST:
             return f"functions are nested more than {DEEPEST} deep"
-        for inner in found.nodes:
-            lacks = self.lacks(inner, found.opsets, (*above, name))
+        for inner in target.nodes:
+            lacks = self.lacks(inner, target.opsets, (*above, name))
             if lacks:
                 return str(within(inner.op_type, Refusal(lacks)))
-        keys = [self._key(inner, found.opsets) for inner in found.nodes]
+        keys = [self._key(inner, target.opsets) for inner in target.nodes]
         added = len(keys) + sum(self._added.get(key, 0) for key in keys)
         self._added[self._key(node, opsets)] = added
         return f"functions add more than {MOST_INLINED} nodes" if added > MOST_INLINED else ""

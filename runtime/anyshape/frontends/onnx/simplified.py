@@ -1,8 +1,8 @@
-"""A model written back with what is known of it: constants for what is constant, one node for what is computed twice, shapes for all.
+"""Simplifies an ONNX model by constant folding, elimination of common subexpressions and dead nodes, and shape inference.
 
-In: a model as `load` takes it. Out: an onnx.ModelProto of nodes of the same model, in the same order, under the same opset. Nothing is
-translated back: nodes that are still needed are copied, and read what their operands turned out to be. Whatever the model gives
-for some inputs, the result gives too; where the model would fail, the result may not.
+In: a model as `load` takes it. Out: an onnx.ModelProto with nodes of the same model, in the same order, under the same opset. Nothing is
+translated back: live nodes are copied, and read the representatives of their operands. Whatever the model computes for some inputs, the
+result computes too; where the model would fail, the result may not.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from anyshape.types import ListType
 def simplify(
     model: Any, dims: Mapping[str, DimBinding] | None = None, repair: bool = False, notes: list[str] | None = None
 ) -> Any:
-    """The model (a path, its bytes or an onnx.ModelProto), simplified, as an onnx.ModelProto; the original is not changed.
+    """Simplifies a model (a path, its bytes or an onnx.ModelProto); returns an onnx.ModelProto, and does not change the original.
 
-    `dims` binds or bounds named dims of the inputs, {"batch": 8, "length": (1, 512)}; the result is right for those alone.
-    `repair`: what the standard refuses is written as what it most likely means; `notes` gets what that was. Raises a subclass of
-    AnyshapeError for a model that is damaged. Nodes that we cannot run, or would refuse to, are left as they are.
+    `dims` binds or bounds named dims of the inputs, {"batch": 8, "length": (1, 512)}; the result is valid for those only.
+    `repair`: what the standard refuses is written as what it most likely means; `notes` receives these changes. Raises a subclass of
+    AnyshapeError for a model that is damaged. Nodes that are not supported stay unchanged.
     """
     known = named_values(read_source(model, dims, repair, notes if notes is not None else []), dims)
     return _Writer(known, {*known.values, *_names(known.graph)}).model()
 
 
 def _names(graph: Any) -> Iterator[str]:
-    """Every name in a graph and in those within it."""
+    """Lists the names in a graph and in the graphs within it."""
     yield from (i.name for i in (*graph.input, *graph.output, *graph.initializer))
     for node in graph.node:
         yield from node.output
@@ -53,7 +53,7 @@ def _names(graph: Any) -> Iterator[str]:
 
 
 class _Writer:
-    """One graph: the model's, or one within a node. `taken`: names that are used anywhere in the model."""
+    """Writes one graph: the model's, or one within a node. `taken` has the names that are used anywhere in the model."""
 
     def __init__(self, known: NamedValues, taken: set[str]) -> None:
         self.known, self.old = known, known.graph
@@ -63,17 +63,17 @@ class _Writer:
         self.producer = {name: node for node in known.nodes for name in node.output if name}
         self.taken = taken
         self.inner: dict[str, list[Any]] = {}
-        """what became of the graphs within nodes, by the first output of the node"""
+        """simplified graphs within nodes, by the first output of the node"""
         self.added: dict[str, Value] = {}
-        """constants that no name of the old model stands for"""
+        """constants that have no name in the old model"""
         self.shared: dict[Any, str] = {}
-        """their names, by their elements"""
+        """the names of added constants, by their elements"""
         self.replaced: dict[OperandAt, str] = {}
         """the names of constants in place of operands"""
         self.needed: set[str] = set()
         """representatives that the outputs need"""
         self.unused: dict[str, str] = {}
-        """what outputs were called whose names stand for something else now"""
+        """old names of outputs, by new ones, where the old name has another value now"""
         self.called = self._new_names()
         self.spelled = {s: name for name, s in known.named.items() if isinstance(s, Dim)}
         self.initial = set(self.same.initial)
@@ -90,13 +90,13 @@ class _Writer:
         return new
 
     def graph(self) -> Any:
-        """A graph within a node. Its inputs, and the types that it says, stay."""
+        """Writes a graph within a node, with its own inputs and declared types."""
         new = type(self.old)()
         new.name, new.doc_string = self.old.name, self.old.doc_string
         new.metadata_props.extend(self.old.metadata_props)
         self.write(new)
-        made = {name for node in new.node for name in node.output}
-        new.value_info.extend(i for i in self.old.value_info if i.name in made)
+        produced = {name for node in new.node for name in node.output}
+        new.value_info.extend(i for i in self.old.value_info if i.name in produced)
         return new
 
     def write(self, graph: Any) -> None:
@@ -117,7 +117,7 @@ class _Writer:
         self._results(graph)
 
     def graphs(self, node: Any) -> list[Any]:
-        """Those within a node, simplified."""
+        """Simplifies the graphs within a node."""
         key = next((name for name in node.output if name), "")
         if key not in self.inner:
             self.inner[key] = [self._simplified(node, a) for a in node.attribute if a.type == GRAPH and a.HasField("g")]
@@ -130,7 +130,7 @@ class _Writer:
     # names
 
     def _new_names(self) -> dict[str, str]:
-        """What representatives are called: the name of a graph output where they are one."""
+        """Chooses names of representatives that are not called by their own: the name of a graph output that they are."""
         called: dict[str, str] = {}
         for name in self.outputs:
             first = self.same.of.get(name, name)
@@ -145,16 +145,16 @@ class _Writer:
         return self.called.get(name, name)
 
     def _operand(self, name: str) -> str:
-        """What a reader of a name of the old model reads now."""
+        """Returns the new name that a reader of an old name reads."""
         return self._name(self.same.of.get(name, name))
 
-    def _fresh(self, wanted: str) -> str:
-        return unused(wanted, self.taken)
+    def _fresh(self, name: str) -> str:
+        return unused(name, self.taken)
 
     # what stays
 
     def _needed(self) -> set[str]:
-        """Representatives that the outputs need."""
+        """Collects the representatives that the outputs need."""
         needed: set[str] = set()
         waiting = [self.same.of.get(name, name) for name in self.outputs]
         while waiting:
@@ -175,18 +175,19 @@ class _Writer:
             waiting += [self.same.of.get(name, name) for g in self.graphs(node) for name in captured_names(g)]
         return needed
 
-    def _constant(self, v: Value, wanted: str) -> str:
-        """The name of an initializer with this value; one that is there already if possible."""
-        found = self.same.constant_called(v) or self.shared.get(v.contents)
-        if found is None:
-            found = self.shared[v.contents] = self._fresh(wanted)
-            self.added[found] = v
-        return found
+    def _constant(self, v: Value, name: str) -> str:
+        """Returns the name of an initializer with this value, which is added if there is none yet."""
+        existing = self.same.constant_called(v) or self.shared.get(v.contents)
+        if existing is None:
+            existing = self.shared[v.contents] = self._fresh(name)
+            self.added[existing] = v
+        return existing
 
     # writing
 
     def _inputs(self) -> list[Any]:
-        """The old ones, with numbers for dims that were bound; defaults of inputs in old files are initializers alone."""
+        """Copies the inputs, with numbers for dims that are bound; inputs with initializers are left out in old file formats, where they
+        are not defaults."""
         kept: list[Any] = []
         for info in self.old.input:
             if info.name in self.initial and info.name not in self.defaults:
@@ -202,23 +203,23 @@ class _Writer:
         return kept
 
     def _node(self, node: Any) -> Any:
-        made = type(node)()
-        made.CopyFrom(node)
+        copy = type(node)()
+        copy.CopyFrom(node)
         for k, name in operands(node):
             constant = self.replaced.get((node.output[0], k))
-            made.input[k] = self._operand(name) if constant is None else self._name(constant)
-        for old, new in zip(subgraphs(made), self.graphs(node), strict=True):
+            copy.input[k] = self._operand(name) if constant is None else self._name(constant)
+        for old, new in zip(subgraphs(copy), self.graphs(node), strict=True):
             old.CopyFrom(new)
-        rename_captured(made, self._operand)
+        rename_captured(copy, self._operand)
         for k, name in enumerate(node.output):
             if not name:
                 continue
             if self.same.of[name] == name and name not in self.same.constants:
-                made.output[k] = self._name(name)
+                copy.output[k] = self._name(name)
             elif name in self.outputs or name in self.needed:
-                made.output[k] = self._fresh(f"{name}_unused")
-                self.unused[made.output[k]] = name
-        return made
+                copy.output[k] = self._fresh(f"{name}_unused")
+                self.unused[copy.output[k]] = name
+        return copy
 
     def _results(self, graph: Any) -> None:
         stated = {i.name: i for i in (*self.old.value_info, *self.old.output)}
@@ -235,7 +236,7 @@ class _Writer:
             graph.output.append(self._typed(info.name, self.values.get(info.name), stated.get(info.name)))
 
     def _describe(self, graph: Any) -> None:
-        """Types of everything between inputs and outputs."""
+        """Writes the types of values between inputs and outputs."""
         stated = {i.name: i for i in self.old.value_info}
         back = {**self.unused, **{new: old for old, new in self.called.items()}}
         outputs = set(self.outputs)
@@ -246,7 +247,7 @@ class _Writer:
                     graph.value_info.append(self._typed(name, self.values.get(old), stated.get(old)))
 
     def _typed(self, name: str, v: Value | None, stated: Any) -> Any:
-        """What we know of a value's type; where we know nothing, what the old model says."""
+        """Spells a value's type as far as it is known, else as the old model says it."""
         import onnx
 
         info = onnx.ValueInfoProto()
@@ -273,12 +274,12 @@ class _Writer:
         return info
 
     def _spell(self, n: Dim) -> str | None:
-        """A dim as text; None if it is no expression of the inputs' dims."""
+        """Spells a dim; None if it is no expression of the inputs' dims."""
         return self.spelled.get(n) or (str(n) if free_symbols(n) <= self.spelled.keys() else None)
 
 
 def _frame(old: Any) -> Any:
-    """The model without nodes, tensors and types."""
+    """Copies a model without nodes, tensors, types and functions."""
     frame = type(old)()
     for field, value in old.ListFields():
         if field.name not in ("graph", "functions"):
@@ -293,7 +294,7 @@ def _setter(proto: Any, name: str) -> Any:
 
 
 def _keep_functions(old: Any, new: Any) -> None:
-    """Functions that nodes call, and those that they call."""
+    """Copies the functions that nodes call, directly or within other functions."""
     by_key = {(f.domain, f.name): f for f in old.functions}
     kept: set[tuple[str, str]] = set()
     waiting = list(new.graph.node)
@@ -308,17 +309,17 @@ def _keep_functions(old: Any, new: Any) -> None:
 
 
 def _whole(t: Any, source: Any, k: int) -> Any:
-    """The tensor with its data in it."""
-    made = type(t)()
-    made.CopyFrom(t)
+    """Copies a tensor with its data in it."""
+    copy = type(t)()
+    copy.CopyFrom(t)
     if k in source.weights:
-        made.raw_data = bytes(source.weights[k])
+        copy.raw_data = bytes(source.weights[k])
     elif t.data_location == EXTERNAL and source.folder is not None:
         a = tensor_array(t, source.folder, f"{source.name}: initializer {t.name!r}")
-        made.ClearField("data_location")
-        del made.external_data[:]
-        made.raw_data = a.tobytes()
-    return made
+        copy.ClearField("data_location")
+        del copy.external_data[:]
+        copy.raw_data = a.tobytes()
+    return copy
 
 
 def _tensor(name: str, v: Value) -> Any:

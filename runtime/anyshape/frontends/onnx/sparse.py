@@ -1,9 +1,9 @@
-"""SparseTensorProto to ndarray: the values at their places, zeros (of strings, empty ones) everywhere else.
+"""Converts a SparseTensorProto to a dense ndarray, with zeros (or empty strings) where it has no values.
 
-Indices are what ONNX's format says: int64 (or narrower, as onnxruntime's tool writes them), each of a place that there is, in ascending
-order and none twice; where there are no values they may be left out. They count elements in row-major order, or are a row of
-coordinates for each value. The format wants them to ascend; places in another order mean the same, and are taken as onnxruntime takes
-them. Of two values at one place nobody says which counts.
+Indices are int64 as ONNX's format says (or narrower, as onnxruntime's tool writes them), within the shape, and all different; without
+values they may be left out. They count elements in row-major order, or are a row of coordinates for each value. The format wants them to
+ascend; another order means the same, and is accepted as by onnxruntime. Two values at one position are an error, since nothing says
+which counts.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ LARGEST = 2**63 - 1
 
 
 def sparse_array(s: Any, folder: Path | None, where: str) -> NDArray[Any]:
-    """All elements, as a read-only array.
+    """Returns all elements, as a read-only array.
 
-    Raises ModelError for damage and for sizes that no memory holds, Refusal for element types we do not have.
+    Raises ModelError for damage and for sizes that no memory holds, Refusal for unsupported element types.
     """
     dims = tuple(s.dims)
     if any(n < 0 for n in dims):
@@ -42,47 +42,47 @@ def sparse_array(s: Any, folder: Path | None, where: str) -> NDArray[Any]:
         raise ModelError(f"{where}: the values of a sparse tensor are a vector, got shape {list(values.shape)}")
     count = math.prod(dims)
     if not s.HasField("indices") and not len(values):
-        places = np.empty(0, np.int64)
+        positions = np.empty(0, np.int64)
     else:
-        places = _places(s.indices, dims, count, len(values), folder, where)
+        positions = _positions(s.indices, dims, count, len(values), folder, where)
     dense = _zeros(dims, count, values.dtype, where)
-    dense.reshape(-1)[places] = values
+    dense.reshape(-1)[positions] = values
     dense.flags.writeable = False
     return dense
 
 
-def _places(t: Any, dims: tuple[int, ...], count: int, wanted: int, folder: Path | None, where: str) -> NDArray[Any]:
-    """Where each value stands in row-major order."""
+def _positions(t: Any, dims: tuple[int, ...], count: int, length: int, folder: Path | None, where: str) -> NDArray[Any]:
+    """Returns the position of each value in row-major order."""
     if t.data_type not in INDICES:
         raise ModelError(f"{where}: the indices of a sparse tensor are int64, got {spell(t.data_type)}")
-    given = tensor_array(t, folder, f"{where}, its indices").astype(np.int64, copy=False)
-    if given.shape not in ((wanted,), (wanted, len(dims))):
+    indices = tensor_array(t, folder, f"{where}, its indices").astype(np.int64, copy=False)
+    if indices.shape not in ((length,), (length, len(dims))):
         raise ModelError(
-            f"{where}: the indices of {wanted} values in a sparse tensor of rank {len(dims)} are of shape [{wanted}] or "
-            f"[{wanted}, {len(dims)}], got {list(given.shape)}"
+            f"{where}: the indices of {length} values in a sparse tensor of rank {len(dims)} are of shape [{length}] or "
+            f"[{length}, {len(dims)}], got {list(indices.shape)}"
         )
-    sizes: Any = min(count, LARGEST) if given.ndim == 1 else np.array(dims, np.int64)
-    outside = np.argwhere((given < 0) | (given >= sizes))
+    sizes: Any = min(count, LARGEST) if indices.ndim == 1 else np.array(dims, np.int64)
+    outside = np.argwhere((indices < 0) | (indices >= sizes))
     if len(outside):
         k = int(outside[0][0])
-        raise ModelError(f"{where}: index {given[k].tolist()} of value {k} is outside of shape {list(dims)}")
-    if given.ndim == 1:
-        order = given
+        raise ModelError(f"{where}: index {indices[k].tolist()} of value {k} is outside of shape {list(dims)}")
+    if indices.ndim == 1:
+        order = indices
     elif count <= LARGEST:
         strides = [math.prod(dims[k + 1 :]) for k in range(len(dims))]
-        order = given @ np.array(strides, np.int64) if wanted else np.empty(0, np.int64)
-    else:  # such a tensor is not held by any memory, which is said of its size
+        order = indices @ np.array(strides, np.int64) if length else np.empty(0, np.int64)
+    else:  # no memory holds such a tensor; the error about its size comes later
         return np.empty(0, np.int64)
     if (twice := repeated(order)) is not None:
         raise ModelError(
-            f"{where}: the indices of a sparse tensor differ, but two are {given[twice].tolist()}"
+            f"{where}: the indices of a sparse tensor differ, but two are {indices[twice].tolist()}"
             + repairable("keeps the last value of each")
         )
     return order
 
 
 def repeated(order: NDArray[np.int64]) -> int | None:
-    """The position of the first that is there again; None if all differ."""
+    """Returns the position of the first number that occurs again; None if all differ."""
     if len(order) < 2 or (order[1:] > order[:-1]).all():
         return None
     seen, counts = np.unique(order, return_counts=True)
@@ -90,7 +90,7 @@ def repeated(order: NDArray[np.int64]) -> int | None:
 
 
 def _zeros(dims: tuple[int, ...], count: int, dtype: np.dtype[Any], where: str) -> NDArray[Any]:
-    """Without a byte of it touched; what is more than there is memory is refused first."""
+    """Allocates zeros, none of which is written; raises ModelError for more than the available memory."""
     size = count * dtype.itemsize
     try:
         if size > LARGEST or (size > LOOKED_AT and size > available_memory()):

@@ -1,6 +1,6 @@
-"""TensorProto to ndarray: sizes checked before anything is read, external data only from inside the model's own folder.
+"""Converts a TensorProto to an ndarray: sizes are checked before anything is read, external data is read only from the model's folder.
 
-External data and long weights inside the file are mapped, not copied, and may lie at odd addresses.
+External data and long weights inside the file are mapped, not copied, and may be unaligned.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _BITS = {10: np.uint16, 16: np.uint16}
 
 
 def tensor_array(t: Any, folder: Path | None, where: str, raw: memoryview | None = None) -> NDArray[Any]:
-    """The elements as a read-only array; `raw` is raw data that was left in the file.
+    """Returns the elements as a read-only array; `raw` is raw data that stayed in the mapped file.
 
-    Raises ModelError for damage, Refusal for element types we do not have.
+    Raises ModelError for damage, Refusal for unsupported element types.
     """
     dims = tuple(t.dims)
     if any(n < 0 for n in dims):
@@ -67,14 +67,14 @@ def tensor_array(t: Any, folder: Path | None, where: str, raw: memoryview | None
 
 
 def _strings(t: Any, dims: tuple[int, ...], where: str) -> NDArray[Any]:
-    """An array of strings of a fixed width."""
+    """Reads a tensor of strings as an array of fixed width."""
     if len(t.string_data) != math.prod(dims):
         raise ModelError(f"{where}: its shape wants {math.prod(dims)} strings, but there are {len(t.string_data)}")
     try:
-        found = [s.decode("utf-8") for s in t.string_data]
+        texts = [s.decode("utf-8") for s in t.string_data]
     except UnicodeDecodeError:
         raise ModelError(f"{where}: an element is not UTF-8 text") from None
-    return np.array(found, str).reshape(dims)
+    return np.array(texts, str).reshape(dims)
 
 
 _PER_BYTE = {"i4": 2, "u4": 2, "f4e2m1": 2, "i2": 4, "u2": 4}
@@ -90,7 +90,7 @@ def _listed_bytes(t: Any, count: int, where: str) -> NDArray[Any]:
 
 
 def _unpacked(held: NDArray[Any], per_byte: int, count: int, dtype: np.dtype[Any], signed: bool) -> NDArray[Any]:
-    """One element to a byte, as kernels read them."""
+    """Unpacks elements that share bytes, one to a byte, as kernels read them."""
     bits = 8 // per_byte
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     codes = (held[:, None] >> shifts & np.uint8((1 << bits) - 1)).reshape(-1)[:count]
@@ -126,7 +126,7 @@ def _typed(t: Any, dtype: np.dtype[Any], count: int, where: str) -> NDArray[Any]
 
 
 def _native(a: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """In the machine's byte order. Odd addresses stay: who needs even ones copies what it uses."""
+    """Converts to the machine's byte order. Unaligned arrays stay unaligned: readers that need alignment copy."""
     return a.view(dtype) if a.dtype.isnative else a.astype(dtype)
 
 
@@ -170,7 +170,7 @@ def _map(path: Path, offset: int, length: int, dtype: np.dtype[Any], where: str)
 
 
 def external_path(folder: Path, location: str, where: str) -> Path:
-    """The file, if it lies inside the model's folder and is reached without links or `..`; ModelError otherwise."""
+    """Returns the path of a file inside the model's folder. Raises ModelError for one outside of it, or reached by links or `..`."""
     pieces = PurePosixPath(location.replace("\\", "/"))
     if not pieces.parts or "\0" in location:
         raise ModelError(f"{where}: its data is in another file, but {location!r} names none")

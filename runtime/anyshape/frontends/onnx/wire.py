@@ -1,8 +1,7 @@
-"""Large weights inside an ONNX file, left where they are: a model's bytes without them, and where each one lies.
+"""Strips long weights from the bytes of an ONNX file, so that they stay where they are in the mapped file.
 
-Protobuf would copy every weight twice. This walks the wire format no further than graph → initializer → raw_data, takes out the
-long ones, and hands the rest to protobuf. Anything it does not expect makes it step aside (None): protobuf then reads, and judges,
-the whole file.
+Protobuf would copy every weight twice. The wire format is walked no further than graph → initializer → raw_data; long raw data is taken
+out, and the rest is left to protobuf. Anything unexpected makes the result None: protobuf then reads, and judges, the whole file.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ GRAPH, INITIALIZER, RAW_DATA = 7, 5, 9
 BYTES = 2
 """The wire type of everything with a length"""
 LONG = 4096
-"""Bytes of raw data from which taking them out pays"""
+"""Bytes of raw data from which on it is taken out"""
 
 
 @dataclass(frozen=True)
@@ -27,11 +26,11 @@ class Stripped:
 
 
 class _Unexpected(Exception):
-    """Bytes that are not a plain ONNX file's."""
+    """Bytes that are not those of a plain ONNX file."""
 
 
 def strip_weights(data: memoryview) -> Stripped | None:
-    """None if the bytes hold no long weights, or anything unexpected."""
+    """Takes long weights out of the bytes of a model; None if there are none, or anything is unexpected."""
     taken: dict[int, memoryview] = {}
     pieces: list[bytes | memoryview] = []
     seen = False
@@ -93,7 +92,7 @@ def _varint(n: int) -> bytes:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, int, int, int, int]]:
-    """(number, wire type, start of the tag, start of the content, end) of each field."""
+    """Yields (number, wire type, start of the tag, start of the content, end) of each field."""
     at, size = 0, len(data)
     while at < size:
         start = at

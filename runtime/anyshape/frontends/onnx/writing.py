@@ -1,4 +1,4 @@
-"""A ModelProto to a file; tensors go to a file beside it where protobuf could not hold them."""
+"""Writes a ModelProto to a file, with its tensors in a second file where protobuf could not hold them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from anyshape.errors import AnyshapeError
 from anyshape.files import demand_replaceable, write_plain
 
 MOST = 1_900_000_000
-"""Bytes of tensors that stay inside; protobuf ends at 2 GiB"""
+"""The most bytes of tensors inside the model; protobuf ends at 2 GiB"""
 
 
 def write_model(model: Any, path: str | os.PathLike[str], most: int = MOST) -> None:
-    """Raises AnyshapeError if it cannot be written. The file is there whole or not at all; `model` keeps its tensors."""
+    """Writes a model atomically; `model` keeps its tensors. Raises AnyshapeError if it cannot be written."""
     import onnx
 
     target = Path(path)

@@ -5,11 +5,12 @@ In: nodes and stores. Out: numbers and a ranking. Everything here is read off ac
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from anyshape import dims
-from anyshape.lower.ir.dag import Access, DagNode, LoopVar, Store
+from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction
 from anyshape.lower.ir.padded import padded_load
+from anyshape.lower.ir.stores import Store
 
 _COST = {
     "exp": 10, "log": 12, "tanh": 14, "erf": 16, "sin": 16, "cos": 16, "pow": 30, "div": 3, "sqrt": 4,
@@ -27,7 +28,7 @@ def cost(root: DagNode, inner: frozenset[LoopVar], known: frozenset[DagNode] = f
     stack = [root]
     while stack:
         n = stack.pop()
-        if n in seen or n.kind == "red" or not n.domain & inner:
+        if n in seen or isinstance(n, Reduction) or not n.domain & inner:
             continue
         seen.add(n)
         if n in known:
@@ -36,17 +37,17 @@ def cost(root: DagNode, inner: frozenset[LoopVar], known: frozenset[DagNode] = f
         padded = padded_load(n)
         if padded is not None:  # what it asks becomes the mask of its load
             total += 2
-            stack.append(padded)
+            stack.append(padded.load)
             continue
-        if n.kind == "op":
-            total += _COST.get(n.data, 1)
-        elif n.kind == "load" and n.domain >= inner:
+        if isinstance(n, Operation):
+            total += _COST.get(n.name, 1)
+        elif isinstance(n, Load) and n.domain >= inner:
             total += 4
         stack.extend(n.inputs)
     return total
 
 
-def accesses(stores: Iterable[Store], reds: Iterable[DagNode], done: set[DagNode]) -> list[tuple[Access, bool]]:
+def accesses(stores: Iterable[Store], reds: Iterable[Reduction], done: Set[DagNode]) -> list[tuple[Access, bool]]:
     """The accesses of a computation, down to finished reductions; True for stores."""
     seen: set[DagNode] = set()
     found: list[tuple[Access, bool]] = []
@@ -54,20 +55,19 @@ def accesses(stores: Iterable[Store], reds: Iterable[DagNode], done: set[DagNode
     for s in stores:
         found.append((s.access, True))
         stack.extend(s.roots)
-    for r in reds:
-        stack.extend(r.args)
+    stack.extend(r.body for r in reds)
     while stack:
         n = stack.pop()
         if n in seen or n in done:
             continue
         seen.add(n)
-        if n.kind == "load":
-            found.append((n.data, False))
+        if isinstance(n, Load):
+            found.append((n.access, False))
         stack.extend(n.inputs)
     return found
 
 
-def vote(stores: Iterable[Store], reds: Iterable[DagNode], done: set[DagNode]) -> list[LoopVar]:
+def vote(stores: Iterable[Store], reds: Iterable[Reduction], done: Set[DagNode]) -> list[LoopVar]:
     """Variables by how much contiguous traffic they carry: 16 to the number of variables, half as much again for stores."""
     weight: dict[LoopVar, float] = {}
     for access, is_store in accesses(stores, reds, done):

@@ -11,7 +11,20 @@ from collections.abc import Iterable, Sequence
 
 from anyshape import dims
 from anyshape.dims import Size
-from anyshape.lower.ir.dag import Access, Affine, Bound, Dag, DagNode, LoopVar, Store, affine, walk
+from anyshape.lower.ir.dag import (
+    Access,
+    Affine,
+    Bound,
+    Dag,
+    DagNode,
+    Load,
+    LoopIndex,
+    LoopVar,
+    Operation,
+    Reduction,
+    affine,
+)
+from anyshape.lower.ir.stores import Store, below
 
 Stages = list[list[Store]]
 
@@ -27,10 +40,10 @@ def collapse(dag: Dag, stages: Stages, apart: frozenset[LoopVar] = frozenset()) 
 
 def _find(stages: Stages, apart: frozenset[LoopVar]) -> tuple[LoopVar, LoopVar] | None:
     stores = [s for stage in stages for s in stage]
-    nodes = walk([r for s in stores for r in s.roots])
-    accesses = [s.access for s in stores] + [n.data for n in nodes if n.kind == "load"]
-    orders = [s.variables for s in stores] + [n.data[1] for n in nodes if n.kind == "red"]
-    fixed = apart | {n.data for n in nodes if n.kind == "var"} | _tested(accesses)
+    nodes = below(stores)
+    accesses = [s.access for s in stores] + [n.access for n in nodes if isinstance(n, Load)]
+    orders = [s.variables for s in stores] + [n.variables for n in nodes if isinstance(n, Reduction)]
+    fixed = apart | {n.variable for n in nodes if isinstance(n, LoopIndex)} | _tested(accesses)
     sets = [frozenset(order) for order in orders]
     for a, b in _pairs(orders, fixed):
         if all((a in s) == (b in s) for s in sets) and all(_agrees(x.address, a, b) for x in accesses):
@@ -113,13 +126,13 @@ class Rebuild:
         return made
 
     def _node(self, n: DagNode) -> DagNode:
-        if n.kind == "load":
-            return self.dag.load(self.access(n.data))
-        if n.kind == "op":
-            return self.dag.op(n.data, n.dtype, *(self.node(a) for a in n.args))
-        if n.kind == "red":
-            kind, variables = n.data
-            return self.dag.red(kind, self.variables(variables), self.node(n.args[0]), n.dtype)
+        match n:
+            case Load(access):
+                return self.dag.load(self.access(access))
+            case Operation(name, args):
+                return self.dag.op(name, n.dtype, *map(self.node, args))
+            case Reduction(kind, variables, body):
+                return self.dag.red(kind, self.variables(variables), self.node(body), n.dtype)
         return n
 
 

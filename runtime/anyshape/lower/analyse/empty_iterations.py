@@ -13,7 +13,7 @@ import numpy as np
 
 from anyshape.dims import Size
 from anyshape.equations.numeric import compute
-from anyshape.lower.ir.dag import Affine, DagNode, LoopVar
+from anyshape.lower.ir.dag import Affine, Constant, DagNode, LoopVar, Operation, Reduction
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.ir.padded import conjuncts, index_of
 
@@ -24,10 +24,10 @@ Forms = frozenset[Affine]
 _NONE: Forms = frozenset()
 
 
-def empty_loop_guards(r: DagNode) -> Forms:
+def empty_loop_guards(r: Reduction) -> Forms:
     """Forms of which one below zero says that the reduction's body is its neutral element."""
-    found = _Outside().of(r.args[0])
-    return found[1] if found is not None and found[0] == neutral(r.data[0], r.args[0].dtype) else _NONE
+    found = _Outside().of(r.body)
+    return found[1] if found is not None and found[0] == neutral(r.kind, r.body.dtype) else _NONE
 
 
 def is_long(variables: Iterable[LoopVar]) -> bool:
@@ -38,7 +38,7 @@ def is_long(variables: Iterable[LoopVar]) -> bool:
     )
 
 
-def is_cut(reductions: Iterable[DagNode], variables: Sequence[LoopVar]) -> bool:
+def is_cut(reductions: Iterable[Reduction], variables: Sequence[LoopVar]) -> bool:
     """Whether loops over a long window are cut: nothing is kept for its places then."""
     fixed = all(isinstance(v.extent, int) for v in variables)
     return fixed and is_long(variables) and any(empty_loop_guards(r) for r in reductions)
@@ -52,41 +52,41 @@ class _Outside:
 
     def of(self, n: DagNode) -> tuple[float, Forms] | None:
         if n not in self.known:
-            self.known[n] = self._select(n) if n.kind == "op" and n.data == "select" else self._op(n)
+            self.known[n] = self._of(n)
         return self.known[n]
 
-    def _select(self, n: DagNode) -> tuple[float, Forms] | None:
-        condition, chosen, other = n.args
-        if other.kind != "const":
-            return None
-        inner = self.of(chosen)
-        forms = _conditions(condition) | (inner[1] if inner is not None and inner[0] == other.data else _NONE)
-        return (other.data, forms) if forms else None
+    def _of(self, n: DagNode) -> tuple[float, Forms] | None:
+        match n:
+            case Operation("select", (condition, chosen, Constant(value))):
+                inner = self.of(chosen)
+                forms = _conditions(condition) | (inner[1] if inner is not None and inner[0] == value else _NONE)
+                return (value, forms) if forms else None
+            case Operation(name) if name not in ("select", "philox", "entropy"):
+                return self._op(n)
+        return None
 
-    def _op(self, n: DagNode) -> tuple[float, Forms] | None:
-        if n.kind != "op" or n.data in ("philox", "entropy"):
-            return None
-        varying = [self.of(a) for a in n.args if a.kind != "const"]
+    def _op(self, n: Operation) -> tuple[float, Forms] | None:
+        varying = [self.of(a) for a in n.args if not isinstance(a, Constant)]
         known = [v for v in varying if v is not None]
         forms = frozenset.intersection(*(forms for _, forms in known)) if known else _NONE
         if not forms or len(known) < len(varying):
             return None
         values = iter(value for value, _ in known)
-        args = [np.array(a.data if a.kind == "const" else next(values), a.dtype.computed) for a in n.args]
+        args = [np.array(a.value if isinstance(a, Constant) else next(values), a.dtype.computed) for a in n.args]
         with np.errstate(all="ignore"):
-            return compute(n.data, n.dtype, args).item(), forms
+            return compute(n.name, n.dtype, args).item(), forms
 
 
 def _conditions(n: DagNode) -> Forms:
     """Comparisons of positions that a condition asks for: each holds where its form is not negative."""
     found = set()
     for c in conjuncts(n):
-        if c.kind != "op" or c.data not in ("ge", "gt", "le", "lt"):
-            continue
-        first, second = (index_of(a) for a in c.args)
-        if first is None or second is None:
-            continue
-        large, small = (first, second) if c.data in ("ge", "gt") else (second, first)
-        strict: Size = -1 if c.data in ("gt", "lt") else 0
-        found.add(large + small.scaled(-1) + Affine((), strict))
+        match c:
+            case Operation("ge" | "gt" | "le" | "lt" as name, args):
+                first, second = map(index_of, args)
+                if first is None or second is None:
+                    continue
+                large, small = (first, second) if name in ("ge", "gt") else (second, first)
+                strict: Size = -1 if name in ("gt", "lt") else 0
+                found.add(large + small.scaled(-1) + Affine((), strict))
     return frozenset(found)

@@ -11,47 +11,39 @@ from collections.abc import Container
 
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.collapse import Rebuild
-from anyshape.lower.ir.dag import Access, Dag, DagNode, LoopVar, Store, affine, walk
+from anyshape.lower.ir.dag import Access, Dag, Load, LoopVar, Operation, Reduction, affine
+from anyshape.lower.ir.stores import Store, reductions_of
 
 
 def with_row(dag: Dag, stores: list[Store], constants: Container[Tensor]) -> list[Store]:
     """The stores of one component, over a row where they are such a product and what is made of its elements."""
-    sums = [n for n in walk([r for s in stores for r in s.roots]) if n.kind == "red"]
-    if len(sums) != 1 or any(s.domain != sums[0].domain or not _is_plain(s.access) for s in stores):
+    sums = reductions_of(stores)
+    if len(sums) != 1 or any(s.domain != sums[0].domain or not s.access.is_plain for s in stores):
         return stores
     (found,) = sums
     factors = _factors(found)
     if factors is None:
         return stores
-    x, columns = factors
-    (matrix,) = (a for a in found.args[0].args if a is not x)
-    if matrix.data.tensor not in constants or any(s.access.address.coefficient(columns) != 1 for s in stores):
+    k, x, matrix, columns = factors
+    if matrix.access.tensor not in constants or any(s.access.address.coefficient(columns) != 1 for s in stores):
         return stores
     row = dag.variable(1)
-    (k,) = found.data[1]
-    new = dag.load(_over(x.data, row, k))
+    new = dag.load(_over(x.access, row, k))
     total = dag.red("sum", (k,), dag.op("mul", found.dtype, new, matrix), found.dtype)
     rebuild = Rebuild(dag, {found: total})
     return [Store(_over(s.access, row, columns), rebuild.node(s.value), (row, *s.variables)) for s in stores]
 
 
-def _factors(r: DagNode) -> tuple[DagNode, LoopVar] | None:
-    """The vector, and the columns of the matrix."""
-    body = r.args[0]
-    if r.data[0] != "sum" or len(r.data[1]) != 1 or body.kind != "op" or body.data != "mul":
-        return None
-    (k,) = r.data[1]
-    if any(a.kind != "load" or not _is_plain(a.data) or k not in a.domain for a in body.args):
-        return None
-    for x, b in (body.args, body.args[::-1]):
-        own = [v for v, _ in b.data.address.terms if v not in x.domain]
-        if len(own) == 1 and x.domain <= b.domain:
-            return x, own[0]
+def _factors(r: Reduction) -> tuple[LoopVar, Load, Load, LoopVar] | None:
+    """What is summed over, the vector, the matrix and its columns."""
+    match r:
+        case Reduction("sum", (k,), Operation("mul", (Load() as a, Load() as b))):
+            if all(f.access.is_plain and k in f.domain for f in (a, b)):
+                for x, matrix in ((a, b), (b, a)):
+                    own = [v for v, _ in matrix.access.address.terms if v not in x.domain]
+                    if len(own) == 1 and x.domain <= matrix.domain:
+                        return k, x, matrix, own[0]
     return None
-
-
-def _is_plain(a: Access) -> bool:
-    return not (a.bounds or a.checks or a.address.lets)
 
 
 def _over(a: Access, row: LoopVar, inner: LoopVar) -> Access:

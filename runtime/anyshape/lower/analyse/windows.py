@@ -11,18 +11,21 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import contiguous
 from anyshape.lower.analyse.collapse import Rebuild
-from anyshape.lower.ir.dag import Access, Affine, Bound, Dag, DagNode, LoopVar, Store, affine, walk
+from anyshape.lower.ir.dag import Access, Affine, Bound, Dag, DagNode, Load, LoopIndex, LoopVar, Reduction, affine, walk
 from anyshape.lower.ir.padded import padded_load
+from anyshape.lower.ir.stores import Store, below, reductions_of
 
 SLACK = 128
 """Elements past a plane that whole vectors may touch: several of the longest."""
 TAPS = 64
 """At most so many are written out."""
+Tap = TypeVar("Tap", bound=DagNode)
 _STEPS, _SPREADS = range(1, 5), range(2, 17)
 
 
@@ -69,20 +72,29 @@ class Staged:
 
 
 @dataclass(eq=False)
-class Windows:
-    """A reduction by taps: `taps` are reductions of one element each, in the order of the reduction that they replace."""
+class Windows(Generic[Tap]):
+    """A reduction by taps, in its order: as reductions of one element each, or as the values that a product sums."""
 
     staged: Staged
-    taps: tuple[DagNode, ...]
+    taps: tuple[Tap, ...]
 
 
-def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows | None:
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A load, or the choice between it and what is outside of its bounds."""
+
+    node: DagNode
+    load: Load
+    outside: DagNode | None = None
+
+
+def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows[Reduction] | None:
     """Of stores whose one reduction runs over a window and nothing else, and that write side by side what the window moves along."""
-    reds = [n for n in walk([r for s in stores for r in s.roots]) if n.kind == "red"]
-    if len(reds) != 1 or reds[0].data[0] not in ("sum", "prod", "max", "min"):
+    reds = reductions_of(stores)
+    if len(reds) != 1 or reds[0].kind not in ("sum", "prod", "max", "min"):
         return None
     (r,) = reds
-    if any(s.domain != r.domain or not _plain(s.access) for s in stores) or _has_checks(stores):
+    if any(s.domain != r.domain or not s.access.is_plain for s in stores) or _has_checks(stores):
         return None
     found = _staged(dag, r, stores)
     if found is None or found[0].channels or _is_open(stores, found[0]):
@@ -90,20 +102,20 @@ def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows | None:
     staged, read = found
     if _is_row(staged):
         return None
-    bodies = _taps(dag, staged, read, r.args[0], {})
-    kind = r.data[0]
-    return Windows(staged, tuple(dag.red(kind, (), b, r.dtype) for b in bodies))
+    bodies = _taps(dag, staged, read, r.body, {})
+    return Windows(staged, tuple(dag.red(r.kind, (), b, r.dtype) for b in bodies))
 
 
-def product_windows(dag: Dag, r: DagNode, b: DagNode, stores: Sequence[Store]) -> tuple[Windows, LoopVar] | None:
+def product_windows(
+    dag: Dag, r: Reduction, b: DagNode, stores: Sequence[Store]
+) -> tuple[Windows[DagNode], LoopVar] | None:
     """Of a sum over channels, then taps, of products with `b`, which sees windows: the taps of `b`, and the variable of its columns. In
     two dims columns count the places of the copy, so that those of several rows lie side by side: some are nobody's."""
     found = _staged(dag, r, stores, b)
     if found is None or len(found[0].moving) > 2:
         return None
     staged, read = found
-    over = r.data[1]
-    if over != (*staged.channels, *(m.tap for m in staged.moving)):
+    if r.variables != (*staged.channels, *(m.tap for m in staged.moving)):
         return None
     last = staged.moving[-1].position
     n = last if len(staged.moving) == 1 else dag.variable(staged.moving[0].position.extent * staged.pitches[0])
@@ -115,13 +127,8 @@ def product_windows(dag: Dag, r: DagNode, b: DagNode, stores: Sequence[Store]) -
     return Windows(staged, taps), n
 
 
-def _plain(x: Access) -> bool:
-    return not (x.bounds or x.checks or x.address.lets)
-
-
 def _has_checks(stores: Sequence[Store]) -> bool:
-    nodes = walk([r for s in stores for r in s.roots])
-    return any(n.kind == "load" and n.data.checks for n in nodes)
+    return any(isinstance(n, Load) and n.access.checks for n in below(stores))
 
 
 def _is_row(staged: Staged) -> bool:
@@ -133,28 +140,26 @@ def _is_row(staged: Staged) -> bool:
 def _is_open(stores: Sequence[Store], staged: Staged) -> bool:
     """Whether the run decides if an operand is broadcast along the vectors: there are loops for either, in plain rows."""
     last = staged.moving[-1].position
-    nodes = walk([r for s in stores for r in s.roots])
-    steps = (n.data.address.coefficient(last) for n in nodes if n.kind == "load")
+    steps = (n.access.address.coefficient(last) for n in below(stores) if isinstance(n, Load))
     return any(not isinstance(c, int) and contiguous(c) for c in steps)
 
 
 def _staged(
-    dag: Dag, r: DagNode, stores: Sequence[Store], body: DagNode | None = None
-) -> tuple[Staged, DagNode] | None:
+    dag: Dag, r: Reduction, stores: Sequence[Store], body: DagNode | None = None
+) -> tuple[Staged, _Read] | None:
     """The one read of the body that sees windows, and its copy."""
-    over: tuple[LoopVar, ...] = r.data[1]
-    shared = stores[0].variables
+    over, shared = r.variables, stores[0].variables
     along = {v for v in shared if all(s.access.address.coefficient(v) == 1 for s in stores)}
-    body = r.args[0] if body is None else body
+    body = r.body if body is None else body
     nodes = walk([body])
-    if any(n.kind == "red" for n in nodes):
+    if any(isinstance(n, Reduction) for n in nodes):
         return None
-    moving = {n: _moving(_load(n).data, over, shared, along, body is r.args[0]) for n in _reads(nodes)}
-    seen = [(n, pairs) for n, pairs in moving.items() if pairs]
+    moving = ((read, _moving(read.load.access, over, shared, along, body is r.body)) for read in _reads(nodes))
+    seen = [(read, pairs) for read, pairs in moving if pairs]
     if len(seen) != 1:
         return None
     ((read, pairs),) = seen
-    access = _load(read).data
+    access = read.load.access
     taps = [m.tap.extent for m in pairs]
     if math.prod(n for n in taps if isinstance(n, int)) > TAPS or any(v not in access.domain for v in over):
         return None
@@ -173,16 +178,12 @@ def _moving(
     return pairs if fits else ()
 
 
-def _reads(nodes: Sequence[DagNode]) -> list[DagNode]:
+def _reads(nodes: Sequence[DagNode]) -> list[_Read]:
     """Padded reads, and loads that are not in one."""
-    padded = [n for n in nodes if padded_load(n) is not None]
-    inside = {n.args[1] for n in padded}
-    loads = [n for n in nodes if n.kind == "load" and n not in inside and not n.data.bounds]
-    return [n for n in (*padded, *loads) if not _load(n).data.checks and not _load(n).data.address.lets]
-
-
-def _load(n: DagNode) -> DagNode:
-    return n if n.kind == "load" else n.args[1]
+    padded = [_Read(n, p.load, p.outside) for n in nodes if (p := padded_load(n)) is not None]
+    inside = {read.load for read in padded}
+    loads = [_Read(n, n) for n in nodes if isinstance(n, Load) and n not in inside and not n.access.bounds]
+    return [read for read in (*padded, *loads) if not read.load.access.checks and not read.load.access.address.lets]
 
 
 def _pairs(x: Access, over: Sequence[LoopVar], shared: Iterable[LoopVar]) -> tuple[Moving, ...]:
@@ -235,8 +236,8 @@ def _is_bounded(x: Access, m: Moving) -> bool:
     return any(b.index.coefficient(m.tap) != 0 for b in x.bounds)
 
 
-def _copy(dag: Dag, read: DagNode, pairs: tuple[Moving, ...], channels: tuple[LoopVar, ...]) -> Staged:
-    access = _load(read).data
+def _copy(dag: Dag, read: _Read, pairs: tuple[Moving, ...], channels: tuple[LoopVar, ...]) -> Staged:
+    access = read.load.access
     lengths = tuple(m.step * (m.position.extent - 1) + m.reach + 1 for m in pairs)
     places = [m.position.extent + m.reach // m.step for m in pairs]
     pitches: list[Size] = [1]
@@ -250,14 +251,13 @@ def _copy(dag: Dag, read: DagNode, pairs: tuple[Moving, ...], channels: tuple[Lo
         size = size * v.extent
     along = tuple(dag.variable(n) for n in lengths)
     moved = _Along(dag, pairs, along)
-    outside = read.args[2] if read.kind == "op" else None
     numbers = {k for m in pairs for k in range(max(m.reach // m.step + 1, 1))} | set(
         range(math.prod(m.step for m in pairs))
     )
     fixed = {k: dag.variable(k + 1) for k in sorted(numbers)}
-    tensor = Tensor("staged", read.dtype, (size,))
+    tensor = Tensor("staged", read.node.dtype, (size,))
     return Staged(
-        tensor, moved.access(access), outside, pairs, channels, along, lengths, tuple(pitches), plane, tuple(channel_pitches), fixed
+        tensor, moved.access(access), read.outside, pairs, channels, along, lengths, tuple(pitches), plane, tuple(channel_pitches), fixed
     )  # fmt: skip
 
 
@@ -292,21 +292,19 @@ class _Tap(Rebuild):
         return affine(terms, offset, [(self.node(n), k) for n, k in x.lets])
 
     def _node(self, n: DagNode) -> DagNode:
-        if n.kind == "var" and n.data in self.numbers:
-            return self.dag.const(self.numbers[n.data], n.dtype)
+        if isinstance(n, LoopIndex) and n.variable in self.numbers:
+            return self.dag.const(self.numbers[n.variable], n.dtype)
         return super()._node(n)
 
 
-def _taps(
-    dag: Dag, staged: Staged, read: DagNode, body: DagNode, merged: dict[LoopVar, LoopVar]
-) -> tuple[DagNode, ...]:
+def _taps(dag: Dag, staged: Staged, read: _Read, body: DagNode, merged: dict[LoopVar, LoopVar]) -> tuple[DagNode, ...]:
     """The body for each tap, the last dim running fastest."""
     ranges = [range(int(m.tap.extent)) for m in staged.moving if isinstance(m.tap.extent, int)]
     found = []
     for numbers in itertools.product(*ranges):
         load = dag.load(Access(staged.tensor, _address(staged, numbers, merged)))
         chosen = {m.tap: k for m, k in zip(staged.moving, numbers, strict=True)}
-        found.append(_Tap(dag, {read: load}, chosen).node(body))
+        found.append(_Tap(dag, {read.node: load}, chosen).node(body))
     return tuple(found)
 
 

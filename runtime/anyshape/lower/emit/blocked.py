@@ -17,8 +17,8 @@ from anyshape.lower.emit.product import OfBlock, emit_panels
 from anyshape.lower.emit.rows import Rows
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I64, Val, const
-from anyshape.lower.schedule.blocked import Blocked, Step
-from anyshape.lower.schedule.contraction import Product
+from anyshape.lower.schedule.blocked import Blocked
+from anyshape.lower.schedule.contraction import Product, Step
 
 Emit = Callable[[Step, OfBlock | None], None]
 
@@ -86,7 +86,7 @@ class _Emission:
 
     def ahead(self) -> dict[Product, Val | None]:
         """What is done once for a batch; where operands of its products are packed."""
-        for step, _ in self.b.ahead:
+        for step in self.b.ahead:
             with self.rows.phase(self.written):
                 self.emit(step, None)
         panels: dict[Product, Val | None] = {}
@@ -102,7 +102,7 @@ class _Emission:
         first = f.binary("udiv", f.mul(number, total), blocks)
         count = f.sub(f.binary("udiv", f.mul(f.add(number, 1), total), blocks), first)
         with rows.step_to(b.first, first), rows.step_to(b.count, count):
-            for step, _ in b.steps:
+            for step in b.steps:
                 packed = panels.get(step) if isinstance(step, Product) else None
                 with rows.phase(self.written):
                     self.emit(step, OfBlock(b.rows, self.most, packed))

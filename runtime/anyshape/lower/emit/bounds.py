@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.lower.emit.failure_report import first_lane, loads_below, refuse_index
-from anyshape.lower.ir.dag import Access, Affine, Bound, DagNode, LoopVar
+from anyshape.lower.ir.dag import Access, Affine, Bound, Constant, DagNode, LoopVar, Operation, SizeValue
 from anyshape.lower.llvm.types import I1, I32, I64, Val, const, const_vector
 
 if TYPE_CHECKING:
@@ -295,10 +295,11 @@ def _wrapped(b: Bound) -> DagNode | None:
     if b.guard is not None or len(b.index.lets) != 1:
         return None
     node, _ = b.index.lets[0]
-    if b.index != Affine((), 0, ((node, 1),)) or node.data != "wrap":
-        return None
-    i, n = node.args
-    return i if n.kind in ("dim", "const") and n.data == b.extent and dims.ge(b.extent, 0) is True else None
+    if b.index == Affine((), 0, ((node, 1),)):
+        match node:
+            case Operation("wrap", (i, SizeValue(n) | Constant(n))) if n == b.extent and dims.ge(b.extent, 0) is True:
+                return i
+    return None
 
 
 def _count_from_end(values: Values, b: Bound, copy: int) -> None:

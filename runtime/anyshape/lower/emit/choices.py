@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.lower.emit import elementwise
-from anyshape.lower.ir.dag import DagNode, LoopVar, Store
+from anyshape.lower.ir.dag import DagNode, Load, LoopVar, Operation
 from anyshape.lower.ir.padded import padded_load
+from anyshape.lower.ir.stores import Store
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import F32, I1, I32, I64, Type, Val, const
 from anyshape.lower.schedule.tree import Loop, Scope
@@ -47,7 +48,7 @@ def chosen_store(rows: Rows, scope: Scope) -> Store | None:
         return None
     store = loop.stores[0]
     count = _alternatives(store.value, scope.vector)
-    if count == 1 and not _is_copy(rows, store.value, store, scope.vector):
+    if count == 1 and not _is_copy(rows, store, scope.vector):
         return None
     return store if count <= MOST and not store.access.address.lets else None
 
@@ -91,13 +92,13 @@ def _joined(
 ) -> list[tuple[Sequence[LoopVar], Val, Val]]:
     """Of a bare copy the inner variables that may turn out to walk memory as one with the vector's, such as rows whose size is the lesser
     of what there is and what is wanted: the variables, whether they do and are worth a long copy, and how many elements that are."""
-    if not _is_copy(rows, store.value, store, along):
+    if not _is_copy(rows, store, along):
         return []
     f, found, held, count = rows.f, list[tuple[Sequence[LoopVar], Val, Val]](), const(I1, 1), rows.size(along.extent)
     known: Size = along.extent
     for i in range(len(outer) - 1, -1, -1):
         v = outer[i]
-        steps = [rows.coefficient(a.address.coefficient(v)) for a in (store.value.data, store.access)]
+        steps = [rows.coefficient(a.address.coefficient(v)) for a in (store.source, store.access)]
         if any(dims.eq(step, known) is False for step in steps):
             break
         for step in steps:
@@ -117,7 +118,7 @@ def _copy_joined(rows: Rows, store: Store, outer: Sequence[LoopVar], count: Val,
             if split and not outer
             else (const(I64, 0), count)
         )
-        source, to = (rows.pointer(a.tensor, a.address) for a in (store.value.data, store.access))
+        source, to = (rows.pointer(a.tensor, a.address) for a in (store.source, store.access))
         with rows.when(rows.f.compare("ne", source, to)):
             _copy_long(rows, store, (source, to), first, last)
         return sums
@@ -128,7 +129,7 @@ def _copy_joined(rows: Rows, store: Store, outer: Sequence[LoopVar], count: Val,
 def _are_short(rows: Rows, store: Store, along: LoopVar) -> Val:
     """Whether rows are bare copies of some vectors; less than a vector only where it can be masked."""
     f, lanes = rows.f, rows.f.target.lanes(rows.element_bytes)
-    if not _is_copy(rows, store.value, store, along):
+    if not _is_copy(rows, store, along):
         return const(I1, 0)
     least, most = 0 if _maskable(rows, store) else lanes, SHORT * lanes
     if isinstance(along.extent, int):
@@ -144,7 +145,7 @@ def _maskable(rows: Rows, store: Store) -> bool:
 def _short_rows(rows: Rows, store: Store, variables: Sequence[LoopVar], along: LoopVar, split: bool) -> None:
     """All rows of one or two variables, the outer one of which is shared out. What a row costs beside its vectors keeps the processor from
     reading further rows ahead: there are loops over rows for each number of vectors, in which nothing but addresses change."""
-    f, accesses = rows.f, (store.value.data, store.access)
+    f, accesses = rows.f, (store.source, store.access)
     lanes, count = f.target.lanes(rows.element_bytes), rows.size(along.extent)
     for v in variables:
         rows.bind(v)
@@ -185,7 +186,7 @@ def _walks_the_operand(rows: Rows, store: Store, variables: Sequence[LoopVar], a
     once, and go to as many places that are each walked in order; otherwise each read would be far from the one before."""
     f, bytes_ = rows.f, elementwise.memory_type(store.value.dtype).bytes
     few, many = (rows.size(v.extent) for v in variables)
-    near, far = (rows.size(store.value.data.address.coefficient(v)) for v in variables)
+    near, far = (rows.size(store.source.address.coefficient(v)) for v in variables)
     held = f.mul(f.mul(few, rows.size(along.extent)), 2 * bytes_)
     large = f.compare("gt", rows.size(2 * bytes_ * points(store.variables)), f.target.l2_bytes)
     fewer = f.and_(f.compare("lt", few, many), f.compare("le", held, f.target.l1_bytes))
@@ -204,49 +205,51 @@ def _copy_row(f: FunctionBuilder, vector: Type, places: Sequence[Val], count: Va
         f.store(each, f.gep(to, start, vector))
 
 
-def _condition(n: DagNode, along: LoopVar) -> DagNode | None:
-    """Of a choice that rows make as a whole, between values of which some vary along them."""
-    if n.kind != "op" or n.data != "select" or along in n.args[0].domain:
-        return None
-    return n.args[0] if any(along in a.domain for a in n.args[1:]) else None
+def _choice(n: DagNode, along: LoopVar) -> tuple[DagNode, DagNode, DagNode] | None:
+    """The condition, which rows make as a whole, and the two values, of which some vary along them."""
+    match n:
+        case Operation("select", (condition, yes, no)):
+            return None if along in condition.domain or along not in yes.domain | no.domain else (condition, yes, no)
+    return None
 
 
 def _alternatives(n: DagNode, along: LoopVar) -> int:
-    if _condition(n, along) is None:
-        return 1
-    return sum(_alternatives(a, along) for a in n.args[1:])
+    choice = _choice(n, along)
+    return 1 if choice is None else sum(_alternatives(a, along) for a in choice[1:])
 
 
 def _choose(rows: Rows, n: DagNode, store: Store, along: LoopVar, tiers: Sequence[int], split: bool) -> None:
-    condition, f = _condition(n, along), rows.f
-    if condition is None:
+    choice, f = _choice(n, along), rows.f
+    if choice is None:
         _row(rows, n, store, along, tiers, split)
         return
+    condition, yes, no = choice
     padded = padded_load(n)
     if padded is not None:
-        holds = rows.inside(padded.data.bounds, 0)
+        holds = rows.inside(padded.load.access.bounds, 0)
         assert holds is not None
     else:
         holds = rows.value(condition)
-    bounds = set() if padded is None else set(padded.data.bounds)
+    bounds = set() if padded is None else set(padded.load.access.bounds)
     with rows.when(holds), rows.held(bounds - rows.holding):
-        _choose(rows, n.args[1], store, along, tiers, split)
+        _choose(rows, yes, store, along, tiers, split)
     with rows.when(f.not_(holds)):
-        _choose(rows, n.args[2], store, along, tiers, split)
+        _choose(rows, no, store, along, tiers, split)
 
 
 def _row(rows: Rows, n: DagNode, store: Store, along: LoopVar, tiers: Sequence[int], split: bool) -> None:
-    step = Loop((), None, (), (Store(store.access, n, store.variables),))
+    own = Store(store.access, n, store.variables)
+    step = Loop((), None, (), (own,))
 
     def body(sums: Sums) -> Sums:
         rows.loop_step(step)
         return sums
 
-    if not _is_copy(rows, n, store, along):
+    if not _is_copy(rows, own, along):
         rows.vector_loop(along, tiers, [], body, split)
         return
     f = rows.f
-    places = [rows.pointer(a.tensor, a.address) for a in (n.data, store.access)]
+    places = [rows.pointer(a.tensor, a.address) for a in (own.source, own.access)]
     source, to = (f.convert("ptrtoint", p, I64) for p in places)
     with rows.when(f.compare("ne", source, to)):
         first, last = range_ = rows.vector_share(along, tiers, split)
@@ -274,9 +277,11 @@ def _piece(rows: Rows, store: Store) -> int:
     return rows.f.target.piece_bytes // elementwise.memory_type(store.access.tensor.dtype).bytes
 
 
-def _is_copy(rows: Rows, n: DagNode, store: Store, along: LoopVar) -> bool:
-    if n.kind != "load" or n.data.address.lets or n.data.checks or store.access.bounds or store.access.checks:
-        return False
-    same = n.dtype == store.access.tensor.dtype and n.dtype.kind != "bool"
-    steps = [rows.coefficient(a.address.coefficient(along)) for a in (n.data, store.access)]
-    return same and steps == [1, 1] and set(n.data.bounds) <= rows.holding
+def _is_copy(rows: Rows, store: Store, along: LoopVar) -> bool:
+    to = store.access
+    match store.value:
+        case Load(source) if not (source.address.lets or source.checks or to.bounds or to.checks):
+            same = source.tensor.dtype == to.tensor.dtype and to.tensor.dtype.kind != "bool"
+            steps = [rows.coefficient(a.address.coefficient(along)) for a in (source, to)]
+            return same and steps == [1, 1] and set(source.bounds) <= rows.holding
+    return False

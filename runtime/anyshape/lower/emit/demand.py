@@ -8,7 +8,7 @@ from __future__ import annotations
 from anyshape.lower.emit.failure_report import loads_below, refuse, told_of, word_of
 from anyshape.lower.emit.nest import Sums
 from anyshape.lower.emit.rows import Rows
-from anyshape.lower.ir.dag import Asked, Ordered
+from anyshape.lower.ir.stores import Asked, Ordered
 
 
 def emit_demand(rows: Rows, o: Ordered) -> None:
@@ -35,7 +35,7 @@ def _look_for(rows: Rows, error: int, part: Asked) -> None:
     def blame() -> None:
         loads = told_of(rows, error, loads_below([part.each]))
         refuse(
-            rows, error, [(rows.index_value(n.data.address, 0), word_of(rows, rows.value(n), n.dtype)) for n in loads]
+            rows, error, [(rows.index_value(n.access.address, 0), word_of(rows, rows.value(n), n.dtype)) for n in loads]
         )
 
     def look(sums: Sums) -> Sums:

@@ -16,10 +16,10 @@ from anyshape import dims
 from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.empty_iterations import Forms, empty_loop_guards, is_long
-from anyshape.lower.ir.dag import Affine, DagNode, LoopVar
+from anyshape.lower.ir.dag import Affine, LoopVar, Reduction
 from anyshape.lower.llvm.types import I32, I64, Val, const
 from anyshape.lower.llvm.vecmath import floor_div
-from anyshape.lower.schedule.tree import Loop, Scope, stores_of
+from anyshape.lower.schedule.tree import Loop, Scope
 
 if TYPE_CHECKING:
     from anyshape.lower.emit.nest import Range
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Spans:
     """The ranges of the variables of loops in each other, which hold nothing but the reductions if any are given."""
 
-    def __init__(self, rows: Rows, variables: Sequence[LoopVar], reductions: Iterable[DagNode] = ()) -> None:
+    def __init__(self, rows: Rows, variables: Sequence[LoopVar], reductions: Iterable[Reduction] = ()) -> None:
         self.rows, self.variables = rows, variables
         self.forms = [empty_loop_guards(r) for r in reductions] if is_long(variables) else []
 
@@ -115,7 +115,7 @@ def not_empty(rows: Rows, extents: Iterable[Size]) -> Val:
 @contextmanager
 def unless_empty(rows: Rows, scope: Scope) -> Iterator[None]:
     """Around the loops of a scope of which every result may lack elements although the outermost loop has turns."""
-    asked = [may_be_empty(v.extent for v in s.variables) for s in stores_of(scope)]
+    asked = [may_be_empty(v.extent for v in s.variables) for s in scope.stores]
     if not scope.variables or not all(set(inner) - {scope.variables[0].extent} for inner in asked):
         yield
         return

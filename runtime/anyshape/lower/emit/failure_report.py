@@ -16,7 +16,7 @@ from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
 from anyshape.failure_report import MOST_ELEMENTS, FailureReport
 from anyshape.lower.emit import elementwise
-from anyshape.lower.ir.dag import Affine, DagNode, LoopVar, walk
+from anyshape.lower.ir.dag import Affine, DagNode, Load, LoopVar, walk
 from anyshape.lower.llvm.types import I32, I64, PTR, Val, const, const_vector
 
 if TYPE_CHECKING:
@@ -27,17 +27,17 @@ Element = tuple[Val, Val] | None
 """The number of an element in its tensor and the word for its value; None where they are not to be had."""
 
 
-def loads_below(roots: Sequence[DagNode]) -> list[DagNode]:
+def loads_below(roots: Sequence[DagNode]) -> list[Load]:
     """The loads that values are computed from, those nearest to them first."""
-    return [n for n in reversed(walk(roots)) if n.kind == "load"]
+    return [n for n in reversed(walk(roots)) if isinstance(n, Load)]
 
 
-def told_of(values: Values, error: int, loads: Sequence[DagNode]) -> list[DagNode]:
+def told_of(values: Values, error: int, loads: Sequence[Load]) -> list[Load]:
     """Which of the loads are told of an error, one for each tensor that people know. Wherever it is told, they are of the same tensors."""
-    found: dict[Tensor, DagNode] = {}
+    found: dict[Tensor, Load] = {}
     for n in loads:
-        if _is_known(values, n.data.tensor):
-            found.setdefault(n.data.tensor, n)
+        if _is_known(values, n.access.tensor):
+            found.setdefault(n.access.tensor, n)
     tensors = tuple(found)[:MOST_ELEMENTS]
     return [found[t] for t in tensors] if values.errors.setdefault(error, tensors) == tensors else []
 
@@ -47,7 +47,7 @@ def _is_known(values: Values, t: Tensor) -> bool:
 
 
 def refuse_index(
-    values: Values, error: int, index: DagNode | Affine | Val, loads: Sequence[DagNode], copy: int, ok: Val
+    values: Values, error: int, index: DagNode | Affine | Val, loads: Sequence[Load], copy: int, ok: Val
 ) -> None:
     """Ends the kernel at an index; `ok` says of which lanes it is in range."""
     place = _Place(values, copy, ok)
@@ -115,12 +115,12 @@ class _Place:
         if ok.type.lanes:
             self.lane = first_lane(values.f, ok)
 
-    def element(self, load: DagNode) -> Element:
-        value, place = self.node(load), self.affine(load.data.address)
+    def element(self, load: Load) -> Element:
+        value, place = self.node(load), self.affine(load.access.address)
         return None if value is None or place is None else (place, word_of(self.values, value, load.dtype))
 
     def index(self, i: DagNode | Affine | Val) -> Val | None:
-        return i if isinstance(i, Val) else self.node(i) if isinstance(i, DagNode) else self.affine(i)
+        return i if isinstance(i, Val) else self.affine(i) if isinstance(i, Affine) else self.node(i)
 
     def node(self, n: DagNode) -> Val | None:
         """The value, if there is one."""

@@ -6,8 +6,6 @@ the target, one pass serves all its values. Only the rows of a sort are independ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from anyshape.equations import Compaction, Demand, Sorting, Update
 from anyshape.lower.emit.demand import emit_demand
 from anyshape.lower.emit.empty_loops import Spans
@@ -15,18 +13,8 @@ from anyshape.lower.emit.nest import Sums
 from anyshape.lower.emit.rows import Rows
 from anyshape.lower.emit.sort import emit_sort
 from anyshape.lower.emit.updates import emit_update
-from anyshape.lower.ir.dag import Ordered
+from anyshape.lower.ir.stores import Ordered
 from anyshape.lower.llvm.types import I64, const
-
-
-def serial_after(steps: bool, ordered: Sequence[Ordered]) -> bool:
-    """Whether part 0 does everything. `steps`: something else comes before."""
-    return bool(ordered) and (steps or len(ordered) > 1 or not isinstance(ordered[0].form, Sorting))
-
-
-def form_name(o: Ordered) -> str:
-    """For counters and golden tests."""
-    return type(o.form).__name__.lower()
 
 
 def emit_ordered(rows: Rows, o: Ordered) -> None:

@@ -13,8 +13,9 @@ from anyshape.equations import Tensor
 from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.rows import Rows
 from anyshape.lower.emit.sort import sort_row
-from anyshape.lower.ir.dag import DagNode, LoopVar, Store, walk
+from anyshape.lower.ir.dag import DagNode, LoopVar
 from anyshape.lower.ir.procedure import Assign, Choose, Lowered, Procedure, Repeat, SizeIs, Sort, Stop
+from anyshape.lower.ir.stores import Store, reductions_of
 from anyshape.lower.llvm.emitter import Block
 from anyshape.lower.llvm.types import I64 as WORD
 from anyshape.lower.llvm.types import Val, const
@@ -77,7 +78,7 @@ class _Emitter:
 
     def assign(self, op: str, store: Store) -> None:
         rows, f = self.rows, self.rows.f
-        if store.variables or any(n.kind == "red" for n in walk(store.roots)):
+        if store.variables or reductions_of([store]):
             rows.scope(plan([store], frozenset(self.around)))
             return
         value, access = rows.value(store.value), store.access

@@ -23,7 +23,8 @@ from anyshape.lower.emit.rows import Rows
 from anyshape.lower.emit.scope import Level
 from anyshape.lower.emit.value import Vector
 from anyshape.lower.emit.windows import fill, prepare
-from anyshape.lower.ir.dag import Affine, DagNode, LoopVar, walk
+from anyshape.lower.ir.dag import Affine, DagNode, Load, LoopVar
+from anyshape.lower.ir.stores import below
 from anyshape.lower.kernel import Packed
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I8, I64, Val, const
@@ -296,11 +297,11 @@ class _Emission:
         """Values and addresses that do not depend on the row."""
         rows, p = self.rows, self.p
         late: set[DagNode] = set()
-        for n in walk([r for s in p.stores for r in s.roots], stop=p.sum):
+        for n in below(p.stores, stop=p.sum):
             if n is p.sum or p.m in n.domain or any(a in late for a in n.inputs):
                 late.add(n)
-                if n.kind == "load":
-                    rows.pointer(n.data.tensor, n.data.address)
+                if isinstance(n, Load):
+                    rows.pointer(n.access.tensor, n.access.address)
             else:
                 for copy in range(copies):
                     rows.value(n, copy)

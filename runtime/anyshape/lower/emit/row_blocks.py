@@ -19,9 +19,10 @@ from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import accesses
 from anyshape.lower.emit.elementwise import memory_type
 from anyshape.lower.emit.value import Buffer
-from anyshape.lower.ir.dag import Access, DagNode, LoopVar, Store, affine
+from anyshape.lower.ir.dag import Access, DagNode, LoopVar, affine
+from anyshape.lower.ir.stores import Store
 from anyshape.lower.llvm.types import I64, Val, const
-from anyshape.lower.schedule.reuse import is_in_row, is_plain, matches
+from anyshape.lower.schedule.reuse import is_in_row, matches
 from anyshape.lower.schedule.tree import Loop, Scope
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def _home(rows: Rows, variables: tuple[LoopVar, ...], loops: list[Loop]) -> _Hom
     access = store.access
     if {busy.vector, last.vector} != {along} or last.variables != busy.variables or access.tensor.dtype != kept.dtype:
         return None
-    if not is_plain(access) or access.address.coefficient(along) != 1 or variables[-1] not in access.domain:
+    if not access.is_plain or access.address.coefficient(along) != 1 or variables[-1] not in access.domain:
         return None
     if _is_read(store, loops, busy, frozenset(variables)):
         return None

@@ -20,8 +20,9 @@ from anyshape.lower.emit.nest import Nests, Sums
 from anyshape.lower.emit.reduction import accumulate, extreme, finish
 from anyshape.lower.emit.row_blocks import Fetch, emit_in_blocks, runs_in_blocks
 from anyshape.lower.emit.value import Buffer
-from anyshape.lower.ir.dag import DagNode, LoopVar, Store, affine, walk
+from anyshape.lower.ir.dag import DagNode, Load, LoopVar, Operation, Reduction, affine, walk
 from anyshape.lower.ir.inline_values import neutral
+from anyshape.lower.ir.stores import Store, below
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I1, I64, Val, const
 from anyshape.lower.schedule.tree import Loop, Scope, bodies_of, loops_of, run_time_coefficients
@@ -114,9 +115,9 @@ class Rows(Nests):
         if self.vector is not None or len(scope.variables) < 2 or scope.variables[-1] is not scope.vector:
             return None
         along, down = scope.variables[-1], scope.variables[-2]
-        nodes = walk([r for s in loop.stores for r in s.roots])
-        picks = [n for n in nodes if n.kind == "load" and any(down in let.domain for let, _ in n.data.address.lets)]
-        by_row = picks and not any(along in let.domain for n in picks for let, _ in n.data.address.lets)
+        lets = [n.access.address.lets for n in below(loop.stores) if isinstance(n, Load)]
+        picks = [own for own in lets if any(down in let.domain for let, _ in own)]
+        by_row = picks and not any(along in let.domain for own in picks for let, _ in own)
         return along if by_row and dims.bounds(along.extent)[1] != dims.bounds(along.extent)[0] else None
 
     def steps(self, scope: Scope) -> None:
@@ -204,7 +205,7 @@ class Rows(Nests):
         heavy = sum(cost(n, frozenset(step.variables)) for n in bodies_of(step))
         unroll = 2 if heavy >= 40 else 4
         tiers = (unroll, 1) if step.reductions else (unroll,)
-        watched = [r for r in step.reductions if r.data[0] in ("max", "min") and r.dtype.is_float]
+        watched = [r for r in step.reductions if r.kind in ("max", "min") and r.dtype.is_float]
         sums = [self._start(r, unroll, lanes) for r in step.reductions]
         sums += [[const(I1.vector(lanes), 0)] for _ in watched]
 
@@ -216,13 +217,13 @@ class Rows(Nests):
         seen_nan = dict(zip(watched, sums[len(step.reductions) :]))
         for r, accumulators in zip(step.reductions, sums):
             seen = seen_nan[r][0] if r in seen_nan else None
-            self.remember((r, -1), finish(self.f, r.data[0], r.dtype, accumulators, seen))
+            self.remember((r, -1), finish(self.f, r.kind, r.dtype, accumulators, seen))
 
-    def _watch(self, r: DagNode, seen: Val) -> Val:
+    def _watch(self, r: Reduction, seen: Val) -> Val:
         """Whether a lane has met NaN: kept beside the extremes, since two vectors are tested by one comparison."""
         f = self.f
         copies = self.vector.copies if self.vector is not None else 1
-        found = (elementwise.comparable(f, self.value(r.args[0], copy)) for copy in range(copies))
+        found = (elementwise.comparable(f, self.value(r.body, copy)) for copy in range(copies))
         values = [f.splat(value, seen.type.lanes) for value in found]
         for i in range(0, copies, 2):
             nan = f.fcmp("uno", values[i], values[min(i + 1, copies - 1)])
@@ -230,14 +231,14 @@ class Rows(Nests):
             seen = f.or_(seen, nan if mask is None else f.and_(nan, mask))
         return seen
 
-    def _start(self, r: DagNode, copies: int, lanes: int = 0) -> list[Val]:
+    def _start(self, r: Reduction, copies: int, lanes: int = 0) -> list[Val]:
         lanes = lanes or self.lanes_of(self.varies(r))
-        first = elementwise.literal(r.dtype, neutral(r.data[0], r.dtype))
+        first = elementwise.literal(r.dtype, neutral(r.kind, r.dtype))
         first = self.f.splat(first, lanes) if lanes else first
         return [first] * (copies if self.varies(r) or lanes else 1)
 
     def _turn(
-        self, step: Loop, sums: Sums, keeps: list[tuple[DagNode, Buffer]], watched: Sequence[DagNode] = ()
+        self, step: Loop, sums: Sums, keeps: list[tuple[DagNode, Buffer]], watched: Sequence[Reduction] = ()
     ) -> Sums:
         """The innermost body: all copies of every value, then keeps, stores and accumulators."""
         copies = self.vector.copies if self.vector is not None else 1
@@ -259,7 +260,7 @@ class Rows(Nests):
 
     def _tested_by_vector(self, n: DagNode) -> bool:
         """Whether every vector has a test of its own: what waited for those of all, until it is stored, would be computed after them."""
-        bounds = [b for m in walk([n]) if m.kind == "load" for b in m.data.checks]
+        bounds = [b for m in walk([n]) if isinstance(m, Load) for b in m.access.checks]
         nodes = [m for b in bounds for m in (*(let for let, _ in b.index.lets), b.guard) if m is not None]
         return any(self.varies(m) for m in nodes)
 
@@ -278,13 +279,12 @@ class Rows(Nests):
     def _store(self, s: Store, value: Val, copy: int) -> None:
         self.store(s.access, value, copy)
 
-    def accumulate(self, r: DagNode, accumulator: Val, copy: int, plain: bool = False) -> Val:
+    def accumulate(self, r: Reduction, accumulator: Val, copy: int, plain: bool = False) -> Val:
         """One step of a reduction; lanes that do not exist contribute nothing. `plain`: NaN is looked after elsewhere."""
-        body = r.args[0]
-        kind = r.data[0]
-        mask = self.mask(copy) if self.vector is not None and self.vector.variable in r.data[1] else None
+        kind, body = r.kind, r.body
+        mask = self.mask(copy) if self.vector is not None and self.vector.variable in r.variables else None
         product = kind == "sum" and body.dtype.is_float and body.dtype.bits >= 32
-        if product and body.kind == "op" and body.data == "mul" and self.find((body, copy)) is None:
+        if product and isinstance(body, Operation) and body.name == "mul" and self.find((body, copy)) is None:
             x, y = (
                 self.f.splat(self.value(a, copy), accumulator.type.lanes)
                 if accumulator.type.lanes

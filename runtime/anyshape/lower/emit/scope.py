@@ -14,7 +14,7 @@ from typing import Any
 
 from anyshape.dims import Cond, Dim, Size, free_symbols
 from anyshape.equations import Tensor
-from anyshape.lower.ir.dag import DagNode, LoopVar
+from anyshape.lower.ir.dag import DagNode, Load, LoopIndex, LoopVar, Reduction, SizeValue
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.emitter import Block
 from anyshape.lower.llvm.polling import Polls
@@ -297,14 +297,18 @@ class Levels:
             memo = self.levels[depth].memo
             if (n, 0) in memo or (n, -1) in memo:
                 return depth
-        if n.kind == "red":
-            raise RuntimeError("a reduction is used before it is computed")
         below = max((self.depth(a) for a in n.inputs), default=0)
-        if n.kind == "load":
-            parts = (*n.data.bounds, *n.data.checks)
-            below = max(below, self.step_depth((n.data.address.offset, *(b.index.offset for b in parts))))
-            if n.data.tensor in self.written:
-                below = max(below, self.floor)
-        if n.kind == "dim":
-            below = self.step_depth((n.data,))
-        return max(below, self.depth_of_variables(n.domain)) if n.kind in ("load", "var") else below
+        match n:
+            case Reduction():
+                raise RuntimeError("a reduction is used before it is computed")
+            case Load(access):
+                parts = (*access.bounds, *access.checks)
+                below = max(below, self.step_depth((access.address.offset, *(b.index.offset for b in parts))))
+                if access.tensor in self.written:
+                    below = max(below, self.floor)
+                return max(below, self.depth_of_variables(n.domain))
+            case SizeValue(size):
+                return self.step_depth((size,))
+            case LoopIndex():
+                return self.depth_of_variables(n.domain)
+        return below

@@ -15,7 +15,7 @@ from anyshape.equations import Sorting
 from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.nest import Sums
 from anyshape.lower.emit.rows import Rows
-from anyshape.lower.ir.dag import Ordered
+from anyshape.lower.ir.stores import Ordered
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I64, Val, const
 

@@ -17,7 +17,7 @@ from anyshape.lower.emit.value import Buffer
 from anyshape.lower.gemm.packing import PACK_ARGUMENTS, pack_name
 from anyshape.lower.gemm.thin import THIN_ARGUMENTS, join_name, part_name
 from anyshape.lower.gemm.transposition import TURN_ARGUMENTS, transpose_name
-from anyshape.lower.ir.dag import Access, DagNode, LoopVar, affine
+from anyshape.lower.ir.dag import Access, Load, LoopVar, affine
 from anyshape.lower.llvm.types import F32, I1, I64, VOID, Type, Val, const
 from anyshape.lower.schedule.tree import Loop, Scope, turned_loads
 from anyshape.lower.schedule.work import points
@@ -71,7 +71,7 @@ class _Blocks:
     def __init__(self, rows: Rows, along: LoopVar, across: LoopVar, loop: Loop) -> None:
         self.rows, self.along, self.across, self.loop = rows, along, across, loop
         self.side = side_of_block(rows.f.target)
-        self.tiles: dict[DagNode, Buffer] = {}
+        self.tiles: dict[Load, Buffer] = {}
         self.transposed = turned_loads(loop.stores, along, across)
         for n in () if self.is_copy else self.transposed:
             slack = gemm.tiles_for(rows.f.target, elementwise.memory_type(n.dtype)).slack
@@ -121,7 +121,7 @@ class _Blocks:
     def copy(self, n: Val, m: Val, split: bool) -> None:
         """By the library, from the operand to the result; the longer side is shared out."""
         rows, f, store = self.rows, self.rows.f, self.loop.stores[0]
-        load, element = store.value.data, elementwise.memory_type(store.value.dtype)
+        load, element = store.source, elementwise.memory_type(store.value.dtype)
         f.module.declare(transpose_name(element), VOID, [type_ for _, type_ in TURN_ARGUMENTS])
         down, right = (const(I64, 0), n), (const(I64, 0), m)
         if split:
@@ -152,16 +152,16 @@ class _Blocks:
         f, rows, store = self.rows.f, self.rows, self.loop.stores[0]
         if not self.is_copy:
             return const(I1, 0)
-        access = store.access if stored else store.value.data
+        access = store.access if stored else store.source
         step, count = rows.size(access.address.coefficient(long)), rows.size(short.extent)
         return f.and_(f.compare("eq", step, count), f.compare("ge", count, 1))
 
     def join(self, split: bool) -> None:
-        load, store = self.loop.stores[0].value.data, self.loop.stores[0].access
+        load, store = self.loop.stores[0].source, self.loop.stores[0].access
         self._thin(join_name, (load, self.along), (store, self.across), split)
 
     def part(self, split: bool) -> None:
-        load, store = self.loop.stores[0].value.data, self.loop.stores[0].access
+        load, store = self.loop.stores[0].source, self.loop.stores[0].access
         self._thin(part_name, (store, self.across), (load, self.along), split)
 
     def _thin(self, name: Callable[[Type], str], planes: Side, joined: Side, split: bool) -> None:
@@ -179,15 +179,15 @@ class _Blocks:
         self.rows.loop_step(self.loop)
         return sums
 
-    def transpose(self, n: DagNode, tile: Buffer, i: Val, j: Val, ends: tuple[Val, Val]) -> None:
+    def transpose(self, n: Load, tile: Buffer, i: Val, j: Val, ends: tuple[Val, Val]) -> None:
         """One block of an operand, so that element (across, along) of the whole lies at its place in the tile."""
         rows, f = self.rows, self.rows.f
-        address = n.data.address
+        address = n.access.address
         element = elementwise.memory_type(n.dtype)
         f.module.declare(pack_name(element), VOID, [type_ for _, type_ in PACK_ARGUMENTS])
         stride = rows.size(address.coefficient(self.along))
         start = f.add(i, f.mul(j, stride))
-        source = f.gep(rows.pointer(n.data.tensor, address), start, element)
+        source = f.gep(rows.pointer(n.access.tensor, address), start, element)
         to = rows.base(tile.tensor)
         count, k = f.sub(ends[1], j), f.sub(ends[0], i)
         f.call(pack_name(element), VOID, [source, stride, const(I64, 1), count, const(I64, self.side), k, to])

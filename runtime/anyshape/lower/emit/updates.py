@@ -18,7 +18,8 @@ from anyshape.lower.emit.empty_loops import Spans
 from anyshape.lower.emit.nest import Range
 from anyshape.lower.emit.rows import Rows
 from anyshape.lower.emit.value import Vector
-from anyshape.lower.ir.dag import Access, LoopVar, Ordered, walk
+from anyshape.lower.ir.dag import Access, Load, LoopVar, walk
+from anyshape.lower.ir.stores import Ordered
 from anyshape.lower.llvm.types import I1, Val, const
 
 COPIES = 4
@@ -60,7 +61,8 @@ class _Update:
         inner = [v for v in self.o.store.variables if any(v in b.index.domain for b in checks)]
         if not inner or any(b.guard is not None or b.index.terms for b in checks):
             return None
-        loads = [n.data for n in walk([n for b in checks for n, _ in b.index.lets]) if n.kind == "load"]
+        indices = walk([n for b in checks for n, _ in b.index.lets])
+        loads = [n.access for n in indices if isinstance(n, Load)]
         written = any(a.tensor in self.rows.written or a.checks for a in loads)
         extent = inner[-1].extent
         small = isinstance(extent, int) and extent < COPIES * self.lanes
@@ -72,11 +74,10 @@ class _Update:
         if not variables or access.address.coefficient(variables[-1]) != 1:
             return None
         v = variables[-1]
-        nodes = walk([self.o.store.value])
-        loads = [n.data for n in nodes if n.kind == "load"]
+        loads = [n.access for n in walk([self.o.store.value]) if isinstance(n, Load)]
         apart = all(a.tensor is not access.tensor for a in loads)
         side_by_side = all(a.address.coefficient(v) in (0, 1) and not _lets_vary(a, v) for a in loads)
-        plain = all(n.kind != "load" or not (n.data.bounds or n.data.checks) for n in nodes)
+        plain = not any(a.bounds or a.checks for a in loads)
         if _lets_vary(access, v) or not (apart and side_by_side and plain):
             return None
         return None if isinstance(v.extent, int) and v.extent < self.lanes else v

@@ -21,8 +21,22 @@ from anyshape.equations import Tensor
 from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.bounds import check_access, lanes_inside
 from anyshape.lower.emit.scalars import Scalars
-from anyshape.lower.ir.dag import Access, Affine, Bound, DagNode, LoopVar, is_nonpositive, walk
-from anyshape.lower.ir.padded import padded_load
+from anyshape.lower.ir.dag import (
+    Access,
+    Affine,
+    Bound,
+    Constant,
+    DagNode,
+    Load,
+    LoopIndex,
+    LoopVar,
+    Operation,
+    Reduction,
+    SizeValue,
+    is_nonpositive,
+    walk,
+)
+from anyshape.lower.ir.padded import Padded, padded_load
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I64, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp
@@ -99,32 +113,38 @@ class Values(Scalars):
         held = self.buffer(n)
         if held is not None:
             return self.from_buffer(held[0], n, copy)
-        if n.kind == "const":
-            return elementwise.literal(n.dtype, n.data)
-        if n.kind == "dim":
-            value = self.size(n.data)
-            source = BOOL if isinstance(n.data, dims.Cond) else INT64
-            if source == BOOL:
-                value = self.f.compare("ne", value, 0)
-            return elementwise.convert(self.f, value, source, n.dtype)
-        if n.kind == "var":
-            return elementwise.convert(self.f, self.position(n.data, copy), INT64, n.dtype)
-        if n.kind == "load":
-            return self.load(n.data, copy, varies)
+        match n:
+            case Constant(number):
+                return elementwise.literal(n.dtype, number)
+            case SizeValue(dims.Cond() as condition):
+                return elementwise.convert(self.f, self.f.compare("ne", self.size(condition), 0), BOOL, n.dtype)
+            case SizeValue(size):
+                return elementwise.convert(self.f, self.size(size), INT64, n.dtype)
+            case LoopIndex(variable):
+                return elementwise.convert(self.f, self.position(variable, copy), INT64, n.dtype)
+            case Load(access):
+                return self.load(access, copy, varies)
+            case Operation():
+                return self._operation(n, copy)
+            case Reduction():
+                raise RuntimeError("a reduction is used before it is computed")
+
+    def _operation(self, n: Operation, copy: int) -> Val:
         padded = padded_load(n)
         if padded is not None:
             return self.padded_value(n, padded, copy)
-        if n.data == "div" and n.dtype.is_float and n.dtype.bits >= 32 and self._by_reduction(n):
+        wide = n.dtype.is_float and n.dtype.bits >= 32
+        if n.name == "div" and wide and self._by_reduction(n):
             return self.f.mul(*self._level(self.value(n.args[0], copy), self.reciprocal(n.args[1], copy)))
         args = [self.value(a, copy) for a in n.args]
-        if n.data == "exp" and n.dtype.is_float and n.dtype.bits >= 32 and is_nonpositive(n.args[0]):
+        if n.name == "exp" and wide and is_nonpositive(n.args[0]):
             return exp(self.f, args[0], nonpositive=True)
-        return elementwise.apply(self.f, n.data, n.dtype, args, [a.dtype for a in n.args])
+        return elementwise.apply(self.f, n.name, n.dtype, args, [a.dtype for a in n.args])
 
-    def padded_value(self, n: DagNode, load: DagNode, copy: int) -> Val:
+    def padded_value(self, n: DagNode, padded: Padded, copy: int) -> Val:
         """What the load's own mask leaves out is zero already."""
-        value, outside = self.value(load, copy), n.args[2].data
-        inside = self.inside(load.data.bounds, copy)
+        value, outside = self.value(padded.load, copy), padded.outside.value
+        inside = self.inside(padded.load.access.bounds, copy)
         zero = outside == 0 and math.copysign(1, outside) > 0
         if inside is None or (zero and value.type.lanes):
             return value
@@ -134,12 +154,12 @@ class Values(Scalars):
             value, other = self.f.splat(value, lanes), self.f.splat(other, lanes)
         return self.f.select(inside, value, other)
 
-    def _by_reduction(self, n: DagNode) -> bool:
+    def _by_reduction(self, n: Operation) -> bool:
         """The divisor comes from a reduction further out. Policy: such a division is a product with the reciprocal.
 
         It costs one more rounding, and spares a division per element of a row. Other divisions stay exact.
         """
-        return self.depth(n.args[1]) < self.depth(n) and any(m.kind == "red" for m in walk([n.args[1]]))
+        return self.depth(n.args[1]) < self.depth(n) and any(isinstance(m, Reduction) for m in walk([n.args[1]]))
 
     def reciprocal(self, n: DagNode, copy: int) -> Val:
         varies = self.varies(n)

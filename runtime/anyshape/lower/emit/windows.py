@@ -13,7 +13,7 @@ from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.nest import Sums
 from anyshape.lower.emit.rows import Rows
 from anyshape.lower.emit.value import Vector
-from anyshape.lower.ir.dag import Bound, LoopVar
+from anyshape.lower.ir.dag import Bound, LoopVar, Reduction
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.llvm.types import I32, I64, Val, const
 from anyshape.lower.schedule.tree import Loop, Scope
@@ -39,7 +39,7 @@ def emit_windows(rows: Rows, scope: Scope) -> None:
 
     def body(sums: Sums) -> Sums:
         copies = rows.vector.copies if rows.vector is not None else 1
-        for copy, total in enumerate(_totals(rows, windows, red.data[0], copies)):
+        for copy, total in enumerate(_totals(rows, windows, red.kind, copies)):
             rows.remember((red, copy), total)
         for s in stores:
             values = [rows.value(s.value, copy) for copy in range(copies)]
@@ -51,7 +51,7 @@ def emit_windows(rows: Rows, scope: Scope) -> None:
     _planes(rows, planes, plane)
 
 
-def _totals(rows: Rows, windows: Windows, kind: str, copies: int) -> list[Val]:
+def _totals(rows: Rows, windows: Windows[Reduction], kind: str, copies: int) -> list[Val]:
     first = windows.taps[0]
     start = rows.f.splat(elementwise.literal(first.dtype, neutral(kind, first.dtype)), rows.lanes_of(True))
     totals = [start] * copies

@@ -11,7 +11,7 @@ from anyshape import dims
 from anyshape.dims import Dim
 from anyshape.equations import Apply, Const, Equation, Expr, Read, Reduce, Scalar, Step, Tensor, Var
 from anyshape.equations.traversal import walk
-from anyshape.lower.ir.dag import Affine, DagNode
+from anyshape.lower.ir.dag import Affine, Load
 
 
 class Cycle:
@@ -20,7 +20,7 @@ class Cycle:
     def __init__(self, unit: Sequence[Equation], position: Dim, outputs: Sequence[Tensor]) -> None:
         self.position = position
         self.targets = {q.target: q for q in unit}
-        self.late: set[DagNode] = set()
+        self.late: set[Load] = set()
         """Loads of what is written at the position itself."""
         self.backward = isinstance(unit[0].form, Step) and unit[0].form.backward
         history = {t for q in unit for t in self._read_elsewhere(q)} | set(outputs)

@@ -6,14 +6,15 @@ equation or in several, is found by identity.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from anyshape.dims import Size
+from anyshape.dims import Cond, Dim, Size
 from anyshape.dtypes import DType
 from anyshape.equations import Tensor
-from anyshape.equations.builder import Form
+
+N = TypeVar("N")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -90,6 +91,11 @@ class Access:
     checks: tuple[Bound, ...] = ()
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the address is affine and nothing is asked of it."""
+        return not (self.bounds or self.checks or self.address.lets)
+
+    @property
     def domain(self) -> frozenset[LoopVar]:
         d = self.address.domain
         for b in (*self.bounds, *self.checks):
@@ -107,86 +113,77 @@ class Access:
                 yield b.guard
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class DagNode:
-    """A value. By kind, `data` is: const, the number; dim, the size; var, the variable; load, the access; op, the name;
-    red, (kind, variables).
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class _Node:
+    """A value. `domain` are the variables it varies with; those of a reduction are not in the reduction's own domain."""
 
-    `domain` are the variables it varies with; those of a reduction are not in the reduction's own domain.
-    """
-
-    kind: str
     dtype: DType
-    data: Any
-    args: tuple[DagNode, ...]
     domain: frozenset[LoopVar]
     serial: int
 
     @property
     def inputs(self) -> tuple[DagNode, ...]:
         """Arguments, and the computed indices of a load."""
-        return (*self.args, *self.data.nodes()) if self.kind == "load" else self.args
+        return ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Store:
-    """tensor[access] = value for all values of `variables`, which are in the order of the tensor's dims."""
+class Constant(_Node):
+    value: int | float | bool
 
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SizeValue(_Node):
+    """A dim, or whether a condition on dims holds."""
+
+    size: Dim | Cond
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoopIndex(_Node):
+    """Where a loop is."""
+
+    variable: LoopVar
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Load(_Node):
     access: Access
-    value: DagNode
+
+    @property
+    def inputs(self) -> tuple[DagNode, ...]:
+        return tuple(self.access.nodes())
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Operation(_Node):
+    name: str
+    args: tuple[DagNode, ...]
+
+    @property
+    def inputs(self) -> tuple[DagNode, ...]:
+        return self.args
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Reduction(_Node):
+    kind: str
     variables: tuple[LoopVar, ...]
+    body: DagNode
 
     @property
-    def roots(self) -> tuple[DagNode, ...]:
-        return (self.value, *self.access.nodes())
-
-    @property
-    def domain(self) -> frozenset[LoopVar]:
-        return frozenset(self.variables)
+    def inputs(self) -> tuple[DagNode, ...]:
+        return (self.body,)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Asked:
-    """A condition, which is that `each` holds for all values of `variables`."""
-
-    whole: DagNode
-    variables: tuple[LoopVar, ...]
-    each: DagNode
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Demanded:
-    """What must hold of data, all of it; else the kernel ends with the error."""
-
-    error: int
-    parts: tuple[Asked, ...]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Ordered:
-    """A store of which one element comes after the other: the loops are `store.variables`, then `over`, then what `form` says.
-
-    `position` counts along the target; `where` says what a compaction keeps; `demanded` what must hold before.
-    """
-
-    form: Form
-    store: Store
-    over: tuple[LoopVar, ...]
-    position: LoopVar | None
-    where: DagNode | None
-    demanded: Demanded | None = None
-
-    @property
-    def roots(self) -> tuple[DagNode, ...]:
-        more = () if self.demanded is None else tuple(p.whole for p in self.demanded.parts)
-        return (*self.store.roots, *more) if self.where is None else (*self.store.roots, *more, self.where)
+DagNode = Constant | SizeValue | LoopIndex | Load | Operation | Reduction
 
 
 class Dag:
     """Makes nodes; remembers them by structure."""
 
     def __init__(self) -> None:
-        self._nodes: dict[tuple[Any, ...], DagNode] = {}
+        self._nodes: dict[tuple[Any, ...], Any] = {}
         self.variables: list[LoopVar] = []
 
     def __len__(self) -> int:
@@ -206,44 +203,54 @@ class Dag:
                 return v
         return self.variable(extent)
 
-    def _node(
-        self, kind: str, dtype: DType, data: Any, args: tuple[DagNode, ...], domain: frozenset[LoopVar], key: Any
-    ) -> DagNode:
-        full = (kind, dtype, key, args)
-        node = self._nodes.get(full)
+    def _shared(self, key: tuple[Any, ...], make: Callable[[int], N]) -> N:
+        """The node of that key; `make` is given the serial of a new one."""
+        node: N | None = self._nodes.get(key)
         if node is None:
-            node = self._nodes[full] = DagNode(kind, dtype, data, args, domain, len(self._nodes))
+            node = self._nodes[key] = make(len(self._nodes))
         return node
 
-    def const(self, value: int | float | bool, dtype: DType) -> DagNode:
-        return self._node("const", dtype, value, (), frozenset(), (type(value), repr(value)))
+    def const(self, value: int | float | bool, dtype: DType) -> Constant:
+        key = (Constant, dtype, type(value), repr(value))
+        return self._shared(key, lambda serial: Constant(value, dtype=dtype, domain=frozenset(), serial=serial))
 
-    def dim(self, size: Any, dtype: DType) -> DagNode:
-        if isinstance(size, (bool, int)):
+    def dim(self, size: Size | Cond, dtype: DType) -> Constant | SizeValue:
+        if isinstance(size, int):
             return self.const(size, dtype)
-        return self._node("dim", dtype, size, (), frozenset(), size)
+        key = (SizeValue, dtype, size)
+        return self._shared(key, lambda serial: SizeValue(size, dtype=dtype, domain=frozenset(), serial=serial))
 
-    def var(self, v: LoopVar, dtype: DType) -> DagNode:
-        return self._node("var", dtype, v, (), frozenset((v,)), v)
+    def var(self, v: LoopVar, dtype: DType) -> LoopIndex:
+        key = (LoopIndex, dtype, v)
+        return self._shared(key, lambda serial: LoopIndex(v, dtype=dtype, domain=frozenset((v,)), serial=serial))
 
-    def load(self, access: Access) -> DagNode:
-        return self._node("load", access.tensor.dtype, access, (), access.domain, access)
+    def load(self, access: Access) -> Load:
+        dtype = access.tensor.dtype
+        return self._shared(
+            (Load, access), lambda serial: Load(access, dtype=dtype, domain=access.domain, serial=serial)
+        )
 
-    def op(self, name: str, dtype: DType, *args: DagNode) -> DagNode:
-        domain = frozenset().union(*(a.domain for a in args)) if args else frozenset()
-        return self._node("op", dtype, name, args, domain, name)
+    def op(self, name: str, dtype: DType, *args: DagNode) -> Operation:
+        def make(serial: int) -> Operation:
+            domain = frozenset[LoopVar]().union(*(a.domain for a in args))
+            return Operation(name, args, dtype=dtype, domain=domain, serial=serial)
 
-    def red(self, kind: str, variables: tuple[LoopVar, ...], body: DagNode, dtype: DType) -> DagNode:
-        data = (kind, variables)
-        return self._node("red", dtype, data, (body,), body.domain - frozenset(variables), data)
+        return self._shared((Operation, dtype, name, args), make)
+
+    def red(self, kind: str, variables: tuple[LoopVar, ...], body: DagNode, dtype: DType) -> Reduction:
+        def make(serial: int) -> Reduction:
+            domain = body.domain - frozenset(variables)
+            return Reduction(kind, variables, body, dtype=dtype, domain=domain, serial=serial)
+
+        return self._shared((Reduction, dtype, kind, variables, body), make)
 
 
 def is_nonpositive(n: DagNode) -> bool:
     """A value less the largest of its kind: at most 0, or NaN."""
-    if n.kind != "op" or n.data != "sub":
-        return False
-    value, other = n.args
-    return other.kind == "red" and bool(other.data[0] == "max") and other.args[0] is value
+    match n:
+        case Operation("sub", (value, Reduction("max", _, body))):
+            return body is value
+    return False
 
 
 def walk(roots: Iterable[DagNode], stop: DagNode | None = None) -> list[DagNode]:

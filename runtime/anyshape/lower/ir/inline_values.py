@@ -16,7 +16,8 @@ from anyshape.dtypes import BOOL, I64, DType, highest, lowest
 from anyshape.equations import Apply, Const, Equation, Expr, Read, Reduce, Scalar, Step, Tensor, Var
 from anyshape.equations.refusing import element_of, equation_text
 from anyshape.lower.ir.cycles import Cycle
-from anyshape.lower.ir.dag import Access, Affine, Bound, Dag, DagNode, LoopVar, Store, affine, walk
+from anyshape.lower.ir.dag import Access, Affine, Bound, Dag, DagNode, Load, LoopVar, Reduction, affine, walk
+from anyshape.lower.ir.stores import Store
 from anyshape.lower.kernel import Group, Index, KernelError, Origin
 
 Env = dict[Var, Affine]
@@ -280,7 +281,7 @@ class InlinedValues:
 
     def reduce(self, e: Reduce, env: Env, guard: DagNode | None) -> DagNode:
         node = self._reduce(e, env, guard)
-        if self.spilled is None or not any(n.kind == "red" for n in walk([node])):
+        if self.spilled is None or not any(isinstance(n, Reduction) for n in walk([node])):
             return node
         variables = tuple(sorted(node.domain, key=lambda v: v.number))
         tensor = Tensor(f"spilled{len(self.spilled)}", node.dtype, tuple(v.extent for v in variables))
@@ -354,7 +355,7 @@ def _row_major(index: Sequence[Affine], extents: Sequence[Size]) -> Affine:
 
 
 def _has_load(i: Affine) -> bool:
-    return any(n.kind == "load" for n in walk([n for n, _ in i.lets]))
+    return any(isinstance(n, Load) for n in walk([n for n, _ in i.lets]))
 
 
 def _inside(i: Affine, n: Size) -> bool:

@@ -16,7 +16,8 @@ from anyshape.equations.builder import Sorting
 from anyshape.equations.indexing import is_variable
 from anyshape.equations.program import Action, Each, Leave, Let, Order, Put, StepProgram, When
 from anyshape.equations.traversal import walk
-from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, LoopVar, Ordered, Store
+from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, LoopVar
+from anyshape.lower.ir.stores import Ordered, Store
 
 Env = dict[Var, Affine]
 

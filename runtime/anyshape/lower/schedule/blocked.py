@@ -17,8 +17,9 @@ from anyshape.dtypes import I64
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.collapse import Rebuild
 from anyshape.lower.gemm.tiles import ALIGN
-from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, LoopVar, Store, affine, walk
-from anyshape.lower.schedule.contraction import Phase, Product
+from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopIndex, LoopVar, Reduction, affine
+from anyshape.lower.ir.stores import Store, below
+from anyshape.lower.schedule.contraction import Product, Step, Unplanned
 from anyshape.lower.schedule.reuse import LoadsOf
 from anyshape.lower.schedule.tree import Scope, plan
 from anyshape.lower.target import Target
@@ -26,11 +27,8 @@ from anyshape.lower.target import Target
 _TILES = 6
 """Tiles of rows in a block at most: more bring nothing, since what all rows share is read from the second cache."""
 
-Step = Scope | Product
-Steps = tuple[tuple[Step, tuple[Store, ...]], ...]
 
-
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Blocked:
     """`batch` are symbols of the outer loops with their extents, `first` and `count` those of a block of the `rows`.
 
@@ -43,20 +41,20 @@ class Blocked:
     rows: Size
     first: Dim
     count: Dim
-    ahead: Steps
-    steps: Steps
+    ahead: tuple[Step, ...]
+    steps: tuple[Step, ...]
     held: dict[Tensor, Size]
     rowwise: dict[Tensor, Size]
     over: dict[Tensor, Tensor]
-    whole: Steps
+    whole: tuple[Step, ...]
 
     @property
     def all_steps(self) -> tuple[Step, ...]:
-        return tuple(step for step, _ in (*self.ahead, *self.steps))
+        return (*self.ahead, *self.steps)
 
     @property
     def stores(self) -> tuple[Store, ...]:
-        return tuple(s for _, stores in (*self.ahead, *self.steps) for s in stores)
+        return tuple(s for step in self.all_steps for s in step.stores)
 
     def most(self, target: Target, tile: int) -> Size:
         """Rows of a block: some tiles, that fit half the second cache."""
@@ -67,7 +65,7 @@ class Blocked:
         return tile * dims.maximum(1, dims.minimum(_TILES, fitting))
 
 
-def block_phases(dag: Dag, phases: Sequence[Phase], temporaries: Sequence[Tensor]) -> Blocked | None:
+def block_phases(dag: Dag, phases: Sequence[Unplanned], temporaries: Sequence[Tensor]) -> Blocked | None:
     """The phases as one, if they can be."""
     first = next((p for p in phases if isinstance(p, Product)), None)
     if len(phases) < 2 or first is None or any(isinstance(p, Product) and p.windows is not None for p in phases):
@@ -82,19 +80,19 @@ def block_phases(dag: Dag, phases: Sequence[Phase], temporaries: Sequence[Tensor
     return _Blocking(dag, loops, rows, frozenset(temporaries)).blocked(phases)
 
 
-def _outside(phases: Sequence[Phase], rows: LoopVar) -> frozenset[LoopVar]:
+def _outside(phases: Sequence[Unplanned], rows: LoopVar) -> frozenset[LoopVar]:
     """Variables of all stores that have rows, which no phase sums over; none where a product has its rows otherwise."""
     products = [p for p in phases if isinstance(p, Product)]
     inside = [s.domain for p in phases for s in _stores(p) if rows in s.domain]
     if not inside or any(not _has_rows(p, rows) for p in products):
         return frozenset()
-    summed = {v for p in phases for n in _evaluated(p) if n.kind == "red" for v in n.data[1]}
+    summed = {v for p in phases for n in _evaluated(p) if isinstance(n, Reduction) for v in n.variables}
     summed.update(v for p in products for v in (p.n, p.k))
     return frozenset.intersection(*inside) - summed
 
 
-def _stores(p: Phase) -> tuple[Store, ...]:
-    return p.stores if isinstance(p, Product) else tuple(p)
+def _stores(p: Unplanned | Scope) -> tuple[Store, ...]:
+    return tuple(p) if isinstance(p, list) else p.stores
 
 
 def _with_rows(p: Product, rows: LoopVar) -> Product:
@@ -108,7 +106,7 @@ def _has_rows(p: Product, rows: LoopVar) -> bool:
     return p.m is rows and rows not in p.b.domain and p.computed is None
 
 
-def _apart(phases: Sequence[Phase], rows: LoopVar, temporaries: frozenset[Tensor]) -> bool:
+def _apart(phases: Sequence[Unplanned], rows: LoopVar, temporaries: frozenset[Tensor]) -> bool:
     """Whether nothing crosses from one block to another: scratch is read at its own row, what lacks rows comes first, and is only for
     those that follow."""
     places: dict[Tensor, Affine] = {}
@@ -117,24 +115,21 @@ def _apart(phases: Sequence[Phase], rows: LoopVar, temporaries: frozenset[Tensor
         if any(places.get(x.tensor, x.address) != x.address for x in _loads(p)):
             return False
         for s in _stores(p):
-            plain = not (s.access.bounds or s.access.checks or s.access.address.lets)
             ahead = rows not in s.domain
-            if not plain or (ahead and (late or s.access.tensor not in temporaries)):
+            if not s.access.is_plain or (ahead and (late or s.access.tensor not in temporaries)):
                 return False
             late = late or not ahead
             places[s.access.tensor] = s.access.address
     return True
 
 
-def _evaluated(p: Phase | Step, stores: Sequence[Store] = ()) -> list[DagNode]:
+def _evaluated(p: Unplanned | Scope) -> list[DagNode]:
     """What a phase computes; the sum of a product stands for its factors, which are in memory."""
-    if isinstance(p, Product):
-        return walk([r for s in p.stores for r in s.roots], stop=p.sum)
-    return walk([r for s in (p if isinstance(p, list) else stores) for r in s.roots])
+    return below(_stores(p), stop=p.sum if isinstance(p, Product) else None)
 
 
-def _loads(p: Phase | Step, stores: Sequence[Store] = ()) -> Iterator[Access]:
-    yield from (n.data for n in _evaluated(p, stores) if n.kind == "load")
+def _loads(p: Unplanned | Scope) -> Iterator[Access]:
+    yield from (n.access for n in _evaluated(p) if isinstance(n, Load))
     if isinstance(p, Product):
         yield from (p.a, p.b)
 
@@ -152,22 +147,18 @@ class _Blocking(Rebuild):
         self.held: dict[Tensor, Size] = {}
         self.rowwise: dict[Tensor, Size] = {}
 
-    def blocked(self, phases: Sequence[Phase]) -> Blocked:
-        ahead: list[tuple[Step, tuple[Store, ...]]] = []
-        steps: list[tuple[Step, tuple[Store, ...]]] = []
+    def blocked(self, phases: Sequence[Unplanned]) -> Blocked:
+        ahead: list[Step] = []
+        steps: list[Step] = []
         for p in phases:
             to = steps if any(self.rows in s.domain for s in _stores(p)) else ahead
-            if isinstance(p, Product):
-                product = self.product(p)
-                to.append((product, product.stores))
-            else:
-                stores = [self.store(s) for s in p]
-                to.append((plan(stores), tuple(stores)))
+            to.append(self.product(p) if isinstance(p, Product) else plan([self.store(s) for s in p]))
         batch = tuple((self.symbols[v], v.extent) for v in self.loops)
         over = _overwritten(steps, self.rowwise)
-        whole = tuple((p if isinstance(p, Product) else plan(p), _stores(p)) for p in phases)
+        whole = tuple(p if isinstance(p, Product) else plan(p) for p in phases)
         return Blocked(
-            batch, self.rows.extent, self.first, self.count, tuple(ahead), tuple(steps), self.held, self.rowwise, over, whole
+            batch=batch, rows=self.rows.extent, first=self.first, count=self.count, ahead=tuple(ahead), steps=tuple(steps),
+            held=self.held, rowwise=self.rowwise, over=over, whole=whole,
         )  # fmt: skip
 
     def product(self, p: Product) -> Product:
@@ -215,21 +206,21 @@ class _Blocking(Rebuild):
         return Access(t, affine(terms, 0))
 
     def _node(self, n: DagNode) -> DagNode:
-        if n.kind == "var" and n.data in self.symbols:
-            return self.dag.dim(self.symbols[n.data], n.dtype)
-        if n.kind == "var" and n.data is self.rows:
+        if isinstance(n, LoopIndex) and n.variable in self.symbols:
+            return self.dag.dim(self.symbols[n.variable], n.dtype)
+        if isinstance(n, LoopIndex) and n.variable is self.rows:
             return self.dag.op("add", I64, self.dag.var(self.row, I64), self.dag.dim(self.first, I64))
         return super()._node(n)
 
 
-def _overwritten(steps: Sequence[tuple[Step, tuple[Store, ...]]], rowwise: dict[Tensor, Size]) -> dict[Tensor, Tensor]:
+def _overwritten(steps: Sequence[Step], rowwise: dict[Tensor, Size]) -> dict[Tensor, Tensor]:
     """Scratch tensors that rows write over what they read, element by element, and nothing reads later."""
     found: dict[Tensor, Tensor] = {}
-    reads = [{x.tensor for x in _loads(step, stores)} for step, stores in steps]
-    for at, (step, stores) in enumerate(steps):
+    reads = [{x.tensor for x in _loads(step)} for step in steps]
+    for at, step in enumerate(steps):
         later = set().union(*reads[at + 1 :])
         dying = [t for t in rowwise if t in reads[at] - later and t not in found.values()]
-        for s in stores if len(stores) == 1 and isinstance(step, Scope) else ():
+        for s in step.stores if len(step.stores) == 1 and isinstance(step, Scope) else ():
             t = s.access.tensor
             fits = [u for u in dying if u.shape == t.shape and u.dtype == t.dtype and LoadsOf().is_safe(step, u, s)]
             if t in rowwise and fits:
@@ -237,4 +228,4 @@ def _overwritten(steps: Sequence[tuple[Step, tuple[Store, ...]]], rowwise: dict[
     return found
 
 
-__all__ = ["Blocked", "Steps", "block_phases"]
+__all__ = ["Blocked", "block_phases"]

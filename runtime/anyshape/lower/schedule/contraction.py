@@ -19,17 +19,18 @@ from anyshape.equations import Tensor
 from anyshape.lower.analyse.collapse import Rebuild
 from anyshape.lower.analyse.vector_product import with_row
 from anyshape.lower.analyse.windows import Windows, product_windows
-from anyshape.lower.ir.dag import Access, Dag, DagNode, LoopVar, Store, affine, walk
-from anyshape.lower.schedule.tree import components
+from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Operation, Reduction, affine, walk
+from anyshape.lower.ir.stores import Store, below, reductions_of
+from anyshape.lower.schedule.tree import Scope, components
 
 _ELEMENTS = ("f32", "f64", "i32", "i64")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Product:
     """sum over k of a[m, k] * b[k, n] for every batch variable, then the stores, whose domain is that of the sum."""
 
-    sum: DagNode
+    sum: Reduction
     a: Access
     b: Access
     m: LoopVar
@@ -43,7 +44,7 @@ class Product:
     """What `b` is where it is no plain operand: computed while it is packed, for values of `over`. `b` is then `a`, and not looked at."""
     over: tuple[LoopVar, ...] = ()
     """The summed variables of which k counts the values, row-major."""
-    windows: Windows | None = None
+    windows: Windows[DagNode] | None = None
     """How `computed` is read where it moves over an operand: from a copy, whose places `n` then counts."""
     around: tuple[LoopVar, ...] = ()
     """Variables whose loops are open already; like those of `batch` otherwise."""
@@ -54,14 +55,16 @@ class Product:
         return len(self.stores) == 1 and self.stores[0].value is self.sum and not self.stores[0].access.address.lets
 
 
-Phase = Product | list[Store]
+Step = Scope | Product
+"""Rows, or a product."""
+Unplanned = Product | list[Store]
 
 
 @dataclass
 class Component:
-    """Phases that compute some stores, in order, and the scratch between them."""
+    """What computes some stores, in order, and the scratch between them."""
 
-    items: list[Phase] = field(default_factory=list)
+    items: list[Unplanned] = field(default_factory=list)
     temporaries: list[Tensor] = field(default_factory=list)
 
 
@@ -84,45 +87,53 @@ class _Splitter:
 
     def component(self, stores: list[Store]) -> None:
         while True:
-            reds = [n for n in walk([r for s in stores for r in s.roots]) if n.kind == "red"]
+            reds = reductions_of(stores)
             found = next((r for r in reds if is_contraction(r)), None)
             if found is None:
                 window = self.window(stores, reds)
                 self.out.items.append(stores if window is None else window)
                 return
-            factors = tuple(self.in_memory(x, found, stores) for x in found.args[0].args)
+            factors = tuple(self.in_memory(x, found, stores) for x in found.body.inputs)
             stores, found = self.without(found, factors, stores)
-            outer = walk([r for s in stores for r in s.roots], stop=found)
-            whole = all(n is found for n in outer if n.kind == "red") and all(s.domain == found.domain for s in stores)
+            outer = below(stores, stop=found)
+            whole = all(n is found for n in outer if isinstance(n, Reduction)) and all(
+                s.domain == found.domain for s in stores
+            )
             if whole:
                 self.out.items.append(self.product(found, factors, tuple(stores)))
                 return
             stores = self.through_scratch(found, factors, stores)
 
-    def without(self, found: DagNode, factors: tuple[Access, ...], stores: list[Store]) -> tuple[list[Store], DagNode]:
+    def without(
+        self, found: Reduction, factors: tuple[Access, ...], stores: list[Store]
+    ) -> tuple[list[Store], Reduction]:
         """The stores with factors that went through scratch read from there, wherever else they are used, and the sum of them."""
-        pairs = zip(found.args[0].args, factors)
-        spilled = {x: self.dag.load(a) for x, a in pairs if as_stored(x).kind != "load" or as_stored(x).data != a}
+        pairs = zip(found.body.inputs, factors)
+        spilled = {x: self.dag.load(a) for x, a in pairs if _plain_access(x) != a}
         if not spilled:
             return stores, found
         rebuild = Rebuild(self.dag, {**spilled})
-        return [rebuild.store(s) for s in stores], rebuild.node(found)
+        stores, total = [rebuild.store(s) for s in stores], rebuild.node(found)
+        assert isinstance(total, Reduction)
+        return stores, total
 
-    def window(self, stores: list[Store], reds: list[DagNode]) -> Product | None:
+    def window(self, stores: list[Store], reds: list[Reduction]) -> Product | None:
         """A sum over several variables of a plain operand, in which they are contiguous, times anything: a convolution, say."""
         if len(reds) != 1 or any(s.domain != reds[0].domain for s in stores) or not is_window(reds[0]):
             return None
         (found,) = reds
-        over = found.data[1]
+        over = found.variables
         inner = [v for v, c in stores[0].access.address.terms if c == 1]
-        for widened, b in (found.args[0].args, found.args[0].args[::-1]):
-            a = as_stored(widened)
+        for widened, b in (found.body.inputs, found.body.inputs[::-1]):
+            a = _plain_access(widened)
+            if a is None:
+                continue
             step = _joined(a, over)
             columns = [v for v in inner if v in b.domain - a.domain]
             rows = [v for v in stores[0].variables if v in a.domain - b.domain]
             if step is None or not columns or not rows or not _is_free(b):
                 continue
-            k, access = self.as_one(over, a.data, step)
+            k, access = self.as_one(over, a, step)
             m, n = rows[-1], columns[0]
             seen = product_windows(self.dag, found, b, stores)
             windows = None
@@ -131,7 +142,10 @@ class _Splitter:
                 windows, n = seen
                 moved = {p.position for p in windows.staged.moving}
             batch = tuple(v for v in stores[0].variables if v is not m and v not in moved)
-            return Product(found, access, access, m, n, k, batch, tuple(stores), None, b, over, windows)
+            return Product(
+                sum=found, a=access, b=access, m=m, n=n, k=k, batch=batch, stores=tuple(stores),
+                computed=b, over=over, windows=windows,
+            )  # fmt: skip
         return None
 
     def as_one(self, over: Sequence[LoopVar], x: Access, step: Size) -> tuple[LoopVar, Access]:
@@ -143,13 +157,12 @@ class _Splitter:
         kept = [(v, c) for v, c in x.address.terms if v not in over]
         return k, Access(x.tensor, affine([*kept, (k, step)], x.address.offset))
 
-    def in_memory(self, factor: DagNode, found: DagNode, stores: list[Store]) -> Access:
+    def in_memory(self, factor: DagNode, found: Reduction, stores: list[Store]) -> Access:
         """A factor that is more than a plain load is computed into scratch first."""
-        stored = as_stored(factor)
-        if stored.kind == "load" and not (stored.data.bounds or stored.data.checks or stored.data.address.lets):
-            access: Access = stored.data
+        access = _plain_access(factor)
+        if access is not None:
             return access
-        store = self.spill(factor, stores, found.data[1])
+        store = self.spill(factor, stores, found.variables)
         self.component([store])
         return store.access
 
@@ -176,15 +189,15 @@ class _Splitter:
             stride = stride * v.extent
         return Store(Access(tensor, affine(terms, 0)), n, variables)
 
-    def through_scratch(self, found: DagNode, factors: tuple[Access, ...], stores: list[Store]) -> list[Store]:
+    def through_scratch(self, found: Reduction, factors: tuple[Access, ...], stores: list[Store]) -> list[Store]:
         store = self.spill(found, stores)
         self.out.items.append(self.product(found, factors, (store,)))
         rebuild = Rebuild(self.dag, {found: self.dag.load(store.access)})
         return [rebuild.store(s) for s in stores]
 
-    def product(self, found: DagNode, factors: tuple[Access, ...], stores: tuple[Store, ...]) -> Product:
+    def product(self, found: Reduction, factors: tuple[Access, ...], stores: tuple[Store, ...]) -> Product:
         a, b = factors
-        (k,) = found.data[1]
+        (k,) = found.variables
         main = stores[0].access.address
         own_a, own_b = a.domain - b.domain, b.domain - a.domain
         inner = [v for v, c in main.terms if c == 1]
@@ -195,41 +208,38 @@ class _Splitter:
         m = [v for v in order if v in own_a][-1]
         batch = tuple(v for v in order if v is not m and v is not n)
         packed = b.tensor if b.tensor in self.constants and _covers(b, self.constants[b.tensor]) else None
-        return Product(found, a, b, m, n, k, batch, stores, packed)
+        return Product(sum=found, a=a, b=b, m=m, n=n, k=k, batch=batch, stores=stores, packed=packed)
 
 
-def as_stored(factor: DagNode) -> DagNode:
-    """What is in memory of a factor that products widen as they read it: of f32, a float of 16 bits."""
-    if factor.kind == "op" and factor.data == "cast" and factor.dtype == F32 and factor.args[0].dtype in (F16, BF16):
-        return factor.args[0]
-    return factor
+def _plain_access(factor: DagNode) -> Access | None:
+    """Where a factor is in memory, if it is a plain load. Products widen a float of 16 bits to f32 as they read it."""
+    match factor:
+        case Operation("cast", (wide,)) if factor.dtype == F32 and wide.dtype in (F16, BF16):
+            factor = wide
+    return factor.access if isinstance(factor, Load) and factor.access.is_plain else None
 
 
-def is_contraction(r: DagNode) -> bool:
-    if r.data[0] != "sum" or len(r.data[1]) != 1 or r.dtype not in _ELEMENTS:
-        return False
-    body = r.args[0]
-    if body.kind != "op" or body.data != "mul" or any(n.kind == "red" and is_contraction(n) for n in walk(body.args)):
-        return False
-    a, b = body.args
-    (k,) = r.data[1]
-    owned = (a.domain - b.domain) and (b.domain - a.domain)
-    return bool(owned) and k in a.domain and k in b.domain and a.domain | b.domain - {k} >= r.domain
+def is_contraction(r: Reduction) -> bool:
+    match r:
+        case Reduction("sum", (k,), Operation("mul", (a, b))) if r.dtype in _ELEMENTS:
+            if any(isinstance(n, Reduction) and is_contraction(n) for n in walk((a, b))):
+                return False
+            owned = (a.domain - b.domain) and (b.domain - a.domain)
+            return bool(owned) and k in a.domain and k in b.domain and a.domain | b.domain - {k} >= r.domain
+    return False
 
 
-def is_window(r: DagNode) -> bool:
+def is_window(r: Reduction) -> bool:
     """A sum of products over several variables; what is in the products is looked at by `_Splitter.window`."""
-    if r.data[0] != "sum" or len(r.data[1]) < 2 or r.dtype not in _ELEMENTS:
-        return False
-    body = r.args[0]
-    return body.kind == "op" and body.data == "mul" and all(set(r.data[1]) <= a.domain for a in body.args)
+    match r:
+        case Reduction("sum", (_, _, *_) as over, Operation("mul", args)) if r.dtype in _ELEMENTS:
+            return all(set(over) <= a.domain for a in args)
+    return False
 
 
-def _joined(a: DagNode, over: tuple[LoopVar, ...]) -> Size | None:
-    """The step of one variable that counts the values of several in a plain load; None where they are not side by side."""
-    if a.kind != "load" or a.data.bounds or a.data.checks or a.data.address.lets:
-        return None
-    coefficients: list[Size] = [a.data.address.coefficient(v) for v in over]
+def _joined(x: Access, over: tuple[LoopVar, ...]) -> Size | None:
+    """The step of one variable that counts the values of several in a plain access; None where they are not side by side."""
+    coefficients: list[Size] = [x.address.coefficient(v) for v in over]
     for v, outer, inner in zip(over[1:], coefficients, coefficients[1:]):
         if outer != inner * v.extent:
             return None
@@ -238,7 +248,7 @@ def _joined(a: DagNode, over: tuple[LoopVar, ...]) -> Size | None:
 
 def _is_free(b: DagNode) -> bool:
     """Whether a value can be computed anywhere: no sums in it, and no index that has to be checked."""
-    return all(n.kind != "red" and not (n.kind == "load" and n.data.checks) for n in walk([b]))
+    return not any(isinstance(n, Reduction) or (isinstance(n, Load) and n.access.checks) for n in walk([b]))
 
 
 def _covers(b: Access, array: NDArray[Any]) -> bool:

@@ -34,12 +34,13 @@ from anyshape.equations.program import StepProgram
 from anyshape.equations.traversal import walk as walk_expr
 from anyshape.errors import UnsupportedError
 from anyshape.lower.ir.cycles import Cycle
-from anyshape.lower.ir.dag import Access, Affine, Asked, Dag, DagNode, Demanded, LoopVar, Ordered, Store, walk
+from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopVar, Reduction, walk
 from anyshape.lower.ir.inline_values import Env, InlinedValues, flatten
 from anyshape.lower.ir.padded import conjuncts
 from anyshape.lower.ir.procedure import Procedure, lower_program
+from anyshape.lower.ir.stores import Asked, Demanded, Ordered, Store
 from anyshape.lower.kernel import Group, KernelError
-from anyshape.lower.schedule.recurrence import Steps
+from anyshape.lower.schedule.recurrence import CycleStores, Positions
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Inlined:
     errors: tuple[KernelError, ...]
     ordered: tuple[Ordered, ...] = ()
     """What comes after the stages, one element after the other."""
-    recurrences: tuple[Steps, ...] = ()
+    recurrences: tuple[CycleStores, ...] = ()
     """What comes between the two."""
     procedures: tuple[Procedure, ...] = ()
     """In kernels of their own."""
@@ -150,7 +151,7 @@ class _Inliner(InlinedValues):
         at = [self.index(i, env, None) for i in index]
         return Access(t, flatten(t, at), (), self.checks(t, at, None, (t, index)))
 
-    def recurrence(self, unit: list[Equation]) -> Steps:
+    def recurrence(self, unit: list[Equation]) -> CycleStores:
         """The stores of a cycle at one position, which a symbol stands for. What is only read at its own position has no others."""
         assert isinstance(unit[0].form, Step)
         made = {q.target for q in unit}
@@ -180,8 +181,8 @@ class _Inliner(InlinedValues):
             variables = tuple(w for v in q.variables for w, _ in env[v].terms)
             stores.append(Store(access, value, variables))
         self.cycle = None
-        late = frozenset(cycle.late)
-        return Steps(cycle.position, extent, backward, tuple(stores), late, tuple(cycle.momentary.values()))
+        positions = Positions(cycle.position, extent, backward)
+        return CycleStores(positions, tuple(stores), frozenset(cycle.late), tuple(cycle.momentary.values()))
 
     def ordered_all(self, equations: list[Equation]) -> tuple[Ordered, ...]:
         """They follow all others, and read none of each other's targets."""
@@ -226,9 +227,11 @@ class _Inliner(InlinedValues):
         made = {s.access: s.value for s in self.spilled or ()}
         parts = []
         for part in conjuncts(holds):
-            whole = made.get(part.data, part) if part.kind == "load" else part
-            of_all = whole.kind == "red" and whole.data[0] == "all"
-            parts.append(Asked(part, whole.data[1], whole.args[0]) if of_all else Asked(part, (), part))
+            match made.get(part.access, part) if isinstance(part, Load) else part:
+                case Reduction("all", variables, body):
+                    parts.append(Asked(part, variables, body))
+                case _:
+                    parts.append(Asked(part, (), part))
         return Demanded(self.refused(message), tuple(parts))
 
     def _read_forms(self) -> dict[Tensor, set[tuple[object, ...]]]:
@@ -276,7 +279,7 @@ def _staged(stores: list[Store]) -> list[list[Store]]:
     written = {s.access.tensor for s in stores}
     reads: dict[Store, set[Tensor]] = {}
     for s in stores:
-        loads = [n.data.tensor for n in walk(s.roots) if n.kind == "load"]
+        loads = [n.access.tensor for n in walk(s.roots) if isinstance(n, Load)]
         reads[s] = {t for t in loads if t in written}
     stages: list[list[Store]] = []
     left = list(stores)

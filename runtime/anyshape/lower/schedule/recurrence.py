@@ -18,21 +18,28 @@ from anyshape.dims import Dim, Size, substitute
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import along_stores
 from anyshape.lower.analyse.collapse import collapse
-from anyshape.lower.ir.dag import Access, Dag, DagNode, LoopVar, Store, walk
-from anyshape.lower.schedule.contraction import Product, split_phases
-from anyshape.lower.schedule.tree import Scope, plan
-from anyshape.lower.schedule.work import points
+from anyshape.lower.ir.dag import Access, Dag, Load, LoopVar, Reduction, walk
+from anyshape.lower.ir.stores import Store, below
+from anyshape.lower.schedule.contraction import Product, Step, Unplanned, split_phases
+from anyshape.lower.schedule.tree import plan
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Those of a recurrence, from the first one on or from the last one back; `symbol` stands for one of them."""
+
+    symbol: Dim
+    extent: Size
+    backward: bool
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Steps:
-    """The stores of a cycle in stages. `late` are loads of what is written at the same position: they follow the store."""
+class CycleStores:
+    """The stores of a recurrence in the order stated. `late` are loads of what is written at the same position: they follow the store."""
 
-    position: Dim
-    extent: Size
-    backward: bool
+    positions: Positions
     stores: tuple[Store, ...]
-    late: frozenset[DagNode]
+    late: frozenset[Load]
     temporaries: tuple[Tensor, ...]
     """What is read at the same position only: it has no place for others."""
 
@@ -41,122 +48,133 @@ class Steps:
 class RowForm:
     """`carried`: loads of the previous position, each with the store that wrote it; `dropped` are tensors that nothing else reads."""
 
+    stores: tuple[Store, ...]
     variables: tuple[LoopVar, ...]
     vector: LoopVar | None
-    carried: tuple[tuple[DagNode, Store], ...]
+    carried: tuple[tuple[Load, Store], ...]
     dropped: frozenset[Tensor]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Recurrence:
-    """What a cycle became; `rows` is None where the loop over the positions is outside."""
+class StepForm:
+    """`around`: variables whose loops are around the one over the positions, and can be shared out."""
 
-    position: Dim
-    extent: Size
-    backward: bool
-    stages: tuple[tuple[Store, ...], ...]
-    phases: tuple[Scope | Product, ...]
-    rows: RowForm | None
-    temporaries: tuple[Tensor, ...]
-    around: tuple[LoopVar, ...] = ()
-    """Variables whose loops are around the one over the positions, and can be shared out."""
+    steps: tuple[Step, ...]
+    around: tuple[LoopVar, ...]
 
     @property
-    def pieces(self) -> Size:
-        """How many there are to share out."""
-        return points(self.around)
+    def stores(self) -> tuple[Store, ...]:
+        return tuple(s for step in self.steps for s in step.stores)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Recurrence:
+    """What a cycle became."""
+
+    positions: Positions
+    form: RowForm | StepForm
+    temporaries: tuple[Tensor, ...]
+
+    @property
+    def stores(self) -> tuple[Store, ...]:
+        return self.form.stores
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return self.form.steps if isinstance(self.form, StepForm) else ()
+
+    @property
+    def around(self) -> tuple[LoopVar, ...]:
+        return self.form.around if isinstance(self.form, StepForm) else ()
 
 
 def plan_recurrence(
-    dag: Dag, steps: Steps, outputs: tuple[Tensor, ...], constants: Mapping[Tensor, NDArray[Any]]
+    dag: Dag, cycle: CycleStores, outputs: tuple[Tensor, ...], constants: Mapping[Tensor, NDArray[Any]]
 ) -> Recurrence:
-    around = _around(steps)
-    stages = [s for stage in _staged(steps) for s in collapse(dag, [stage], frozenset(around))]
-    rows = _as_rows(steps, stages, outputs)
+    around = _around(cycle)
+    stages = [s for stage in _staged(cycle) for s in collapse(dag, [stage], frozenset(around))]
+    rows = _as_rows(cycle, stages, outputs)
     if rows is not None:
-        fixed = (tuple(stages[0]),)
-        return Recurrence(steps.position, steps.extent, steps.backward, fixed, (), rows, steps.temporaries)
+        return Recurrence(cycle.positions, rows, cycle.temporaries)
     found = split_phases(dag, stages, constants)
     items = [p for c in found for p in c.items]
     if any(isinstance(p, Product) and not _is_around(p, around) for p in items):
         around = ()
-    phases = tuple(_inside(p, around) for p in items)
-    stores = tuple(p.stores if isinstance(p, Product) else tuple(p) for p in items)
-    temporaries = (*steps.temporaries, *(t for c in found for t in c.temporaries))
-    return Recurrence(steps.position, steps.extent, steps.backward, stores, phases, None, temporaries, around)
+    steps = StepForm(tuple(_inside(p, around) for p in items), around)
+    return Recurrence(cycle.positions, steps, (*cycle.temporaries, *(t for c in found for t in c.temporaries)))
 
 
-def _around(steps: Steps) -> tuple[LoopVar, ...]:
+def _around(cycle: CycleStores) -> tuple[LoopVar, ...]:
     """Variables of all stores, of which each value reads only what was written for it, and sums only what is its own."""
-    nodes = walk([r for s in steps.stores for r in s.roots])
-    summed = walk([a for n in nodes if n.kind == "red" for a in n.args])
+    nodes = below(cycle.stores)
+    summed = walk([n.body for n in nodes if isinstance(n, Reduction)])
     if not summed:
         return ()
     written: dict[Tensor, set[Size]] = {}
-    own = [n.data for n in summed if n.kind == "load"]
+    own = [n.access for n in summed if isinstance(n, Load)]
 
     def is_apart(v: LoopVar) -> bool:
         written.clear()
-        for s in steps.stores:
+        for s in cycle.stores:
             written.setdefault(s.access.tensor, set()).add(s.access.address.coefficient(v))
         for n in nodes:
-            if n.kind == "load" and n.data.tensor in written:
-                written[n.data.tensor].add(n.data.address.coefficient(v))
+            if isinstance(n, Load) and n.access.tensor in written:
+                written[n.access.tensor].add(n.access.address.coefficient(v))
         return all(len(found) == 1 for found in written.values()) and all(v in x.domain for x in own)
 
-    shared = frozenset.intersection(*(s.domain for s in steps.stores))
-    return tuple(v for v in steps.stores[0].variables if v in shared and is_apart(v))
+    shared = frozenset.intersection(*(s.domain for s in cycle.stores))
+    return tuple(v for v in cycle.stores[0].variables if v in shared and is_apart(v))
 
 
 def _is_around(p: Product, around: tuple[LoopVar, ...]) -> bool:
     return p.windows is None and p.computed is None and all(v in p.batch for v in around)
 
 
-def _inside(p: Product | list[Store], around: tuple[LoopVar, ...]) -> Product | Scope:
+def _inside(p: Unplanned, around: tuple[LoopVar, ...]) -> Step:
     """A phase in the loops around."""
     if isinstance(p, Product):
         return replace(p, batch=tuple(v for v in p.batch if v not in around), around=around)
     return plan(p, frozenset(around))
 
 
-def _staged(steps: Steps) -> list[list[Store]]:
+def _staged(cycle: CycleStores) -> list[list[Store]]:
     """A store comes in a later stage than those stated before it that it reads through memory at the same position."""
     level: dict[Store, int] = {}
-    for k, s in enumerate(steps.stores):
-        read = {n.data.tensor for n in walk(s.roots) if n in steps.late}
-        level[s] = max((level[o] + 1 for o in steps.stores[:k] if o.access.tensor in read), default=0)
-    return [[s for s in steps.stores if level[s] == k] for k in range(max(level.values(), default=-1) + 1)]
+    for k, s in enumerate(cycle.stores):
+        read = {n.access.tensor for n in walk(s.roots) if isinstance(n, Load) and n in cycle.late}
+        level[s] = max((level[o] + 1 for o in cycle.stores[:k] if o.access.tensor in read), default=0)
+    return [[s for s in cycle.stores if level[s] == k] for k in range(max(level.values(), default=-1) + 1)]
 
 
-def _as_rows(steps: Steps, stages: list[list[Store]], outputs: tuple[Tensor, ...]) -> RowForm | None:
+def _as_rows(cycle: CycleStores, stages: list[list[Store]], outputs: tuple[Tensor, ...]) -> RowForm | None:
     """If nothing is reduced, and reads of what the cycle writes are of the element's own row."""
     if len(stages) != 1:
         return None
     stores = stages[0]
-    nodes = walk([r for s in stores for r in s.roots])
+    nodes = below(stores)
     written: dict[Tensor, list[Store]] = {}
     for s in stores:
         written.setdefault(s.access.tensor, []).append(s)
     variables = stores[0].variables
-    if any(n.kind == "red" for n in nodes) or any(set(s.variables) != set(variables) for s in stores):
+    if any(isinstance(n, Reduction) for n in nodes) or any(set(s.variables) != set(variables) for s in stores):
         return None
-    loads = [(n, written[n.data.tensor]) for n in nodes if n.kind == "load" and n.data.tensor in written]
-    if any(not _same_row(n.data, s.access) for n, own in loads for s in own):
+    loads = [(n, written[n.access.tensor]) for n in nodes if isinstance(n, Load) and n.access.tensor in written]
+    if any(not _same_row(n.access, s.access) for n, own in loads for s in own):
         return None
-    carried = {n: own[0] for n, own in loads if len(own) == 1 and _is_previous(steps, n.data, own[0].access)}
-    kept = {*outputs, *(n.data.tensor for n, _ in loads if n not in carried)}
+    carried = {n: own[0] for n, own in loads if len(own) == 1 and _is_previous(cycle, n.access, own[0].access)}
+    kept = {*outputs, *(n.access.tensor for n, _ in loads if n not in carried)}
     vector = next((v for v in along_stores(stores) if v in variables), None)
     order = (*(v for v in variables if v is not vector), *([vector] if vector is not None else []))
-    return RowForm(order, vector, tuple(carried.items()), frozenset(t for t in written if t not in kept))
+    return RowForm(tuple(stores), order, vector, tuple(carried.items()), frozenset(t for t in written if t not in kept))
 
 
 def _same_row(load: Access, store: Access) -> bool:
     return not load.address.lets and not store.address.lets and load.address.terms == store.address.terms
 
 
-def _is_previous(steps: Steps, load: Access, store: Access) -> bool:
-    back = -1 if steps.backward else 1
-    return bool(substitute(load.address.offset, {steps.position: steps.position + back}) == store.address.offset)
+def _is_previous(cycle: CycleStores, load: Access, store: Access) -> bool:
+    at, back = cycle.positions.symbol, -1 if cycle.positions.backward else 1
+    return bool(substitute(load.address.offset, {at: at + back}) == store.address.offset)
 
 
-__all__ = ["Recurrence", "RowForm", "Steps", "plan_recurrence"]
+__all__ = ["CycleStores", "Positions", "Recurrence", "RowForm", "StepForm", "plan_recurrence"]

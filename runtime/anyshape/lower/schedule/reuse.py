@@ -1,6 +1,6 @@
 """Which results of a kernel may be written over which operands, read off its schedule.
 
-In: a `Schedule`. Out: pairs (result, operand) that may be one piece of memory. A pair is safe when every load of the operand comes
+In: phases. Out: pairs (result, operand) that may be one piece of memory. A pair is safe when every load of the operand comes
 before the store of the result that overwrites the element: in the loop of the store at the store's own address, or in an earlier loop
 of the same row. What cannot be shown from addresses is left out. Kernels promise nothing about aliasing to LLVM, and all parts of a
 kernel write rows of their own, so that nothing else can come in between.
@@ -10,62 +10,60 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from anyshape.equations import Tensor
-from anyshape.lower.ir.dag import Access, Affine, DagNode, LoopVar, Store
+from anyshape.lower.ir.dag import Access, Affine, DagNode, Load, LoopVar, Reduction
+from anyshape.lower.ir.stores import Ordered, Store
 from anyshape.lower.schedule.contraction import Product
 from anyshape.lower.schedule.tree import Loop, Scope
+
+if TYPE_CHECKING:
+    from anyshape.lower.schedule.blocked import Blocked
+
+    Phase: TypeAlias = Scope | Product | Blocked | Ordered
 
 Loads = list[Access]
 
 
 def reusable(
-    steps: Sequence[object],
-    stages: Sequence[Sequence[Store]],
-    operands: Sequence[object],
-    outputs: Sequence[Tensor],
-    after: Sequence[DagNode] = (),
+    phases: Sequence[Phase], operands: Sequence[object], outputs: Sequence[Tensor]
 ) -> tuple[tuple[int, int], ...]:
     """(position of the result, position of the operand); several pairs may name one operand, of which one can be used, and only if
-    both have the same size. `after`: what is read once all steps have been run."""
-    loads, readers = LoadsOf(), _readers(stages)
-    last = {n.data.tensor for n in _below(after) if n.kind == "load"}
-    stored: dict[Tensor, list[tuple[int, Store]]] = {}
-    for at, stores in enumerate(stages):
-        for s in stores:
-            stored.setdefault(s.access.tensor, []).append((at, s))
-    by_stage: dict[int, list[tuple[int, Tensor]]] = {}
+    both have the same size."""
+    loads, readers = LoadsOf(), _readers(phases)
+    stored: dict[Tensor, list[tuple[Phase, Store]]] = {}
+    for p in phases:
+        for s in () if isinstance(p, Ordered) else p.stores:
+            stored.setdefault(s.access.tensor, []).append((p, s))
+    by_phase: dict[Phase, list[tuple[int, Tensor]]] = {}
     for j, operand in enumerate(operands):
-        if isinstance(operand, Tensor) and operand not in last and len(readers.get(operand, ())) == 1:
-            by_stage.setdefault(next(iter(readers[operand])), []).append((j, operand))
+        if isinstance(operand, Tensor) and len(readers.get(operand, ())) == 1:
+            by_phase.setdefault(next(iter(readers[operand])), []).append((j, operand))
     pairs: list[tuple[int, int]] = []
     for k, result in enumerate(outputs):
         own = stored.get(result, ())
-        if len(own) != 1 or not is_plain(own[0][1].access):
+        if len(own) != 1 or not own[0][1].access.is_plain:
             continue
-        ((at, store),) = own
-        for j, operand in by_stage.get(at, ()):
-            if _same_width(operand, result) and loads.is_safe(steps[at], operand, store):
+        ((phase, store),) = own
+        for j, operand in by_phase.get(phase, ()):
+            if _same_width(operand, result) and loads.is_safe(phase, operand, store):
                 pairs.append((k, j))
     return tuple(pairs)
 
 
-def _readers(stages: Sequence[Sequence[Store]]) -> dict[Tensor, set[int]]:
-    """The stages that read each tensor."""
-    found: dict[Tensor, set[int]] = {}
-    for at, stores in enumerate(stages):
-        for n in _below(_roots(stores)):
-            if n.kind == "load":
-                found.setdefault(n.data.tensor, set()).add(at)
+def _readers(phases: Sequence[Phase]) -> dict[Tensor, set[Phase]]:
+    """The phases that read each tensor."""
+    found: dict[Tensor, set[Phase]] = {}
+    for p in phases:
+        for n in _below(p.roots if isinstance(p, Ordered) else _roots(p.stores)):
+            if isinstance(n, Load):
+                found.setdefault(n.access.tensor, set()).add(p)
     return found
 
 
 def _same_width(a: Tensor, b: Tensor) -> bool:
     return a.dtype.numpy.itemsize == b.dtype.numpy.itemsize
-
-
-def is_plain(access: Access) -> bool:
-    return not (access.bounds or access.checks or access.address.lets)
 
 
 def _roots(stores: Iterable[Store]) -> list[DagNode]:
@@ -126,14 +124,14 @@ class LoadsOf:
 
 
 def matches(load: Access, store: Store) -> bool:
-    return is_plain(load) and load.address == store.access.address
+    return load.is_plain and load.address == store.access.address
 
 
 def is_in_row(load: Access, store: Store, rows: frozenset[LoopVar]) -> bool:
     """The load runs over the same addresses as the store in every row, in whatever order."""
     a, b = load.address, store.access.address
     same_row = a.offset == b.offset and all(a.coefficient(v) == b.coefficient(v) for v in rows)
-    return is_plain(load) and same_row and _inner(a, rows) == _inner(b, rows)
+    return load.is_plain and same_row and _inner(a, rows) == _inner(b, rows)
 
 
 def _inner(a: Affine, rows: frozenset[LoopVar]) -> Counter[tuple[object, object]]:
@@ -142,8 +140,7 @@ def _inner(a: Affine, rows: frozenset[LoopVar]) -> Counter[tuple[object, object]
 
 def _evaluated(loop: Loop) -> Iterator[DagNode]:
     """Reductions stand for what is below them, which their own loop loads."""
-    for r in loop.reductions:
-        yield from r.args
+    yield from (r.body for r in loop.reductions)
     yield from loop.keep
     yield from _roots(loop.stores)
 
@@ -156,8 +153,8 @@ def _loads(roots: Iterable[DagNode], operand: Tensor) -> Loads:
 def _by_tensor(roots: Iterable[DagNode]) -> dict[Tensor, Loads]:
     found: dict[Tensor, Loads] = {}
     for n in _below(roots, into_reductions=False):
-        if n.kind == "load":
-            found.setdefault(n.data.tensor, []).append(n.data)
+        if isinstance(n, Load):
+            found.setdefault(n.access.tensor, []).append(n.access)
     return found
 
 
@@ -171,5 +168,5 @@ def _below(roots: Iterable[DagNode], into_reductions: bool = True) -> Iterator[D
             continue
         seen.add(n)
         yield n
-        if n.kind != "red" or into_reductions:
+        if not isinstance(n, Reduction) or into_reductions:
             stack.extend(n.inputs)

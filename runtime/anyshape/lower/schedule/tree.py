@@ -9,7 +9,7 @@ loops per row because its equations have three levels.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -17,7 +17,8 @@ from anyshape.dims import Size
 from anyshape.lower.analyse.classify import accesses, along_stores, contiguous, cost, vote
 from anyshape.lower.analyse.empty_iterations import is_cut
 from anyshape.lower.analyse.windows import Windows
-from anyshape.lower.ir.dag import DagNode, LoopVar, Store, walk
+from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction, walk
+from anyshape.lower.ir.stores import Store, below, reductions_of
 
 MOST_STORES = 64
 """In one loop, and in one function of a kernel: what code generation takes for a function grows faster than its length."""
@@ -33,7 +34,7 @@ class Loop:
 
     variables: tuple[LoopVar, ...]
     vector: LoopVar | None
-    reductions: tuple[DagNode, ...] = ()
+    reductions: tuple[Reduction, ...] = ()
     stores: tuple[Store, ...] = ()
     keep: tuple[DagNode, ...] = ()
 
@@ -59,13 +60,13 @@ class Scope:
     steps: list[Scope | Loop] = field(default_factory=list)
     fills: tuple[Scratch, ...] = ()
     transposed: LoopVar | None = None
-    windows: Windows | None = None
+    windows: Windows[Reduction] | None = None
     """The one reduction by taps, where it runs over a window."""
 
-
-def stores_of(scope: Scope) -> list[Store]:
-    """Of all loops in it."""
-    return [s for step in scope.steps for s in (stores_of(step) if isinstance(step, Scope) else step.stores)]
+    @property
+    def stores(self) -> tuple[Store, ...]:
+        """Of all loops in it."""
+        return tuple(s for step in self.steps for s in step.stores)
 
 
 Target = Store | Scratch
@@ -93,17 +94,14 @@ def _turned_variable(scope: Scope) -> LoopVar | None:
     return best
 
 
-def turned_loads(stores: Iterable[Store], along: LoopVar, across: LoopVar) -> list[DagNode]:
+def turned_loads(stores: Iterable[Store], along: LoopVar, across: LoopVar) -> list[Load]:
     """Plain loads with coefficient 1 for `across` and a stride for `along`."""
-    nodes = walk([r for s in stores for r in s.roots])
-    return [n for n in nodes if n.kind == "load" and _turnable(n, along, across)]
+    return [n for n in below(stores) if isinstance(n, Load) and _turnable(n.access, along, across)]
 
 
-def _turnable(n: DagNode, along: LoopVar, across: LoopVar) -> bool:
-    access = n.data
+def _turnable(access: Access, along: LoopVar, across: LoopVar) -> bool:
     step = access.address.coefficient(along)
-    plain = not (access.bounds or access.checks or access.address.lets)
-    return plain and access.address.coefficient(across) == 1 and step not in (0, 1) and not contiguous(step)
+    return access.is_plain and access.address.coefficient(across) == 1 and step not in (0, 1) and not contiguous(step)
 
 
 def components(stores: list[Store]) -> list[list[Store]]:
@@ -113,7 +111,7 @@ def components(stores: list[Store]) -> list[list[Store]]:
     part_of: dict[object, int] = {}
     plain: Counter[frozenset[LoopVar]] = Counter()
     for s in stores:
-        keys: set[object] = {n for n in walk(s.roots) if n.kind == "red"}
+        keys: set[object] = set(reductions_of([s]))
         if not keys:
             keys = {(s.domain, plain[s.domain] // MOST_STORES)}
             plain[s.domain] += 1
@@ -139,13 +137,13 @@ def _domain(t: Target) -> frozenset[LoopVar]:
 class _Planner:
     """`done` are reductions whose values exist (as a value in an open scope, or in scratch)."""
 
-    def __init__(self, done: set[DagNode]) -> None:
+    def __init__(self, done: Set[DagNode]) -> None:
         self.done = set(done)
 
-    def pending(self, roots: Iterable[DagNode]) -> list[DagNode]:
+    def pending(self, roots: Iterable[DagNode]) -> list[Reduction]:
         """Reductions still to be computed, inner ones first; nothing below a finished one is looked at."""
         seen: set[DagNode] = set()
-        order: list[DagNode] = []
+        order: list[Reduction] = []
 
         def visit(n: DagNode) -> None:
             if n in seen or n in self.done:
@@ -153,14 +151,14 @@ class _Planner:
             seen.add(n)
             for a in n.inputs:
                 visit(a)
-            if n.kind == "red":
+            if isinstance(n, Reduction):
                 order.append(n)
 
         for r in roots:
             visit(r)
         return order
 
-    def pending_of(self, t: Target) -> list[DagNode]:
+    def pending_of(self, t: Target) -> list[Reduction]:
         return self.pending(_roots(t))
 
     def scope(self, targets: list[Target], bound: frozenset[LoopVar], vertical: bool) -> Scope:
@@ -179,7 +177,7 @@ class _Planner:
         return scope
 
     def vector(
-        self, targets: list[Target], reds: list[DagNode], bound: frozenset[LoopVar], shared: frozenset[LoopVar]
+        self, targets: list[Target], reds: list[Reduction], bound: frozenset[LoopVar], shared: frozenset[LoopVar]
     ) -> LoopVar | None:
         """The free variable with most votes, if all targets share it."""
         stores = targets_of(targets)
@@ -191,7 +189,7 @@ class _Planner:
         left = list(targets)
         while left:
             reds = self.pending([r for t in left for r in _roots(t)])
-            ready = [r for r in reds if not self.pending(r.args)]
+            ready = [r for r in reds if not self.pending([r.body])]
             here = [r for r in ready if r.domain <= bound]
             final = [t for t in left if not self.pending_of(t)]
             if here or final:
@@ -216,12 +214,12 @@ class _Planner:
         return _Planner(self.done).scope([spill], bound, vertical)
 
     def _loops(
-        self, scope: Scope, reds: list[DagNode], final: list[Target], bound: frozenset[LoopVar], vertical: bool
+        self, scope: Scope, reds: list[Reduction], final: list[Target], bound: frozenset[LoopVar], vertical: bool
     ) -> None:
         """One loop per set of inner variables."""
-        groups: dict[frozenset[LoopVar], tuple[list[DagNode], list[Target]]] = {}
+        groups: dict[frozenset[LoopVar], tuple[list[Reduction], list[Target]]] = {}
         for r in reds:
-            groups.setdefault(frozenset(r.data[1]), ([], []))[0].append(r)
+            groups.setdefault(frozenset(r.variables), ([], []))[0].append(r)
         for t in final:
             groups.setdefault(_domain(t) - bound, ([], []))[1].append(t)
         for inner, (rs, ts) in groups.items():
@@ -239,11 +237,11 @@ def targets_of(targets: list[Target]) -> tuple[Store, ...]:
     return tuple(t for t in targets if isinstance(t, Store))
 
 
-def _owner(ready: list[DagNode], reds: list[DagNode], left: list[Target], planner: _Planner) -> Target | None:
+def _owner(ready: list[Reduction], reds: list[Reduction], left: list[Target], planner: _Planner) -> Target | None:
     """A target that alone uses a ready reduction, and shares its free variables: it is planned by itself, without scratch."""
     for node in ready:
         users = [t for t in left if node in planner.pending_of(t)]
-        inner = [r for r in reds if r is not node and node in planner.pending(r.args)]
+        inner = [r for r in reds if r is not node and node in planner.pending([r.body])]
         if len(users) == 1 and not inner and node.domain <= _domain(users[0]) and len(left) + len(reds) > 2:
             mine = planner.pending_of(users[0])
             if all(r.domain >= node.domain for r in mine):
@@ -251,14 +249,16 @@ def _owner(ready: list[DagNode], reds: list[DagNode], left: list[Target], planne
     return None
 
 
-def _ordered(variables: frozenset[LoopVar], targets: Iterable[Target], reds: Iterable[DagNode]) -> tuple[LoopVar, ...]:
+def _ordered(
+    variables: frozenset[LoopVar], targets: Iterable[Target], reds: Iterable[Reduction]
+) -> tuple[LoopVar, ...]:
     """In the order of the outputs' dims, then of the reductions' variables."""
     found: dict[LoopVar, None] = {}
     for t in targets:
         for v in t.variables:
             found[v] = None
     for r in reds:
-        for v in r.data[1]:
+        for v in r.variables:
             found[v] = None
     for v in sorted(variables, key=lambda v: v.number):
         found[v] = None
@@ -282,10 +282,10 @@ def keep_shared_values(scope: Scope) -> None:
 def _values(loop: Loop) -> set[DagNode]:
     """What a loop evaluates for each element: the bodies of its reductions and stores down to other reductions."""
     found: set[DagNode] = set()
-    stack = [a for r in loop.reductions for a in r.args] + [r for s in loop.stores for r in s.roots]
+    stack = [r.body for r in loop.reductions] + [r for s in loop.stores for r in s.roots]
     while stack:
         n = stack.pop()
-        if n not in found and n.kind != "red":
+        if n not in found and not isinstance(n, Reduction):
             found.add(n)
             stack.extend(n.inputs)
     return found
@@ -295,7 +295,7 @@ def _worth_keeping(first: Loop, later: list[Loop], kept: frozenset[DagNode]) -> 
     """Common values that are expensive, or that take two full loads or more: those of them that no other contains."""
     inner = frozenset(first.variables)
     common = _values(first) & set().union(*(_values(s) for s in later)) - kept
-    full = [n for n in common if n.kind == "op" and inner <= n.domain and cost(n, inner, kept) >= 8]
+    full = [n for n in common if isinstance(n, Operation) and inner <= n.domain and cost(n, inner, kept) >= 8]
     covered = {a for n in full for a in walk(n.inputs)}
     return tuple(sorted((n for n in full if n not in covered), key=lambda n: n.serial))
 
@@ -310,7 +310,7 @@ def loops_of(scope: Scope) -> list[Loop]:
 
 def bodies_of(step: Loop) -> list[DagNode]:
     """What is evaluated for each element."""
-    return [r.args[0] for r in step.reductions] + [s.value for s in step.stores]
+    return [r.body for r in step.reductions] + [s.value for s in step.stores]
 
 
 def run_time_coefficients(scope: Scope) -> list[Size]:

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from anyshape.dims import Size
 from anyshape.lower.analyse.classify import cost
-from anyshape.lower.ir.dag import DagNode, LoopVar, Store, walk
+from anyshape.lower.ir.dag import DagNode, LoopVar
+from anyshape.lower.ir.stores import Store, reductions_of
 from anyshape.lower.llvm.target_probe import multiply_adds
-from anyshape.lower.schedule.contraction import Product
-from anyshape.lower.schedule.tree import Scope
+from anyshape.lower.schedule.contraction import Product, Step
 from anyshape.lower.target import Target
 
 _STORE_COST = 4
@@ -21,17 +21,17 @@ _OPERAND_CYCLES = 2
 """A product reads a vector of its second operand from a cache further out: 32 bytes a cycle."""
 
 
-def cycles(steps: Iterable[tuple[Product | Scope, tuple[Store, ...]]], lanes: int, target: Target) -> Size:
+def cycles(steps: Iterable[Step], lanes: int, target: Target) -> Size:
     """Of all steps that can be shared, in vectors of so many lanes, of which the target multiplies and adds one or two in a cycle. A
     step without an outer loop cannot be shared. There is one quotient, of all: dims that are sums of quotients take long to compare."""
     halves: Size = 0
-    for step, stores in steps:
+    for step in steps:
         if isinstance(step, Product):
             rows = points((step.m,)) * (2 // multiply_adds(target)) + 2 * _OPERAND_CYCLES
             around = points((*step.around, *step.batch, step.k))
             halves = halves + around * _columns(step.n.extent, lanes) * rows
         elif step.variables:
-            halves = halves + _rows(stores) * 2
+            halves = halves + _rows(step.stores) * 2
     return halves // (2 * lanes)
 
 
@@ -43,9 +43,8 @@ def _columns(n: Size, lanes: int) -> Size:
 def _rows(stores: tuple[Store, ...]) -> Size:
     """Cycles if every element were a vector: the loop of each reduction, and that of each store."""
     total: Size = 0
-    reductions = [n for n in walk([r for s in stores for r in s.roots]) if n.kind == "red"]
-    for r in reductions:
-        total = total + _loop(r.args[0], r.domain | frozenset(r.data[1]))
+    for r in reductions_of(stores):
+        total = total + _loop(r.body, r.domain | frozenset(r.variables))
     for s in stores:
         total = total + _loop(s.value, s.domain) + points(s.variables) * _STORE_COST
     return total

@@ -199,7 +199,7 @@ class _Analysis:
             own = body.function.params[: len(body.function.params) - len(captured)]
             inner = _Analysis(body, self.maker, own[1:], control.repeats).run()
             bodies.append(inner)
-            self.want_symbols(s for s in inner.outside if not (control.repeats and s in node.bound.turn))
+            self.want_symbols(s for s in inner.outside if not (control.repeats and s in node.bound.iteration))
             params = body.function.params[len(own) :]
             read.update((v, None) for p, v in zip(params, captured, strict=True) if p in inner.values)
         self.want_symbols(first_sizes(node).values())

@@ -183,7 +183,7 @@ class _Loop:
         assert step.node.op.control is not None
         self.count = step.node.op.control.captures_from(step.node)
         self.carried = self.region.params[1 : 1 + self.count]
-        self.turn_symbols: set[Dim] = step.node.bound.turn
+        self.turn_symbols: set[Dim] = step.node.bound.iteration
         self.variables: set[int] = set()
 
     def emit(self) -> None:

@@ -96,7 +96,7 @@ class _Walking:
         before = [self.code.zeroed() for _ in sums]
         with counted(code, self.count) as turn:
             block = code.new(Op.ELEMENT, self.handle, turn)
-            code.define(self.walk.elements.turn, turn)
+            code.define(self.walk.elements.index, turn)
             self.define(block, self.walk.each)
             for register, e in zip(before, sums, strict=True):
                 assert isinstance(e.before, Dim)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dims import Cond, Dim, told
+from anyshape.dims import Cond, Dim, value_text
 from anyshape.dtypes import DType
 from anyshape.errors import VerifyError
 from anyshape.rules.checks import located
@@ -194,7 +194,7 @@ class CheckRecord:
     def text(self, numbers: Sequence[int]) -> str:
         """The whole message, for the contents of `registers`."""
         values = dict(zip(self.symbols, map(int, numbers), strict=True))
-        message = "".join(p if isinstance(p, str) else told(p, values) for p in self.parts)
+        message = "".join(p if isinstance(p, str) else value_text(p, values) for p in self.parts)
         return located(self.op, self.source, message) if self.op else message
 
 

@@ -1,4 +1,4 @@
-"""Random inputs that fit a model's types: dims from --shape and --dim, the rest chosen, such that the model takes them, and said."""
+"""Makes random inputs of a model's types: sizes are those of --shape and --dim, and others are chosen such that the model accepts them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from anyshape.strings import as_chars
 from anyshape.types import DIFFERS, ListType, TensorType
 
 ELEMENTS = 3
-"""How many a list gets"""
+"""Elements of a random list"""
 USUAL = 8
-"""The size of a dim that nobody names, if its bounds allow it"""
+"""The size of a dim that no option gives, if its bounds allow it"""
 TRIES = 60
-"""Other sizes that are tried, at most"""
+"""The most choices of other sizes that are tried"""
 
 
 class Sizes:
-    """Numbers for symbols: bound by the given shapes, then chosen; `chosen` is what nobody asked for."""
+    """Sizes of symbolic dims: bound by the shapes that are known, else chosen; `chosen` has those that no option gave."""
 
     def __init__(self, preferred: Mapping[str, int]) -> None:
         self.values: dict[Dim, int] = {}
@@ -33,7 +33,7 @@ class Sizes:
         self._preferred = preferred
 
     def bind(self, name: str, t: TensorType, shape: Sequence[int]) -> None:
-        """Learns from one shape; contradictions are left for the entry check of the model, which says them best."""
+        """Binds the dims of one shape. Contradictions are left to the entry check of the model, which has the better message."""
         if t.shape is None:
             return
         if len(t.shape) != len(shape):
@@ -57,32 +57,32 @@ def make_inputs(
     names: Sequence[str],
     types: Sequence[TensorType],
     shapes: Mapping[str, tuple[int, ...]],
-    given: Mapping[str, NDArray[Any]],
+    contents: Mapping[str, NDArray[Any]],
     ints: tuple[int, int],
     seed: int,
     preferred: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[dict[str, Any], Sizes]:
-    """An array for every input, or a few of them for a list; a shape said for a list is that of each of its elements. `preferred`: sizes by
-    the names of dims, if nothing else says them. Raises ArgumentError for names the model does not have and for ranks nobody gave."""
-    _demand_inputs(names, (*shapes, *given))
+    """Makes an array for every input, and ELEMENTS arrays for a list; the shape of a list is that of each of its elements. `preferred` has
+    sizes of named dims, for those that no shape binds. Raises ArgumentError for an unknown name and for a rank that nothing says."""
+    _demand_inputs(names, (*shapes, *contents))
     strings = {name for name, t in zip(names, types) if t.dtype is CHAR}
-    given = {name: as_chars(a) if name in strings else a for name, a in given.items()}
+    contents = {name: as_chars(a) if name in strings else a for name, a in contents.items()}
     shapes = {name: (*s, USUAL) if name in strings else s for name, s in shapes.items()}
     sizes, random = Sizes(preferred), np.random.default_rng(seed)
-    said = {**shapes, **{name: a.shape for name, a in given.items()}}
+    said = {**shapes, **{name: a.shape for name, a in contents.items()}}
     for name, t in zip(names, types):
         if name in said and not isinstance(t, ListType):
             sizes.bind(name, t, said[name])
-    made: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
     for name, t in zip(names, types):
-        if name in given:
-            made[name] = given[name].astype(t.dtype.numpy)
+        if name in contents:
+            inputs[name] = contents[name].astype(t.dtype.numpy)
         elif isinstance(t, ListType):
-            made[name] = _elements(name, t, said.get(name), sizes, ints, random)
+            inputs[name] = _elements(name, t, said.get(name), sizes, ints, random)
         else:
             shape = said[name] if name in said else _sizes_of(name, t, sizes)
-            made[name] = _random(t.dtype, shape, ints, random)
-    return made, sizes
+            inputs[name] = _random(t.dtype, shape, ints, random)
+    return inputs, sizes
 
 
 def _demand_inputs(names: Sequence[str], asked: Sequence[str]) -> None:
@@ -101,23 +101,23 @@ def accepted_inputs(
     run: Callable[[Mapping[str, Any]], object],
     make: Callable[[Mapping[str, int]], tuple[dict[str, Any], Sizes]],
 ) -> tuple[dict[str, Any], Sizes]:
-    """What `make` makes for some preferred sizes, none at first, so that `run` takes it. A model may want what no type says, such as a
-    mask as long as a cache and what is new together: then one of the chosen sizes is tried as the sum of two others, or as 1. If all is
-    refused, the first: its message says most."""
+    """Makes inputs that `run` accepts, with no preferred sizes at first. A model may demand what no type says, such as a mask as long as a
+    cache and the new tokens together: then each chosen size is tried as the sum of two others, and as 1. If the model refuses all of
+    them, the first inputs are returned, whose message says most."""
     first = make({})
     chosen = first[1].chosen
     for preferred in ({}, *islice(_others(chosen), TRIES)) if chosen else ():
         try:
-            made = make(preferred) if preferred else first
-            run(made[0])
+            inputs = make(preferred) if preferred else first
+            run(inputs[0])
         except AnyshapeError:
             continue
-        return made
+        return inputs
     return first
 
 
 def _others(chosen: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """With one size changed: to the sum of two (one of them twice last), to 1."""
+    """Lists choices in which one size is changed: to the sum of two others, to twice another one, or to 1."""
     for name in chosen:
         rest = [other for other in chosen if other != name]
         sums = [chosen[a] + chosen[b] for a, b in combinations(rest, 2)] + [2 * chosen[a] for a in rest]
@@ -133,23 +133,23 @@ def _elements(
     ints: tuple[int, int],
     random: np.random.Generator,
 ) -> Any:
-    """ELEMENTS of them, or the one of an optional; where they may differ, they do."""
-    made: list[Any] = []
+    """Makes the elements of a list, or the one of an optional; sizes that may differ between elements do."""
+    elements: list[Any] = []
     for k in range(1 if t.optional else ELEMENTS):
         if isinstance(t.element, ListType):
-            made.append(_elements(name, t.element, said, sizes, ints, random))
+            elements.append(_elements(name, t.element, said, sizes, ints, random))
             continue
         if said is None and t.element.shape is None:
             raise ArgumentError(
                 f"{name} is {t}: the rank of its elements is not known, so say a shape: --shape {name}=2x3"
             )
         own = [USUAL + k if n is DIFFERS else sizes.size(n) for n in t.element.shape or ()]
-        made.append(_random(t.element.dtype, tuple(said if said is not None else own), ints, random))
-    return made[0] if t.optional else made
+        elements.append(_random(t.element.dtype, tuple(said if said is not None else own), ints, random))
+    return elements[0] if t.optional else elements
 
 
 def spell_shape(a: Any) -> str:
-    """2x3, or those of the elements of a list."""
+    """Spells a shape, `2x3`, or the shapes of the elements of a list."""
     if isinstance(a, list):
         return f"list of {', '.join(map(spell_shape, a))}"
     return "x".join(map(str, a.shape)) or "scalar"

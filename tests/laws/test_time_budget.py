@@ -1,5 +1,5 @@
-"""A law whose turn is over has had its first call, and says that it was one; in a turn with an end no kernel is made to refuse what types
-refuse."""
+"""A law whose time is over has had its first call, and says that it was one; where time is limited, no kernel is compiled for a call that
+types refuse."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis.errors import FlakyFailure
 
 import anyshape
 from anyshape.properties import Property
-from anyshape_testing import corpus, turn
+from anyshape_testing import corpus, time_budget
 from anyshape_testing.accounting import WeakLaw
 from anyshape_testing.aiming import aims
 from anyshape_testing.calls import Call, random_call
@@ -33,29 +33,29 @@ def other_calls() -> Iterator[None]:
     register("anyshape_ops")
     load_profile(9)
     yield
-    turn.begin()
+    time_budget.begin()
     load_profile(usual())
 
 
-def test_calls_end_with_the_turn() -> None:
+def test_calls_end_with_the_time_budget() -> None:
     said: dict[str, int] = {}
-    turn.begin(0)
+    time_budget.begin(0)
     law_of_interpreter("mod", said.__setitem__)
     assert said["accepted"] == 1
     load_profile(8)
-    turn.begin()
+    time_budget.begin()
     law_of_interpreter("mod", said.__setitem__)
     assert said["accepted"] >= 8
 
 
-def test_asserts_end_with_the_turn() -> None:
+def test_asserts_end_with_the_time_budget() -> None:
     said: dict[str, int] = {}
-    turn.begin(0)
+    time_budget.begin(0)
     law_of_asserts("conv", said.__setitem__)
     assert 0 < said["drawn"] <= AIMED
 
 
-def test_drawing_ends_with_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drawing_ends_with_the_time_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is drawn to find a smaller call for which there is no time, either."""
     drawn: list[Call] = []
 
@@ -66,37 +66,37 @@ def test_drawing_ends_with_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("corpus", "aiming"):
         monkeypatch.setattr(f"anyshape_testing.{module}.random_call", counted)
     p = register("anyshape_ops")["add"]
-    turn.begin(0)
+    time_budget.begin(0)
     assert len(corpus.corpus(p, 50).valid) == 1 and len(drawn) < 10
     drawn.clear()
     aims(p, 1)
     assert 0 < len(drawn) < 10
-    turn.begin()
+    time_budget.begin()
     drawn.clear()
     assert len(corpus.corpus(p, 51).valid) == 51 <= len(drawn)
 
 
 @pytest.mark.parametrize(("op", "seconds"), [("add", 0), ("sub", math.inf)])
-def test_a_law_whose_draws_ended_with_its_turn_is_short_and_one_that_had_all_is_weak(op: str, seconds: float) -> None:
+def test_a_law_whose_draws_ended_with_its_time_is_short_and_one_that_had_all_is_weak(op: str, seconds: float) -> None:
     """Of ten calls, with which drawing may end, a law can have too little to say without being at fault."""
     said: dict[str, Any] = {}
     few = iter(range(1000))
-    turn.begin(seconds, 60)
+    time_budget.begin(seconds, 60)
     with nullcontext() if seconds == 0 else pytest.raises(WeakLaw):
         on_random_calls(op, "1a of few calls", said.__setitem__, lambda c: next(few) < 3)
-    assert 0 < said["accepted"] < said["wanted"]
+    assert 0 < said["accepted"] < said["required"]
 
 
-def test_a_failure_outlives_the_turn() -> None:
+def test_a_failure_outlives_the_time_budget() -> None:
     """The test library looks for a smaller call when there is no time left: none is found, and that one failed is told all the same."""
 
     def fails(c: Call) -> None:
-        turn.begin(0)
+        time_budget.begin(0)
         raise ValueError("fails")
 
     law = Tried(fails)
     law.accepted = 1
-    turn.begin(60)
+    time_budget.begin(60)
     with pytest.raises((ValueError, FlakyFailure)):
         corpus.search(register("anyshape_ops")["add"], random_call, 20, law)
     assert law.failing
@@ -121,20 +121,20 @@ def test_who_waits_has_no_kernels_made_to_refuse_what_types_refuse(
 
     compiled = anyshape.compile
     monkeypatch.setattr(anyshape, "compile", compile)
-    turn.begin(seconds)
+    time_budget.begin(seconds)
     (example, *_) = [e for e in register("anyshape_ops")[op].examples if error in (e.error or "")]
     law_of_examples((op, example))
     assert asked == [kernels]
 
 
 def test_parts_of_a_round_add_up_to_it() -> None:
-    """Were every law to take its whole turn, one process would end in time, and several would, too."""
+    """If every law took all of its time, one process would end in time, and several would, too."""
     work = shares(checks("anyshape_ops", "conv"), 1)
     crew = Crew(work, (), 1, 6.0)
     left = 6.0
     for share, laws in enumerate(work):
         for k in range(len(laws)):
-            part = crew._turn(share, k, left)
+            part = crew._budget(share, k, left)
             assert 0 < part <= left
             left -= part
     assert left == pytest.approx(0)

@@ -1,0 +1,125 @@
+"""What a random call is written with: what is drawn so far, and which names can be drawn now.
+
+In: an op's analysis. Out: `CaseWriter`, which the functions that write draws are given (`case_sizes`, `case_params`, `cases`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anyshape_gen.analysis_model import OpAnalysis
+from anyshape_gen.emit.case_text import local
+from anyshape_gen.emit.module import Code, quoted
+from anyshape_gen.emit.relations import NOT_LITERAL, literal
+from anyshape_gen.emit.rule_text import RuleText
+from anyshape_gen.emit.wants import ANY, Wants
+from anyshape_gen.model import AtAxes, AtAxis, Dim, Operand, ParamSpec, Run, RunExpr
+from anyshape_gen.nodes import Call, Expr, Name, NoneLit
+from anyshape_gen.traverse import free_names, rebuild, walk, walk_all
+
+DRAWN_FIRST = ("int", "bool", "number", "enum", "ints", "axis", "axes")
+"""Kinds of parameters by which other things may be drawn"""
+RANK = "rank_of_first"
+"""Stands for the rank of the first input until its text is known"""
+
+
+class CaseWriter:
+    """The function that draws calls of one op, as far as it is written."""
+
+    def __init__(self, a: OpAnalysis, resolved: frozenset[str], draws: Callable[[CaseWriter, ParamSpec], None]) -> None:
+        self.a, self.spec = a, a.spec
+        self.resolved = resolved
+        """Parameters of which others depend: a default is put in their place at once."""
+        self.draws = draws
+        """Writes the draw of a parameter."""
+        self.code = Code()
+        self.drawn: set[str] = set()
+        self.text = RuleText(a.kinds, rename=local, trusted=True)
+        self.params: dict[str, ParamSpec] = {p.name: p for p in self.spec.params}
+        divisions = [e for e in walk_all([*a.rule, *self.spec.outputs, *self.spec.inputs]) if isinstance(e, Call)]
+        self.wants = Wants(a.rule, divisions, a.shape_functions)
+        self.early: set[str] = set()
+        """Params that something else was drawn by."""
+        self.open: set[str] = set()
+        """Params that are being drawn: none of them is drawn first for another."""
+        self.given: dict[str, str] = {}
+        """Params that have their default where None was drawn, and the name of what was."""
+        self.position: dict[str, str] = {}
+        """Of axes: how many dims stand before"""
+        self.together = [g for g in self.wants.together() if set(g) <= {o.name for o in self.spec.inputs}]
+
+    def new(self, name: str, draw: str) -> None:
+        if name not in self.drawn:
+            self.drawn.add(name)
+            self.code.add(f"{local(name)} = {draw}")
+
+    def said(self, e: Expr) -> str:
+        """The text of what is drawn by other names; these are drawn first."""
+        self.draw_first(e)
+        return self.text.text(e)
+
+    def known(self, e: Expr, subject: Expr) -> bool:
+        """Whether all of its names are drawn, or are parameters that can be drawn first."""
+        others = {n for n, p in self.params.items() if n not in self.drawn | self.open and self.can_be_drawn(p)}
+        return free_names(e) <= self.drawn | {ANY.id} | (others - free_names(subject))
+
+    def can_be_drawn(self, p: ParamSpec) -> bool:
+        """Whether nothing that is not drawn yet counts for it; and a default can be said now."""
+        length = p.kind.length
+        counted = length is None or isinstance(length, Name) or free_names(length) <= self.drawn
+        if p.kind.base in ("axis", "axes"):
+            counted = counted and bool(self.spec.inputs) and self.is_drawn(self.spec.inputs[0]) and p.of is None
+        return counted and p.kind.base in DRAWN_FIRST and (p.default is None or self.default_is_known(p))
+
+    def default_is_known(self, p: ParamSpec) -> bool:
+        """Whether its default can be said, now or when parameters without one are drawn."""
+        if self.default(p) is not None:
+            return True
+        missing = free_names(p.default) - self.drawn if p.default is not None else set()
+        others = [self.params[n] for n in missing if n in self.params and n not in self.open]
+        return 0 < len(others) == len(missing) and all(q.default is None and self.can_be_drawn(q) for q in others)
+
+    def is_drawn(self, o: Operand) -> bool:
+        pieces = o.signature.pieces
+        return all(free_names(p) - set(self.params) <= self.drawn for p in pieces) and o.signature.variadic is None
+
+    def default(self, p: ParamSpec) -> str | None:
+        """The text of its default, where it can be said; None where that is no value, or one of what is not drawn yet."""
+        if p.default is None or isinstance(p.default, NoneLit):
+            return None
+        if (value := literal(p.default)) is not NOT_LITERAL:
+            return quoted(value) if isinstance(value, str) else repr(value)
+        e = p.default
+        ranks = {n for c in walk(e) for n in (free_names(c) if isinstance(c, Call) and c.func == "rank" else ())}
+        if not free_names(e) - ranks <= self.drawn or not ranks <= {o.name for o in self.spec.inputs[:1]}:
+            return None
+        if ranks and not self.is_drawn(self.spec.inputs[0]):
+            return None
+
+        def change(node: Expr) -> Expr:
+            return Name(RANK) if isinstance(node, Call) and node.func == "rank" else rebuild(node, change)
+
+        text = self.text.text(change(e))
+        return text.replace(f"{RANK}", f"{self.rank(self.spec.inputs[0])}") if ranks else text
+
+    def draw_first(self, e: Expr | None) -> None:
+        if e is not None:
+            for name in sorted((free_names(e) - self.drawn) & set(self.params)):
+                self.draws(self, self.params[name])
+            self.early |= free_names(e) & set(self.params)
+
+    def rank(self, o: Operand) -> str:
+        """The rank of an input all of whose names are drawn."""
+        words = []
+        fixed = 0
+        for p in o.signature.pieces:
+            inner = p.run if isinstance(p, AtAxes) else p.dim if isinstance(p, AtAxis) else p
+            if isinstance(inner, Run) or (isinstance(inner, Dim) and inner.optional):
+                words.append(f"len({local(inner.name)})")
+            elif isinstance(inner, RunExpr):
+                words.append(f"len({self.text.text(inner.expr)})")
+            else:
+                fixed += 1
+        if fixed or not words:
+            words.append(str(fixed))
+        return " + ".join(words)

@@ -1,0 +1,167 @@
+"""The schedule of a kernel: phases in the order in which they run.
+
+In: a `Group`. Out: a `KernelSchedule`. The steps are a list: inline, collapse, split into phases, plan. What a phase is to others is one
+`match` each: as code in `emit/phases.py`, as text in `describe.py`, as cycles in `KernelSchedule.work`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from anyshape.dims import Size
+from anyshape.equations import Sorting, Tensor
+from anyshape.lower.analyse.collapse import collapse
+from anyshape.lower.analyse.windows import row_windows
+from anyshape.lower.ir.dag import Dag
+from anyshape.lower.ir.procedure import Procedure
+from anyshape.lower.ir.stores import Ordered, Store, reductions_of
+from anyshape.lower.kernel import Group, KernelError
+from anyshape.lower.schedule.blocked import Blocked, block_phases
+from anyshape.lower.schedule.contraction import Product, Step, split_phases
+from anyshape.lower.schedule.inline import inline_group
+from anyshape.lower.schedule.recurrence import Recurrence, RowForm, plan_recurrence
+from anyshape.lower.schedule.tree import MOST_STORES, Scope, components, plan
+from anyshape.lower.schedule.work import cycles, points
+from anyshape.lower.target import Target
+
+Phase = Step | Blocked | Recurrence | Ordered | Procedure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSchedule:
+    """What a group became: phases, the tensors that stay in scratch, whether part 0 runs them alone."""
+
+    phases: tuple[Phase, ...]
+    temporaries: tuple[Tensor, ...]
+    serial: bool
+    errors: tuple[KernelError, ...]
+    unnamed: frozenset[Tensor] = frozenset()
+
+    @property
+    def steps(self) -> Iterator[Step]:
+        """Those inside of other phases too."""
+        for p in self.phases:
+            match p:
+                case Scope() | Product():
+                    yield p
+                case Blocked(all_steps=steps) | Recurrence(steps=steps):
+                    yield from steps
+
+    @property
+    def stores(self) -> Iterator[Store]:
+        """Of all phases whose elements may come in any order."""
+        return (s for p in self.phases if not isinstance(p, Ordered | Procedure) for s in p.stores)
+
+    @property
+    def polls(self) -> bool:
+        """Whether one part may take long however many there are: it is alone, or has work that all parts would have to do."""
+        others = any(isinstance(p, Recurrence | Ordered | Procedure) for p in self.phases)
+        return self.serial or others or any(isinstance(s, Product) for s in self.steps)
+
+    @property
+    def is_plain(self) -> bool:
+        """Loops that make nothing but what they store, each for itself."""
+        return not self.temporaries and all(isinstance(p, Scope) for p in self.phases)
+
+    @property
+    def pieces(self) -> Size | None:
+        """At most how many parts have something to do, if that is few."""
+        return next((points(p.around) for p in self.phases if isinstance(p, Recurrence)), None)
+
+    def work(self, lanes: int, target: Target) -> Size:
+        """Rough cycles of all parts together, of blocks as if they were none; 0 if the first part does everything."""
+        if self.serial or self.pieces == 1:
+            return 0
+        steps: list[Step] = []
+        repeated: Size = 0
+        for p in self.phases:
+            match p:
+                case Scope() | Product():
+                    steps.append(p)
+                case Blocked():
+                    steps += p.whole
+                case Recurrence():
+                    repeated = repeated + p.positions.extent * cycles(p.steps, lanes, target)
+        return cycles(steps, lanes, target) + repeated
+
+    def functions(self) -> list[KernelSchedule]:
+        """The schedule in pieces, each short enough for a function of its own, where its phases have nothing to do with each other."""
+        if not self.is_plain or self.errors or self.serial or self.polls:
+            return [self]
+        found: list[list[Phase]] = [[]]
+        room = MOST_STORES
+        for p in self.phases:
+            count = len(p.stores) if isinstance(p, Scope) else 0
+            if found[-1] and count > room:
+                found.append([])
+                room = MOST_STORES
+            found[-1].append(p)
+            room -= count
+        return [replace(self, phases=tuple(own)) for own in found]
+
+
+def schedule_group(group: Group) -> KernelSchedule:
+    inlined = inline_group(group)
+    if inlined.procedures:
+        return KernelSchedule(
+            phases=inlined.procedures, temporaries=inlined.temporaries, serial=True, errors=inlined.errors
+        )
+    # one component after the other: that others have a variable alone keeps no pair from being one loop
+    parts = [[collapse(inlined.dag, [part])[0] for part in components(stage)] for stage in inlined.stages]
+    stages = [[s for part in stage for s in part] for stage in parts]
+    first, whole = _phases(inlined.dag, stages, group)
+    found = tuple(plan_recurrence(inlined.dag, s, group.outputs, group.constants) for s in inlined.recurrences)
+    serial = len(stages) > 1 or bool(whole) or _is_serial_after((*first, *found), inlined.ordered)
+    temporaries = (*inlined.temporaries, *whole, *(t for r in found for t in r.temporaries))
+    dropped = _dropped(found, stages)
+    return KernelSchedule(
+        phases=(*first, *found, *inlined.ordered),
+        temporaries=tuple(t for t in temporaries if t not in dropped),
+        serial=serial or _are_serial(found, first),
+        errors=inlined.errors,
+        unnamed=inlined.unnamed,
+    )
+
+
+def _phases(dag: Dag, stages: list[list[Store]], group: Group) -> tuple[list[Step | Blocked], list[Tensor]]:
+    """The phases of the stages, and what one of them keeps for another as a whole."""
+    phases: list[Step | Blocked] = []
+    whole: list[Tensor] = []
+    for c in split_phases(dag, stages, group.constants):
+        blocked = block_phases(dag, c.items, c.temporaries) if c.temporaries else None
+        if blocked is not None:
+            phases.append(blocked)
+            continue
+        phases += [p if isinstance(p, Product) else _planned(dag, p) for p in c.items]
+        whole += c.temporaries
+    return phases, whole
+
+
+def _planned(dag: Dag, stores: list[Store]) -> Scope:
+    scope = plan(stores)
+    scope.windows = row_windows(dag, stores)
+    return scope
+
+
+def _is_serial_after(before: Sequence[Phase], ordered: Sequence[Ordered]) -> bool:
+    """Whether elements that come one after the other are for part 0 alone: all but rows that are sorted, and nothing else done."""
+    return bool(ordered) and (bool(before) or len(ordered) > 1 or not isinstance(ordered[0].form, Sorting))
+
+
+def _dropped(found: Sequence[Recurrence], stages: list[list[Store]]) -> set[Tensor]:
+    """What rows of recurrences hold in place of memory; a start is read from there."""
+    dropped = {t for r in found if isinstance(r.form, RowForm) for t in r.form.dropped}
+    return dropped - {s.access.tensor for stage in stages for s in stage}
+
+
+def _are_serial(found: Sequence[Recurrence], before: Sequence[Step | Blocked]) -> bool:
+    """Whether recurrences, and what is stored before them, are for one part alone."""
+    alone = len(found) > 1 or any(not isinstance(r.form, RowForm) and not r.around for r in found)
+    return alone or (bool(found) and not all(_are_starts(p.stores, found[0]) for p in before))
+
+
+def _are_starts(stores: tuple[Store, ...], r: Recurrence) -> bool:
+    """Whether all that is stored is where the recurrence begins, and little: every part of what is around it may do it again."""
+    cycle = {s.access.tensor for s in r.stores}
+    return bool(r.around) and not reductions_of(stores) and all(s.access.tensor in cycle for s in stores)
