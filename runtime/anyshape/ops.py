@@ -2,30 +2,43 @@
 
 `ops.static` and `ops.dyn` are the variants of ops with parameters that shape their output; the plain name picks one. Ops of other
 packages that are installed are here by their plain names too. `ops.match_shape(x, "f32[n, 10]")` says what a value is, in the middle
-of a program; see `graph.match_shape`.
+of a program; see `graph.match_shape`. The generated ops are loaded when the first of them is used: who generates them anew, as
+`make watch` does, imports this before.
 """
 
-from typing import Any
+from __future__ import annotations
 
-from anyshape.graph.match_shape import match_shape
-from anyshape_ops import dyn, static
-from anyshape_ops.api import *  # noqa: F403
-from anyshape_ops.api import __all__ as _names
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["dyn", "match_shape", "static", *_names]
+from anyshape.graph.match_shape import match_shape as match_shape
+from anyshape.graph.registry import packages
+
+if TYPE_CHECKING:
+    from anyshape_ops import dyn as dyn
+    from anyshape_ops import static as static
+    from anyshape_ops.api import *  # noqa: F403
+
+_VARIANTS = ("dyn", "static")
 
 
 def __getattr__(name: str) -> Any:
-    """An op that anyshape does not have itself."""
+    """An op, of anyshape or of another package; or the module of all variants of one kind."""
     from difflib import get_close_matches
-    from importlib import import_module
 
-    from anyshape.graph.registry import packages
-
+    if name == "__all__":
+        return __dir__()
+    if name in _VARIANTS:
+        return import_module(f"anyshape_ops.{name}")
     if not name.startswith("_"):
-        for package in packages()[1:]:
+        for package in packages():
             api = import_module(f"{package.__name__}.api")
             if name in api.__all__:
-                return getattr(api, name)
-    near = get_close_matches(name, __all__, 3)
+                globals()[name] = getattr(api, name)
+                return globals()[name]
+    near = get_close_matches(name, __dir__(), 3)
     raise AttributeError(f"there is no op {name}" + (f"; did you mean {', '.join(near)}?" if near else ""))
+
+
+def __dir__() -> list[str]:
+    return [*_VARIANTS, "match_shape", *import_module("anyshape_ops.api").__all__]
