@@ -1,7 +1,7 @@
 """Steps that run one after the other, where no equation says what an op computes.
 
 In: calls of `Procedure` by a generated kernel, in the order of the steps. Out: one `StepProgram`, and an equation with the form `Run` for
-everything it makes. Variables are arrays of rank 0. What a loop's number of turns is decided by data is a symbol while the kernel is
+everything it makes. Variables are arrays of rank 0. A loop's number of iterations that data decides is a symbol while the kernel is
 built (`Let`), as the position of a recurrence is.
 """
 

@@ -2,7 +2,7 @@
 
 In: a function with such calls in its regions, or in what it calls, the axes being among the elements of an operand. Out: the function with
 a chain of `if` in the place of each, one for each way that its rule accepts, in which the operand is a constant. Axes that are the same
-in all turns are not for this pass: a continuation makes them constants of all that follows.
+in all iterations are not for this pass: a continuation makes them constants of all that follows.
 """
 
 from __future__ import annotations

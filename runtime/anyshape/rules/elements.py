@@ -1,7 +1,7 @@
 """Sequences of tensors, as rules and kernels see them: all elements, or a list of which only the run knows how many it has.
 
 In: the shapes of the elements (in a rule), their tensors (in a kernel), or `Elements` of a list. Out: what the code that the generator
-writes asks of either. On a list it runs once, for the first element and for any: the number of that is the symbol `turn`.
+writes asks of either. On a list it runs once, for the first element and for any: its number is the symbol `index`.
 """
 
 from __future__ import annotations
