@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +11,13 @@ import pytest
 
 from anyshape.graph.registry import all_ops, packages
 from anyshape_gen.cli import main
-from anyshape_gen.emit import names
-from anyshape_gen.emit.module import used_names
+from anyshape_gen.emit import api, compositions, kernels, names, onnx, ops, procedures, relations, rewrites, strategies
+from anyshape_gen.emit.kernels import KernelCode
+from anyshape_gen.emit.module import NOTHING, Code, Doc, characters, joined, number_text, python_module, use, used_names
 from anyshape_testing.profile import load_profile, usual
 from anyshape_testing.quick import checks, run
 from anyshape_testing.running import PACKAGES, PROPERTIES
+from tests.specs import all_specs
 
 CALLED = sorted({*names.RULE_NAMES, *names.KERNEL_NAMES, *names._LOCAL} - {"inf", "pi"})
 """What relations and kernels call"""
@@ -144,3 +147,48 @@ def test_a_variable_of_an_oracle_is_no_import() -> None:
     oracle = "def turns(count_of):\n    count = len(count_of)\n    return [index for index in range(count)] + list(eq)"
     assert used_names(oracle) == {"len", "range", "list", "eq"}
     assert used_names(f"{oracle}\n\n\nKNOWN = count") == {"len", "range", "list", "eq", "count"}
+
+
+def test_a_name_is_imported_where_what_it_is_written_in_is_kept() -> None:
+    """Not for a text that an emitter drops, nor for a name of the op's that looks the same; marks count for nothing on a line."""
+    code = Code()
+    dropped, kept = f"{use('prod')}(x)", f"{use('sum_')}(x)"
+    code.add(f"count = {kept if dropped else dropped} + {number_text((float('inf'), -1.5))}[0]")
+    assert code.text() == "count = sum_(x) + (inf, -1.5)[0]"
+    assert code.text().imports == {"sum_", "inf"}
+    assert len(characters(kept)) == len("sum_(x)")
+    both = joined("\n", [code.text(), NOTHING], ["eq"])
+    again = pickle.loads(pickle.dumps(both))
+    assert again == both and again.imports == {"sum_", "inf", "eq"}
+
+
+def test_a_module_has_the_imports_of_its_code_and_no_name_from_nowhere() -> None:
+    code = Code()
+    code.add(f"x = {use('eq')}(1, ge)")
+    doc = Doc("made", "A module.")
+    text = python_module(doc, code.text(), {"eq": "anyshape.rules", "ge": "anyshape.rules"}, "own")
+    assert "from anyshape.rules import eq\n" in text and "\0" not in text
+    with pytest.raises(KeyError, match="eq"):
+        python_module(doc, code.text(), {"ge": "anyshape.rules"}, "own")
+
+
+def test_what_emitters_mark_is_what_their_code_reads() -> None:
+    analysis = all_specs()
+    specs = {a.spec.name: a.spec for a in analysis.ops}
+    for a in analysis.ops:
+        kernel = KernelCode(NOTHING, (), {})
+        if a.kernel is not None or a.procedure is not None:
+            kernel = kernels.kernel(a) if a.kernel is not None else procedures.procedure(a)
+        body = compositions.composition(a, specs, "p").text if a.spec.compose is not None else NOTHING
+        texts = [
+            (kernel.text, kernels.KNOWN),
+            (body, compositions.KNOWN),
+            (relations.relation(a, kernel.bound, kernel.hoisted), relations.KNOWN),
+            (rewrites.rewrites(a, specs), rewrites.KNOWN),
+            (ops.op_defs(a), ops.KNOWN),
+            (strategies.strategy(a), strategies.KNOWN),
+            (api.function(a, ""), api.KNOWN),
+            *((text, onnx.KNOWN) for text in onnx.mappings(a.spec, a.spec.onnx, specs)),
+        ]
+        for text, known in texts:
+            assert used_names(text) & known.keys() == text.imports & known.keys(), text

@@ -9,7 +9,7 @@ import keyword
 import textwrap
 
 from anyshape_gen.analysis_model import OpAnalysis
-from anyshape_gen.emit.module import Code
+from anyshape_gen.emit.module import Code, Emitted, use
 from anyshape_gen.emit.names import constant_name
 from anyshape_gen.emit.ops import default_text
 from anyshape_gen.emit.rule_text import source_of
@@ -28,19 +28,19 @@ KNOWN = {
 
 _TYPES = {
     "bool": "bool", "int": "int", "float": "float", "number": "int | float", "str": "str", "enum": "str",
-    "dtype": "DType | str", "axis": "int", "axes": "Sequence[int]", "ints": "Sequence[int]",
-    "floats": "Sequence[float]",
-    "strs": "Sequence[str]",
+    "dtype": f"{use('DType')} | str", "axis": "int", "axes": f"{use('Sequence')}[int]", "ints": f"{use('Sequence')}[int]",
+    "floats": f"{use('Sequence')}[float]",
+    "strs": f"{use('Sequence')}[str]",
 }  # fmt: skip
 
 
-def function(a: OpAnalysis, variant: str) -> str:
+def function(a: OpAnalysis, variant: str) -> Emitted:
     """`variant`: "static", "dyn", or "" for the plain name, which picks a variant when the op has two."""
     spec = a.spec
     code = Code()
     code.comment(source_of(spec))
     name = python_name(spec.name)
-    code.add("@called")
+    code.add(f"@{use('called')}")
     code.add(f"def {name}({', '.join(_parameters(spec, variant))}) -> {result_type(spec)}:")
     code.indent()
     _docstring(code, spec, variant)
@@ -48,10 +48,10 @@ def function(a: OpAnalysis, variant: str) -> str:
     params = "{" + ", ".join(f'"{p.name}": {python_name(p.name)}' for p in spec.params) + "}"
     rest = f"{inputs}, {params}, source{', outputs' if _is_variadic(spec) else ''}"
     if spec.dyn_params and not variant:
-        both = f"{constant_name(spec.name, 'static')}, {constant_name(spec.name, 'dyn')}"
-        call = f"call_alias({both}, {rest})"
+        both = f"{use(constant_name(spec.name, 'static'))}, {use(constant_name(spec.name, 'dyn'))}"
+        call = f"{use('call_alias')}({both}, {rest})"
     else:
-        call = f"call({constant_name(spec.name, variant)}, {rest})"
+        call = f"{use('call')}({use(constant_name(spec.name, variant))}, {rest})"
     code.add(f"return {call}{'' if returns_tuple(spec) else '[0]'}")
     return code.text()
 
@@ -70,7 +70,7 @@ def _is_variadic(spec: OpSpec) -> bool:
 
 
 def result_type(spec: OpSpec) -> str:
-    return "tuple[Value, ...]" if returns_tuple(spec) else "Value"
+    return f"tuple[{use('Value')}, ...]" if returns_tuple(spec) else use("Value")
 
 
 def _optional(o: Operand) -> bool:
@@ -82,9 +82,16 @@ def _parameters(spec: OpSpec, variant: str) -> list[str]:
     found: list[tuple[str, bool]] = []
     for o in spec.inputs:
         if o.signature.variadic is not None:
-            found.append((f"{o.name}: Sequence[Operand]{' | Value' if o.signature.sequence else ''}", True))
+            found.append(
+                (
+                    f"{o.name}: {use('Sequence')}[{use('Operand')}]{' | ' + use('Value') if o.signature.sequence else ''}",
+                    True,
+                )
+            )
         else:
-            found.append((f"{python_name(o.name)}: Operand{' = None' if _optional(o) else ''}", not _optional(o)))
+            found.append(
+                (f"{python_name(o.name)}: {use('Operand')}{' = None' if _optional(o) else ''}", not _optional(o))
+            )
     for p in spec.params:
         found.append((_parameter(p, variant), p.default is None))
     words: list[str] = []
@@ -104,15 +111,15 @@ def _parameter(p: ParamSpec, variant: str) -> str:
     name = python_name(p.name)
     kind = _TYPES[p.kind.base]
     if p.dyn and variant == "dyn":
-        kind = "Operand"
+        kind = use("Operand")
     elif p.dyn and not variant:
-        kind = f"{kind} | Value"
+        kind = f"{kind} | {use('Value')}"
     if p.default is None:
         return f"{name}: {kind}"
     value = default_text(p)
     if p.kind.base == "dtype" and value != "None":
-        value = value.removeprefix("parse_dtype(").removesuffix(")")
-    if kind != "Operand" and (value == "None" or (p.dyn and not variant)):
+        value = value.removeprefix(f"{use('parse_dtype')}(").removesuffix(")")
+    if kind != use("Operand") and (value == "None" or (p.dyn and not variant)):
         kind += " | None"
     return f"{name}: {kind} = {value}"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from anyshape_gen.emit.case_sizes import each_between, mostly, mostly_equal
 from anyshape_gen.emit.case_text import dtypes, local
 from anyshape_gen.emit.case_writer import CaseWriter
-from anyshape_gen.emit.module import quoted, tuple_text
+from anyshape_gen.emit.module import quoted, tuple_text, use
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import literal
 from anyshape_gen.model import ParamSpec, Run
@@ -31,7 +31,7 @@ def param(w: CaseWriter, p: ParamSpec) -> None:
         drawn, default = DRAWS[p.kind.base](w, p), w.default(p)
         w.open.remove(p.name)
         if p.kind.base in ("ints", "axes"):
-            drawn = f"Vec({drawn})"
+            drawn = f"{use('Vec')}({drawn})"
         if p.name in w.resolved and default is not None:
             w.given[p.name] = f"{p.name}_given"
             w.code.add(f"{p.name}_given = d.default({drawn})")

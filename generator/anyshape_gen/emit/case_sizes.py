@@ -10,7 +10,7 @@ from collections.abc import Callable
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.emit.case_text import run_of, takes_away
 from anyshape_gen.emit.case_writer import CaseWriter
-from anyshape_gen.emit.module import quoted, tuple_text
+from anyshape_gen.emit.module import quoted, tuple_text, use
 from anyshape_gen.emit.wants import ANY, Between, unconditional
 from anyshape_gen.kinds import kind_of
 from anyshape_gen.nodes import Call, Compare, Expr, Index, Int, Name
@@ -27,14 +27,14 @@ def _each_of(w: CaseWriter, name: str, length: Expr | None) -> str | None:
     if not each or (length is not None and not free_names(length) <= w.drawn):
         return None
     count = f", {w.said(length)}" if length is not None else ""
-    return f"Vec(d.each_of({tuple_text(map(w.said, each))}{count}))"
+    return f"{use('Vec')}(d.each_of({tuple_text(map(w.said, each))}{count}))"
 
 
 def _of_a_number(w: CaseWriter, name: str, length: Expr | None) -> str | None:
     """Of as many dims as the signature says by a number, each drawn for itself."""
     if not isinstance(length, Int):
         return None
-    return f"Vec({tuple_text([number(w, Index(Name(name), (Int(k),)), name) for k in range(length.value)])})"
+    return f"{use('Vec')}({tuple_text([number(w, Index(Name(name), (Int(k),)), name) for k in range(length.value)])})"
 
 
 def _of_a_length(w: CaseWriter, name: str, length: Expr | None) -> str | None:
@@ -43,7 +43,7 @@ def _of_a_length(w: CaseWriter, name: str, length: Expr | None) -> str | None:
         return None
     count = w.said(length)
     one = f"d.positives({count})" if w.wants.positive(name) else f"d.dim({quoted(name)}) for _ in range({count})"
-    return run_between(w, name, count) or mostly_equal(w, name, f"Vec({one})")
+    return run_between(w, name, count) or mostly_equal(w, name, f"{use('Vec')}({one})")
 
 
 def _repeated(w: CaseWriter, name: str, length: Expr | None) -> str | None:
@@ -96,7 +96,7 @@ def run_between(w: CaseWriter, name: str, count: str | None) -> str | None:
     vectors = [e for e in (found.low, found.high) if e is not None and kind_of(e, w.a.kinds) is ValueKind.VECTOR]
     if not vectors and count is None:
         return None
-    return f"Vec({each_between(w, found, count or f'len({w.said(vectors[0])})', low=Int(0))})"
+    return f"{use('Vec')}({each_between(w, found, count or f'len({w.said(vectors[0])})', low=Int(0))})"
 
 
 def each_between(w: CaseWriter, b: Between, count: str, low: Expr | None = None) -> str:

@@ -5,7 +5,7 @@ In: names, parameters, expressions. Out: text, or what is asked of an expression
 
 from __future__ import annotations
 
-from anyshape_gen.emit.module import quoted
+from anyshape_gen.emit.module import quoted, use
 from anyshape_gen.emit.ops import default_text
 from anyshape_gen.emit.relations import NOT_LITERAL, literal
 from anyshape_gen.model import ParamSpec
@@ -21,7 +21,7 @@ def local(name: str) -> str:
 
 
 def run_of(name: str, count: str) -> str:
-    return f"Vec(d.dim({quoted(name)}) for _ in range({count}))"
+    return f"{use('Vec')}(d.dim({quoted(name)}) for _ in range({count}))"
 
 
 def there(name: str) -> str:

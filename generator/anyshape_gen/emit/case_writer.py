@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.case_text import local
-from anyshape_gen.emit.module import Code, quoted
+from anyshape_gen.emit.module import Code, number_text, quoted
 from anyshape_gen.emit.relations import NOT_LITERAL, literal
 from anyshape_gen.emit.rule_text import RuleText
 from anyshape_gen.emit.wants import ANY, Wants
@@ -88,7 +88,7 @@ class CaseWriter:
         if p.default is None or isinstance(p.default, NoneLit):
             return None
         if (value := literal(p.default)) is not NOT_LITERAL:
-            return quoted(value) if isinstance(value, str) else repr(value)
+            return quoted(value) if isinstance(value, str) else number_text(value)
         e = p.default
         ranks = {n for c in walk(e) for n in (free_names(c) if isinstance(c, Call) and c.func == "rank" else ())}
         if not free_names(e) - ranks <= self.drawn or not ranks <= {o.name for o in self.spec.inputs[:1]}:

@@ -12,7 +12,7 @@ from anyshape_gen.emit.case_params import param
 from anyshape_gen.emit.case_sizes import run, run_between, size
 from anyshape_gen.emit.case_text import given, local, run_of, there
 from anyshape_gen.emit.case_writer import CaseWriter
-from anyshape_gen.emit.module import quoted, tuple_text
+from anyshape_gen.emit.module import Emitted, quoted, tuple_text, use
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.model import AtAxes, AtAxis, Dim, DimExpr, Operand, OpSpec, Piece, Product, Run, RunExpr
@@ -20,7 +20,7 @@ from anyshape_gen.nodes import Call, Name
 from anyshape_gen.traverse import walk_all
 
 
-def case(a: OpAnalysis) -> str:
+def case(a: OpAnalysis) -> Emitted:
     """The function of one op. It is written twice, since what is drawn by a parameter is known only then: such a parameter has its default
     before anything is drawn by it."""
     first = CaseWriter(a, frozenset(), param)
@@ -28,10 +28,10 @@ def case(a: OpAnalysis) -> str:
     return _written(CaseWriter(a, frozenset(first.early), param))
 
 
-def _written(w: CaseWriter) -> str:
+def _written(w: CaseWriter) -> Emitted:
     code = w.code
     code.comment(source_of(w.spec))
-    code.add(f"def {w.spec.name}_case(d: Draw) -> Case:")
+    code.add(f"def {w.spec.name}_case(d: {use('Draw')}) -> {use('Case')}:")
     code.indent()
     start = len(code.lines)
     for names in _joint(w.spec):
@@ -50,10 +50,10 @@ def _written(w: CaseWriter) -> str:
     )
     words = [f"{{{listed}}}", f"{{{params}}}"]
     words += [f"{name}={{{', '.join(found)}}}" for name, found in asked.items() if found]
-    code.add(f"return Case({', '.join(words)})")
+    code.add(f"return {use('Case')}({', '.join(words)})")
     if any("rule." in line for line in code.lines):
         # A partial operation in a signature: what it refuses rejects the draw.
-        code.lines.insert(start, f'    rule = Rule("{w.spec.name}")')
+        code.insert(start, f"rule = {use('Rule')}({quoted(w.spec.name)})")
     return code.text()
 
 
@@ -76,7 +76,7 @@ def _input(w: CaseWriter, o: Operand) -> str:
         return _variadic(w, o)
     _as_far_before(w, o)
     parts = [_piece(w, o, p, k) for k, p in enumerate(s.pieces) if not isinstance(p, AtAxes)]
-    shape = parts[0][1:] if len(parts) == 1 and parts[0].startswith("*") else f"Vec({tuple_text(parts)})"
+    shape = parts[0][1:] if len(parts) == 1 and parts[0].startswith("*") else f"{use('Vec')}({tuple_text(parts)})"
     for p in s.pieces:
         if isinstance(p, AtAxes):
             shape = _at_axes(w, p, shape)
@@ -114,7 +114,7 @@ def _variadic(w: CaseWriter, o: Operand) -> str:
     for p in o.signature.pieces:
         if isinstance(p, AtAxis):
             _axis_of(w, o, p)
-    return f"[Vec({tuple_text(parts)}) for {local(variadic.var)} in range({count})]"
+    return f"[{use('Vec')}({tuple_text(parts)}) for {local(variadic.var)} in range({count})]"
 
 
 def _piece(w: CaseWriter, o: Operand, p: Piece, k: int) -> str:
@@ -193,4 +193,4 @@ def _at_axes(w: CaseWriter, p: AtAxes, rest: str) -> str:
         raise NotExecuted(p, "a random call with computed dims at axes")
     axes = local(p.axes.id)
     w.new(p.axes.id, f"d.axes(len({picked}), len({rest}) + len({picked}))")
-    return f"place({rest}, {picked}, [k % (len({rest}) + len({picked})) for k in {axes}])"
+    return f"{use('place')}({rest}, {picked}, [k % (len({rest}) + len({picked})) for k in {axes}])"

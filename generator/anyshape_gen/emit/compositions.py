@@ -16,7 +16,7 @@ from anyshape_gen.composing import Composer, Given
 from anyshape_gen.emit.api import python_name
 from anyshape_gen.emit.assigned import assigned, collected
 from anyshape_gen.emit.kernels import dtype_keys
-from anyshape_gen.emit.module import Code, quoted, tuple_text
+from anyshape_gen.emit.module import Code, Emitted, joined, number_text, quoted, tuple_text, use
 from anyshape_gen.emit.names import constant_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import NOT_LITERAL, attribute_name, attributes_of, literal
@@ -57,7 +57,7 @@ K = ValueKind
 class CompositionCode:
     """A body, and what it needs from the relation."""
 
-    text: str
+    text: Emitted
     bound: tuple[str, ...]
 
 
@@ -77,7 +77,7 @@ class _RuleText(RuleText):
     def __init__(self, a: OpAnalysis, used: dict[str, None], inputs: Iterable[str], asked: dict[str, None]) -> None:
         self.used, self.inputs, self.asked = used, frozenset(inputs), asked
         self.dtypes = dtype_keys(a)
-        super().__init__(a.kinds, attributes_of(a), self._name, "rules.")
+        super().__init__(a.kinds, attributes_of(a), self._name, by_module=True)
 
     def _name(self, name: str) -> str:
         if name in self.dtypes:
@@ -95,7 +95,7 @@ class _RuleText(RuleText):
             case Call("is_int" | "is_float" | "is_narrow_float" as func, (Name(name),), ()):
                 return f"{self._name(name)}.{_CLASSES[func]}", ATOM
             case Call("shape" | "rank", (Name(name),), ()) if name in self.inputs:
-                vector = f"rules.Vec({self._name(name)}.type.shape)"
+                vector = f"{use('rules')}.Vec({self._name(name)}.type.shape)"
                 return (vector if e.func == "shape" else f"len({vector})"), ATOM
         return super().call(e)
 
@@ -122,22 +122,22 @@ class _Emitter:
         name = self.spec.name
         head = Code()
         head.comment(source_of(self.spec))
-        head.add(f"def {name}_body(c: Composing) -> list[Any]:")
+        head.add(f"def {name}_body(c: {use('Composing')}) -> list[{use('Any')}]:")
         head.indent()
         head.add(f"from {self.package} import api")
         head.add()
-        lines = "\n".join(self.code.lines)
+        body = self.code.text()
         for word, value in (("bound", "c.bound"), ("rule", "c.rule")):
-            if re.search(rf"(?<![\w\"]){word}\.", lines):
+            if re.search(rf"(?<![\w\"]){word}\.", body):
                 head.add(f"{word} = {value}")
         for used in self.read:
             head.add(f"{local(used)} = c.input({quoted(used)})")
-        text = head.text() + "\n" + lines + "\n\n\n" + self._constant()
+        text = joined("\n\n\n", (joined("\n", (head.text(), body)), self._constant()))
         return CompositionCode(text, tuple(self.used))
 
-    def _constant(self) -> str:
+    def _constant(self) -> Emitted:
         code = Code()
-        code.add(f"{constant_name(self.spec.name)} = Composition(")
+        code.add(f"{constant_name(self.spec.name)} = {use('Composition')}(")
         code.indent()
         code.add(f"build={self.spec.name}_body,")
         if not self.sizes:
@@ -205,9 +205,9 @@ class _Emitter:
         carried = [n for n in assigned(step.body, scope) if n in scope]
         stacked = collected(step.body)
         name = self._region("turn")
-        parameters = "".join(f", {local(n)}: Any" for n in carried)
+        parameters = "".join(f", {local(n)}: {use('Any')}" for n in carried)
         self._gap()
-        self.code.add(f"def {name}({turn}: Any{parameters}) -> list[Any]:")
+        self.code.add(f"def {name}({turn}: {use('Any')}{parameters}) -> list[{use('Any')}]:")
         self.code.indent()
         for line in first:
             self.code.add(line)
@@ -239,7 +239,10 @@ class _Emitter:
             for name, steps, inside in zip(names, (step.then, step.other), (first, second)):
                 known = [n for n in assigned(steps, scope) if n in scope]
                 self._gap()
-                self.code.add(f"def {name}({', '.join(f'{local(n)}: Any = {local(n)}' for n in known)}) -> list[Any]:")
+                any_ = use("Any")
+                self.code.add(
+                    f"def {name}({', '.join(f'{local(n)}: {any_} = {local(n)}' for n in known)}) -> list[{use('Any')}]:"
+                )
                 self.code.indent()
                 self._steps(steps, inside)
                 self.code.add(f"return [{', '.join(map(local, kept))}]")
@@ -277,7 +280,7 @@ class _Emitter:
     def known(self, e: Expr) -> str:
         """What the rule knows: as Python where it is decided now, else by its text among the sizes."""
         if isinstance(e, VecLit) and literal(e) is not NOT_LITERAL:
-            return repr(literal(e))
+            return number_text(literal(e))
         if self.of.is_static(e):
             return self.rule.text(e)
         text = to_text(e)
@@ -360,7 +363,7 @@ class _Emitter:
             case Name(id=name) if (
                 p.kind.base == "dtype" and name in (*DTYPES, *OTHER_DTYPES) and name not in self.of.rule
             ):
-                return f"parse_dtype({quoted(name)})"
+                return f"{use('parse_dtype')}({quoted(name)})"
             case NoneLit():
                 return "None"
         return self.operand(value, scope)

@@ -6,6 +6,7 @@ In: resolved reads. Out: `x[i, *fit(j, n)]`, and generators over the vectors in 
 from __future__ import annotations
 
 from anyshape_gen.emit.kernel_scope import FUNCTIONS, KernelScope
+from anyshape_gen.emit.module import use
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import Misused, NotExecuted
 from anyshape_gen.emit.relations import is_constant
@@ -41,8 +42,8 @@ def read(s: KernelScope, e: TensorRead) -> str:
     if e.element is not None:
         tensor = f"{tensor}[{s.text(e.element)}]"
     if e.outside is not None:
-        tensor = f"pad({tensor}, {s.text(e.outside)})"
-    read = f"checked({tensor})" if id(e) in s.unproved and e.outside is None else tensor
+        tensor = f"{use('pad')}({tensor}, {s.text(e.outside)})"
+    read = f"{use('checked')}({tensor})" if id(e) in s.unproved and e.outside is None else tensor
     text = f"{read}{index(s, e.parts)}"
     if e.absent is not None and not is_constant(e.absent):
         return f"({text} if {tensor}.absent is None else {s.text(e.absent)})"
@@ -59,9 +60,9 @@ def _part(s: KernelScope, part: Part) -> list[str]:
         case Exact(items):
             return _texts(s, items)
         case Fit(items, extents):
-            return [f"*fit({_run(s, items)}, {s.text(extents)})"]
+            return [f"*{use('fit')}({_run(s, items)}, {s.text(extents)})"]
         case Placed(rest, picked, axes):
-            return [f"*at({_run(s, rest)}, {_run(s, picked)}, {s.text(axes)})"]
+            return [f"*{use('at')}({_run(s, rest)}, {_run(s, picked)}, {s.text(axes)})"]
         case Flat(items, factors):
             text = s.at_least(items[0], ADD)
             for item, factor in zip(items[1:], factors[1:]):
@@ -69,9 +70,9 @@ def _part(s: KernelScope, part: Part) -> list[str]:
                 text = f"{inner} * {s.at_least(factor, NEGATE)} + {s.at_least(item, MUL)}"
             return [text]
         case Offset(element, within, sizes):
-            before = f"rules.prefix({s.text(sizes)})[{s.text(element)}]"
+            before = f"{use('rules')}.prefix({s.text(sizes)})[{s.text(element)}]"
             if isinstance(sizes, Name) and sizes.id in s.rules.own_dims:
-                before = f"rules.before_of({s.text(sizes)}, {s.text(element)})"
+                before = f"{use('rules')}.before_of({s.text(sizes)}, {s.text(element)})"
             return [f"{before} + {s.at_least(within, MUL)}"]
         case Along():
             return [":"]
@@ -124,11 +125,11 @@ def _whole(s: KernelScope, e: Item) -> str | None:
             isinstance(x, (Star, Slice)) for x in (base, positions, items)
         ):
             put = run(s, items) if s.is_vector(items) else s.text(items)
-            return f"rules.put({run(s, base)}, {s.text(positions)}, {put})"
+            return f"{use('rules')}.put({run(s, base)}, {s.text(positions)}, {put})"
         case Call("unravel", (position, extents), ()) if not isinstance(position, (Star, Slice)) and not isinstance(
             extents, (Star, Slice)
         ):
-            return f"unravel({s.text(position)}, {run(s, extents)})"
+            return f"{use('unravel')}({s.text(position)}, {run(s, extents)})"
         case Comprehension(element, (g,), ()) if len(g.targets) == 1 and g.over in (Over.EXTENT, Over.RANGE):
             return _listed(s, element, g)
         case Index(base, (single,)) if not isinstance(single, (Star, Slice)):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from anyshape_gen.emit.kernel_reads import run
 from anyshape_gen.emit.kernel_scope import KernelScope, chain
+from anyshape_gen.emit.module import use
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import ATOM, MUL
@@ -79,12 +80,12 @@ def _partial(s: KernelScope, e: Reduction, g: Generator) -> str:
     test = chain("and_", [s.text(c) for c in e.conditions]) if e.conditions else ""
     s.variables = before
     where = f", where=lambda {name}: {test}" if test else ""
-    return f'reduce_range("{e.kind}", {low}, {high}, lambda {name}: {body}{where})'
+    return f'{use("reduce_range")}("{e.kind}", {low}, {high}, lambda {name}: {body}{where})'
 
 
 def _over_tensors(s: KernelScope, e: Reduction, g: Generator) -> str:
     """Over the tensors of a variadic: folded while the kernel is built."""
-    return f'fold("{e.kind}", ({of_tensor(s, e)} for {kernel_name(g.targets[0].name)} in range({s.text(g.domain)})))'
+    return f'{use("fold")}("{e.kind}", ({of_tensor(s, e)} for {kernel_name(g.targets[0].name)} in range({s.text(g.domain)})))'
 
 
 def of_tensor(s: KernelScope, e: Reduction) -> str:
@@ -112,13 +113,13 @@ def _over_items(s: KernelScope, e: Reduction, g: Generator) -> str:
     body = s.text(e.element)
     s.variables = before
     domain = texts[0] if len(texts) == 1 else f"zip({', '.join(texts)})"
-    return f'fold("{e.kind}", ({body} for {names} in {domain}))'
+    return f'{use("fold")}("{e.kind}", ({body} for {names} in {domain}))'
 
 
 def _fold(
     s: KernelScope, kind: str, generators: tuple[Generator, ...], element: Expr, conditions: tuple[Expr, ...]
 ) -> str:
-    return f'reduce_("{kind}", {loop(s, generators, element, conditions)})'
+    return f'{use("reduce_")}("{kind}", {loop(s, generators, element, conditions)})'
 
 
 def loop(s: KernelScope, generators: tuple[Generator, ...], element: Expr, conditions: tuple[Expr, ...]) -> str:

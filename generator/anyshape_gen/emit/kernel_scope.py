@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from anyshape_gen.analysis_model import ValueKind
+from anyshape_gen.emit.module import use
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.rule_text import RuleText, Spelled
 from anyshape_gen.functions import CASTS
@@ -74,7 +75,7 @@ class KernelScope(ABC):
         self.hoisted: dict[str, Expr] = {}
         self.used: dict[str, None] = {}
         self.used_tensors: dict[str, None] = {}
-        self.rules = RuleText(kinds, attributes, self.name, prefix="rules.", trusted=True)
+        self.rules = RuleText(kinds, attributes, self.name, by_module=True, trusted=True)
 
     def name(self, id: str) -> str:
         if id in self.shifted:
@@ -221,5 +222,5 @@ def chain(name: str, tests: list[str]) -> str:
     """`and_(a, and_(b, c))`."""
     text = tests[-1]
     for test in reversed(tests[:-1]):
-        text = f"{name}({test}, {text})"
+        text = f"{use(name)}({test}, {text})"
     return text

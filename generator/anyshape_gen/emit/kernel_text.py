@@ -10,6 +10,7 @@ from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.emit.kernel_reads import read, run
 from anyshape_gen.emit.kernel_reductions import reduction
 from anyshape_gen.emit.kernel_scope import CLASSES, FUNCTIONS, KernelScope, chain, is_of_extremes
+from anyshape_gen.emit.module import use
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import ADD, ATOM, MUL, NEGATE, TERNARY, Spelled
@@ -54,7 +55,7 @@ class KernelText(KernelScope):
                         return f"{self.text(x)}.absent is not None", TERNARY
                 if self.is_static(operand):
                     return f"not {self.at_least(operand, NEGATE)}", TERNARY
-                return f"not_({self.text(operand)})", ATOM
+                return f"{use('not_')}({self.text(operand)})", ATOM
             case BinOp(op, left, right):
                 return self._binary(op, left, right)
             case Compare(first, rest):
@@ -79,7 +80,7 @@ class KernelText(KernelScope):
             return f"{self.at_least(left, ATOM)} ** {self.at_least(right, ATOM)}", MUL
         first = self.at_least(left, level)
         if self.is_size(left) and self.is_size(right):
-            first = f"as_expr({self.text(left)})"
+            first = f"{use('as_expr')}({self.text(left)})"
         return f"{first} {op} {self.at_least(right, level + 1)}", level
 
     def _compare(self, e: Compare, first: Expr, rest: tuple[tuple[str, Expr], ...]) -> Spelled:
@@ -92,14 +93,14 @@ class KernelText(KernelScope):
         for (op, right), left in zip(rest, sides):
             if op not in _COMPARE:
                 raise NotExecuted(e, f"`{op}` between elements")
-            tests.append(f"{_COMPARE[op]}({self.text(left)}, {self.text(right)})")
+            tests.append(f"{use(_COMPARE[op])}({self.text(left)}, {self.text(right)})")
         return chain("and_", tests), ATOM
 
     def _conditional(self, cond: Expr, then: Expr, other: Expr) -> Spelled:
         if self.is_static(cond):
             text = f"{self.at_least(then, ADD)} if {self.at_least(cond, TERNARY)} else {self.at_least(other, TERNARY)}"
             return text, TERNARY
-        return f"where({self.text(cond)}, lambda: {self.text(then)}, lambda: {self.text(other)})", ATOM
+        return f"{use('where')}({self.text(cond)}, lambda: {self.text(then)}, lambda: {self.text(other)})", ATOM
 
     def _call(self, e: Call) -> Spelled:
         if e.keywords:
@@ -112,23 +113,23 @@ class KernelText(KernelScope):
         if e.func == "present":
             return f"({self.text(plain[0])}.absent is None)", ATOM
         if e.func in ("inside", "ravel"):
-            return f"{e.func}({run(self, plain[0])}, {run(self, plain[1])})", ATOM
+            return f"{use(e.func)}({run(self, plain[0])}, {run(self, plain[1])})", ATOM
         if e.func in ("cast", "saturate", "bitcast"):
-            return f"{e.func}({self.text(plain[0])}, {self.dtype_text(plain[1])})", ATOM
+            return f"{use(e.func)}({self.text(plain[0])}, {self.dtype_text(plain[1])})", ATOM
         if e.func in ("lowest", "highest"):
-            return f"{e.func}({self.dtype_text(plain[0])})", ATOM
+            return f"{use(e.func)}({self.dtype_text(plain[0])})", ATOM
         if e.func == "entropy":
-            return "entropy()", ATOM
+            return f"{use('entropy')}()", ATOM
         if e.func in self.dtypes or e.func in CASTS:
             inner = plain[0]
             if isinstance(inner, Call) and inner.func == "philox":
                 given = ", ".join(self.text(a) for a in inner.args if not isinstance(a, (Star, Slice)))
-                return f"philox({given}, {self.dtype_text(Name(e.func))})", ATOM
-            return f"cast({self.text(plain[0])}, {self.dtype_text(Name(e.func))})", ATOM
+                return f"{use('philox')}({given}, {self.dtype_text(Name(e.func))})", ATOM
+            return f"{use('cast')}({self.text(plain[0])}, {self.dtype_text(Name(e.func))})", ATOM
         if e.func in self.functions:
             return f"{kernel_name(e.func)}({', '.join(map(self.text, plain))})", ATOM
         if e.func in FUNCTIONS:
-            return f"{FUNCTIONS[e.func]}({', '.join(map(self.text, plain))})", ATOM
+            return f"{use(FUNCTIONS[e.func])}({', '.join(map(self.text, plain))})", ATOM
         raise NotExecuted(e, f"{e.func}() of elements")
 
     def dtype_text(self, e: Expr) -> str:
@@ -142,10 +143,10 @@ class KernelText(KernelScope):
             return f'eqs.dtypes["{self.dtypes[name]}"]'
         if self.kinds.get(name) is ValueKind.DTYPE:
             return self.name(name)
-        return f'parse_dtype("{name}")'
+        return f'{use("parse_dtype")}("{name}")'
 
     def _item(self, base: Expr, position: Expr) -> Spelled:
         """An item of a vector: at a known position plainly, at an index variable by selection."""
         if self.is_size(position):
             return f"{self.at_least(base, ATOM)}[{self.text(position)}]", ATOM
-        return f"item({self.text(base)}, {self.text(position)})", ATOM
+        return f"{use('item')}({self.text(base)}, {self.text(position)})", ATOM

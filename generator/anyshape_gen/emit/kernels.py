@@ -23,7 +23,7 @@ from anyshape_gen.emit.kernel_reads import index
 from anyshape_gen.emit.kernel_reductions import loop, of_tensor
 from anyshape_gen.emit.kernel_text import KernelText
 from anyshape_gen.emit.layout import WIDTH
-from anyshape_gen.emit.module import Code, escaped, quoted, tuple_text
+from anyshape_gen.emit.module import Code, Emitted, characters, escaped, joined, quoted, tuple_text, use
 from anyshape_gen.emit.names import KERNEL_NAMES, kernel_name
 from anyshape_gen.emit.relations import attribute_name, attributes_of
 from anyshape_gen.emit.rule_text import source_of, wrapped
@@ -43,7 +43,7 @@ _UPDATES = {"=": "set", "set": "set", "+=": "add", "-=": "sub", "*=": "mul", "ma
 class KernelCode:
     """A kernel builder, and what it needs from the relation."""
 
-    text: str
+    text: Emitted
     bound: tuple[str, ...]
     hoisted: Mapping[str, Expr]
     """Sizes that the relation computes for it, since they carry checks or rest on what the relation has learned."""
@@ -92,10 +92,10 @@ class KernelEmitter:
             self._born(born)
         head = Code()
         head.comment(source_of(self.a.spec))
-        head.add(f"def {self.a.spec.name}_kernel(eqs: Equations, bound: Bound) -> None:")
+        head.add(f"def {self.a.spec.name}_kernel(eqs: {use('Equations')}, bound: {use('Bound')}) -> None:")
         head.indent()
         self._locals(head)
-        return KernelCode(head.text() + "\n" + self.code.text(), tuple(self.text.used), dict(self.text.hoisted))
+        return KernelCode(joined("\n", (head.text(), self.code.text())), tuple(self.text.used), dict(self.text.hoisted))
 
     def _locals(self, head: Code) -> None:
         """The names of the rule and the tensors that the equations read."""
@@ -104,11 +104,11 @@ class KernelEmitter:
         makers = ["tensors" if o.signature.variadic else "tensor" for o in tensors]
         unpack(head, [(kernel_name(o.name), f'eqs.{m}("{o.name}")') for o, m in zip(tensors, makers)])
         if any("rule." in line for line in self.code.lines):
-            head.add("rule = Rule(eqs.op)")
+            head.add(f"rule = {use('Rule')}(eqs.op)")
 
     def _function(self, f: Function) -> None:
-        args = ", ".join(f"{kernel_name(x)}: Any" for x in f.args)
-        self.code.add(f"def {kernel_name(f.name)}({args}) -> Any:")
+        args = ", ".join(f"{kernel_name(x)}: {use('Any')}" for x in f.args)
+        self.code.add(f"def {kernel_name(f.name)}({args}) -> {use('Any')}:")
         self.code.indent()
         before = dict(self.text.variables)
         for x in f.args:
@@ -172,7 +172,7 @@ class KernelEmitter:
         if q.target.element is not None:
             target = f"{target}[{text.text(q.target.element)}]"
         if id(q.target) in text.unproved:
-            target = f"checked({target})"
+            target = f"{use('checked')}({target})"
         self.code.add(self._statement(q, f"{target}{index(text, q.parts)}", _literal(self._source(q))))
         for _ in elements:
             self.code.dedent()
@@ -196,7 +196,7 @@ class KernelEmitter:
         sequence = self.a.spec.sequence
         if sequence is None:
             return f"range({self.text.text(v.extent)})"
-        return f"rules.numbers_of({self.text.name(sequence.name)})"
+        return f"{use('rules')}.numbers_of({self.text.name(sequence.name)})"
 
     def _statement(self, q: ResolvedEquation, target: str, source: str) -> str:
         """The call that states an equation: by what is on its right, and whether its left is any place."""
@@ -260,7 +260,7 @@ def unpack(code: Code, pairs: list[tuple[str, str]]) -> None:
     if not pairs:
         return
     line = f"{', '.join(name for name, _ in pairs)} = {', '.join(value for _, value in pairs)}"
-    if len(line) + 4 * code.depth <= WIDTH:
+    if len(characters(line)) + 4 * code.depth <= WIDTH:
         code.add(line)
         return
     for name, value in pairs:

@@ -1,12 +1,13 @@
 """Python modules as text: the header, exactly the imports that the code uses, and the code.
 
-In: code and a table of where names come from. Out: the file. Imports are found by reading the code's syntax tree, so an
-emitter never lists them.
+In: code and a table of where names come from. Out: the file. An emitter marks a name that has to be imported where it writes it (`use`);
+what it drops of a text takes the mark along. Only code of authors, of oracles, is read for the names in it.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -41,26 +42,59 @@ def render(template: str, **values: object) -> str:
     return _environment().get_template(template).render(**values)
 
 
+MARK = "\0"
+"""Stands before names in statements that the module has to import; no text of a spec has it."""
+
+
+def use(name: str) -> str:
+    """A name in a statement that the module has to import: `Code` takes the mark off, and remembers the name."""
+    return MARK + name
+
+
+def number_text(value: object) -> str:
+    """A literal number, or a tuple of them; those that Python writes as names are imported."""
+    return re.sub(r"\b(inf|nan)\b", lambda found: use(found[0]), repr(value))
+
+
+def characters(statement: str) -> list[str]:
+    """What will stand in the file, character by character, each with the mark before it."""
+    return re.findall(f"{MARK}?.", statement, re.DOTALL)
+
+
+class Emitted(str):
+    """Code, and the names that it has from other modules."""
+
+    imports: frozenset[str]
+
+    def __new__(cls, text: str, imports: frozenset[str]) -> Emitted:
+        made = super().__new__(cls, text)
+        made.imports = imports
+        return made
+
+    def __reduce__(self) -> tuple[type[Emitted], tuple[str, frozenset[str]]]:
+        return Emitted, (str(self), self.imports)
+
+
+NOTHING = Emitted("", frozenset())
+
+
+def joined(gap: str, texts: Iterable[Emitted], more: Iterable[str] = ()) -> Emitted:
+    """One text of several, with the imports of all and more."""
+    parts = list(texts)
+    return Emitted(gap.join(parts), frozenset(more).union(*(part.imports for part in parts)))
+
+
 def python_module(
-    doc: Doc,
-    code: str,
-    known: Mapping[str, str],
-    own: str,
-    *,
-    future: bool = True,
-    tail: str = "",
-    used: Iterable[str] | None = None,
+    doc: Doc, code: Emitted, known: Mapping[str, str], own: str, *, future: bool = True, tail: Emitted = NOTHING
 ) -> str:
-    """A generated module of the package `own`. `known`: {name: module to import it from, or a whole `import …`}; `used`: the names that
-    the code reads, where they are known."""
-    body = code.strip("\n")
-    names = {*(used_names(body) if used is None else used), *used_names(tail)}
-    imports = import_lines(names, known, own)
-    return render("module.py.j2", doc=doc, future=future, imports="\n".join(imports), body=body, tail=tail.strip("\n"))
+    """A generated module of the package `own`. `known`: {name: module to import it from, or a whole `import …`}."""
+    imports = import_lines(code.imports | tail.imports, known, own)
+    body, end = code.strip("\n"), tail.strip("\n")
+    return render("module.py.j2", doc=doc, future=future, imports="\n".join(imports), body=body, tail=end)
 
 
 def used_names(code: str) -> frozenset[str]:
-    """Names that the code reads and that are neither parameters nor variables of the function they are read in."""
+    """Names that code of an author reads and that are neither parameters nor variables of the function they are read in."""
     found: set[str] = set()
     for statement in ast.parse(code).body:
         names: set[str] = set()
@@ -77,13 +111,11 @@ def used_names(code: str) -> frozenset[str]:
 
 
 def import_lines(names: Iterable[str], known: Mapping[str, str], own: str) -> list[str]:
-    """Import statements for those names that the table knows: standard library, other packages, ours."""
+    """Import statements for names of the table: standard library, other packages, ours."""
     plain: set[str] = set()
     by_module: dict[str, list[str]] = {}
     for name in names:
-        origin = known.get(name)
-        if origin is None:
-            continue
+        origin = known[name]
         if origin.startswith("import "):
             plain.update(origin.split("\n"))
         else:
@@ -118,9 +150,17 @@ class Code:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.depth = 0
+        self.imports: set[str] = set()
 
     def add(self, statement: str = "") -> None:
-        self.lines += layout(statement, self.depth * 4) if statement else [""]
+        self.lines += self._lines(statement) if statement else [""]
+
+    def insert(self, at: int, statement: str) -> None:
+        self.lines[at:at] = self._lines(statement)
+
+    def _lines(self, statement: str) -> list[str]:
+        self.imports.update(re.findall(rf"{MARK}(\w+)", statement))
+        return layout(statement.replace(MARK, ""), self.depth * 4)
 
     def comment(self, text: str) -> None:
         self.lines.append(" " * (self.depth * 4) + f"# {text}")
@@ -131,8 +171,8 @@ class Code:
     def dedent(self) -> None:
         self.depth -= 1
 
-    def text(self) -> str:
-        return "\n".join(self.lines)
+    def text(self) -> Emitted:
+        return Emitted("\n".join(self.lines), frozenset(self.imports))
 
 
 def tuple_text(items: Iterable[str]) -> str:

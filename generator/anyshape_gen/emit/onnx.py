@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 
 from anyshape_gen.emit.api import python_name, returns_tuple
-from anyshape_gen.emit.module import Code, quoted
+from anyshape_gen.emit.module import Code, Emitted, number_text, quoted, use
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.functions import LIST_FUNCTIONS
@@ -66,18 +66,18 @@ def function_name(op: str, since: int) -> str:
     return f"{words}_{since}"
 
 
-def mappings(spec: OpSpec | None, of: Iterable[OnnxMapping], specs: Mapping[str, OpSpec]) -> list[str]:
+def mappings(spec: OpSpec | None, of: Iterable[OnnxMapping], specs: Mapping[str, OpSpec]) -> list[Emitted]:
     """The functions of one `onnx:` entry, an op's or a file's."""
     return [_Mapper(spec, m, specs).emit() for m in of if not m.removed]
 
 
-def table(all_mappings: Iterable[OnnxMapping]) -> str:
+def table(all_mappings: Iterable[OnnxMapping]) -> Emitted:
     """ONNX of one file: what each operator means from which opset on."""
     code = Code()
     versions: dict[str, dict[int, str]] = {}
     for m in all_mappings:
         versions.setdefault(m.op, {})[m.since] = "None" if m.removed else function_name(m.op, m.since)
-    code.add("ONNX: dict[str, dict[int, Mapping | None]] = {")
+    code.add(f"ONNX: dict[str, dict[int, {use('Mapping')} | None]] = {{")
     code.indent()
     for op, by_opset in versions.items():
         code.add(f"{quoted(op)}: {{{', '.join(f'{since}: {f}' for since, f in by_opset.items())}}},")
@@ -109,10 +109,10 @@ class _Mapper:
         self.names: dict[str, str] = {}
         self.code = Code()
 
-    def emit(self) -> str:
+    def emit(self) -> Emitted:
         m, code = self.mapping, self.code
         code.comment(source_of(m))
-        code.add(f"def {function_name(m.op, m.since)}(n: OnnxNode) -> Sequence[Value]:")
+        code.add(f"def {function_name(m.op, m.since)}(n: {use('OnnxNode')}) -> {use('Sequence')}[{use('Value')}]:")
         code.indent()
         self._inputs()
         for check in m.asserts:
@@ -145,10 +145,10 @@ class _Mapper:
         count, several = kinds.count("rest"), kinds.count("turn")
         for argument in self.mapping.arguments:
             if argument.source == "rest" and count > 1:
-                self.names[argument.name] = f"groups(n, {at}, {count})[{seen}]"
+                self.names[argument.name] = f"{use('groups')}(n, {at}, {count})[{seen}]"
                 seen += 1
             elif argument.source == "turn":
-                self.names[argument.name] = f"turns(n, {at}, {several})[{seen}]"
+                self.names[argument.name] = f"{use('turns')}(n, {at}, {several})[{seen}]"
                 seen += 1
             elif argument.source == "rest":
                 self.names[argument.name] = f"n.inputs({at})" if at else "n.inputs()"
@@ -175,7 +175,7 @@ class _Mapper:
                 words.append(f"{python_name(p.name)}={self._param(p, given[p.name].source, given[p.name].expr)}")
         if any(o.signature.variadic is not None for o in self.spec.outputs):
             words.append("outputs=n.output_count")
-        call = f"api.{python_name(self.spec.name)}({', '.join([*words, 'source=n.source'])})"
+        call = f"{use('api')}.{python_name(self.spec.name)}({', '.join([*words, 'source=n.source'])})"
         return call if returns_tuple(self.spec) else f"[{call}]"
 
     def _results(self, term: Node) -> str:
@@ -190,7 +190,7 @@ class _Mapper:
             case Call(func, _, _) if self._is_tuple(func):
                 return self._term(term)
             case Name(id) if id in self.names:
-                return f"[needed(n, {self.names[id]}, {quoted(id)})]"
+                return f"[{use('needed')}(n, {self.names[id]}, {quoted(id)})]"
         return f"[{self._argument(term)}]"
 
     def _each(self, made: Node, groups: Sequence[Node]) -> str:
@@ -201,14 +201,14 @@ class _Mapper:
         self.names.update({name: f"{name}_" for name in lists})
         text = self._results(made)
         self.names.update(lists)
-        return f"each(lambda {', '.join(f'{name}_' for name in lists)}: {text}, {', '.join(lists.values())})"
+        return f"{use('each')}(lambda {', '.join(f'{name}_' for name in lists)}: {text}, {', '.join(lists.values())})"
 
     def _let(self, term: Node) -> str:
         """A term, with all outputs of an op that has several; an attribute that has a name here, and no default, must be there."""
         if isinstance(term, IfExp):
             return f"({self._let(term.then)} if {self.text(term.cond)} else {self._let(term.other)})"
         if isinstance(term, AttrRead) and term.default is None:
-            return f"needed(n, {self._attr(term)}, {quoted(term.name)})"
+            return f"{use('needed')}(n, {self._attr(term)}, {quoted(term.name)})"
         return self._term(term) if isinstance(term, Call) and self._is_tuple(term.func) else self._argument(term)
 
     def _is_tuple(self, func: str) -> bool:
@@ -219,7 +219,7 @@ class _Mapper:
             text = self.names[p.name]
         elif isinstance(expr, AttrRead):
             if p.kind.base == "enum" and p.default is not None:
-                return f"choice({self._attr(expr)})"
+                return f"{use('choice')}({self._attr(expr)})"
             if p.kind.base != "dtype":
                 return self._attr(expr)
             text = self._attr(expr, dtype=True)
@@ -227,7 +227,7 @@ class _Mapper:
             text = self.text(expr)
         else:
             return self.text(expr)
-        return text if p.default is not None else f"needed(n, {text}, {quoted(p.name)})"
+        return text if p.default is not None else f"{use('needed')}(n, {text}, {quoted(p.name)})"
 
     def _attr(self, e: AttrRead, dtype: bool = False) -> str:
         """Reads an attribute: as a dtype where one is wanted, or is its default."""
@@ -242,7 +242,7 @@ class _Mapper:
             case AttrRead():
                 return self._attr(e)
             case Int(value) | Float(value):
-                return repr(value)
+                return number_text(value)
             case Bool(value):
                 return repr(value)
             case Str(value):
@@ -250,9 +250,9 @@ class _Mapper:
             case NoneLit():
                 return "None"
             case Name("inf" | "pi" as id) if id not in self.names:
-                return id
+                return use(id)
             case Name(id) if id in (*DTYPES, *OTHER_DTYPES) and id not in self.names:
-                return f"parse_dtype({quoted(id)})"
+                return f"{use('parse_dtype')}({quoted(id)})"
             case Name(id):
                 if id not in self.names:
                     raise NotExecuted(e, f"the name {id} in an ONNX mapping")
@@ -293,23 +293,23 @@ class _Mapper:
             case Call("each", (made, *groups), ()):
                 return self._each(made, groups)
             case Call("positions", (values, VecLit() as names), ()):
-                return f"positions(n, {self.text(values)}, {self.text(names)})"
+                return f"{use('positions')}(n, {self.text(values)}, {self.text(names)})"
             case Call("len", (Name() as v,), ()) if v.id in self.names:
-                return f"length_of(n, {self.text(v)})"
+                return f"{use('length_of')}(n, {self.text(v)})"
             case Call("rank", (v,), ()):
-                return f"rank_of(n, {self.text(v)})"
+                return f"{use('rank_of')}(n, {self.text(v)})"
             case Call("dtype_of", (v,), ()):
-                return f"dtype_of(n, {self.text(v)})"
+                return f"{use('dtype_of')}(n, {self.text(v)})"
             case Call("is_int" | "is_float" | "is_bool" as func, (v,), ()):
                 name = {"is_int": "is_integer"}.get(func, func)
                 return f"{self.text(v)}.{name}"
             case Call("scalar" | "vector" | "strings" as func, (v,), ()):
                 text = self._argument(v)
-                return f"{func}{text}" if isinstance(v, IfExp) else f"{func}({text})"
+                return f"{use(func)}{text}" if isinstance(v, IfExp) else f"{use(func)}({text})"
             case Call("list_empty", (AttrRead() as dtype,), ()):
-                return f"list_empty(n, {self._attr(dtype, dtype=True)})"
+                return f"{use('list_empty')}(n, {self._attr(dtype, dtype=True)})"
             case Call(func, args, ()) if func in ("einsum", "aligned") or len(args) == LIST_FUNCTIONS.get(func):
-                return f"{func}(n, {', '.join(self._argument(v) for v in args)})"
+                return f"{use(func)}(n, {', '.join(self._argument(v) for v in args)})"
         return self._term(e)
 
     # --- terms
@@ -317,7 +317,7 @@ class _Mapper:
     def _term(self, e: Node) -> str:
         match e:
             case Call("fold", (Name(op), values), ()) if op in self.specs:
-                return f"fold(api.{python_name(op)}, {self.text(values)})"
+                return f"{use('fold')}({use('api')}.{python_name(op)}, {self.text(values)})"
             case Call("accumulate", (Call() as made, Name(group)), ()) if group in self.names:
                 return self._accumulate(made, group)
             case Call(func, args, keywords) if func in self.specs:
@@ -328,7 +328,7 @@ class _Mapper:
                     p = spec.param(name)
                     text = self._param(p, "expr", value) if p is not None else self._argument(value)
                     words.append(f"{python_name(name)}={text}")
-                return f"api.{python_name(func)}({', '.join([*words, 'source=n.source'])})"
+                return f"{use('api')}.{python_name(func)}({', '.join([*words, 'source=n.source'])})"
             case Name() | AttrRead() | IfExp():
                 return self.text(e)
         raise NotExecuted(e, "this term in an ONNX mapping")
@@ -339,14 +339,18 @@ class _Mapper:
         self.names[group] = f"{group}_"
         text = self._term(made)
         self.names[group] = values
-        return f"accumulate(lambda {group}_: {text}, {values})"
+        return f"{use('accumulate')}(lambda {group}_: {text}, {values})"
 
     def _positional(self, x: Node, p: ParamSpec | Operand | None) -> str:
         if isinstance(x, Star):
             return f"*{self.text(x.value)}"
         text = self._argument(x)
         required = text.startswith("n.input(") if isinstance(p, Operand) else p is not None and p.default is None
-        return f"needed(n, {text}, {quoted(p.name)})" if isinstance(x, Name) and required and p is not None else text
+        return (
+            f"{use('needed')}(n, {text}, {quoted(p.name)})"
+            if isinstance(x, Name) and required and p is not None
+            else text
+        )
 
     def _argument(self, e: Node) -> str:
         if isinstance(e, Call) and e.func in self.specs and not self._is_tuple(e.func):

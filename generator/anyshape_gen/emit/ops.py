@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.kernels import dtype_keys
-from anyshape_gen.emit.module import Code, quoted, tuple_text
+from anyshape_gen.emit.module import Code, Emitted, number_text, quoted, tuple_text, use
 from anyshape_gen.emit.names import constant_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import NOT_LITERAL, is_constant, literal
@@ -29,7 +29,7 @@ def variants(spec: OpSpec) -> tuple[str, ...]:
     return ("static", "dyn") if spec.dyn_params else ("",)
 
 
-def op_defs(a: OpAnalysis) -> str:
+def op_defs(a: OpAnalysis) -> Emitted:
     """One OpDef per variant."""
     code = Code()
     code.comment(source_of(a.spec))
@@ -43,7 +43,7 @@ def op_defs(a: OpAnalysis) -> str:
 
 def _op_def(code: Code, a: OpAnalysis, variant: str) -> None:
     spec = a.spec
-    code.add(f"{constant_name(spec.name, variant)} = OpDef(")
+    code.add(f"{constant_name(spec.name, variant)} = {use('OpDef')}(")
     code.indent()
     code.add(f"name={quoted(spec.name)},")
     code.add(f"variant={quoted(variant)},")
@@ -53,16 +53,16 @@ def _op_def(code: Code, a: OpAnalysis, variant: str) -> None:
     choices = {d.var: d.choices for d in spec.dtypes if d.choices}
     listed = ", ".join(f"{quoted(v)}: {tuple_text(map(quoted, c))}" for v, c in choices.items())
     code.add(f"dtypes={{{listed}}},")
-    code.add(f"relation=relations.{spec.name}_relation,")
+    code.add(f"relation={use('relations')}.{spec.name}_relation,")
     computed = {d.var: _computed(d.expr, spec) for d in spec.dtypes if isinstance(d.expr, Call)}
     if computed:
         code.add(
             f"computed={{{', '.join(f'{quoted(v)}: {tuple_text(map(quoted, c))}' for v, c in computed.items())}}},"
         )
     if a.kernel is not None or a.procedure is not None:
-        code.add(f"kernel=kernels.{spec.name}_kernel,")
+        code.add(f"kernel={use('kernels')}.{spec.name}_kernel,")
     if spec.compose is not None:
-        code.add(f"composition=compositions.{constant_name(spec.name)},")
+        code.add(f"composition={use('compositions')}.{constant_name(spec.name)},")
     if spec.view:
         code.add(f"view={{{', '.join(f'{quoted(v.output)}: {quoted(v.input)}' for v in spec.view)}}},")
     if spec.summary:
@@ -80,7 +80,7 @@ def _op_def(code: Code, a: OpAnalysis, variant: str) -> None:
     if spec.traits:
         code.add(f"traits={tuple_text(map(quoted, spec.traits))},")
     if spec.rewrites:
-        code.add(f"rewrites=rewrites.{constant_name(spec.name)},")
+        code.add(f"rewrites={use('rewrites')}.{constant_name(spec.name)},")
     code.dedent()
     code.add(")")
 
@@ -108,7 +108,7 @@ def _input(o: Operand) -> str:
         words.append("variadic=True")
     if s.sequence:
         words.append("sequence=True")
-    return f"InputDef({', '.join(words)})"
+    return f"{use('InputDef')}({', '.join(words)})"
 
 
 def _absent(e: Expr, dtype: str) -> str:
@@ -119,7 +119,7 @@ def _absent(e: Expr, dtype: str) -> str:
     match e:
         case Call("lowest" | "highest" as func, (Name(var),), ()) if var == dtype:
             return quoted(func)
-    return repr(literal(e)) if is_constant(e) else "0"
+    return number_text(literal(e)) if is_constant(e) else "0"
 
 
 def _computed(e: Call, spec: OpSpec) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ def _computed(e: Call, spec: OpSpec) -> tuple[str, ...]:
 def _output(a: OpAnalysis, o: Operand) -> str:
     dtype = dtype_keys(a).get(o.signature.dtype, o.signature.dtype)
     variadic = ", variadic=True" if o.signature.variadic else ""
-    return f"OutputDef({quoted(o.name)}, {quoted(dtype)}{variadic})"
+    return f"{use('OutputDef')}({quoted(o.name)}, {quoted(dtype)}{variadic})"
 
 
 def _param(p: ParamSpec, operand: bool) -> str:
@@ -148,7 +148,7 @@ def _param(p: ParamSpec, operand: bool) -> str:
         words.append(f"members={tuple_text(map(quoted, p.kind.members))}")
     if operand:
         words.append("operand=True")
-    return f"ParamDef({', '.join(words)})"
+    return f"{use('ParamDef')}({', '.join(words)})"
 
 
 def default_text(p: ParamSpec) -> str:
@@ -159,5 +159,5 @@ def default_text(p: ParamSpec) -> str:
     if value is NOT_LITERAL or value is None:
         return "None"
     if p.kind.base == "dtype":
-        return f"parse_dtype({quoted(str(value))})"
-    return quoted(value) if isinstance(value, str) else repr(value)
+        return f"{use('parse_dtype')}({quoted(str(value))})"
+    return quoted(value) if isinstance(value, str) else number_text(value)

@@ -6,7 +6,7 @@ Every construct that an emitter has no code for is a finding; there is no partia
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from anyshape_gen.analysis_model import Analysis, OpAnalysis
 from anyshape_gen.emit import api, compositions, kernels, onnx, ops, procedures, relations, rewrites, strategies
 from anyshape_gen.emit.kernels import KernelCode
-from anyshape_gen.emit.module import Code, Doc, python_module, used_names
+from anyshape_gen.emit.module import NOTHING, Code, Doc, Emitted, joined, python_module, use
 from anyshape_gen.emit.names import constant_name
 from anyshape_gen.emit.refusal import collecting
 from anyshape_gen.memo import Memo
@@ -75,22 +75,22 @@ class PackageEmitter:
         built: dict[str, KernelCode] = {}
         bodies: dict[str, tuple[str, ...]] = {}
 
-        def kernel(a: OpAnalysis) -> str:
+        def kernel(a: OpAnalysis) -> Emitted:
             if a.kernel is None and a.procedure is None:
-                return ""
+                return NOTHING
             emit = kernels.kernel if a.kernel is not None else procedures.procedure
             built[a.spec.name] = self.memo.get(a.file, "kernel", (a,), lambda: emit(a))
             return built[a.spec.name].text
 
-        def body(a: OpAnalysis) -> str:
+        def body(a: OpAnalysis) -> Emitted:
             if a.spec.compose is None:
-                return ""
+                return NOTHING
             code = compositions.composition(a, self.specs, self.package)
             bodies[a.spec.name] = code.bound
             return code.text
 
-        def relation(a: OpAnalysis) -> str:
-            code = built.get(a.spec.name, KernelCode("", (), {}))
+        def relation(a: OpAnalysis) -> Emitted:
+            code = built.get(a.spec.name, KernelCode(NOTHING, (), {}))
             names = dict.fromkeys([*code.bound, *bodies.get(a.spec.name, ()), *(p.name for p in a.spec.params)])
             return self.memo.get(
                 a.file, ("relation", tuple(names)), (a,), lambda: relations.relation(a, names, code.hoisted)
@@ -108,10 +108,10 @@ class PackageEmitter:
         }
         self._module(family, "ops", "Op definitions", {**ops.KNOWN, **rooms}, self._op_defs, gap="\n\n")
 
-    def _op_defs(self, a: OpAnalysis) -> str:
+    def _op_defs(self, a: OpAnalysis) -> Emitted:
         return self.memo.get(a.file, "ops", (a,), lambda: ops.op_defs(a))
 
-    def _strategy(self, a: OpAnalysis) -> str:
+    def _strategy(self, a: OpAnalysis) -> Emitted:
         return self.memo.get(a.file, "strategies", (a,), lambda: strategies.strategy(a))
 
     def _module(
@@ -120,30 +120,19 @@ class PackageEmitter:
         room: str,
         title: str,
         known: Mapping[str, str],
-        emit: Callable[[OpAnalysis], str],
-        head: str = "",
+        emit: Callable[[OpAnalysis], Emitted],
+        head: Emitted = NOTHING,
         gap: str = "\n\n\n",
     ) -> None:
         """One file of one room: the ops' texts one after the other, below what they share. No file where there is no text."""
-        texts = []
+        texts = [head]
         for a in family.ops:
             with collecting(self.findings):
-                texts.append((a, emit(a)))
-        code = gap.join(t for t in [head, *(text for _, text in texts)] if t)
+                texts.append(emit(a))
+        code = joined(gap, filter(None, texts))
         if code:
             doc = Doc(family.origin, f"{title} of {family.names}.")
-            used = self._names(family, head) | self._used(texts)
-            self.files[f"{room}/{family.stem}.py"] = python_module(wrapped(doc), code, known, self.package, used=used)
-
-    def _used(self, texts: Iterable[tuple[OpAnalysis, str]]) -> set[str]:
-        """The names that these texts of ops read."""
-        found: set[str] = set()
-        for a, text in texts:
-            found |= self.memo.get(a.file, ("names", text), (), partial(used_names, text))
-        return found
-
-    def _names(self, family: Family, text: str) -> frozenset[str]:
-        return self.memo.get(family.path, ("names", text), (), partial(used_names, text))
+            self.files[f"{room}/{family.stem}.py"] = python_module(wrapped(doc), code, known, self.package)
 
     def _strategies(self, family: Family) -> None:
         known = strategies.known_names(family.ops)
@@ -151,22 +140,18 @@ class PackageEmitter:
         self._module(family, "strategies", "Random calls, oracles and examples", known, self._strategy, oracles)
 
     def _onnx(self, family: Family) -> None:
-        texts: list[tuple[OpAnalysis, str]] = []
-        own: list[str] = []
+        texts: list[Emitted] = []
         for a in family.ops:
             with collecting(self.findings):
-                texts += [(a, text) for text in onnx.mappings(a.spec, a.spec.onnx, self.specs)]
+                texts += onnx.mappings(a.spec, a.spec.onnx, self.specs)
+        terms = f" in terms of {family.names}" if texts else ""
         with collecting(self.findings):
-            own = onnx.mappings(None, family.onnx, self.specs)
-        if texts or own:
-            known = {**onnx.KNOWN, "api": self.package}
-            terms = f" in terms of {family.names}" if texts else ""
+            texts += onnx.mappings(None, family.onnx, self.specs)
+        if texts:
             doc = Doc(family.origin, f"What ONNX operators mean{terms}.")
             table = onnx.table([*(m for a in family.ops for m in a.spec.onnx), *family.onnx])
-            code = "\n\n\n".join([*(text for _, text in texts), *own])
-            used = self._used(texts) | self._names(family, "\n".join(own))
             self.files[f"onnx/{family.stem}.py"] = python_module(
-                wrapped(doc), code, known, self.package, tail=table, used=used
+                wrapped(doc), joined("\n\n\n", texts), {**onnx.KNOWN, "api": self.package}, self.package, tail=table
             )
 
     def _functions(self, name: str, variant: str) -> None:
@@ -177,17 +162,15 @@ class PackageEmitter:
             for a in family.ops:
                 for v in ops.variants(a.spec):
                     known[constant_name(a.spec.name, v)] = f"{self.package}.ops.{family.stem}"
-        texts: list[tuple[OpAnalysis, str]] = []
+        texts: list[Emitted] = []
         for a in ops_here:
             with collecting(self.findings):
-                texts.append((a, self.memo.get(a.file, ("api", variant), (a,), partial(api.function, a, variant))))
+                texts.append(self.memo.get(a.file, ("api", variant), (a,), partial(api.function, a, variant)))
         names = sorted(api.python_name(a.spec.name) for a in ops_here)
         tail = Code()
         tail.add(f"__all__ = [{', '.join(f'{chr(34)}{n}{chr(34)}' for n in names)}]")
-        doc, code = Doc(self._origin(), _TITLES[variant]), "\n\n\n".join(text for _, text in texts)
-        self.files[f"{name}.py"] = python_module(
-            doc, code, known, self.package, tail=tail.text(), used=self._used(texts)
-        )
+        doc, code = Doc(self._origin(), _TITLES[variant]), joined("\n\n\n", texts)
+        self.files[f"{name}.py"] = python_module(doc, code, known, self.package, tail=tail.text())
 
     def _origin(self) -> str:
         paths = ", ".join(PurePosixPath(f.path).name for f in self.families)
@@ -200,19 +183,19 @@ class PackageEmitter:
         for room in sorted(rooms):
             if room not in ("onnx", "strategies"):
                 doc = Doc(self._origin(), _ROOMS[room])
-                self.files[f"{room}/__init__.py"] = python_module(doc, "", {}, self.package, future=False)
+                self.files[f"{room}/__init__.py"] = python_module(doc, NOTHING, {}, self.package, future=False)
         self.files["onnx/__init__.py"] = self._onnx_index()
         self.files["strategies/__init__.py"] = self._properties()
         code = Code()
         modules = [f.stem for f in self.families]
         known = dict.fromkeys(modules, f"{self.package}.ops") | {"OpDef": "anyshape.graph.opdef"}
         listed = [
-            f"{m}.{constant_name(a.spec.name, v)}"
+            f"{use(m)}.{constant_name(a.spec.name, v)}"
             for f, m in zip(self.families, modules)
             for a in f.ops
             for v in ops.variants(a.spec)
         ]
-        code.add("OPS: dict[str, OpDef] = {")
+        code.add(f"OPS: dict[str, {use('OpDef')}] = {{")
         code.add("    op.full_name: op")
         code.add("    for op in (")
         for name in listed:
@@ -231,7 +214,7 @@ class PackageEmitter:
         """By name: an op is tested without the modules of the others, whose oracles import what is large."""
         known = {"LazyProperties": "anyshape.properties"}
         code = Code()
-        code.add("PROPERTIES = LazyProperties(")
+        code.add(f"PROPERTIES = {use('LazyProperties')}(")
         code.indent()
         code.add("__name__,")
         code.add("{")
@@ -250,8 +233,8 @@ class PackageEmitter:
         modules = [f.stem for f in self.families if f"onnx/{f.stem}.py" in self.files]
         known = dict.fromkeys(modules, f"{self.package}.onnx") | {"Mapping": "anyshape.frontends.onnx.node"}
         code = Code()
-        merged = ", ".join(f"**{m}.ONNX" for m in modules)
-        code.add(f"ONNX: dict[str, dict[int, Mapping | None]] = {{{merged}}}")
+        merged = ", ".join(f"**{use(m)}.ONNX" for m in modules)
+        code.add(f"ONNX: dict[str, dict[int, {use('Mapping')} | None]] = {{{merged}}}")
         code.comment("By operator and the opset since which an entry holds, until the next; None where it was removed.")
         code.add(onnx.refusals(self.refused))
         doc = Doc(self._origin(), "What ONNX operators mean.")

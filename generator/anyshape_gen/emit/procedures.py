@@ -11,7 +11,7 @@ from anyshape_gen.emit.kernel_reads import index, run
 from anyshape_gen.emit.kernel_reductions import loop
 from anyshape_gen.emit.kernel_text import KernelText
 from anyshape_gen.emit.kernels import KernelCode, KernelEmitter, dtype_keys, unpack
-from anyshape_gen.emit.module import Code, quoted, tuple_text
+from anyshape_gen.emit.module import Code, joined, quoted, tuple_text, use
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import attribute_name, attributes_of
@@ -51,7 +51,7 @@ class ProcedureText(KernelText):
             return self.turns(ends[0]), kernel_name(name)
         low, high = (self.at_least(x, MUL) for x in ends)
         self.shifted[name] = f"({kernel_name(name)} + {low})"
-        return f"procedure.size(as_expr({high}) - {low})", kernel_name(name)
+        return f"procedure.size({use('as_expr')}({high}) - {low})", kernel_name(name)
 
 
 class ProcedureEmitter(KernelEmitter):
@@ -81,12 +81,12 @@ class ProcedureEmitter(KernelEmitter):
         self._end()
         head = Code()
         head.comment(source_of(self.a.spec))
-        head.add(f"def {self.a.spec.name}_kernel(eqs: Equations, bound: Bound) -> None:")
+        head.add(f"def {self.a.spec.name}_kernel(eqs: {use('Equations')}, bound: {use('Bound')}) -> None:")
         head.indent()
         self.text.used_tensors = {n: None for n in self.text.used_tensors if n not in self.outputs}
         self._locals(head)
         bound = (*self.text.used, *self.found.born)
-        return KernelCode(head.text() + "\n" + self.code.text(), bound, dict(self.text.hoisted))
+        return KernelCode(joined("\n", (head.text(), self.code.text())), bound, dict(self.text.hoisted))
 
     def _start(self) -> None:
         text = self.text
@@ -187,7 +187,7 @@ class ProcedureEmitter(KernelEmitter):
         name = self.text.name(target.tensor)
         if target.element is not None:
             raise NotExecuted(target, "an element of a variadic in a procedure")
-        return f"checked({name}){index(self.text, target.parts)}" if target.parts else f"{name}[()]"
+        return f"{use('checked')}({name}){index(self.text, target.parts)}" if target.parts else f"{name}[()]"
 
     def _loop(self, step: For) -> None:
         target = step.targets[0]

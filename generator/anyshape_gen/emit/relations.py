@@ -21,7 +21,7 @@ from anyshape_gen.analysis_model import (
     SolveStep,
 )
 from anyshape_gen.build import call
-from anyshape_gen.emit.module import Code, quoted
+from anyshape_gen.emit.module import Code, Emitted, quoted, use
 from anyshape_gen.emit.names import RULE_NAMES, relation_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import RuleText, source_of
@@ -43,11 +43,11 @@ from anyshape_gen.nodes import (
     VecLit,
 )
 
-KNOWN = {**RULE_NAMES, "Any": "typing"}
+KNOWN = {**RULE_NAMES, **dict.fromkeys(("inf", "pi"), "math"), "Any": "typing"}
 
 ANNOTATIONS = {
-    "bool": "bool", "int": "Any", "float": "Any", "number": "Any", "str": "str", "enum": "str", "dtype": "Any",
-    "axis": "Any", "axes": "Any", "ints": "Any", "floats": "Any", "strs": "Any",
+    "bool": "bool", "int": use("Any"), "float": use("Any"), "number": use("Any"), "str": "str", "enum": "str", "dtype": use("Any"),
+    "axis": use("Any"), "axes": use("Any"), "ints": use("Any"), "floats": use("Any"), "strs": use("Any"),
 }  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def attributes_of(a: OpAnalysis) -> frozenset[str]:
     return frozenset(p.name for p in a.spec.params if not p.dyn)
 
 
-def relation(a: OpAnalysis, bound: Iterable[str], hoisted: Mapping[str, Expr]) -> str:
+def relation(a: OpAnalysis, bound: Iterable[str], hoisted: Mapping[str, Expr]) -> Emitted:
     """`bound`: the names that the kernel reads from what the relation found; `hoisted`: what it wants computed here."""
     given = {o.name for o in a.spec.inputs} | {p.name for p in a.spec.params}
     plain = frozenset(given - _names_read(RelationEmitter(a, hoisted, set(), frozenset()).emit(bound)))
@@ -94,10 +94,10 @@ class RelationEmitter:
         text.functions = frozenset(f.name for f in self.a.shape_functions)
         return text
 
-    def emit(self, bound: Iterable[str]) -> str:
+    def emit(self, bound: Iterable[str]) -> Emitted:
         code = self.code
         code.comment(source_of(self.spec))
-        code.add(f"def {self.spec.name}_relation({', '.join(self._parameters())}) -> Bound:")
+        code.add(f"def {self.spec.name}_relation({', '.join(self._parameters())}) -> {use('Bound')}:")
         code.indent()
         for name in self._renamed():
             code.add(f"{self.name(name)} = passed[{quoted(name)}]")
@@ -125,25 +125,32 @@ class RelationEmitter:
 
     def _parameters(self) -> list[str]:
         renamed = self._renamed()
-        found = ["rule: Rule", *(["/"] if renamed else [])]
+        found = [f"rule: {use('Rule')}", *(["/"] if renamed else [])]
         named = []
+        or_several = f" | {use('Elements')}[{use('Vec')}]"
         for o in self.spec.inputs:
             optional = o.signature.optional or o.signature.default is not None
             if o.name not in renamed:
-                kind = "list[Vec]" if o.signature.variadic else "Vec | None" if optional else "Vec"
-                named.append(f"{o.name}: {kind}{' | Elements[Vec]' if o.signature.sequence else ''}")
+                kind = (
+                    f"list[{use('Vec')}]"
+                    if o.signature.variadic
+                    else f"{use('Vec')} | None"
+                    if optional
+                    else use("Vec")
+                )
+                named.append(f"{o.name}: {kind}{or_several if o.signature.sequence else ''}")
         named += [f"{p.name}: {self._annotation(p)}" for p in self.spec.params if p.name not in renamed]
-        return [*found, *(["*", *named] if named else []), *(["**passed: Any"] if renamed else [])]
+        return [*found, *(["*", *named] if named else []), *([f"**passed: {use('Any')}"] if renamed else [])]
 
     @staticmethod
     def _annotation(p: ParamSpec) -> str:
         if p.dyn or isinstance(p.default, NoneLit):
-            return "Any"
+            return use("Any")
         return ANNOTATIONS[p.kind.base]
 
     def _function(self, f: Function) -> None:
         args = ", ".join(f"{self.name(x)}: Any" for x in f.args)
-        self.code.add(f"def {self.name(f.name)}({args}) -> Any:")
+        self.code.add(f"def {self.name(f.name)}({args}) -> {use('Any')}:")
         self.code.indent()
         for assign in f.body:
             self._assign(assign)
@@ -173,14 +180,14 @@ class RelationEmitter:
                 sequence = self.spec.sequence
                 numbers = f"range({self.solve_text.text(count)})"
                 if sequence is not None:
-                    numbers = f"numbers_of({self.name(sequence.name)})"
+                    numbers = f"{use('numbers_of')}({self.name(sequence.name)})"
                 self.element = var
                 self._under(f"for {self.name(var)} in {numbers}:", steps)
                 self.element = None
             case AtLeastOne(operand):
                 message = f'lambda: "{operand} needs at least one tensor"'
                 number = self.rule_text.text(call("len", Name(operand)))
-                test = f"gt({number}, 0)" if operand == self.rule_text.sequence else f"{number} > 0"
+                test = f"{use('gt')}({number}, 0)" if operand == self.rule_text.sequence else f"{number} > 0"
                 self.code.add(f"rule.require({test}, {message})")
             case IfPresent(operand, steps, absent):
                 given = self._under(f"if {self.name(operand)} is not None:", steps)
@@ -190,7 +197,7 @@ class RelationEmitter:
         """A dim by element of a sequence."""
         assert isinstance(value, Comprehension) and self.spec.sequence is not None
         var = self.name(value.generators[0].targets[0].name)
-        return f"each_of({self.name(self.spec.sequence.name)}, lambda {var}: {self.solve_text.text(value.element)})"
+        return f"{use('each_of')}({self.name(self.spec.sequence.name)}, lambda {var}: {self.solve_text.text(value.element)})"
 
     def _under(self, head: str, steps: Iterable[SolveStep]) -> bool:
         """The steps below a head, and no head where none of them has anything to do."""
@@ -214,7 +221,7 @@ class RelationEmitter:
             rank = self.solve_text.text(bound)
             shown = rank if rank.isdigit() else "{" + rank + "}"
             message = f'lambda: f"{name} must have {words} {shown}, got rank {{len({operand})}}"'
-            self.code.add(f"rule.require({test}(len({operand}), {rank}), {message})")
+            self.code.add(f"rule.require({use(test)}(len({operand}), {rank}), {message})")
 
     def _param(self, step: BindParam) -> None:
         p, name = step.param, self.name(step.param.name)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
-from anyshape_gen.emit.module import Code, quoted
+from anyshape_gen.emit.module import NOTHING, Code, Emitted, joined, quoted, use
 from anyshape_gen.emit.names import RULE_NAMES, constant_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import attribute_name
@@ -31,20 +31,20 @@ KNOWN = {
 }
 
 
-def rewrites(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> str:
+def rewrites(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> Emitted:
     """All rewrites of an op; "" if it has none."""
     if not a.spec.rewrites:
-        return ""
+        return NOTHING
     parts = [_Rewriter(a.spec, r, k, specs).emit() for k, r in enumerate(a.spec.rewrites, 1)]
     code = Code()
     code.add(f"{constant_name(a.spec.name)} = (")
     code.indent()
     for k, r in enumerate(a.spec.rewrites, 1):
         deep = f", depth={depth}" if (depth := _depth(r.pattern)) > 1 else ""
-        code.add(f"RewriteDef({quoted(r.text)}, {a.spec.name}_rewrite_{k}, {quoted(source_of(r))}{deep}),")
+        code.add(f"{use('RewriteDef')}({quoted(r.text)}, {a.spec.name}_rewrite_{k}, {quoted(source_of(r))}{deep}),")
     code.dedent()
     code.add(")")
-    return "\n\n\n".join([*parts, code.text()])
+    return joined("\n\n\n", [*parts, code.text()])
 
 
 def _depth(pattern: Node) -> int:
@@ -69,10 +69,12 @@ class _Rewriter:
         self.code = Code()
         self.nodes = 0
 
-    def emit(self) -> str:
+    def emit(self) -> Emitted:
         code = self.code
         code.comment(source_of(self.rewrite))
-        code.add(f"def {self.spec.name}_rewrite_{self.number}(node: Node) -> Sequence[Value] | None:")
+        code.add(
+            f"def {self.spec.name}_rewrite_{self.number}(node: {use('Node')}) -> {use('Sequence')}[{use('Value')}] | None:"
+        )
         code.indent()
         if not isinstance(self.rewrite.pattern, Call) or self.rewrite.pattern.func != self.spec.name:
             raise NotExecuted(self.rewrite, "a rewrite whose pattern is not a call of its own op")
@@ -111,7 +113,7 @@ class _Rewriter:
         for p in spec.params:
             part = given.get(p.name)
             if part is None:
-                self._leave(f"not is_default({node}, {quoted(p.name)})")
+                self._leave(f"not {use('is_default')}({node}, {quoted(p.name)})")
             elif not isinstance(part, Name):
                 raise NotExecuted(pattern, "a pattern of a parameter that is not a name")
             elif part.id != "_":
@@ -131,7 +133,7 @@ class _Rewriter:
             case Call(func, _, _):
                 self.nodes += 1
                 inner = f"inner{self.nodes}" if self.nodes > 1 else "inner"
-                self.code.add(f"{inner} = producer({value}, {quoted(func)})")
+                self.code.add(f"{inner} = {use('producer')}({value}, {quoted(func)})")
                 self._leave(f"{inner} is None")
                 self._match(part, inner)
             case _:
@@ -149,12 +151,12 @@ class _Rewriter:
             if isinstance(call, Call) and call.func in ("shape", "rank") and isinstance(call.args[0], Name):
                 shaped.setdefault(call.args[0].id, f"shape_{call.args[0].id}")
         for name, local in shaped.items():
-            self.code.add(f"{local} = shape_of({self.scope.values[name]})")
+            self.code.add(f"{local} = {use('shape_of')}({self.scope.values[name]})")
         if shaped:
             self._leave(" or ".join(f"{local} is None" for local in shaped.values()))
         cond = self._elements(cond)
         text = RuleText(dict.fromkeys(self.scope.params, ValueKind.ANY), rename=lambda n: shaped.get(n, n))
-        self.code.add(f"rule = Rule({quoted(self.spec.name)})")
+        self.code.add(f"rule = {use('Rule')}({quoted(self.spec.name)})")
         self._leave(f"rule.decide({text.text(cond)}) is not True")
 
     def _elements(self, cond: Expr) -> Expr:
@@ -170,7 +172,7 @@ class _Rewriter:
 
         found: Expr = replace(cond)
         for id in read:
-            self.code.add(f"element_{id} = element_of({self.scope.values[id]})")
+            self.code.add(f"element_{id} = {use('element_of')}({self.scope.values[id]})")
         if read:
             self._leave(" or ".join(f"element_{id} is None" for id in read))
         return found
@@ -185,7 +187,7 @@ class _Rewriter:
                 found = dict(zip(names, args)) | dict(keywords)
                 inputs = [self._value(found[o.name]) if o.name in found else "None" for o in spec.inputs]
                 params = [f"{quoted(p.name)}: {self._param(found[p.name])}" for p in spec.params if p.name in found]
-                return f"make({quoted(func)}, [{', '.join(inputs)}], {{{', '.join(params)}}}, node.source)"
+                return f"{use('make')}({quoted(func)}, [{', '.join(inputs)}], {{{', '.join(params)}}}, node.source)"
         raise NotExecuted(e, "this term of a rewrite")
 
     def _param(self, e: Item) -> str:
@@ -193,7 +195,7 @@ class _Rewriter:
         match e:
             case Name(id) if id in self.scope.params:
                 node, param = self.scope.params[id]
-                return f"given({node}, {quoted(param)})"
+                return f"{use('given')}({node}, {quoted(param)})"
             case Star() | Slice():
                 raise NotExecuted(e, "this argument")
             case Index(Name(base), (Name(position),)) if {base, position} <= set(self.scope.params):

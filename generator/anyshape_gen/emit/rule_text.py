@@ -1,15 +1,15 @@
 """Expressions of rules as Python that calls `anyshape.rules`.
 
 In: nodes. Out: text. `rule` is the run (partial operations, lazy conditions); total functions are called by name, or in
-kernels through the module (`prefix="rules."`). Conditions that attributes alone decide are Python's own.
+kernels through the module (`by_module`). Conditions that attributes alone decide are Python's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from anyshape_gen.analysis_model import ValueKind
-from anyshape_gen.emit.module import quoted
+from anyshape_gen.emit.module import characters, number_text, quoted, use
 from anyshape_gen.emit.names import relation_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.model import OpSpec
@@ -64,10 +64,10 @@ class RuleText:
         kinds: Mapping[str, ValueKind],
         attributes: frozenset[str] = frozenset(),
         rename: Callable[[str], str] = relation_name,
-        prefix: str = "",
+        by_module: bool = False,
         trusted: bool = False,
     ) -> None:
-        self.kinds, self.attributes, self.rename, self.prefix = kinds, attributes, rename, prefix
+        self.kinds, self.attributes, self.rename, self.by_module = kinds, attributes, rename, by_module
         self.trusted = trusted
         """Positions are known to be in range (while a signature is solved): index plainly."""
         self.functions: frozenset[str] = frozenset()
@@ -80,6 +80,10 @@ class RuleText:
         self.sequence, self.own_dims = spec.sequence.name if spec.sequence is not None else "", spec.own_dims
         return self
 
+    def _ours(self, function: str) -> str:
+        """A function of `anyshape.rules`."""
+        return f"{use('rules')}.{function}" if self.by_module else use(function)
+
     def text(self, e: Item) -> str:
         return self.spell(e)[0]
 
@@ -91,11 +95,11 @@ class RuleText:
         """Text and how strongly it binds."""
         match e:
             case Name("inf" | "pi" as id) if id not in self.kinds:
-                return id, ATOM
+                return use(id), ATOM
             case Name(id):
                 return self.rename(id), ATOM
             case Int(value) | Float(value):
-                return repr(value), ATOM
+                return number_text(value), ATOM
             case Bool(value):
                 return repr(value), ATOM
             case Str(value):
@@ -107,7 +111,7 @@ class RuleText:
             case Unary(_, operand):
                 if self.is_static(operand):
                     return f"not {self.at_least(operand, NEGATE)}", TERNARY
-                return f"{self.prefix}not_({self.text(operand)})", ATOM
+                return f"{self._ours('not_')}({self.text(operand)})", ATOM
             case BinOp(op, left, right):
                 return self._binary(e, op, left, right)
             case Compare(first, rest):
@@ -148,12 +152,12 @@ class RuleText:
         tests = []
         for (op, right), left in zip(rest, sides):
             if op in ("in", "not in"):
-                found = f"{self.prefix}among({self.text(left)}, {self.text(right)})"
-                tests.append(found if op == "in" else f"{self.prefix}not_({found})")
+                found = f"{self._ours('among')}({self.text(left)}, {self.text(right)})"
+                tests.append(found if op == "in" else f"{self._ours('not_')}({found})")
                 continue
             if op not in _COMPARE:
                 raise NotExecuted(e, f"`{op}` between values")
-            tests.append(f"{self.prefix}{_COMPARE[op]}({self.text(left)}, {self.text(right)})")
+            tests.append(f"{self._ours(_COMPARE[op])}({self.text(left)}, {self.text(right)})")
         return self._chain("and_", tests), ATOM
 
     def _member(self, e: Expr) -> str:
@@ -215,8 +219,8 @@ class RuleText:
             case (Star(value, None),):
                 return self.at_least(value, ATOM)
             case ():
-                return f"{self.prefix}Vec(())"
-        return f"{self.prefix}Vec(({', '.join(map(self.item, items))}{',' if len(items) == 1 else ''}))"
+                return f"{self._ours('Vec')}(())"
+        return f"{self._ours('Vec')}(({', '.join(map(self.item, items))}{',' if len(items) == 1 else ''}))"
 
     def item(self, item: Item) -> str:
         match item:
@@ -249,18 +253,18 @@ class RuleText:
         if e.func in self.functions:
             return f"{self.rename(e.func)}({', '.join(args)})", ATOM
         if e.func == "present":
-            return (f"present({args[0]})", ATOM) if self.prefix else (f"{args[0]} is not None", TERNARY)
+            return (f"{use('present')}({args[0]})", ATOM) if self.by_module else (f"{args[0]} is not None", TERNARY)
         if e.func == "shape":
-            return f"{args[0]}.shape" if self.prefix else args[0], ATOM
+            return f"{args[0]}.shape" if self.by_module else args[0], ATOM
         if e.func in ("len", "rank"):
             listed = isinstance(e.args[0], Name) and e.args[0].id == self.sequence
-            return f"{f'{self.prefix}count_of' if listed else 'len'}({args[0]})", ATOM
+            return f"{self._ours('count_of') if listed else 'len'}({args[0]})", ATOM
         if e.func == "sum" and isinstance(e.args[0], Name) and e.args[0].id in self.own_dims:
-            return f"{self.prefix}total_of({args[0]})", ATOM
+            return f"{self._ours('total_of')}({args[0]})", ATOM
         if e.func == "list":
-            return f"{self.prefix}Vec({args[0]})", ATOM
+            return f"{self._ours('Vec')}({args[0]})", ATOM
         if e.func in _TOTAL:
-            return f"{self.prefix}{_TOTAL[e.func]}({', '.join(args)})", ATOM
+            return f"{self._ours(_TOTAL[e.func])}({', '.join(args)})", ATOM
         if e.func in _PARTIAL:
             return f"rule.{e.func}({', '.join(args)})", ATOM
         raise NotExecuted(e, f"{e.func}() in a shape rule")
@@ -271,7 +275,7 @@ class RuleText:
         for g in generators:
             domain = self.text(g.domain)
             if g.over in (Over.EXTENT, Over.EXTENTS):
-                domain = f"{self.prefix}range_({domain})"
+                domain = f"{self._ours('range_')}({domain})"
             if any(t.run for t in g.targets):
                 raise NotExecuted(g, "a run as a variable of a rule")
             parts.append(f"for {', '.join(self.rename(t.name) for t in g.targets)} in {domain}")
@@ -283,8 +287,8 @@ class RuleText:
     def _comprehension(self, element: Expr, generators: tuple[Generator, ...], conditions: tuple[Expr, ...]) -> Spelled:
         loops = self.loops(generators)
         if not conditions:
-            return f"{self.prefix}Vec({self.text(element)} {loops})", ATOM
-        return f"{self.prefix}keep(({self.text(element)} {loops}), ({self._condition(conditions)} {loops}))", ATOM
+            return f"{self._ours('Vec')}({self.text(element)} {loops})", ATOM
+        return f"{self._ours('keep')}(({self.text(element)} {loops}), ({self._condition(conditions)} {loops}))", ATOM
 
     def _reduction(self, e: Reduction) -> Spelled:
         if e.keywords:
@@ -295,16 +299,16 @@ class RuleText:
             if e.kind in ("min", "max"):
                 return f"rule.{e.kind}({whole})", ATOM
             if e.kind in ("sorted", "unique"):
-                return f"{self.prefix}{_TOTAL[e.kind]}({whole})", ATOM
+                return f"{self._ours(_TOTAL[e.kind])}({whole})", ATOM
             raise NotExecuted(e, f"{e.kind} in a rule")
-        fold = f"{self.prefix}{_FOLDS[e.kind]}"
+        fold = f"{self._ours(_FOLDS[e.kind])}"
         if not e.conditions:
             return f"{fold}({element} {loops})", ATOM
         cond = self._condition(e.conditions)
         if e.kind in ("count", "any"):
             return f"{fold}(rule.and_({cond}, lambda: {element}) {loops})", ATOM
         if e.kind == "all":
-            return f"{fold}(rule.or_({self.prefix}not_({cond}), lambda: {element}) {loops})", ATOM
+            return f"{fold}(rule.or_({self._ours('not_')}({cond}), lambda: {element}) {loops})", ATOM
         neutral = "0" if e.kind == "sum" else "1"
         return f"{fold}(rule.where({cond}, lambda: {element}, lambda: {neutral}) {loops})", ATOM
 
@@ -325,19 +329,19 @@ class RuleText:
 
 def wrapped(words: str, is_format: bool) -> str:
     """A literal, cut into adjacent ones where it is long; never inside braces."""
-    lines, at = [], 0
-    while len(words) - at > 88:
-        cut = _cut(words, at, at + 80)
+    letters, lines, at = characters(words), [], 0
+    while len(letters) - at > 88:
+        cut = _cut(letters, at, at + 80)
         if cut is None:
             break
-        lines.append(words[at:cut])
+        lines.append("".join(letters[at:cut]))
         at = cut
-    lines.append(words[at:])
+    lines.append("".join(letters[at:]))
     glue = '" f"' if is_format else '" "'
     return f'"{glue.join(lines)}"'
 
 
-def _cut(words: str, start: int, end: int) -> int | None:
+def _cut(words: Sequence[str], start: int, end: int) -> int | None:
     """After the last space outside braces in words[start:end]."""
     depth, best = 0, None
     for k in range(start, min(end, len(words))):

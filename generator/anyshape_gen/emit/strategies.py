@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.cases import case
-from anyshape_gen.emit.module import Code, quoted, tuple_text
+from anyshape_gen.emit.module import Code, Emitted, joined, number_text, quoted, tuple_text, use, used_names
 from anyshape_gen.emit.names import RULE_NAMES, constant_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import RelationEmitter
@@ -43,18 +43,18 @@ def known_names(ops: Iterable[OpAnalysis]) -> dict[str, str]:
     return {**KNOWN, "scipy": "\n".join(f"import scipy.{room}" for room in rooms) or "import scipy"}
 
 
-def strategy(a: OpAnalysis) -> str:
+def strategy(a: OpAnalysis) -> Emitted:
     """The three texts of one op."""
-    return "\n\n\n".join([case(a), _reference(a), _property(a)])
+    return joined("\n\n\n", [case(a), _reference(a), _property(a)])
 
 
-def oracles(ops: Iterable[OpAnalysis]) -> str:
+def oracles(ops: Iterable[OpAnalysis]) -> Emitted:
     """The functions that the references of a file call, each once."""
     found = {o.name: o for a in ops if a.spec.reference is not None for o in a.spec.reference.oracles}
-    return "\n\n\n".join(_oracle(o) for o in found.values())
+    return joined("\n\n\n", map(_oracle, found.values()))
 
 
-def _oracle(o: Oracle) -> str:
+def _oracle(o: Oracle) -> Emitted:
     """With types, of which nothing is known, and long lines broken."""
     (tree,) = ast.parse(o.text).body
     assert isinstance(tree, ast.FunctionDef)
@@ -67,26 +67,32 @@ def _oracle(o: Oracle) -> str:
         text = line.lstrip()
         code.depth = (len(line) - len(text)) // 4
         code.add(text)
-    return code.text()
+    return _read(code)
 
 
-def _reference(a: OpAnalysis) -> str:
+def _read(code: Code) -> Emitted:
+    """Code of an author, with the names that it reads from elsewhere."""
+    return joined("", [code.text()], used_names(code.text()) & {*KNOWN, "scipy"})
+
+
+def _reference(a: OpAnalysis) -> Emitted:
     spec = a.spec
     if spec.reference is None:
         raise NotExecuted(spec, "an op without a reference")
     code = Code()
     code.comment(source_of(spec.reference))
     names = [*(o.name for o in spec.inputs), *(p.name for p in spec.params)]
-    code.add(f"def {spec.name}_reference({', '.join(f'{n}: Any' for n in names)}) -> Any:")
+    any_ = use("Any")
+    code.add(f"def {spec.name}_reference({', '.join(f'{n}: {any_}' for n in names)}) -> {use('Any')}:")
     code.indent()
     code.add(f"return {ast.unparse(ast.parse(spec.reference.text.strip(), mode='eval'))}".replace("'", '"'))
-    return code.text()
+    return _read(code)
 
 
-def _property(a: OpAnalysis) -> str:
+def _property(a: OpAnalysis) -> Emitted:
     spec = a.spec
     code = Code()
-    code.add(f"{constant_name(spec.name)} = Property(")
+    code.add(f"{constant_name(spec.name)} = {use('Property')}(")
     code.indent()
     code.add(f"{quoted(spec.name)},")
     code.add(f"{spec.name}_case,")
@@ -100,11 +106,13 @@ def _property(a: OpAnalysis) -> str:
         outputs = [f"{quoted(n)}: {_value(v)}" for n, v in e.expected]
         error = quoted(e.error) if e.error is not None else "None"
         mappings = ", ".join(f"{{{', '.join(m)}}}" for m in (given, params, outputs))
-        code.add(f"Example({mappings}, {error}, {quoted(source_of(e))}),")
+        code.add(f"{use('Example')}({mappings}, {error}, {quoted(source_of(e))}),")
     code.dedent()
     code.add("),")
     code.add(f"{quoted(source_of(spec))},")
-    refusals = [f"Refusal({_pattern(s)}, {quoted(source_of(s))})" for s in walk_all(a.rule) if isinstance(s, Assert)]
+    refusals = [
+        f"{use('Refusal')}({_pattern(s)}, {quoted(source_of(s))})" for s in walk_all(a.rule) if isinstance(s, Assert)
+    ]
     if refusals:
         code.add(f"asserts={tuple_text(refusals)},")
     if spec.reference is not None:
@@ -136,15 +144,15 @@ def _pattern(s: Assert) -> str:
 
 def _value(v: ExampleValue) -> str:
     if not v.literal:
-        return f"Given({_literal(v.value)})"
+        return f"{use('Given')}({_literal(v.value)})"
     dtype = f", dtype={quoted(v.dtype)}" if v.dtype is not None else ""
-    return f"Given(value={_literal(v.value)}{dtype})"
+    return f"{use('Given')}(value={_literal(v.value)}{dtype})"
 
 
 def _literal(value: object) -> str:
     if isinstance(value, tuple):
         return tuple_text(map(_literal, value))
-    return quoted(value) if isinstance(value, str) else repr(value)
+    return quoted(value) if isinstance(value, str) else number_text(value)
 
 
 __all__ = ["KNOWN", "known_names", "strategy"]

@@ -25,7 +25,7 @@ from anyshape_gen.analysis import analyse_op
 from anyshape_gen.analysis_model import Analysis, OpAnalysis
 from anyshape_gen.emit import compositions, kernels, ops, procedures, relations, rewrites, strategies
 from anyshape_gen.emit.kernels import KernelCode
-from anyshape_gen.emit.module import used_names
+from anyshape_gen.emit.module import NOTHING, Emitted, joined
 from anyshape_gen.emit.names import constant_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.model import OpSpec
@@ -44,11 +44,11 @@ class GeneratorFault(Exception):
 class Generated:
     """The generated texts of one op, module by module."""
 
-    kernel: str
-    relation: str
-    rewrites: str
-    ops: str
-    composition: str = ""
+    kernel: Emitted
+    relation: Emitted
+    rewrites: Emitted
+    ops: Emitted
+    composition: Emitted = NOTHING
 
     @property
     def text(self) -> str:
@@ -67,7 +67,7 @@ class Workshop:
         """Generates the property (draws, oracle and examples) of an op's original spec."""
         (a,) = [a for a in self.analyses if a.spec.name == op]
         known = strategies.known_names([a])
-        text = f"{strategies.oracles([a])}\n\n\n{strategies.strategy(a)}"
+        text = joined("\n\n\n", (strategies.oracles([a]), strategies.strategy(a)))
         namespace = _run(text, {n: o for n, o in known.items() if n != "scipy"}, {"scipy": scipy})
         return cast(Property, getattr(namespace, constant_name(op)))
 
@@ -94,11 +94,11 @@ class Workshop:
             )
             relation = relations.relation(a, bound, hoisted)
             return Generated(
-                kernel.text if kernel is not None else "",
+                kernel.text if kernel is not None else NOTHING,
                 relation,
                 rewrites.rewrites(a, specs),
                 ops.op_defs(a),
-                body.text if body is not None else "",
+                body.text if body is not None else NOTHING,
             )
         except (NotExecuted, SpecError):
             return None
@@ -126,8 +126,8 @@ def load(spec: OpSpec, text: Generated) -> tuple[OpDef, ...]:
     return tuple(getattr(namespace, constant_name(spec.name, v)) for v in ops.variants(spec))
 
 
-def _run(code: str, known: Mapping[str, str], more: Mapping[str, Any] | None = None) -> SimpleNamespace:
-    names: dict[str, Any] = {n: _imported(n, known[n]) for n in used_names(code) if n in known}
+def _run(code: Emitted, known: Mapping[str, str], more: Mapping[str, Any] | None = None) -> SimpleNamespace:
+    names: dict[str, Any] = {n: _imported(n, known[n]) for n in code.imports if n not in (more or {})}
     names |= {**(more or {}), "__name__": PACKAGE}
     exec(compile(code, "<mutant>", "exec", flags=ANNOTATIONS, dont_inherit=True), names)
     return SimpleNamespace(**names)
