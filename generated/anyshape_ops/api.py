@@ -1376,7 +1376,7 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:128
+# specs/images.yaml:129
 @called
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
@@ -1386,7 +1386,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:150
+# specs/images.yaml:151
 @called
 def resize(
     x: Operand,
@@ -1432,7 +1432,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:304
+# specs/images.yaml:305
 @called
 def grid_sample(
     x: Operand,
@@ -1453,7 +1453,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:357
+# specs/images.yaml:358
 @called
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -1467,7 +1467,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:383
+# specs/images.yaml:384
 @called
 def crop_and_resize(
     x: Operand,
@@ -2705,7 +2705,7 @@ def tensor_scatter(
     return call(TENSOR_SCATTER, [x, update, index], {"axis": axis, "mode": mode}, source)[0]
 
 
-# specs/scatter.yaml:107
+# specs/scatter.yaml:108
 @called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""

@@ -237,7 +237,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:150
+# specs/images.yaml:151
 @called
 def resize(
     x: Operand,
@@ -282,7 +282,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:357
+# specs/images.yaml:358
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -294,7 +294,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:383
+# specs/images.yaml:384
 @called
 def crop_and_resize(
     x: Operand,
@@ -864,7 +864,7 @@ def cumprod(x: Operand, axis: int, exclusive: bool = False, reverse: bool = Fals
     return call(STATIC_CUMPROD, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/scatter.yaml:107
+# specs/scatter.yaml:108
 @called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int], source: str = ""

@@ -30,6 +30,8 @@ Array = NDArray[Any]
 Reading = Callable[[Arithmetic], Sequence[Array]]
 """Computes the results of one call under an arithmetic"""
 
+COARSE = 2**-12
+"""The most, of its magnitude, that readings of one large integer may differ by if all between them is excused"""
 MOST_APART = 4
 """The most sums that are perturbed independently, in all combinations; one more is perturbed with the first"""
 
@@ -107,10 +109,13 @@ def _differ(got: Array, want: Array) -> bool:
 
 
 def _explained(got: Array, want: Array, near: Sequence[Array]) -> Array:
-    """Returns `want`, with the element of `got` where one reading gives the one and another reading the other."""
+    """Returns `want`, with the element of `got` where one reading gives the one and another reading the other; or where both lie between
+    readings of an integer so large that these are apart by more than one."""
     fitting = [n for n in near if n.shape == got.shape]
-    both = [np.any([a == n for n in fitting], axis=0) for a in (got, want)]
-    return np.where(both[0] & both[1], got, want)
+    least, most = np.minimum.reduce(fitting), np.maximum.reduce(fitting)
+    coarse = most.astype(np.float64) - least.astype(np.float64) <= COARSE * np.abs(most.astype(np.float64))
+    explained = [np.any([a == n for n in fitting], axis=0) | (coarse & (least <= a) & (a <= most)) for a in (got, want)]
+    return np.where(explained[0] & explained[1], got, want)
 
 
 __all__ = ["MovedSums", "Reading", "as_cut", "cuts_floats", "readings"]

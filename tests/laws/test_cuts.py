@@ -13,7 +13,7 @@ from anyshape.equations import Equations, Tensor
 from anyshape.equations.builder import Equation
 from anyshape.equations.functions import abs_, cast, floor, reduce_
 from anyshape.equations.interpret import Arithmetic, interpret
-from anyshape_testing.cuts import as_cut, cuts_floats
+from anyshape_testing.cuts import _explained, as_cut, cuts_floats
 
 Sums = Callable[[Tensor, Any], Any]
 
@@ -106,3 +106,18 @@ def test_other_shapes_and_dtypes_are_not_looked_at() -> None:
     want = [np.zeros(2, np.int32), np.zeros(2, np.int32), np.zeros(2, np.float32)]
     got = [np.ones(3, np.int32), np.ones(2, np.int64), np.ones(2, np.float32)]
     assert all(w is v for w, v in zip(as_cut(got, want, (), never), want))
+
+
+@pytest.mark.parametrize(
+    ("readings", "got", "excused"),
+    [
+        ([2**60, 2**60 + 4096], 2**60 + 2048, True),  # a float on the way is a multiple of 256
+        ([2**60, 2**60 + 4096], 2**60 + 4097, False),
+        ([7, 9], 8, False),  # small integers: a reading would give it
+        ([2**60, 2**61], 2**60 + 2048, False),  # two elements, say, of which rounding picks one
+    ],
+)
+def test_large_integers_are_excused_between_readings(readings: list[int], got: int, excused: bool) -> None:
+    plain, *_ = near = [np.array([r], np.uint64) for r in readings]
+    expected = got if excused else plain
+    np.testing.assert_array_equal(_explained(np.array([got], np.uint64), plain, near), np.array(expected, np.uint64))

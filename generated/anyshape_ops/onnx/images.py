@@ -11,7 +11,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/images.yaml:230
+# specs/images.yaml:231
 def upsample_1(n: OnnxNode) -> Sequence[Value]:
     by_ = vector((1.0, 1.0, n.attr("height_scale"), n.attr("width_scale")))
     return [
@@ -27,7 +27,7 @@ def upsample_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:232
+# specs/images.yaml:233
 def upsample_7(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -42,7 +42,7 @@ def upsample_7(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:233
+# specs/images.yaml:234
 def upsample_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -57,7 +57,7 @@ def upsample_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:236
+# specs/images.yaml:237
 def resize_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -72,7 +72,7 @@ def resize_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:238
+# specs/images.yaml:239
 def resize_11(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -98,7 +98,7 @@ def resize_11(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:240
+# specs/images.yaml:241
 def resize_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -132,7 +132,7 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:341
+# specs/images.yaml:342
 def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -151,7 +151,7 @@ def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:342
+# specs/images.yaml:343
 def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -165,7 +165,7 @@ def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:374
+# specs/images.yaml:375
 def affine_grid_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.affine_grid(

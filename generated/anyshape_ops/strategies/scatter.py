@@ -271,36 +271,47 @@ TENSOR_SCATTER = Property(
             None,
             "specs/scatter.yaml:99",
         ),
-        Example({"x": Given((2, 4, 3)), "update": Given((2, 5, 3))}, {}, {}, "do not fit", "specs/scatter.yaml:100"),
+        Example(
+            {
+                "x": Given(value=(((1,), (2,), (3,)),)),
+                "update": Given(value=(((7,), (8,)),)),
+                "index": Given(value=(-9223372036854775808,)),
+            },
+            {"mode": "circular"},
+            {"y": Given(value=(((1,), (7,), (8,)),))},
+            None,
+            "specs/scatter.yaml:100",
+        ),
+        Example({"x": Given((2, 4, 3)), "update": Given((2, 5, 3))}, {}, {}, "do not fit", "specs/scatter.yaml:101"),
         Example(
             {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(2,))},
-            {},
-            {},
-            "a block of",
-            "specs/scatter.yaml:101",
-        ),
-        Example(
-            {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(-1,))},
             {},
             {},
             "a block of",
             "specs/scatter.yaml:102",
         ),
         Example(
+            {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(-1,))},
+            {},
+            {},
+            "a block of",
+            "specs/scatter.yaml:103",
+        ),
+        Example(
             {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(1,))},
             {},
             {"y": Given(value=(((1,), (7,)),))},
             None,
-            "specs/scatter.yaml:103",
+            "specs/scatter.yaml:104",
         ),
         Example(
             {"x": Given((1, 2, 1)), "update": Given((1, 2, 1))},
             {},
             {"y": Given((1, 2, 1))},
             None,
-            "specs/scatter.yaml:104",
+            "specs/scatter.yaml:105",
         ),
-        Example({"x": Given((4, 3)), "update": Given((4, 3))}, {}, {}, "that of the batches", "specs/scatter.yaml:105"),
+        Example({"x": Given((4, 3)), "update": Given((4, 3))}, {}, {}, "that of the batches", "specs/scatter.yaml:106"),
     ),
     "specs/scatter.yaml:78",
     asserts=(
@@ -311,7 +322,7 @@ TENSOR_SCATTER = Property(
 )
 
 
-# specs/scatter.yaml:107
+# specs/scatter.yaml:108
 def sparse_to_dense_case(d: Draw) -> Case:
     k = d.dim("k")
     q = d.dim("q")
@@ -323,7 +334,7 @@ def sparse_to_dense_case(d: Draw) -> Case:
     )
 
 
-# specs/scatter.yaml:118
+# specs/scatter.yaml:119
 def sparse_to_dense_reference(index: Any, values: Any, value: Any, shape: Any) -> Any:
     return (
         lambda y: ([y.__setitem__(tuple(i), v) for i, v in zip(index, values)], y)[1]
@@ -340,31 +351,31 @@ SPARSE_TO_DENSE = Property(
             {"shape": (2, 2)},
             {"y": Given(value=((0, 5), (6, 0)))},
             None,
-            "specs/scatter.yaml:120",
+            "specs/scatter.yaml:121",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,)), "value": Given(())},
             {"shape": (3,)},
             {"y": Given((3,))},
             None,
-            "specs/scatter.yaml:121",
+            "specs/scatter.yaml:122",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,))},
             {"shape": (-1,)},
             {},
             "no negative dims",
-            "specs/scatter.yaml:122",
+            "specs/scatter.yaml:123",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,))},
             {"shape": (0,)},
             {"y": Given((0,))},
             None,
-            "specs/scatter.yaml:123",
+            "specs/scatter.yaml:124",
         ),
     ),
-    "specs/scatter.yaml:107",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/scatter.yaml:114"),),
-    reference_source="specs/scatter.yaml:118",
+    "specs/scatter.yaml:108",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/scatter.yaml:115"),),
+    reference_source="specs/scatter.yaml:119",
 )
