@@ -110,14 +110,14 @@ def resized(
     outside: Any,
 ) -> Any:
     f, y, gone = (np.float32, x if mode == "nearest" else x.astype(mixing(x)), np.zeros([1] * x.ndim, bool))
+    given = np.size(scales) > 0 and np.ndim(scales) > 0
     ratios = [f(m) / f(x.shape[k]) if x.shape[k] else f(1) for m, k in zip(sizes, axes)]
     if policy != "stretch" and len(axes) > 0:
         pick = min if policy == "not_larger" else max
         sizes = [
             pick(((2 * m * x.shape[k] + x.shape[j]) // (2 * x.shape[j]) for m, j in zip(sizes, axes))) for k in axes
         ]
-        ratios = [pick(ratios)] * len(axes)
-    given = np.size(scales) > 0 and np.ndim(scales) > 0
+        ratios = [f(m) / f(x.shape[k]) for m, k in zip(sizes, axes)] if given else [pick(ratios)] * len(axes)
     for i, k in enumerate(axes):
         n, m, z = (x.shape[k], sizes[i], ratios[i])
         if given and np.floor(f(n) * scales[i]) == m:
