@@ -9,7 +9,7 @@ from importlib import import_module
 
 COMPILING = (
     "anyshape_ops", "anyshape.lower", "anyshape.lower.gemm.library", "anyshape.lower.llvm.jit", "anyshape.passes.fuse",
-    "anyshape.vm.native.executor",
+    "anyshape.vm.native.executor", "anyshape.vm.run.recorder",
 )  # fmt: skip
 IMPORTING = ("onnx", "anyshape.frontends.onnx")
 
