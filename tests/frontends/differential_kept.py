@@ -382,10 +382,9 @@ KEPT: tuple[Kept, ...] = (
         'no text is no choice, and zeros and standard are what is usual; the reference takes any text for another',
     ),
     Kept(
-        'refused', 'NonMaxSuppression', '*threshold without elements *',
-        'NonMaxSuppression-11 nonmaxsuppression_center_point_box_format: score_threshold without elements along 0',
-        'a vector without elements holds no threshold',
-        'is not one number',
+        'other', 'ai.onnx.ml:TreeEnsembleRegressor', 'target_nodeids=*',
+        'ai.onnx.ml:TreeEnsembleRegressor-1 one_tree: target_nodeids=[2, 2]',
+        'weights of one leaf for one target add up; onnxruntime takes the first',
     ),
     Kept(
         'other', 'TfIdfVectorizer', 'max_skip_count=9223372036854775807',
