@@ -1313,7 +1313,7 @@ def tree_links(
     return call(TREE_LINKS, [tree, node, yes_id, no_id, leaf, target_tree, target_node], {}, source)
 
 
-# specs/ensembles.yaml:210
+# specs/ensembles.yaml:211
 @called
 def tree_ensemble(
     x: Operand,
@@ -1347,7 +1347,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:381
+# specs/ensembles.yaml:382
 @called
 def count_grams(
     x: Operand,
@@ -2004,7 +2004,7 @@ def quantize_linear(
     )[0]
 
 
-# specs/quantisation.yaml:192
+# specs/quantisation.yaml:195
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
@@ -2015,7 +2015,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:227
+# specs/quantisation.yaml:230
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2037,7 +2037,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:279
+# specs/quantisation.yaml:282
 @called
 def matmul_nbits(
     a: Operand,
@@ -2058,7 +2058,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:326
+# specs/quantisation.yaml:329
 @called
 def unpack_nbits(
     codes: Operand,

@@ -157,6 +157,9 @@ def test_attributes_of_quantisation_that_came_later():
     x, one, code = np.array([1, 1000], np.float32), np.float32(1), np.zeros((), ml_dtypes.float8_e4m3fn)
     assert run("QuantizeLinear", x, one, code, opset=19).astype(float).tolist() == [1, 448]
     np.testing.assert_array_equal(run("QuantizeLinear", x, one, code, opset=19, saturate=0).astype(float), [1, np.nan])
+    for zero, codes in ((0, [0x80, 0x38]), (1, [0x38, 0x40]), (-1, [0xB8, 0])):  # -0 stays what it is
+        found = run("QuantizeLinear", np.array([-0.0, 1], np.float32), one, np.array(zero, code.dtype), opset=19)
+        assert found.view(np.uint8).tolist() == codes
     whole = np.array([1, 3], np.uint8)
     assert run("DequantizeLinear", whole, np.float32(0.5), opset=23).dtype == np.float32
     assert (

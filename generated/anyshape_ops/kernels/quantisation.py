@@ -80,8 +80,10 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
     along = bound.along
     x, scale, zero, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("zero"), eqs.tensor("y")
     rule = Rule(eqs.op)
-    def rounded(v: Any, z: Any) -> Any:
-        return where(eq(z, 0), lambda: v, lambda: v + z) if eqs.dtypes["Q"].is_narrow_float else round_even(v) + z
+    def rounded(v: Any, point: Any) -> Any:
+        return where(
+            eq(point, 0), lambda: v, lambda: v + point
+        ) if eqs.dtypes["Q"].is_narrow_float else round_even(v) + point
 
     def stored(v: Any) -> Any:
         return (
@@ -137,20 +139,20 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
 
-# specs/quantisation.yaml:192
+# specs/quantisation.yaml:195
 def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
     p, m, u, q, n, w, g_extents, k = bound.p, bound.m, bound.u, bound.q, bound.n, bound.w, bound.g_extents, bound.k
     a, b, za, zb, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("za"), eqs.tensor("zb"), eqs.tensor("y")
     ra = eqs.scratch("ra", parse_dtype("i32"), rules.Vec((*p, *m)))
     if rules.eq(len(u), len(m)):
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:199")
+        eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:202")
     else:
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:200")
+        eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:203")
     rb = eqs.scratch("rb", parse_dtype("i32"), rules.Vec((*q, *n)))
     g, j = eqs.indices("g", q), eqs.indices("j", n)
-    eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:201")
+    eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:204")
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
         y[*g, *i, *j],
@@ -160,11 +162,11 @@ def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - ra[*fit(g, p), *i])
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - rb[*fit(g, q), *j]),
         ),
-        "specs/quantisation.yaml:202",
+        "specs/quantisation.yaml:205",
     )
 
 
-# specs/quantisation.yaml:227
+# specs/quantisation.yaml:230
 def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     m = bound.m
@@ -189,20 +191,20 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     fa = eqs.scratch("fa", parse_dtype("f32"), rules.Vec((*p, *m)))
     if rules.eq(len(u), len(m)):
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:245")
+        eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:248")
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(fa[*g, *i], cast(sa[*fit(i, u)], parse_dtype("f32")), "specs/quantisation.yaml:246")
+        eqs.define(fa[*g, *i], cast(sa[*fit(i, u)], parse_dtype("f32")), "specs/quantisation.yaml:249")
     else:
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:248")
+        eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:251")
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(fa[*g, *i], cast(sa[*fit((*g, *i, 0), u)], parse_dtype("f32")), "specs/quantisation.yaml:249")
+        eqs.define(fa[*g, *i], cast(sa[*fit((*g, *i, 0), u)], parse_dtype("f32")), "specs/quantisation.yaml:252")
     rb = eqs.scratch("rb", parse_dtype("i32"), rules.Vec((*q, *n)))
     g, j = eqs.indices("g", q), eqs.indices("j", n)
-    eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:250")
+    eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:253")
     fb = eqs.scratch("fb", parse_dtype("f32"), rules.Vec((*q, *n)))
     g, j = eqs.indices("g", q), eqs.indices("j", n)
-    eqs.define(fb[*g, *j], cast(sb[*fit((*g, 0, *j), w)], parse_dtype("f32")), "specs/quantisation.yaml:251")
+    eqs.define(fb[*g, *j], cast(sb[*fit((*g, 0, *j), w)], parse_dtype("f32")), "specs/quantisation.yaml:254")
     total = eqs.scratch("total", parse_dtype("i32"), rules.Vec((*rule.broadcast(p, q), *m, *n)))
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
@@ -213,14 +215,14 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - ra[*fit(g, p), *i])
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - rb[*fit(g, q), *j]),
         ),
-        "specs/quantisation.yaml:252",
+        "specs/quantisation.yaml:255",
     )
     factor = eqs.scratch("factor", parse_dtype("f32"), rules.Vec((*rule.broadcast(p, q), *m, *n)))
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
         factor[*g, *i, *j],
         fa[*fit(g, p), *i] * fb[*fit(g, q), *j] / cast(sy[*rules.fill(len(e), 0)], parse_dtype("f32")),
-        "specs/quantisation.yaml:253",
+        "specs/quantisation.yaml:256",
     )
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
@@ -230,11 +232,11 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(zy[*rules.fill(len(e), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/quantisation.yaml:254",
+        "specs/quantisation.yaml:257",
     )
 
 
-# specs/quantisation.yaml:279
+# specs/quantisation.yaml:282
 def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     g, blocks, width, per, c, bits, p = bound.g, bound.blocks, bound.width, bound.per, bound.c, bound.bits, bound.p
     a = eqs.tensor("a")
@@ -256,7 +258,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             shift_right(cast(codes[u, q, r, j], parse_dtype("i32")), cast(s * bits, parse_dtype("i32"))),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:290",
+        "specs/quantisation.yaml:293",
     )
     weight = eqs.scratch("weight", eqs.dtypes["F"], rules.Vec((g, blocks, width, per, c)))
     u = eqs.index("u", g)
@@ -267,7 +269,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         weight[u, q, r, s, j],
         (cast(code[u, q, r, s, j], eqs.dtypes["F"]) - zero[u, q, j]) * scale[u, q, j],
-        "specs/quantisation.yaml:291",
+        "specs/quantisation.yaml:294",
     )
     i, u, j = eqs.indices("i", p), eqs.index("u", g), eqs.index("j", c)
     eqs.define(
@@ -278,11 +280,11 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             lambda q, r, s: a[*i, (q * width + r) * per + s] * cast(weight[u, q, r, s, j], eqs.dtypes["U"]),
         )
         + bias[u, j],
-        "specs/quantisation.yaml:292",
+        "specs/quantisation.yaml:295",
     )
 
 
-# specs/quantisation.yaml:326
+# specs/quantisation.yaml:329
 def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     n, size, bits, width, groups = bound.n, bound.size, bound.bits, bound.width, bound.groups
     codes = eqs.tensor("codes")
@@ -303,7 +305,7 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:337",
+        "specs/quantisation.yaml:340",
     )
     base = eqs.scratch("base", parse_dtype("i32"), rules.Vec((n, size)))
     j, l = eqs.index("j", n), eqs.index("l", size)
@@ -316,12 +318,12 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:338: zero[j, wrap(group[l], groups) * bits // 8]",
+        "specs/quantisation.yaml:341: zero[j, wrap(group[l], groups) * bits // 8]",
     )
     j, l = eqs.index("j", n), eqs.index("l", size)
     eqs.define(
         y[j, l],
         (cast(code[j, l] - base[j, l], eqs.dtypes["F"]) - offset[j, wrap(group[l], groups)])
         * scale[j, wrap(group[l], groups)],
-        "specs/quantisation.yaml:339: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
+        "specs/quantisation.yaml:342: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
     )

@@ -164,7 +164,7 @@ def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:293
+# specs/ensembles.yaml:294
 def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not (
@@ -266,7 +266,7 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:306
+# specs/ensembles.yaml:307
 def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not (
@@ -447,7 +447,7 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/ensembles.yaml:329
+# specs/ensembles.yaml:330
 def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not (n.attr("post_transform", 0) < 3):
@@ -593,7 +593,7 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:429
+# specs/ensembles.yaml:430
 def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
     pool_ = (strings(n.attr("pool_strings")) if n.attr("pool_strings") is not None else vector(n.attr("pool_int64s")))
     weights_ = (

@@ -187,12 +187,12 @@ def com_microsoft_quantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:206
+# specs/quantisation.yaml:209
 def mat_mul_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul_integer(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)]
 
 
-# specs/quantisation.yaml:257
+# specs/quantisation.yaml:260
 def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_matmul(
@@ -209,7 +209,7 @@ def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:299
+# specs/quantisation.yaml:302
 def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
     n.only(6)
     if not (

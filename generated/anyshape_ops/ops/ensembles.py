@@ -76,7 +76,7 @@ TREE_LINKS = OpDef(
     source="specs/ensembles.yaml:114",
 )
 
-# specs/ensembles.yaml:210
+# specs/ensembles.yaml:211
 # tree_ensemble: no dyn variant, it has no parameters that are operands
 TREE_ENSEMBLE = OpDef(
     name="tree_ensemble",
@@ -104,10 +104,10 @@ TREE_ENSEMBLE = OpDef(
     relation=relations.tree_ensemble_relation,
     kernel=kernels.tree_ensemble_kernel,
     summary="Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some targets.",
-    source="specs/ensembles.yaml:210",
+    source="specs/ensembles.yaml:211",
 )
 
-# specs/ensembles.yaml:381
+# specs/ensembles.yaml:382
 # count_grams: no dyn variant, it has no parameters that are operands
 COUNT_GRAMS = OpDef(
     name="count_grams",
@@ -131,5 +131,5 @@ COUNT_GRAMS = OpDef(
     relation=relations.count_grams_relation,
     kernel=kernels.count_grams_kernel,
     summary="How often each of some n-grams of integers is in each row, counted in the column that the n-gram names, plain or weighted.",
-    source="specs/ensembles.yaml:381",
+    source="specs/ensembles.yaml:382",
 )

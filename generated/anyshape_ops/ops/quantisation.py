@@ -94,7 +94,7 @@ QUANTIZE_LINEAR = OpDef(
     source="specs/quantisation.yaml:116",
 )
 
-# specs/quantisation.yaml:192
+# specs/quantisation.yaml:195
 # matmul_integer: no dyn variant, it has no parameters
 MATMUL_INTEGER = OpDef(
     name="matmul_integer",
@@ -111,10 +111,10 @@ MATMUL_INTEGER = OpDef(
     relation=relations.matmul_integer_relation,
     kernel=kernels.matmul_integer_kernel,
     summary="Products of matrices of narrow integers less their zero points, one for all or one per row of a and column of b.",
-    source="specs/quantisation.yaml:192",
+    source="specs/quantisation.yaml:195",
 )
 
-# specs/quantisation.yaml:227
+# specs/quantisation.yaml:230
 # qlinear_matmul: no dyn variant, it has no parameters
 QLINEAR_MATMUL = OpDef(
     name="qlinear_matmul",
@@ -135,10 +135,10 @@ QLINEAR_MATMUL = OpDef(
     relation=relations.qlinear_matmul_relation,
     kernel=kernels.qlinear_matmul_kernel,
     summary="Products of matrices of narrow integers that stand for floats, as such integers again.",
-    source="specs/quantisation.yaml:227",
+    source="specs/quantisation.yaml:230",
 )
 
-# specs/quantisation.yaml:279
+# specs/quantisation.yaml:282
 # matmul_nbits: no dyn variant, it has no parameters that are operands
 MATMUL_NBITS = OpDef(
     name="matmul_nbits",
@@ -157,10 +157,10 @@ MATMUL_NBITS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.matmul_nbits_kernel,
     summary="A product with a matrix of few-bit integers, its columns in groups; blocks of rows have a scale and a zero point per column.",
-    source="specs/quantisation.yaml:279",
+    source="specs/quantisation.yaml:282",
 )
 
-# specs/quantisation.yaml:326
+# specs/quantisation.yaml:329
 # unpack_nbits: no dyn variant, it has no parameters that are operands
 UNPACK_NBITS = OpDef(
     name="unpack_nbits",
@@ -178,5 +178,5 @@ UNPACK_NBITS = OpDef(
     relation=relations.unpack_nbits_relation,
     kernel=kernels.unpack_nbits_kernel,
     summary="Rows of few-bit integers as what they stand for; of each column it is said which of some scales and zero points is its own.",
-    source="specs/quantisation.yaml:326",
+    source="specs/quantisation.yaml:329",
 )

@@ -59,7 +59,7 @@ def tree_links_relation(
     )
 
 
-# specs/ensembles.yaml:210
+# specs/ensembles.yaml:211
 def tree_ensemble_relation(
     rule: Rule,
     *,
@@ -107,7 +107,7 @@ def tree_ensemble_relation(
     return rule.bind(outputs={"y": Vec((n, targets))}, m=m, f=f, t=t, e=e, targets=targets, s=s, n=n, how=how)
 
 
-# specs/ensembles.yaml:381
+# specs/ensembles.yaml:382
 def count_grams_relation(
     rule: Rule,
     *,

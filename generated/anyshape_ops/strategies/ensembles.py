@@ -310,6 +310,27 @@ TREE_LINKS = Property(
         ),
         Example(
             {
+                "tree": Given(value=(0, 0, 0, 1, 1, 1, 2, 2, 2)),
+                "node": Given(value=(5, 6, 7, 7, 8, 9, 0, 1, 2)),
+                "yes_id": Given(value=(6, 0, 0, 8, 0, 0, 1, 0, 0)),
+                "no_id": Given(value=(7, 0, 0, 9, 0, 0, 2, 0, 0)),
+                "leaf": Given(value=(False, True, True, False, True, True, False, True, True)),
+                "target_tree": Given(value=(1, 0, 2)),
+                "target_node": Given(value=(9, 7, 0)),
+            },
+            {},
+            {
+                "yes": Given(value=(1, 1, 2, 4, 4, 5, 7, 7, 8)),
+                "no": Given(value=(2, 1, 2, 5, 4, 5, 8, 7, 8)),
+                "roots": Given(value=(0, 3, 6)),
+                "order": Given(value=(1, 0, 2)),
+                "start": Given(value=(0, 0, 0, 1, 1, 1, 2, 3, 3, 3)),
+            },
+            None,
+            "specs/ensembles.yaml:205",
+        ),
+        Example(
+            {
                 "tree": Given(value=(2, 2, 1, 1, 1)),
                 "node": Given(value=(1, 1, 3, 0, 1)),
                 "yes_id": Given(value=(1, 3, 3, 1, 0)),
@@ -327,7 +348,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(3, 3, 3, 3, 3, 3)),
             },
             None,
-            "specs/ensembles.yaml:205",
+            "specs/ensembles.yaml:206",
         ),
         Example(
             {
@@ -348,7 +369,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 3, 4)),
             },
             None,
-            "specs/ensembles.yaml:206",
+            "specs/ensembles.yaml:207",
         ),
         Example(
             {
@@ -369,7 +390,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 0, 0, 0, 0)),
             },
             None,
-            "specs/ensembles.yaml:207",
+            "specs/ensembles.yaml:208",
         ),
         Example(
             {
@@ -390,7 +411,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(1, 1, 1, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:208",
+            "specs/ensembles.yaml:209",
         ),
     ),
     "specs/ensembles.yaml:114",
@@ -399,7 +420,7 @@ TREE_LINKS = Property(
 )
 
 
-# specs/ensembles.yaml:210
+# specs/ensembles.yaml:211
 def tree_ensemble_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -438,7 +459,7 @@ def tree_ensemble_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:289
+# specs/ensembles.yaml:290
 def tree_ensemble_reference(
     x: Any,
     feature: Any,
@@ -481,7 +502,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((5,), (6,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:345",
+            "specs/ensembles.yaml:346",
         ),
         Example(
             {
@@ -501,7 +522,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:346",
+            "specs/ensembles.yaml:347",
         ),
         Example(
             {
@@ -521,7 +542,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((4,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:347",
+            "specs/ensembles.yaml:348",
         ),
         Example(
             {
@@ -541,7 +562,7 @@ TREE_ENSEMBLE = Property(
             {"how": "max"},
             {"y": Given(value=((6,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:348",
+            "specs/ensembles.yaml:349",
         ),
         Example(
             {
@@ -561,7 +582,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:349",
+            "specs/ensembles.yaml:350",
         ),
         Example(
             {
@@ -581,7 +602,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:350",
+            "specs/ensembles.yaml:351",
         ),
         Example(
             {
@@ -601,7 +622,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:351",
+            "specs/ensembles.yaml:352",
         ),
         Example(
             {
@@ -621,7 +642,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:352",
+            "specs/ensembles.yaml:353",
         ),
         Example(
             {
@@ -641,7 +662,7 @@ TREE_ENSEMBLE = Property(
             {"targets": 0},
             {},
             "0 targets",
-            "specs/ensembles.yaml:353",
+            "specs/ensembles.yaml:354",
         ),
         Example(
             {
@@ -661,7 +682,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:354",
+            "specs/ensembles.yaml:355",
         ),
         Example(
             {
@@ -681,7 +702,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:355",
+            "specs/ensembles.yaml:356",
         ),
         Example(
             {
@@ -701,7 +722,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:356",
+            "specs/ensembles.yaml:357",
         ),
         Example(
             {
@@ -721,7 +742,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:357",
+            "specs/ensembles.yaml:358",
         ),
         Example(
             {
@@ -741,7 +762,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:358",
+            "specs/ensembles.yaml:359",
         ),
         Example(
             {
@@ -761,7 +782,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin behind",
-            "specs/ensembles.yaml:359",
+            "specs/ensembles.yaml:360",
         ),
         Example(
             {
@@ -781,7 +802,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is none",
-            "specs/ensembles.yaml:360",
+            "specs/ensembles.yaml:361",
         ),
         Example(
             {
@@ -801,7 +822,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:361",
+            "specs/ensembles.yaml:362",
         ),
         Example(
             {
@@ -821,7 +842,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,), (1,), (1,)))},
             None,
-            "specs/ensembles.yaml:362",
+            "specs/ensembles.yaml:363",
         ),
         Example(
             {
@@ -841,7 +862,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:363",
+            "specs/ensembles.yaml:364",
         ),
         Example(
             {
@@ -861,7 +882,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:364",
+            "specs/ensembles.yaml:365",
         ),
         Example(
             {
@@ -881,7 +902,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:365",
+            "specs/ensembles.yaml:366",
         ),
         Example(
             {
@@ -901,7 +922,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,), (4,)))},
             None,
-            "specs/ensembles.yaml:366",
+            "specs/ensembles.yaml:367",
         ),
         Example(
             {
@@ -921,7 +942,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:367",
+            "specs/ensembles.yaml:368",
         ),
         Example(
             {
@@ -941,7 +962,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:368",
+            "specs/ensembles.yaml:369",
         ),
         Example(
             {
@@ -961,7 +982,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:369",
+            "specs/ensembles.yaml:370",
         ),
         Example(
             {
@@ -981,7 +1002,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:370",
+            "specs/ensembles.yaml:371",
         ),
         Example(
             {
@@ -1001,7 +1022,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:371",
+            "specs/ensembles.yaml:372",
         ),
         Example(
             {
@@ -1021,7 +1042,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin",
-            "specs/ensembles.yaml:372",
+            "specs/ensembles.yaml:373",
         ),
         Example(
             {
@@ -1041,7 +1062,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is",
-            "specs/ensembles.yaml:373",
+            "specs/ensembles.yaml:374",
         ),
         Example(
             {
@@ -1061,7 +1082,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,),))},
             None,
-            "specs/ensembles.yaml:374",
+            "specs/ensembles.yaml:375",
         ),
         Example(
             {
@@ -1081,7 +1102,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((-3,),))},
             None,
-            "specs/ensembles.yaml:375",
+            "specs/ensembles.yaml:376",
         ),
         Example(
             {
@@ -1101,7 +1122,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((1.5,),))},
             None,
-            "specs/ensembles.yaml:376",
+            "specs/ensembles.yaml:377",
         ),
         Example(
             {
@@ -1121,7 +1142,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:377",
+            "specs/ensembles.yaml:378",
         ),
         Example(
             {
@@ -1141,7 +1162,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((8,),))},
             None,
-            "specs/ensembles.yaml:378",
+            "specs/ensembles.yaml:379",
         ),
         Example(
             {
@@ -1161,17 +1182,17 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((3,),))},
             None,
-            "specs/ensembles.yaml:379",
+            "specs/ensembles.yaml:380",
         ),
     ),
-    "specs/ensembles.yaml:210",
-    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:233"),),
-    reference_source="specs/ensembles.yaml:289",
+    "specs/ensembles.yaml:211",
+    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:234"),),
+    reference_source="specs/ensembles.yaml:290",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:381
+# specs/ensembles.yaml:382
 def count_grams_case(d: Draw) -> Case:
     o = d.run("o")
     l = d.dim("l")
@@ -1190,7 +1211,7 @@ def count_grams_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:425
+# specs/ensembles.yaml:426
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -1213,7 +1234,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "skips": 4},
             {"y": Given(value=((1, 1),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:433",
+            "specs/ensembles.yaml:434",
         ),
         Example(
             {
@@ -1226,7 +1247,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "mode": "IDF"},
             {"y": Given(value=((0.5,),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:434",
+            "specs/ensembles.yaml:435",
         ),
         Example(
             {
@@ -1239,7 +1260,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:435",
+            "specs/ensembles.yaml:436",
         ),
         Example(
             {
@@ -1252,7 +1273,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:436",
+            "specs/ensembles.yaml:437",
         ),
         Example(
             {
@@ -1265,7 +1286,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:437",
+            "specs/ensembles.yaml:438",
         ),
         Example(
             {
@@ -1278,7 +1299,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:438",
+            "specs/ensembles.yaml:439",
         ),
         Example(
             {
@@ -1291,7 +1312,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:439",
+            "specs/ensembles.yaml:440",
         ),
         Example(
             {
@@ -1304,7 +1325,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:440",
+            "specs/ensembles.yaml:441",
         ),
         Example(
             {
@@ -1317,7 +1338,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:441",
+            "specs/ensembles.yaml:442",
         ),
         Example(
             {
@@ -1330,7 +1351,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:442",
+            "specs/ensembles.yaml:443",
         ),
         Example(
             {
@@ -1343,7 +1364,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:443",
+            "specs/ensembles.yaml:444",
         ),
         Example(
             {
@@ -1356,7 +1377,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:444",
+            "specs/ensembles.yaml:445",
         ),
         Example(
             {
@@ -1369,7 +1390,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:445",
+            "specs/ensembles.yaml:446",
         ),
         Example(
             {
@@ -1382,7 +1403,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:446",
+            "specs/ensembles.yaml:447",
         ),
         Example(
             {
@@ -1395,7 +1416,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:447",
+            "specs/ensembles.yaml:448",
         ),
         Example(
             {
@@ -1408,7 +1429,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2, "most": 2, "skips": 9},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:449",
+            "specs/ensembles.yaml:450",
         ),
         Example(
             {
@@ -1421,7 +1442,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:450",
+            "specs/ensembles.yaml:451",
         ),
         Example(
             {
@@ -1434,7 +1455,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:451",
+            "specs/ensembles.yaml:452",
         ),
         Example(
             {
@@ -1447,11 +1468,11 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:452",
+            "specs/ensembles.yaml:453",
         ),
     ),
-    "specs/ensembles.yaml:381",
-    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:394"), Refusal(r".* skipped", "specs/ensembles.yaml:395")),
-    reference_source="specs/ensembles.yaml:425",
+    "specs/ensembles.yaml:382",
+    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:395"), Refusal(r".* skipped", "specs/ensembles.yaml:396")),
+    reference_source="specs/ensembles.yaml:426",
     stepped=True,
 )

@@ -5,7 +5,7 @@ matmul_nbits, unpack_nbits.
 
 from __future__ import annotations
 
-from math import nan
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -958,11 +958,32 @@ QUANTIZE_LINEAR = Property(
             "specs/quantisation.yaml:189",
         ),
         Example(
+            {"x": Given(value=(-0.0, 1000.0)), "scale": Given(value=1.0), "zero": Given(value=0.0, dtype="f8e4m3fn")},
+            {},
+            {"y": Given(value=(-0.0, 448.0), dtype="f8e4m3fn")},
+            None,
+            "specs/quantisation.yaml:190",
+        ),
+        Example(
+            {"x": Given(value=(3.0, 1000.0)), "scale": Given(value=1.0), "zero": Given(value=1.0, dtype="f8e4m3fn")},
+            {"saturate": False},
+            {"y": Given(value=(4.0, nan), dtype="f8e4m3fn")},
+            None,
+            "specs/quantisation.yaml:191",
+        ),
+        Example(
+            {"x": Given(value=(3.0, 100000.0)), "scale": Given(value=1.0), "zero": Given(value=-1.0, dtype="f8e5m2")},
+            {"saturate": False},
+            {"y": Given(value=(2.0, inf), dtype="f8e5m2")},
+            None,
+            "specs/quantisation.yaml:192",
+        ),
+        Example(
             {"x": Given(value=(3.0, -90.0)), "scale": Given(value=2.0), "zero": Given(value=16.0, dtype="f8e4m3fn")},
             {},
             {"y": Given(value=(18.0, -28.0), dtype="f8e4m3fn")},
             None,
-            "specs/quantisation.yaml:190",
+            "specs/quantisation.yaml:193",
         ),
     ),
     "specs/quantisation.yaml:116",
@@ -978,7 +999,7 @@ QUANTIZE_LINEAR = Property(
 )
 
 
-# specs/quantisation.yaml:192
+# specs/quantisation.yaml:195
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -989,7 +1010,7 @@ def matmul_integer_case(d: Draw) -> Case:
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})
 
 
-# specs/quantisation.yaml:204
+# specs/quantisation.yaml:207
 def matmul_integer_reference(a: Any, b: Any, za: Any, zb: Any) -> Any:
     return np.matmul(
         a.astype(np.int32) - (lambda v: v[..., None] if v.ndim == 1 and a.ndim > 1 else v)(np.asarray(za, np.int32)),
@@ -1003,57 +1024,57 @@ MATMUL_INTEGER = Property(
     matmul_integer_reference,
     (
         Example(
-            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:208"
+            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:211"
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given(())},
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:209",
+            "specs/quantisation.yaml:212",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((3,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:210",
+            "specs/quantisation.yaml:213",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:211",
+            "specs/quantisation.yaml:214",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:212",
+            "specs/quantisation.yaml:215",
         ),
         Example(
             {"a": Given((3,)), "b": Given((5, 3, 4)), "za": Given((1,))},
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:213",
+            "specs/quantisation.yaml:216",
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3,)), "zb": Given((1,))},
             {},
             {"y": Given((5, 2))},
             None,
-            "specs/quantisation.yaml:214",
+            "specs/quantisation.yaml:217",
         ),
-        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/quantisation.yaml:215"),
+        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/quantisation.yaml:218"),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((6, 1, 3, 4)), "za": Given((5, 2, 1)), "zb": Given((6, 1, 1, 4))},
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:216",
+            "specs/quantisation.yaml:219",
         ),
         Example(
             {
@@ -1064,42 +1085,42 @@ MATMUL_INTEGER = Property(
             {},
             {"y": Given(value=((1,), (3,)))},
             None,
-            "specs/quantisation.yaml:217",
+            "specs/quantisation.yaml:220",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((1, 3))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:218",
+            "specs/quantisation.yaml:221",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((2, 0))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:219",
+            "specs/quantisation.yaml:222",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((0, 4))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:220",
+            "specs/quantisation.yaml:223",
         ),
         Example(
             {"a": Given((3,)), "b": Given((3, 4)), "za": Given((2,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:221",
+            "specs/quantisation.yaml:224",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3,)), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:222",
+            "specs/quantisation.yaml:225",
         ),
         Example(
             {
@@ -1111,27 +1132,27 @@ MATMUL_INTEGER = Property(
             {},
             {"y": Given(value=((2, -1), (4, -5)))},
             None,
-            "specs/quantisation.yaml:223",
+            "specs/quantisation.yaml:226",
         ),
         Example(
             {"a": Given(value=((255,),)), "b": Given(value=((-128,),), dtype="i8")},
             {},
             {"y": Given(value=((-32640,),))},
             None,
-            "specs/quantisation.yaml:225",
+            "specs/quantisation.yaml:228",
         ),
     ),
-    "specs/quantisation.yaml:192",
+    "specs/quantisation.yaml:195",
     asserts=(
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:27"),
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:30"),
     ),
-    reference_source="specs/quantisation.yaml:204",
+    reference_source="specs/quantisation.yaml:207",
 )
 
 
-# specs/quantisation.yaml:227
+# specs/quantisation.yaml:230
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -1145,7 +1166,7 @@ def qlinear_matmul_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:255
+# specs/quantisation.yaml:258
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
     return scaled_product(a, sa, za, b, sb, zb, sy, zy)
 
@@ -1169,7 +1190,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:259",
+            "specs/quantisation.yaml:262",
         ),
         Example(
             {
@@ -1185,7 +1206,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:260",
+            "specs/quantisation.yaml:263",
         ),
         Example(
             {
@@ -1201,7 +1222,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:261",
+            "specs/quantisation.yaml:264",
         ),
         Example(
             {
@@ -1217,7 +1238,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:262",
+            "specs/quantisation.yaml:265",
         ),
         Example(
             {
@@ -1233,7 +1254,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:263",
+            "specs/quantisation.yaml:266",
         ),
         Example(
             {
@@ -1249,7 +1270,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:264",
+            "specs/quantisation.yaml:267",
         ),
         Example(
             {
@@ -1265,7 +1286,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2,))},
             None,
-            "specs/quantisation.yaml:265",
+            "specs/quantisation.yaml:268",
         ),
         Example(
             {
@@ -1281,7 +1302,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:266",
+            "specs/quantisation.yaml:269",
         ),
         Example(
             {
@@ -1297,7 +1318,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(())},
             None,
-            "specs/quantisation.yaml:267",
+            "specs/quantisation.yaml:270",
         ),
         Example(
             {
@@ -1313,61 +1334,13 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:268",
+            "specs/quantisation.yaml:271",
         ),
         Example(
             {
                 "a": Given((2, 3)),
                 "sa": Given((1, 3)),
                 "za": Given((1, 3)),
-                "b": Given((3, 4)),
-                "sb": Given(()),
-                "zb": Given(()),
-                "sy": Given(()),
-                "zy": Given(()),
-            },
-            {},
-            {},
-            "does not fit",
-            "specs/quantisation.yaml:269",
-        ),
-        Example(
-            {
-                "a": Given((2, 3)),
-                "sa": Given(()),
-                "za": Given(()),
-                "b": Given((3, 4)),
-                "sb": Given((0, 4)),
-                "zb": Given((0, 4)),
-                "sy": Given(()),
-                "zy": Given(()),
-            },
-            {},
-            {},
-            "for all columns",
-            "specs/quantisation.yaml:270",
-        ),
-        Example(
-            {
-                "a": Given((2, 3)),
-                "sa": Given((2, 0)),
-                "za": Given((2, 0)),
-                "b": Given((3, 4)),
-                "sb": Given(()),
-                "zb": Given(()),
-                "sy": Given(()),
-                "zy": Given(()),
-            },
-            {},
-            {},
-            "does not fit",
-            "specs/quantisation.yaml:271",
-        ),
-        Example(
-            {
-                "a": Given((3,)),
-                "sa": Given((2,)),
-                "za": Given((2,)),
                 "b": Given((3, 4)),
                 "sb": Given(()),
                 "zb": Given(()),
@@ -1384,6 +1357,54 @@ QLINEAR_MATMUL = Property(
                 "a": Given((2, 3)),
                 "sa": Given(()),
                 "za": Given(()),
+                "b": Given((3, 4)),
+                "sb": Given((0, 4)),
+                "zb": Given((0, 4)),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {},
+            "for all columns",
+            "specs/quantisation.yaml:273",
+        ),
+        Example(
+            {
+                "a": Given((2, 3)),
+                "sa": Given((2, 0)),
+                "za": Given((2, 0)),
+                "b": Given((3, 4)),
+                "sb": Given(()),
+                "zb": Given(()),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {},
+            "does not fit",
+            "specs/quantisation.yaml:274",
+        ),
+        Example(
+            {
+                "a": Given((3,)),
+                "sa": Given((2,)),
+                "za": Given((2,)),
+                "b": Given((3, 4)),
+                "sb": Given(()),
+                "zb": Given(()),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {},
+            "does not fit",
+            "specs/quantisation.yaml:275",
+        ),
+        Example(
+            {
+                "a": Given((2, 3)),
+                "sa": Given(()),
+                "za": Given(()),
                 "b": Given((3,)),
                 "sb": Given((2,)),
                 "zb": Given((2,)),
@@ -1393,7 +1414,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:273",
+            "specs/quantisation.yaml:276",
         ),
         Example(
             {
@@ -1409,7 +1430,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((14, 16), (11, 11)))},
             None,
-            "specs/quantisation.yaml:274",
+            "specs/quantisation.yaml:277",
         ),
         Example(
             {
@@ -1425,21 +1446,21 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((127,),), dtype="i8")},
             None,
-            "specs/quantisation.yaml:276",
+            "specs/quantisation.yaml:279",
         ),
     ),
-    "specs/quantisation.yaml:227",
+    "specs/quantisation.yaml:230",
     asserts=(
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:27"),
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:30"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:242"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:245"),
     ),
-    reference_source="specs/quantisation.yaml:255",
+    reference_source="specs/quantisation.yaml:258",
 )
 
 
-# specs/quantisation.yaml:279
+# specs/quantisation.yaml:282
 def matmul_nbits_case(d: Draw) -> Case:
     rule = Rule("matmul_nbits")
     p = d.run("p")
@@ -1462,7 +1483,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:294
+# specs/quantisation.yaml:297
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any) -> Any:
     return (
         lambda part, k, n: (
@@ -1492,7 +1513,7 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:319",
+            "specs/quantisation.yaml:322",
         ),
         Example(
             {
@@ -1505,28 +1526,28 @@ MATMUL_NBITS = Property(
             {"bits": 8},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:320",
+            "specs/quantisation.yaml:323",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 1, 3)), "scale": Given((1, 2, 3))},
             {"bits": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:321",
+            "specs/quantisation.yaml:324",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 2, 3)), "scale": Given((1, 2, 3))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:322",
+            "specs/quantisation.yaml:325",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 4, 3)), "scale": Given((1, 2, 3))},
             {},
             {},
             "as many as rows",
-            "specs/quantisation.yaml:323",
+            "specs/quantisation.yaml:326",
         ),
         Example(
             {
@@ -1538,22 +1559,22 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given(value=((12910, -204),))},
             None,
-            "specs/quantisation.yaml:324",
+            "specs/quantisation.yaml:327",
         ),
     ),
-    "specs/quantisation.yaml:279",
+    "specs/quantisation.yaml:282",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:287"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:290"),
         Refusal(
             r".* blocks of .* bytes of integers of .* bits are as many as rows, got .* of a byte",
-            "specs/quantisation.yaml:288",
+            "specs/quantisation.yaml:291",
         ),
     ),
-    reference_source="specs/quantisation.yaml:294",
+    reference_source="specs/quantisation.yaml:297",
 )
 
 
-# specs/quantisation.yaml:326
+# specs/quantisation.yaml:329
 def unpack_nbits_case(d: Draw) -> Case:
     rule = Rule("unpack_nbits")
     n = d.dim("n")
@@ -1586,7 +1607,7 @@ def unpack_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:340
+# specs/quantisation.yaml:343
 def unpack_nbits_reference(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     return unpacked(codes, scale, zero, group, offset, bits)
 
@@ -1606,7 +1627,7 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((1, 10, 20),))},
             None,
-            "specs/quantisation.yaml:342",
+            "specs/quantisation.yaml:345",
         ),
         Example(
             {
@@ -1619,7 +1640,7 @@ UNPACK_NBITS = Property(
             {"bits": 2},
             {"y": Given(value=((-15, 1, 2, 15),))},
             None,
-            "specs/quantisation.yaml:343",
+            "specs/quantisation.yaml:346",
         ),
         Example(
             {
@@ -1631,7 +1652,7 @@ UNPACK_NBITS = Property(
             {"bits": 8},
             {"y": Given((3, 8))},
             None,
-            "specs/quantisation.yaml:344",
+            "specs/quantisation.yaml:347",
         ),
         Example(
             {
@@ -1643,28 +1664,28 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given((3, 5))},
             None,
-            "specs/quantisation.yaml:345",
+            "specs/quantisation.yaml:348",
         ),
         Example(
             {"codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 2)), "group": Given(value=(0, 1, 0))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:346",
+            "specs/quantisation.yaml:349",
         ),
         Example(
             {"codes": Given((3, 1, 1)), "scale": Given((3, 2)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:347",
+            "specs/quantisation.yaml:350",
         ),
         Example(
             {"codes": Given((3, 1, 2)), "scale": Given((3, 3)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "have no room",
-            "specs/quantisation.yaml:348",
+            "specs/quantisation.yaml:351",
         ),
         Example(
             {
@@ -1676,14 +1697,14 @@ UNPACK_NBITS = Property(
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:349",
+            "specs/quantisation.yaml:352",
         ),
         Example(
             {"codes": Given((1, 1, 1)), "scale": Given((1, 9)), "zero": Given((1, 8)), "group": Given(value=(0,))},
             {"bits": 8},
             {},
             "have no room",
-            "specs/quantisation.yaml:350",
+            "specs/quantisation.yaml:353",
         ),
         Example(
             {
@@ -1695,14 +1716,14 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((-10,),))},
             None,
-            "specs/quantisation.yaml:351",
+            "specs/quantisation.yaml:354",
         ),
     ),
-    "specs/quantisation.yaml:326",
+    "specs/quantisation.yaml:329",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:333"),
-        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:334"),
-        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:335"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:336"),
+        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:337"),
+        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:338"),
     ),
-    reference_source="specs/quantisation.yaml:340",
+    reference_source="specs/quantisation.yaml:343",
 )
