@@ -83,8 +83,8 @@ def _loaded(path: str, content: str, findings: Findings, memo: Memo) -> SpecFile
         own = Findings()
         return load_file(path, content, own), own
 
-    file, found = memo.get(path, ("load", content), (), load)
-    findings.take(found)
+    file, findings_of_file = memo.get(path, ("load", content), (), load)
+    findings.take(findings_of_file)
     return file
 
 
@@ -98,8 +98,8 @@ def _analysed(
     # Of the other ops it matters which of those that this one names there are; what is wrong may name any as the one that was meant.
     named = memo.get(file, "named", (op,), lambda: _named(op))
     key = ("analyse", complete, frozenset(known & named))
-    analysis, found = memo.get(file, key, (op,), analyse_it, lasts=lambda made: not made[1].found)
-    findings.take(found)
+    analysis, findings_of_op = memo.get(file, key, (op,), analyse_it, lasts=lambda result: not result[1].items)
+    findings.take(findings_of_op)
     return analysis
 
 
@@ -132,7 +132,7 @@ def _check_refused(files: list[SpecFile], findings: Findings) -> None:
 
 def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], complete: bool) -> OpAnalysis | None:
     """One op; None where findings leave nothing to work with."""
-    before = len(findings.found)
+    before = len(findings.items)
     if complete:
         check_completeness(spec, findings)
     spec = with_computed_floats(spec)
@@ -140,7 +140,7 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
     rule, reading = _split_asserts(spec)
     kinds = name_kinds(spec, steps, rule)
     check_meaning(spec, kinds, ops, findings)
-    if len(findings.found) > before:
+    if len(findings.items) > before:
         return None
     outputs = tuple(output_shape(spec, output, kinds) for output in spec.outputs)
     kernel = None
@@ -151,7 +151,7 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
     procedure = None
     if spec.procedure is not None:
         procedure = ProcedureResolver(spec, spec.procedure, kinds, outputs, findings, reading).resolve_steps()
-    if len(findings.found) > before:
+    if len(findings.items) > before:
         return None
     known = {function.name: function for function in spec.defines}
     params: list[Node] = [*spec.params, *spec.inputs, *spec.outputs]

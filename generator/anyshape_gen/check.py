@@ -61,8 +61,8 @@ def check_completeness(spec: OpSpec, findings: Findings) -> None:
 
 
 def _bodies(spec: OpSpec) -> list[str]:
-    given = {"kernel": spec.kernel, "view": spec.view, "procedure": spec.procedure, "compose": spec.compose}
-    return [name for name, body in given.items() if body]
+    bodies = {"kernel": spec.kernel, "view": spec.view, "procedure": spec.procedure, "compose": spec.compose}
+    return [name for name, body in bodies.items() if body]
 
 
 def _asserts(statements: tuple[Statement, ...]) -> Iterator[Assert]:

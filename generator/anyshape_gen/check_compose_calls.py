@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
 from anyshape_gen.body_nodes import Store
-from anyshape_gen.composing import OF_SIGNATURES, TENSORS, Composer, Given
+from anyshape_gen.composing import OF_SIGNATURES, TENSORS, Argument, Composer
 from anyshape_gen.functions import FUNCTIONS
 from anyshape_gen.model import OpSpec, ParamSpec
 from anyshape_gen.nodes import (
@@ -47,7 +47,7 @@ class Block:
     """names that are known in other places only, and why"""
     collected: dict[str, Store] | None = None
     """of the loop around, if the block is its body"""
-    made: set[str] = field(default_factory=set)
+    defined: set[str] = field(default_factory=set)
     """what the block assigns"""
 
     def inside(self, collected: dict[str, Store] | None = None) -> Block:
@@ -170,21 +170,21 @@ class ExpressionChecker:
         if called is None:
             self.findings.unknown(e.span, "op", e.func, self.of.specs)
             return
-        given: set[str] = set()
+        passed: set[str] = set()
         for argument in self.of.arguments(called, e):
-            if not isinstance(argument, Given):
+            if not isinstance(argument, Argument):
                 self._superfluous(called, argument)
                 continue
-            if argument.name in given:
+            if argument.name in passed:
                 self.findings.add(argument.value.span, f"'{argument.name}' of '{called.name}' is given twice")
-            given.add(argument.name)
+            passed.add(argument.name)
             if argument.param is None:
                 self._input(called, argument, block)
             else:
                 self._param(called, argument.param, argument.value, block)
         required = [o.name for o in called.inputs if o.signature.default is None and not o.signature.optional]
         required += [p.name for p in called.params if p.default is None]
-        missing = [name for name in required if name not in given]
+        missing = [name for name in required if name not in passed]
         if missing:
             self.findings.add(e.span, f"'{called.name}' needs {' and '.join(missing)}")
 
@@ -196,7 +196,7 @@ class ExpressionChecker:
         else:
             self.findings.add(value.span, f"'{called.name}' takes {len(known)} arguments: {', '.join(known)}")
 
-    def _input(self, called: OpSpec, argument: Given, block: Block) -> None:
+    def _input(self, called: OpSpec, argument: Argument, block: Block) -> None:
         operand = called.input(argument.name)
         assert operand is not None
         value = argument.value

@@ -114,12 +114,12 @@ class NameChecker:
 
     def _call(self, node: Call, scope: Mapping[str, ValueKind], where: str) -> None:
         self.called.add(node.func)
-        given = len(node.args)
+        count = len(node.args)
         starred = any(isinstance(arg, Star) for arg in node.args)
         own = self.functions.get(node.func)
         if own is not None:
-            if given != len(own.args) and not starred:
-                self.findings.add(node.span, arity_text(node.func, len(own.args), len(own.args), given))
+            if count != len(own.args) and not starred:
+                self.findings.add(node.span, arity_text(node.func, len(own.args), len(own.args), count))
             return
         if node.func in {rule.var for rule in self.spec.dtypes}:
             return
@@ -136,12 +136,12 @@ class NameChecker:
         if known.where not in ("both", where):
             what = "computes elements" if known.where == "kernel" else "makes a shape"
             self.findings.add(node.span, f"'{node.func}' {what}; it cannot stand in a {where}")
-        if (given < known.least or (known.most is not None and given > known.most)) and not starred:
-            self.findings.add(node.span, arity_text(node.func, known.least, known.most, given))
+        if (count < known.least or (known.most is not None and count > known.most)) and not starred:
+            self.findings.add(node.span, arity_text(node.func, known.least, known.most, count))
         for keyword, _ in node.keywords:
             if keyword not in known.keywords:
                 self.findings.unknown(node.span, "keyword", keyword, known.keywords, f" of '{node.func}'")
-        if node.func == "len" and given == 1 and kind_of(node.args[0], scope) in SINGLE:
+        if node.func == "len" and count == 1 and kind_of(node.args[0], scope) in SINGLE:
             self.findings.add(node.args[0].span, "a single number has no length")
 
     def _method(self, node: Method, scope: Mapping[str, ValueKind], where: str) -> None:

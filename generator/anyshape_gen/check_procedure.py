@@ -40,13 +40,13 @@ SINGLE = (K.INT, K.FLOAT, K.BOOL)
 
 def born_sizes(statements: tuple[Statement, ...]) -> dict[str, Born]:
     """The sizes of a rule that a procedure finds."""
-    found: dict[str, Born] = {}
+    sizes: dict[str, Born] = {}
     for s in statements:
         if isinstance(s, Born):
-            found[s.name] = s
+            sizes[s.name] = s
         elif isinstance(s, If):
-            found |= born_sizes((*s.then, *s.other))
-    return found
+            sizes |= born_sizes((*s.then, *s.other))
+    return sizes
 
 
 def filling(value: Item, spec: OpSpec) -> Item:
@@ -161,14 +161,14 @@ class _Checker:
             case Call("array", (shape, value), ()):
                 return self.array(step, shape, value, now)
         self.expr(step.value, now)
-        found = set(now)
+        assigned = set(now)
         for target in step.targets:
             if target.items is None:
                 self.variable(step, target, now)
-                found.add(target.tensor)
+                assigned.add(target.tensor)
             else:
                 self.element(target, now)
-        return found
+        return assigned
 
     def array(self, step: Set, shape: Item, value: Item, now: set[str]) -> set[str]:
         target = step.targets[0]

@@ -64,10 +64,10 @@ def check_elements(spec: OpSpec, kernel: ResolvedKernel, findings: Findings) -> 
 
 def _numbers(q: ResolvedEquation) -> list[str]:
     """The variable that says which element an equation is about: on the left side, or of the reduction that is the right side."""
-    found = [v.name for v in q.vars if v.role is Role.ELEMENT]
+    variables = [v.name for v in q.vars if v.role is Role.ELEMENT]
     if isinstance(q.value, Reduction) and chooses_tensor(q.value, q.value.generators[0]):
-        found.append(q.value.generators[0].targets[0].name)
-    return found
+        variables.append(q.value.generators[0].targets[0].name)
+    return variables
 
 
 def _equation(spec: OpSpec, q: ResolvedEquation, numbers: list[str], by_element: set[str], findings: Findings) -> None:

@@ -136,38 +136,40 @@ def generated(options: argparse.Namespace, memo: Memo) -> Generated:
 def write(options: argparse.Namespace, memo: Memo) -> tuple[str, ...]:
     """Writes what differs and says it, then what the specs should say, too; gives the names of all ops. Raises SpecError as `generated`
     does."""
-    made = generated(options, memo)
+    result = generated(options, memo)
     project = options.out / "pyproject.toml"
     if options.package != DEFAULT_PACKAGE and not project.exists():
         project.parent.mkdir(parents=True, exist_ok=True)
         project.write_text(emit_project(options.package))
         print(f"started: {project.as_posix()}, which is yours to edit")
-    tell([f"{DONE[d.kind]}: {d.path.as_posix()}" for d in synchronise(made.files, made.owned)])
-    print(f"{len(made.files)} generated files are current")
-    tell(made.advice, sys.stderr)
-    return made.ops
+    tell([f"{DONE[d.kind]}: {d.path.as_posix()}" for d in synchronise(result.files, result.owned)])
+    print(f"{len(result.files)} generated files are current")
+    tell(result.advice, sys.stderr)
+    return result.ops
 
 
 def check(options: argparse.Namespace) -> int:
     """0 if all files are what the specs say, else 1 and which are not."""
-    made = generated(options, Memo() if options.prove else Memo.standard())
-    found = differences(made.files, made.owned)
-    tell(found)
-    print(f"{len(made.files)} generated files, {len(found)} not current" + ("; run `make gen`" if found else ""))
-    return 1 if found else 0
+    result = generated(options, Memo() if options.prove else Memo.standard())
+    different = differences(result.files, result.owned)
+    tell(different)
+    print(
+        f"{len(result.files)} generated files, {len(different)} not current" + ("; run `make gen`" if different else "")
+    )
+    return 1 if different else 0
 
 
 DONE = {"missing": "new", "changed": "changed", "orphan": "removed"}
 """What was done about each kind of difference"""
 
 
-def tell(found: Sequence[Difference | str], file: TextIO | None = None) -> None:
+def tell(lines: Sequence[Difference | str], file: TextIO | None = None) -> None:
     """A line each, of many the first few; on standard output, or where it is said."""
-    shown = found if len(found) <= MOST_LINES else found[: MOST_LINES - 1]
+    shown = lines if len(lines) <= MOST_LINES else lines[: MOST_LINES - 1]
     for difference in shown:
         print(difference, file=file)
-    if len(shown) < len(found):
-        print(f"and {len(found) - len(shown)} more", file=file)
+    if len(shown) < len(lines):
+        print(f"and {len(lines) - len(shown)} more", file=file)
 
 
 def read(path: Path) -> str | None:
@@ -186,9 +188,9 @@ def prove(
     """Every index proved, or marked to be checked. Raises SpecError for kernels that leave their tensors."""
     findings = Findings(sources={path: text.splitlines() for path, text in contents.items()})
     kept = {} if options.prove else read_record(record_path(options))
-    found = prove_indices(analysis, kept, findings, memo, usable_processors())
+    proved = prove_indices(analysis, kept, findings, memo, usable_processors())
     findings.raise_if_any()
-    return found
+    return proved
 
 
 def read_folder(specs: Path) -> dict[str, str]:

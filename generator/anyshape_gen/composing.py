@@ -44,7 +44,7 @@ Scope = Mapping[str, ValueKind]
 
 
 @dataclass(frozen=True)
-class Given:
+class Argument:
     """An argument of a call of an op: of this input, or this parameter."""
 
     name: str
@@ -85,8 +85,8 @@ class Composer:
             case BoolOp(items=items):
                 return self._computed(e, items, scope)
             case IfExp(then=then, other=other):
-                found = [k for x in (then, other) if (k := self.kind(x, scope)) in TENSORS]
-                return found[0] if found else kind_of(e, self.rule)
+                kinds = [k for x in (then, other) if (k := self.kind(x, scope)) in TENSORS]
+                return kinds[0] if kinds else kind_of(e, self.rule)
             case VecLit(items=listed) if any(self.kind(i, scope) in TENSORS for i in listed):
                 return K.TENSORS
             case Star(value=value):
@@ -103,22 +103,22 @@ class Composer:
 
     def called(self, e: Call, scope: Scope) -> OpSpec | None:
         """The op that is called; None for a function of the language, which a tensor among its arguments makes an op of the same name."""
-        found = self.specs.get(e.func)
-        if found is None or e.func in OF_SIGNATURES:
+        op = self.specs.get(e.func)
+        if op is None or e.func in OF_SIGNATURES:
             return None
         words = [*e.args, *(value for _, value in e.keywords)]
         is_rule = e.func in FUNCTIONS and FUNCTIONS[e.func].where != "kernel"
-        return found if not is_rule or any(self.is_tensor(x, scope) for x in words) else None
+        return op if not is_rule or any(self.is_tensor(x, scope) for x in words) else None
 
-    def arguments(self, called: OpSpec, e: Call) -> Iterator[Given | tuple[str, Item]]:
+    def arguments(self, called: OpSpec, e: Call) -> Iterator[Argument | tuple[str, Item]]:
         """By input and parameter; what belongs to neither as its name and value."""
         places: list[tuple[str, ParamSpec | None]] = [(o.name, None) for o in called.inputs]
         places += [(p.name, p) for p in called.params]
         for k, value in enumerate(e.args):
-            yield Given(places[k][0], value, places[k][1]) if k < len(places) else ("", value)
+            yield Argument(places[k][0], value, places[k][1]) if k < len(places) else ("", value)
         for name, word in e.keywords:
-            found = [Given(n, word, p) for n, p in places if n == name]
-            yield found[0] if found else (name, word)
+            matching = [Argument(n, word, p) for n, p in places if n == name]
+            yield matching[0] if matching else (name, word)
 
     def signed(self, sign: str, inputs: int) -> OpSpec | None:
         """The op of a sign."""
@@ -133,13 +133,13 @@ class Composer:
 
 def _open_names(a: OpAnalysis) -> set[str]:
     """Dims of inputs, operand parameters and what the rule computes from them."""
-    found = {name for o in a.spec.inputs for name in piece_names(o)} | {p.name for p in a.spec.dyn_params}
-    found = (found | {o.name for o in a.spec.inputs}) - {p.name for p in a.spec.params if not p.dyn}
+    names = {name for o in a.spec.inputs for name in piece_names(o)} | {p.name for p in a.spec.dyn_params}
+    names = (names | {o.name for o in a.spec.inputs}) - {p.name for p in a.spec.params if not p.dyn}
     while True:
-        more = set(_computed_from(a.spec.shape, found)) - found
+        more = set(_computed_from(a.spec.shape, names)) - names
         if not more:
-            return found
-        found |= more
+            return names
+        names |= more
 
 
 def _computed_from(statements: tuple[Statement, ...], names: set[str]) -> Iterator[str]:

@@ -69,8 +69,8 @@ CASTS = ("f32", "f64", "i32", "i64", "char")
 """Dtypes that a call of their name casts to."""
 
 
-def arity_text(name: str, least: int, most: int | None, given: int) -> str:
+def arity_text(name: str, least: int, most: int | None, count: int) -> str:
     """What is wrong with a number of arguments."""
-    wanted = f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
-    plural = "" if wanted == "1" else "s"
-    return f"'{name}' takes {wanted} argument{plural}, got {given}"
+    range_text = f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
+    plural = "" if range_text == "1" else "s"
+    return f"'{name}' takes {range_text} argument{plural}, got {count}"

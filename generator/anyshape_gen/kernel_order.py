@@ -53,15 +53,15 @@ def _needs(equations: Sequence[ResolvedEquation]) -> list[set[int]]:
     needs: list[set[int]] = []
     for k, equation in enumerate(equations):
         reads = _tensors_read(equation)
-        found = {
+        own = {
             j
             for j, other in enumerate(equations)
             if other.target.tensor in reads and j != k and not _exclusive(equation, other)
         }
         if updates[k]:
             same = [j for j, other in enumerate(equations) if other.target.tensor == equation.target.tensor]
-            found |= {j for j in same if j != k and (not updates[j] or j < k)}
-        needs.append(found)
+            own |= {j for j in same if j != k and (not updates[j] or j < k)}
+        needs.append(own)
     return needs
 
 
@@ -84,13 +84,13 @@ def _is_whole(e: ResolvedEquation) -> bool:
 def _recurrence(
     cycle: list[ResolvedEquation], positive: Sequence[Expr], number: int, findings: Findings
 ) -> list[ResolvedEquation]:
-    found = Cycle(cycle, positive).resolve(number)
-    if found is None:
+    resolved = Cycle(cycle, positive).resolve(number)
+    if resolved is None:
         names = " and ".join(f"'{t}'" for t in dict.fromkeys(e.target.tensor for e in cycle))
         text = f"{names} would be read before it is computed: a recurrence reads strictly earlier positions of one variable, `s - 1`"
         findings.add(cycle[0].target.span, text)
         return cycle
-    return found
+    return resolved
 
 
 def _exclusive(a: ResolvedEquation, b: ResolvedEquation) -> bool:
@@ -99,7 +99,7 @@ def _exclusive(a: ResolvedEquation, b: ResolvedEquation) -> bool:
 
 
 def _closure(needs: list[set[int]]) -> list[set[int]]:
-    reach = [set(found) for found in needs]
+    reach = [set(direct) for direct in needs]
     for middle in range(len(needs)):
         for k in range(len(needs)):
             if middle in reach[k]:

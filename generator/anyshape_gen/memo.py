@@ -105,7 +105,7 @@ class Memo:
         key: Hashable,
         of: tuple[object, ...],
         make: Callable[[], T],
-        lasts: Callable[[T], bool] = lambda made: True,
+        lasts: Callable[[T], bool] = lambda result: True,
     ) -> T:
         """`make()`, or what it gave for an equal key and the very same objects `of`. What raises, or does not last, is not kept."""
         file = self._files.setdefault(path, _File())
@@ -114,12 +114,12 @@ class Memo:
         if whole in file.kept:
             known: T = file.kept[whole][1]
             return known
-        made = make()
-        if lasts(made):
+        result = make()
+        if lasts(result):
             # The objects are kept beside the result: an id is theirs as long as they live.
-            file.kept[whole] = of, made
+            file.kept[whole] = of, result
             file.written = False
-        return made
+        return result
 
     def end_round(self) -> None:
         for file in self._files.values():

@@ -37,15 +37,15 @@ def moved_dtypes(a: OpAnalysis) -> Moved:
         return Moved(always)
     deciding = [p for p in a.spec.params if p.kind.members and _decides(p, equations)]
     for chosen in (c for count in (1, 2) for c in combinations(deciding, count)):
-        found = {ms: _moved_in(a, listed, chosen, ms) for ms in product(*(p.kind.members for p in chosen))}
-        first = next((ms for ms, variables in found.items() if variables), None)
+        moved = {ms: _moved_in(a, listed, chosen, ms) for ms in product(*(p.kind.members for p in chosen))}
+        first = next((ms for ms, variables in moved.items() if variables), None)
         if first is not None:
-            held = {ms for ms, variables in found.items() if variables == found[first]}
+            held = {ms for ms, variables in moved.items() if variables == moved[first]}
             last = [m for m in chosen[-1].kind.members if (*first[:-1], m) in held]
             others = (
                 [m for m in chosen[0].kind.members if all((m, n) in held for n in last)] if len(chosen) == 2 else last
             )
-            return Moved(found[first], {chosen[0].name: tuple(others), chosen[-1].name: tuple(last)})
+            return Moved(moved[first], {chosen[0].name: tuple(others), chosen[-1].name: tuple(last)})
     return Moved()
 
 
@@ -82,17 +82,17 @@ def _only_moves(a: OpAnalysis, var: str, equations: Sequence[ResolvedEquation]) 
     if a.kernel is None:
         return True
     moving = {o.name for o in a.spec.inputs if o.signature.dtype == var}
-    made = {o.name for o in a.spec.outputs if o.signature.dtype == var}
+    outputs = {o.name for o in a.spec.outputs if o.signature.dtype == var}
     for equation in equations:
         name = equation.target.tensor
-        if name not in made and name not in moving and _reads([equation.value], moving):
+        if name not in outputs and name not in moving and _reads([equation.value], moving):
             moving.add(name)  # a tensor of its own, defined before it is read
-        if (name in made or name in moving) and (
+        if (name in outputs or name in moving) and (
             equation.op not in ("=", "set") or not _is_moved(equation.value, moving)
         ):
             return False
         if _reads(_beside(equation), moving) or (
-            name not in made and name not in moving and _reads([equation.value], moving)
+            name not in outputs and name not in moving and _reads([equation.value], moving)
         ):
             return False
     return not _reads([*(b.value for b in a.kernel.born), *(s.cond for s in a.kernel.asserts)], moving)

@@ -141,11 +141,13 @@ def _whole(node: Any) -> Any:
 def _around(value: Node, new: Node) -> str:
     """A constant or name that changed is told with what stands around it."""
     return (
-        f"{shown(value)} >> {shown(new)}" if isinstance(value, (*_TOLD, ParamSpec, Assert, Equation, Signature)) else ""
+        f"{shown(value)} >> {shown(new)}"
+        if isinstance(value, (*_SHOWN, ParamSpec, Assert, Equation, Signature))
+        else ""
     )
 
 
-_TOLD = (
+_SHOWN = (
     BinOp,
     BoolOp,
     Call,
@@ -327,25 +329,25 @@ def _names(node: Name, spec: OpSpec) -> Iterator[Edit]:
 
 
 def _dims(spec: OpSpec) -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     for o in spec.inputs:
         for p in o.signature.pieces:
             inner = p.dim if isinstance(p, AtAxis) else p
-            if isinstance(inner, Dim) and not inner.optional and inner.element is None and inner.name not in found:
-                found.append(inner.name)
-    return found
+            if isinstance(inner, Dim) and not inner.optional and inner.element is None and inner.name not in names:
+                names.append(inner.name)
+    return names
 
 
 def _runs(spec: OpSpec) -> list[str]:
     from anyshape_gen.model import Run
 
-    found: list[str] = []
+    names: list[str] = []
     for o in spec.inputs:
         for p in o.signature.pieces:
             inner = p.run if isinstance(p, AtAxes) else p
-            if isinstance(inner, Run) and inner.element is None and inner.name not in found:
-                found.append(inner.name)
-    return found
+            if isinstance(inner, Run) and inner.element is None and inner.name not in names:
+                names.append(inner.name)
+    return names
 
 
 def _alike(name: str, spec: OpSpec) -> str | None:

@@ -24,8 +24,8 @@ def operand_needs(
         for expr in (output.shape, output.count):
             if expr is not None:
                 _follow(expr, sources, needs)
-    found = {operand.name: min(needs.get(operand.name, Need.NOTHING), Need.SHAPE) for operand in spec.inputs}
-    return found | {param.name: needs.get(param.name, Need.NOTHING) for param in spec.dyn_params}
+    of_inputs = {operand.name: min(needs.get(operand.name, Need.NOTHING), Need.SHAPE) for operand in spec.inputs}
+    return of_inputs | {param.name: needs.get(param.name, Need.NOTHING) for param in spec.dyn_params}
 
 
 def _definitions(steps: tuple[SolveStep, ...], sources: dict[str, list[Expr]]) -> None:

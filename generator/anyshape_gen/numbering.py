@@ -16,16 +16,16 @@ from anyshape_gen.traverse import children, walk
 
 
 def numbering(
-    found: tuple[IndexVar, ...], parts: tuple[Part, ...], value: Expr, counts: Mapping[str, Expr]
+    variables: tuple[IndexVar, ...], parts: tuple[Part, ...], value: Expr, counts: Mapping[str, Expr]
 ) -> tuple[IndexVar, ...]:
     """Variables of side by side dims, and those of dims as long as a variadic that they choose a tensor of, are no loops: each
     of the tensors gets an equation of its own. `counts` are the numbers of tensors of the variadics."""
-    extents = {v.name: v.extent for v in found}
+    extents = {v.name: v.extent for v in variables}
     numbers = {p.element.id for p in parts if isinstance(p, Offset) and isinstance(p.element, Name)}
     for read in _choices(value):
         if isinstance(read.element, Name) and extents.get(read.element.id) == counts.get(read.tensor):
             numbers.add(read.element.id)
-    return tuple(replace(v, role=Role.ELEMENT) if v.name in numbers else v for v in found)
+    return tuple(replace(v, role=Role.ELEMENT) if v.name in numbers else v for v in variables)
 
 
 def chooses_tensor(e: Reduction | Comprehension, g: Generator) -> bool:

@@ -37,13 +37,13 @@ def output_shape(spec: OpSpec, output: Operand, kinds: Mapping[str, ValueKind]) 
 
 
 def _same_as_input(spec: OpSpec, output: Operand) -> Expr | None:
-    wanted = tuple(_bare(piece) for piece in output.signature.pieces)
-    if not wanted or output.signature.variadic or not all(isinstance(piece, (Dim, Run)) for piece in wanted):
+    pieces = tuple(_bare(piece) for piece in output.signature.pieces)
+    if not pieces or output.signature.variadic or not all(isinstance(piece, (Dim, Run)) for piece in pieces):
         return None
     for operand in spec.inputs:
         signature = operand.signature
         plain = signature.variadic is None and signature.default is None and not signature.optional
-        if plain and tuple(_bare(piece) for piece in signature.pieces) == wanted:
+        if plain and tuple(_bare(piece) for piece in signature.pieces) == pieces:
             return call("shape", Name(operand.name))
     return None
 

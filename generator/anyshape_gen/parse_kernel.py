@@ -99,8 +99,8 @@ class KernelReader(RuleReader):
         return Procedure(self._steps(self.parse_body(), limits), span=self.text.span())
 
     def _steps(self, body: Sequence[ast.stmt], limits: dict[int, Expr]) -> tuple[Step, ...]:
-        found = [self._step(node, limits) for node in body]
-        return tuple(step for step in found if step is not None)
+        steps = [self._step(node, limits) for node in body]
+        return tuple(step for step in steps if step is not None)
 
     def _step(self, node: ast.stmt, limits: dict[int, Expr]) -> Step | None:
         span = self.span(node)
@@ -147,8 +147,8 @@ def parse_kernel(text: Text, findings: Findings) -> Kernel:
 def parse_procedure(text: Text, findings: Findings) -> Procedure:
     """A `procedure:` or `compose:` entry."""
     limits: dict[int, Expr] = {}
-    for found in _LIMIT.finditer(text.value):
-        line = text.value.count("\n", 0, found.start()) + 1
-        limits[line] = parse_expression(text.cut(found.start(3), found.end(3)), findings)
-        text = text.masked(found.start(2), found.end(2))
+    for match in _LIMIT.finditer(text.value):
+        line = text.value.count("\n", 0, match.start()) + 1
+        limits[line] = parse_expression(text.cut(match.start(3), match.end(3)), findings)
+        text = text.masked(match.start(2), match.end(2))
     return KernelReader(text, findings).parse_procedure(limits)

@@ -23,9 +23,9 @@ def parse_rewrite(text: Text, findings: Findings) -> Rewrite | None:
         return None
     left, right = text.cut(0, arrows[0]), text.cut(arrows[0] + 2)
     alias = None
-    if found := _ALIAS.search(left.value):
-        alias = found.group(1)
-        left = left.cut(0, found.start())
+    if match := _ALIAS.search(left.value):
+        alias = match.group(1)
+        left = left.cut(0, match.start())
     condition = None
     if tests := top_level(right.value, " if "):
         condition = parse_expression(right.cut(tests[0] + 4), findings)

@@ -272,8 +272,8 @@ class RuleReader:
         return self.statements(self.parse_body())
 
     def statements(self, body: list[ast.stmt]) -> tuple[Statement, ...]:
-        found = [self._statement(node) for node in body]
-        return tuple(statement for statement in found if statement is not None)
+        statements = [self._statement(node) for node in body]
+        return tuple(statement for statement in statements if statement is not None)
 
     def _statement(self, node: ast.stmt) -> Statement | None:
         span = self.span(node)
@@ -327,8 +327,8 @@ class RuleReader:
 
     def parse_functions(self) -> tuple[Function, ...]:
         """A `define:` block."""
-        found = [self._function(node) for node in self.parse_body()]
-        return tuple(function for function in found if function is not None)
+        functions = [self._function(node) for node in self.parse_body()]
+        return tuple(function for function in functions if function is not None)
 
     def _function(self, node: ast.stmt) -> Function | None:
         if not isinstance(node, ast.FunctionDef):

@@ -105,7 +105,7 @@ def parse_oracles(text: Text, findings: Findings) -> tuple[Oracle, ...]:
         at = text.offset(error.lineno or 1, max((error.offset or 1) - 1, 0))
         findings.add(text.span(at, at + 1), f"not Python: {error.msg}")
         return ()
-    found = []
+    oracles = []
     known = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)} | {"np", "scipy"}
     for node in tree.body:
         at = text.offset(node.lineno, node.col_offset)
@@ -116,8 +116,8 @@ def parse_oracles(text: Text, findings: Findings) -> tuple[Oracle, ...]:
         for read in reads:
             if read.id not in known and not hasattr(builtins, read.id):
                 findings.unknown(read.span, "name", read.id, known, " in an oracle")
-        found.append(Oracle(node.name, ast.unparse(node), reads, span=text.span(at, at + len(node.name) + 4)))
-    return tuple(found)
+        oracles.append(Oracle(node.name, ast.unparse(node), reads, span=text.span(at, at + len(node.name) + 4)))
+    return tuple(oracles)
 
 
 def _free_names(tree: ast.AST, text: Text) -> tuple[Name, ...]:
@@ -154,7 +154,7 @@ def parse_example(
     if not isinstance(node, YMap):
         findings.add(node.span, "an example is a mapping of inputs, params, outputs or error")
         return None
-    given: list[tuple[str, ExampleValue]] = []
+    arguments: list[tuple[str, ExampleValue]] = []
     expected: list[tuple[str, ExampleValue]] = []
     error = None
     for key, value in node.entries:
@@ -162,14 +162,14 @@ def parse_example(
         if name == "error" and isinstance(value, YScalar):
             error = value.text.value
         elif name in tensors or name in params:
-            given.append((name, _value(value, name in tensors, findings)))
+            arguments.append((name, _value(value, name in tensors, findings)))
         elif name in outputs:
             expected.append((name, _value(value, True, findings)))
         else:
             findings.unknown(key.span, "name", name, [*tensors, *outputs, *params, "error"])
     if error is None and not expected and outputs:
         findings.add(node.span, f"an example needs what comes out: {', '.join(sorted(outputs))} or error")
-    return Example(tuple(given), tuple(expected), error, span=node.span)
+    return Example(tuple(arguments), tuple(expected), error, span=node.span)
 
 
 def _value(node: YNode, tensor: bool, findings: Findings) -> ExampleValue:

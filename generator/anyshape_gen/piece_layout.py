@@ -61,7 +61,7 @@ class PieceLayout:
 
     def _lengths(self, pieces: list[Piece]) -> list[Expr | None] | None:
         """The number of dims of every piece, None for an open run; None altogether while a name is missing."""
-        found: list[Expr | None] = []
+        lengths: list[Expr | None] = []
         for k, piece in enumerate(pieces):
             length: Expr | None = Int(1)
             following = pieces[k + 1] if k + 1 < len(pieces) else None
@@ -71,14 +71,14 @@ class PieceLayout:
                     length = call("len", Name(piece.name))
                 elif length is None and isinstance(following, AtAxis):
                     length = following.axis
-                    for before in found:
+                    for before in lengths:
                         length = subtract(length, before or Int(0))
             elif isinstance(piece, RunExpr):
                 length = call("len", piece.expr)
             if length is not None and not free_names(length) <= self.known:
                 return None
-            found.append(length)
-        return found
+            lengths.append(length)
+        return lengths
 
     def _optional_lengths(self, pieces: list[Piece], lengths: list[Expr | None], base: Expr) -> list[Define]:
         """`n?` is there where the rank allows: its length gets a name of its own."""
@@ -89,11 +89,11 @@ class PieceLayout:
                 required = add(required, length)
         for k, piece in enumerate(pieces):
             if isinstance(piece, Dim) and piece.optional:
-                given = f"{self.operand.name}_{piece.name}"
+                presence = f"{self.operand.name}_{piece.name}"
                 room = subtract(call("len", base), required)
-                extra.append(Define(given, call("clamp", room, Int(0), Int(1)), span=piece.span))
-                lengths[k] = Name(given)
-                required = add(required, Name(given))
+                extra.append(Define(presence, call("clamp", room, Int(0), Int(1)), span=piece.span))
+                lengths[k] = Name(presence)
+                required = add(required, Name(presence))
         return extra
 
     def _place(self, pieces: list[Piece], lengths: list[Expr | None], base: Expr, middle: int) -> list[PieceTask]:

@@ -52,8 +52,8 @@ class Cycle:
         """None where no variable fits."""
         for seed in self.reads:
             for at, entry in enumerate(seed.items):
-                found = self._offset(entry)
-                if found is not None and found[1] != 0:
+                offset = self._offset(entry)
+                if offset is not None and offset[1] != 0:
                     order = self._along(seed, at, number)
                     if order is not None:
                         return order
@@ -80,11 +80,11 @@ class Cycle:
         directions: set[int] = set()
         needs: dict[int, set[int]] = {k: set() for k in range(len(self.equations))}
         for r in self.reads:
-            found = self._offset(r.items[route.place[r.tensor]])
-            if found is None or found[0] != route.along[r.reader]:
+            offset = self._offset(r.items[route.place[r.tensor]])
+            if offset is None or offset[0] != route.along[r.reader]:
                 return None
-            if found[1]:
-                directions.add(found[1])
+            if offset[1]:
+                directions.add(offset[1])
             else:
                 needs[r.reader] |= {k for k, e in enumerate(self.equations) if e.target.tensor == r.tensor}
         order = _topological(needs)
@@ -109,9 +109,9 @@ class Cycle:
                         route.along.setdefault(k, entry.id)
             for r in self.reads:
                 if r.tensor in route.place and route.place[r.tensor] < len(r.items):
-                    found = self._offset(r.items[route.place[r.tensor]])
-                    if found is not None:
-                        route.along.setdefault(r.reader, found[0])
+                    offset = self._offset(r.items[route.place[r.tensor]])
+                    if offset is not None:
+                        route.along.setdefault(r.reader, offset[0])
                 elif r.reader in route.along:
                     fits = [
                         i for i, x in enumerate(r.items) if (self._offset(x) or ("", 0))[0] == route.along[r.reader]
@@ -136,10 +136,10 @@ def _topological(needs: Mapping[int, set[int]]) -> list[int] | None:
 
 def items_of(parts: tuple[Part, ...]) -> tuple[Item, ...]:
     """The items of an index, as they were written; a part that changes their order counts as one that is no variable."""
-    found: list[Item] = []
+    items: list[Item] = []
     for part in parts:
-        found += part.items if isinstance(part, Exact) else [Star(Int(0))]
-    return tuple(found)
+        items += part.items if isinstance(part, Exact) else [Star(Int(0))]
+    return tuple(items)
 
 
 # --- starts
@@ -246,7 +246,7 @@ def asserted_positive(nodes: Sequence[Node]) -> list[Expr]:
     """What asserts of a rule say to be at least 1."""
     from anyshape_gen.nodes import Assert, BoolOp, Compare
 
-    found: list[Expr] = []
+    positive: list[Expr] = []
     for node in nodes:
         if not isinstance(node, Assert):
             continue
@@ -257,13 +257,13 @@ def asserted_positive(nodes: Sequence[Node]) -> list[Expr]:
                     Compare(first=first, rest=((">", Int(value=0)),))
                     | Compare(first=first, rest=((">=", Int(value=1)),))
                 ):
-                    found.append(first)
+                    positive.append(first)
                 case (
                     Compare(first=Int(value=0), rest=(("<", other),))
                     | Compare(first=Int(value=1), rest=(("<=", other),))
                 ):
-                    found.append(other)
-    return found
+                    positive.append(other)
+    return positive
 
 
 __all__ = ["Cycle", "asserted_positive", "items_of", "with_starts"]

@@ -82,23 +82,23 @@ class KernelResolver:
     # ------------------------------------------------------------------------------------------------------
 
     def _variables(self, equation: Equation) -> Vars:
-        found = Vars()
+        variables = Vars()
         target = equation.target
         known = {*self.kinds, *self.operands, *self.sizes, *CONSTANTS, *self._scratch_names()}
         if isinstance(target.element, Name) and target.element.id not in known:
-            found.extents[target.element.id] = self.counts.get(target.tensor)
-            found.elements.add(target.element.id)
+            variables.extents[target.element.id] = self.counts.get(target.tensor)
+            variables.elements.add(target.element.id)
         for entry in target.items or ():
             inner = entry.value if isinstance(entry, Star) else entry
             new = free_names(inner) - known
             for name in [n.id for n in walk_all([inner]) if isinstance(n, Name) and n.id in new]:
-                found.extents.setdefault(name, None)
+                variables.extents.setdefault(name, None)
                 if isinstance(entry, Star) and isinstance(inner, Name):
-                    found.runs.add(name)
+                    variables.runs.add(name)
         for node in _walk_items(equation.value, equation.target):
-            if isinstance(node, Star) and isinstance(node.value, Name) and node.value.id in found.extents:
-                found.runs.add(node.value.id)
-        return found
+            if isinstance(node, Star) and isinstance(node.value, Name) and node.value.id in variables.extents:
+                variables.runs.add(node.value.id)
+        return variables
 
     def _scratch_names(self) -> set[str]:
         return {e.target.tensor for e in self.kernel.equations} - set(self.operands)
@@ -112,9 +112,9 @@ class KernelResolver:
         for _ in range(len(self.kernel.equations) * 3 + 3):
             if not self._propagate():
                 break
-        before = len(self.findings.found)
+        before = len(self.findings.items)
         self._report_unknown()
-        if len(self.findings.found) > before:
+        if len(self.findings.items) > before:
             return None
         pairs = zip(self.kernel.equations, self.vars)
         equations = [self._resolved(e, v) for e, v in pairs if e.target.items is not None]
@@ -125,10 +125,10 @@ class KernelResolver:
             ScratchTensor(name, tensor.dtype, vector(tuple(slot_item(slot) for slot in tensor.slots or ())))
             for name, tensor in self.scratch.items()
         )
-        if len(self.findings.found) > before:
+        if len(self.findings.items) > before:
             return None
         ordered, scratch = with_starts(in_order(equations, self.findings, self.positive), scratch, self.findings)
-        if len(self.findings.found) > before:
+        if len(self.findings.items) > before:
             return None
         return ResolvedKernel(scratch, born, ordered, asserts)
 
@@ -227,12 +227,12 @@ class KernelResolver:
         slots = self.slots(target.tensor, target.element)
         if slots is None:
             return ()
-        found = self.matcher(target.tensor, target.element, variables).match(items, slots)
-        if isinstance(found, str):
+        parts = self.matcher(target.tensor, target.element, variables).match(items, slots)
+        if isinstance(parts, str):
             if report:
-                self.findings.add(target.span, f"the index of '{target.tensor}' does not fit: {found}")
+                self.findings.add(target.span, f"the index of '{target.tensor}' does not fit: {parts}")
             return ()
-        return found
+        return parts
 
     def _value(self, expr: Expr, variables: Vars, report: bool) -> Expr:
         return ValueResolver(self, variables, dict(self.kinds), report).expr(expr)
@@ -240,15 +240,15 @@ class KernelResolver:
     def _resolved(self, equation: Equation, variables: Vars) -> ResolvedEquation:
         parts = self._match_target(equation.target, variables, report=True)
         value = self._value(equation.value, variables, report=True)
-        found = tuple(
+        index_variables = tuple(
             IndexVar(name, name in variables.runs, extent, Role.ELEMENT if name in variables.elements else Role.LOOP)
             for name, extent in variables.extents.items()
             if extent is not None
         )
-        found = numbering(found, parts, value, self.counts)
-        self._check_numbers([value], [v.name for v in found if v.role is Role.ELEMENT])
+        index_variables = numbering(index_variables, parts, value, self.counts)
+        self._check_numbers([value], [v.name for v in index_variables if v.role is Role.ELEMENT])
         return ResolvedEquation(
-            equation.target, parts, found, equation.op, value, equation.conditions, span=equation.span
+            equation.target, parts, index_variables, equation.op, value, equation.conditions, span=equation.span
         )
 
     def _check_numbers(self, nodes: Iterable[Node], numbers: Collection[str] = ()) -> None:

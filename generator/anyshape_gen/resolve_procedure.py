@@ -67,12 +67,12 @@ class ProcedureResolver(KernelResolver):
 
     def resolve_steps(self) -> ResolvedProcedure | None:
         """The procedure with everything explicit; None (with findings) where that fails."""
-        before = len(self.findings.found)
+        before = len(self.findings.items)
         asserts = tuple(replace(n, cond=self._value(n.cond, Vars(), report=True)) for n in self.kernel.asserts)
         for name in self.born:
             self._variable(name, "i64", K.INT)
         steps = self.block(self.procedure.steps)
-        if len(self.findings.found) > before:
+        if len(self.findings.items) > before:
             return None
         arrays = tuple(
             ScratchTensor(name, t.dtype, vector(tuple(slot_item(s) for s in t.slots or ())))
@@ -150,9 +150,9 @@ class ProcedureResolver(KernelResolver):
             self.findings.add(step.span, text)
             return step
         resolved = [self.value(v) for v in values if not isinstance(v, (Star, Slice))]
-        for target, given in zip(step.targets, values):
-            if target.items is None and not isinstance(given, (Star, Slice)):
-                self._declare(target, given)
+        for target, expression in zip(step.targets, values):
+            if target.items is None and not isinstance(expression, (Star, Slice)):
+                self._declare(target, expression)
         value: Expr = resolved[0] if len(resolved) == 1 else VecLit(tuple(resolved), span=step.value.span)
         return replace(step, targets=tuple(self.target(t) for t in step.targets), value=value)
 
@@ -168,7 +168,7 @@ class ProcedureResolver(KernelResolver):
             self.findings.add(target.span, f"'{name}' is {known}, and is set to {dtype} here: write {known}(…)")
 
     def _dtype(self, name: str, value: Expr) -> str:
-        found = value_dtype(self.local(value), self._dtype_of)
+        dtype = value_dtype(self.local(value), self._dtype_of)
         if self._adapts(value):
             kind = kind_of(value, self.kinds)
             if kind == K.BOOL:
@@ -177,7 +177,7 @@ class ProcedureResolver(KernelResolver):
                 if name not in self.scratch:
                     self.findings.add(value.span, NO_DTYPE.format(name=name))
                 return "f32"
-        return found or "i64"
+        return dtype or "i64"
 
     def _adapts(self, value: Expr) -> bool:
         """Whether the value is of literals, dims and parameters only, which take the dtype they meet."""

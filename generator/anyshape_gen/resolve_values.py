@@ -127,7 +127,7 @@ class ValueResolver:
 
     def ragged(self, generators: list[Generator]) -> tuple[list[Expr], list[Generator]]:
         """Ranges whose ends are read go over all that their variable indexes, under conditions: that it is within the ends."""
-        found: list[Generator] = []
+        resolved: list[Generator] = []
         within: list[Expr] = []
         for g in generators:
             extents, domain = self.variables.extents, g.domain
@@ -143,14 +143,14 @@ class ValueResolver:
                 within += [Compare(end, (("<=", name),), span=g.span) for end in ends[:-1]]
                 within.append(Compare(name, (("<", ends[-1]),), span=g.span))
                 g = replace(g, domain=extent, over=Over.EXTENT)
-            found.append(g)
-        return within, found
+            resolved.append(g)
+        return within, resolved
 
     def _index(self, node: Index) -> Expr:
-        found = tensor_of(node.base)
-        if found is None:
+        indexed = tensor_of(node.base)
+        if indexed is None:
             return rebuild(node, self._any)
-        tensor, element, outside = found
+        tensor, element, outside = indexed
         known = self.kernel
         hidden = tensor in self.scope and node.items != ()  # a variable of a procedure is read by `v[()]`
         is_tensor = (tensor in known.operands or tensor in known.scratch) and not hidden
@@ -202,7 +202,7 @@ def tensor_of(base: Expr) -> tuple[str, Expr | None, Expr | None] | None:
         case Index(base=Name(id=name), items=(element,)) if not isinstance(element, (Star, Slice)):
             return name, element, None
         case Call(func="pad", args=(inner, outside)) if not isinstance(inner, (Star, Slice)):
-            found = tensor_of(inner)
-            if found is not None and not isinstance(outside, (Star, Slice)):
-                return found[0], found[1], outside
+            within = tensor_of(inner)
+            if within is not None and not isinstance(outside, (Star, Slice)):
+                return within[0], within[1], outside
     return None

@@ -34,8 +34,8 @@ LITERAL = ""
 
 def value_dtype(value: Expr, dtype_of: Callable[[str], str | None]) -> str | None:
     """The dtype of a right side; integers alone are i64."""
-    found = _dtype(value, dtype_of)
-    return "i64" if found == LITERAL else found
+    dtype = _dtype(value, dtype_of)
+    return "i64" if dtype == LITERAL else dtype
 
 
 def _dtype(value: Expr, dtype_of: Callable[[str], str | None]) -> str | None:
@@ -80,7 +80,7 @@ def plain_items(items: tuple[Item, ...]) -> tuple[Expr, ...]:
 
 def _first(values: tuple[Expr, ...], dtype_of: Callable[[str], str | None]) -> str | None:
     """The first dtype that is not a literal's."""
-    found = [_dtype(value, dtype_of) for value in values]
-    if None in found:
+    dtypes = [_dtype(value, dtype_of) for value in values]
+    if None in dtypes:
         return None
-    return next((dtype for dtype in found if dtype), LITERAL)
+    return next((dtype for dtype in dtypes if dtype), LITERAL)

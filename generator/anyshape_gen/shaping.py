@@ -30,20 +30,20 @@ def _names(nodes: Iterable[Node]) -> set[str]:
 
 def _made_of(name: str, rule: tuple[Statement, ...]) -> set[str]:
     """The name, and those that the rule computes from it, in whatever order it does."""
-    found = {name}
+    names = {name}
     while True:
-        before = len(found)
-        _follow(rule, (), found)
-        if len(found) == before:
-            return found
+        before = len(names)
+        _follow(rule, (), names)
+        if len(names) == before:
+            return names
 
 
-def _follow(rule: tuple[Statement, ...], conditions: tuple[Expr, ...], found: set[str]) -> None:
+def _follow(rule: tuple[Statement, ...], conditions: tuple[Expr, ...], made_of: set[str]) -> None:
     for statement in rule:
         match statement:
             case Assign(names=names, value=value):
-                if found & _names([value, *conditions]):
-                    found.update(names)
+                if made_of & _names([value, *conditions]):
+                    made_of.update(names)
             case If(cond=cond, then=then, other=other):
-                _follow(then, (*conditions, cond), found)
-                _follow(other, (*conditions, cond), found)
+                _follow(then, (*conditions, cond), made_of)
+                _follow(other, (*conditions, cond), made_of)

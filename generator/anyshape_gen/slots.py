@@ -136,10 +136,10 @@ class Matcher:
             if take > len(rest):
                 return f"{len(items)} indices for {len(slots)} dims"
             group, rest = tuple(rest[:take]), rest[take:]
-            found = self._one(group, slot)
-            if isinstance(found, str):
-                return found
-            parts += found
+            part = self._one(group, slot)
+            if isinstance(part, str):
+                return part
+            parts += part
         return f"{len(items)} indices for {len(slots)} dims" if rest else tuple(parts)
 
     def _one(self, group: tuple[Item, ...], slot: Slot) -> tuple[Part, ...] | str:

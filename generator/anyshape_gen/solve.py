@@ -51,14 +51,14 @@ class _State:
 
 def piece_names(operand: Operand) -> set[str]:
     """Names of dims and runs that the pieces of an operand may define."""
-    found: set[str] = set()
+    names_of_pieces: set[str] = set()
     for piece in operand.signature.pieces:
         match piece:
             case Dim(name=name) | Run(name=name) | AtAxis(dim=Dim(name=name)) | AtAxes(run=Run(name=name)):
-                found.add(name)
+                names_of_pieces.add(name)
             case Product(factors=factors):
-                found |= {factor.name for factor in factors if isinstance(factor, Dim)}
-    return found
+                names_of_pieces |= {factor.name for factor in factors if isinstance(factor, Dim)}
+    return names_of_pieces
 
 
 T = TypeVar("T")
@@ -294,12 +294,12 @@ def _tensor(operand: Operand, element: Expr) -> Expr:
 
 
 def _runs(operand: Operand) -> set[str]:
-    found = set()
+    names = set()
     for piece in operand.signature.pieces:
         inner = piece.run if isinstance(piece, AtAxes) else piece
         if isinstance(inner, Run) or (isinstance(inner, Dim) and inner.optional):
-            found.add(inner.name)
-    return found
+            names.add(inner.name)
+    return names
 
 
 def _named(piece: Piece) -> Dim | Run | None:

@@ -47,24 +47,24 @@ class Findings:
     """Collects errors so that a spec author sees all of them in one run."""
 
     sources: dict[str, list[str]] = field(default_factory=dict)
-    found: list[Finding] = field(default_factory=list)
+    items: list[Finding] = field(default_factory=list)
     unreadable: int = 0
     """how many texts were no valid syntax; what depends on them is not judged"""
 
     def add(self, span: Span, text: str, scope: Iterable[str] = (), label: str = "in scope") -> None:
         """Record an error; the same words at the same place are recorded once."""
-        if span == NOWHERE and self.found:
+        if span == NOWHERE and self.items:
             # Follows from a text that could not be read, about which there is a finding already.
             return
         finding = Finding(span, text, tuple(sorted(set(scope))), label)
-        if finding not in self.found:
-            self.found.append(finding)
+        if finding not in self.items:
+            self.items.append(finding)
 
     def take(self, other: Findings) -> None:
         """What another collector found, too."""
         self.sources.update(other.sources)
         self.unreadable += other.unreadable
-        for f in other.found:
+        for f in other.items:
             self.add(f.span, f.text, f.scope, f.label)
 
     def unknown(self, span: Span, what: str, name: str, known: Iterable[str], where: str = "") -> None:
@@ -80,11 +80,11 @@ class Findings:
 
     def render(self) -> str:
         """All errors in file order, each with its source line and a caret below."""
-        ordered = sorted(self.found, key=lambda f: (f.span, f.text))
+        ordered = sorted(self.items, key=lambda f: (f.span, f.text))
         return "\n".join(self._render_one(finding) for finding in ordered)
 
     def raise_if_any(self) -> None:
-        if self.found:
+        if self.items:
             raise SpecError(self.render())
 
     def _render_one(self, finding: Finding) -> str:

@@ -78,17 +78,17 @@ def split_top(text: Text, separator: str) -> list[Text]:
     return [*parts, text.cut(start)]
 
 
-def top_level(value: str, wanted: str) -> list[int]:
+def top_level(value: str, mark: str) -> list[int]:
     """Where `wanted` begins outside brackets and quotes."""
-    found: list[int] = []
+    positions: list[int] = []
     depth, quote, at = 0, "", 0
     while at < len(value):
         char = value[at]
         if quote:
             quote = "" if char == quote else quote
-        elif depth == 0 and value.startswith(wanted, at):
-            found.append(at)
-            at += len(wanted)
+        elif depth == 0 and value.startswith(mark, at):
+            positions.append(at)
+            at += len(mark)
             continue
         elif char in "'\"":
             quote = char
@@ -97,4 +97,4 @@ def top_level(value: str, wanted: str) -> list[int]:
         elif char in ")]}":
             depth -= 1
         at += 1
-    return found
+    return positions

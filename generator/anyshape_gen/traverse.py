@@ -72,29 +72,29 @@ def free_names(node: Node) -> set[str]:
     if isinstance(node, Name):
         return {node.id}
     if isinstance(node, (Comprehension, Reduction)):
-        found: set[str] = set()
+        names: set[str] = set()
         bound: set[str] = set()
         for generator in node.generators:
-            found |= free_names(generator.domain) - bound
+            names |= free_names(generator.domain) - bound
             bound |= bound_by((generator,))
         for part in (node.element, *node.conditions, *(value for _, value in getattr(node, "keywords", ()))):
-            found |= free_names(part) - bound
-        return found
-    found = set()
+            names |= free_names(part) - bound
+        return names
+    names = set()
     for child in children(node):
-        found |= free_names(child)
-    return found
+        names |= free_names(child)
+    return names
 
 
 def calls(nodes: Iterable[Node]) -> set[str]:
     """Names of the functions called anywhere below."""
-    found = set()
+    names = set()
     for node in walk_all(nodes):
         if isinstance(node, Call):
-            found.add(node.func)
+            names.add(node.func)
         elif isinstance(node, Reduction):
-            found.add(node.kind)
-    return found
+            names.add(node.kind)
+    return names
 
 
 def function_nodes(function: Function) -> tuple[Node, ...]:

@@ -32,12 +32,12 @@ State = dict[Path, tuple[int, int, int]]
 
 def state(specs: Path) -> State:
     """What a save of any kind changes: time, size and the file itself."""
-    found: State = {}
+    files: State = {}
     for path in specs.glob("*.yaml"):
         with suppress(OSError):  # gone since the folder was listed
             s = path.stat()
-            found[path] = (s.st_mtime_ns, s.st_size, s.st_ino)
-    return found
+            files[path] = (s.st_mtime_ns, s.st_size, s.st_ino)
+    return files
 
 
 @dataclass
@@ -156,8 +156,8 @@ def changes(before: State | None, now: State) -> str:
     """Which files are new, other or gone."""
     if before is None:
         return "start"
-    found = [p for p in sorted(before.keys() | now.keys()) if before.get(p) != now.get(p)]
-    return ", ".join(f"{p.name} {'changed' if p in now else 'is gone'}" for p in found) or "no change"
+    changed = [p for p in sorted(before.keys() | now.keys()) if before.get(p) != now.get(p)]
+    return ", ".join(f"{p.name} {'changed' if p in now else 'is gone'}" for p in changed) or "no change"
 
 
 def run_tests(package: str, op: str, out: Path) -> NoReturn:
@@ -198,5 +198,5 @@ LAWS = ("laws", "examples", "rewriting", "refusals", "executors")
 
 def compiling() -> list[str]:
     """The modules of a compile but the generated ones."""
-    found: tuple[str, ...] = import_module("anyshape.vm.compiling.modules").COMPILING
-    return [name for name in found if name != DEFAULT_OPS]
+    modules: tuple[str, ...] = import_module("anyshape.vm.compiling.modules").COMPILING
+    return [name for name in modules if name != DEFAULT_OPS]

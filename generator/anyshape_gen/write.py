@@ -29,30 +29,30 @@ class Difference:
 
 def differences(files: Mapping[Path, str], owned: Iterable[Path]) -> list[Difference]:
     """What is wrong on disk; everything below the `owned` folders that is not generated is an orphan."""
-    found = []
+    result = []
     for path, text in sorted(files.items()):
         if not path.exists():
-            found.append(Difference(path, "missing"))
+            result.append(Difference(path, "missing"))
         elif path.read_bytes() != text.encode():
-            found.append(Difference(path, "changed"))
+            result.append(Difference(path, "changed"))
     for folder in sorted(owned):
         for path in sorted(folder.rglob("*")):
             if path.is_file() and path not in files and not any(part in _IGNORED for part in path.parts):
-                found.append(Difference(path, "orphan"))
-    return found
+                result.append(Difference(path, "orphan"))
+    return result
 
 
 def synchronise(files: Mapping[Path, str], owned: Iterable[Path]) -> list[Difference]:
     """Writes what differs and deletes orphans; returns what it did."""
-    found = differences(files, owned)
-    for difference in found:
+    result = differences(files, owned)
+    for difference in result:
         if difference.kind == "orphan":
             difference.path.unlink()
             _remove_empty(difference.path.parent)
         else:
             difference.path.parent.mkdir(parents=True, exist_ok=True)
             write(difference.path, files[difference.path])
-    return found
+    return result
 
 
 def write(path: Path, text: str) -> None:

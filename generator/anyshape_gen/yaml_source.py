@@ -180,8 +180,8 @@ class _Converter:
             return line, col
         at, where = line, col
         while at < len(self.lines):
-            found = self.lines[at].find(char, where)
-            if found >= 0:
-                return at, found
+            column = self.lines[at].find(char, where)
+            if column >= 0:
+                return at, column
             at, where = at + 1, 0
         return line, col

@@ -12,9 +12,9 @@ from anyshape_gen.traverse import walk
 
 def accesses(kernel: ResolvedKernel) -> list[Node]:
     """All stores and reads of a kernel, in the order written: the left side of an equation before what it reads."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     for node in (*kernel.born, *kernel.equations, *kernel.asserts):
         if isinstance(node, ResolvedEquation):
-            found.append(node.target)
-        found += [n for n in walk(node) if isinstance(n, TensorRead)]
-    return found
+            nodes.append(node.target)
+        nodes += [n for n in walk(node) if isinstance(n, TensorRead)]
+    return nodes

@@ -26,33 +26,33 @@ class Axes:
         self.ranks: dict[Size, Size] = {}
 
     def among(self, p: Size) -> Truth:
-        found: Cond = self.context.undecided("among", self.run, p)
+        is_axis: Cond = self.context.undecided("among", self.run, p)
         self.context.placed(self.context.unknown("truth", "among", self.run, p), p)
-        return found
+        return is_axis
 
     def which(self, p: Size) -> Size:
         """Beyond the vector where p is no axis: there its items are nobody's business."""
         key = ("which", id(self.run), p)
-        found = self.context.opaque.get(key)
-        if found is None:
-            found = self.context.opaque[key] = self.context.placed(self.context.fresh("w"), p)
+        item = self.context.opaque.get(key)
+        if item is None:
+            item = self.context.opaque[key] = self.context.placed(self.context.fresh("w"), p)
             if self.run.axes:
-                self.run.known[found] = p
-            self.context.fact(within(found, self.run.length), [self.among(p)])
-        return found
+                self.run.known[item] = p
+            self.context.fact(within(item, self.run.length), [self.among(p)])
+        return item
 
     def rank(self, p: Size, total: Size) -> Size:
         """The position of p among the positions that are no axes."""
         if p in self.ranks:
             return self.ranks[p]
-        found = self.context.placed(self.context.fresh("r", 0), p)
-        self.ranks[p] = found
-        self.nth[found] = p
+        position = self.context.placed(self.context.fresh("r", 0), p)
+        self.ranks[p] = position
+        self.nth[position] = p
         if self.apart(total):
             held = (dims.not_(self.among(p)), within(p, total))
-            self.context.fact(dims.lt(found, total - self.run.length), held)
-            self.context.fact(dims.le(found, p), held)
-        return found
+            self.context.fact(dims.lt(position, total - self.run.length), held)
+            self.context.fact(dims.le(position, p), held)
+        return position
 
     def apart(self, total: Size) -> bool:
         """Whether the axes are positions of a vector so long, each once: then as many are left as it is longer."""
@@ -69,22 +69,22 @@ class Axes:
     def other(self, q: Size, total: Size) -> Size:
         """The position of the q-th that is no axis."""
         if q not in self.nth:
-            found = self.context.placed(self.context.fresh("n", 0), q)
-            self.nth[q] = found
-            self.ranks[found] = q
+            position = self.context.placed(self.context.fresh("n", 0), q)
+            self.nth[q] = position
+            self.ranks[position] = q
             if self.apart(total):
                 held = (within(q, total - self.run.length),)
-                self.context.fact(within(found, total), held)
-                self.context.fact(dims.not_(self.among(found)), held)
+                self.context.fact(within(position, total), held)
+                self.context.fact(dims.not_(self.among(position)), held)
         return self.nth[q]
 
 
 def axes_of(context: Context, run: Run) -> Axes:
-    found = context.opaque.get(("axes", id(run)))
-    if found is None:
-        found = context.opaque[("axes", id(run))] = Axes(context, run)
+    axes = context.opaque.get(("axes", id(run)))
+    if axes is None:
+        axes = context.opaque[("axes", id(run))] = Axes(context, run)
         context.alive.append(run)
-    return found
+    return axes
 
 
 def put(context: Context, base: Run, positions: Any, items: Any) -> Run:
@@ -102,12 +102,12 @@ def put(context: Context, base: Run, positions: Any, items: Any) -> Run:
     places = positions if isinstance(positions, list) else [positions]
 
     def at(p: Size) -> Any:
-        found = base.at(p)
+        value = base.at(p)
         for k, place_ in enumerate(places):
             new = items.at(k) if isinstance(items, Run) else items
             meant = counted(integer_of(place_, "the position of `put`"), base.length)
-            found = choose(dims.eq(meant, p), new, found)
-        return found
+            value = choose(dims.eq(meant, p), new, value)
+        return value
 
     return Run(base.length, at)
 
@@ -147,5 +147,5 @@ def _known(positions: Run) -> list[int] | None:
     """The positions, where they are numbers."""
     if not isinstance(positions.length, int):
         return None
-    found = [positions.at(k) for k in range(positions.length)]
-    return found if all(isinstance(p, int) for p in found) else None
+    numbers = [positions.at(k) for k in range(positions.length)]
+    return numbers if all(isinstance(p, int) for p in numbers) else None

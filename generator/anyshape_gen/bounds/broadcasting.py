@@ -39,8 +39,8 @@ def one_or(a: Any, b: Any) -> Truth:
     return dims.or_(dims.eq(a, 1), dims.eq(a, b))
 
 
-def learn_broadcasts(context: Context, run: Run, to: Run, given: Iterable[Truth]) -> None:
+def learn_broadcasts(context: Context, run: Run, to: Run, hypotheses: Iterable[Truth]) -> None:
     """What holds where `broadcasts(run, to)` does."""
-    held = tuple(given)
+    held = tuple(hypotheses)
     context.fact(dims.le(run.length, to.length), held)
     context.everywhere(run.length, partial(_fits, run, to, to.length - run.length), held)

@@ -86,8 +86,8 @@ def _proof(owner: Obligations, o: Obligation, goal: Truth) -> tuple[Proof | None
     if o.unmodelled:
         return None, o.unmodelled
     try:
-        groups = owner.context.about([goal, *o.given], o.scope, o.value)
-        how, limited = attempt(goal, [[*o.given, *groups[0]], *groups[1:]])
+        groups = owner.context.about([goal, *o.hypotheses], o.scope, o.value)
+        how, limited = attempt(goal, [[*o.hypotheses, *groups[0]], *groups[1:]])
     except NO_TERMS as e:
         return None, str(e)
     if limited:

@@ -21,8 +21,8 @@ NESTED = 3
 GROUPS = 3
 
 
-def implies(given: Iterable[Truth], c: Truth) -> Truth:
-    return dims.or_(*(dims.not_(g) for g in given), c)
+def implies(hypotheses: Iterable[Truth], c: Truth) -> Truth:
+    return dims.or_(*(dims.not_(g) for g in hypotheses), c)
 
 
 def within(p: Size, n: Size) -> Truth:
@@ -35,7 +35,7 @@ class Everywhere:
 
     length: Size
     c: Callable[[Size], Truth]
-    given: tuple[Truth, ...]
+    hypotheses: tuple[Truth, ...]
     done: set[Size] = field(default_factory=set)
 
 
@@ -71,10 +71,10 @@ class Context:
 
     def position(self) -> Dim:
         """Any position of a vector: one that stands for all."""
-        found = self.fresh("p", 0)
-        (atom,) = found.terms[0][0]
+        symbol = self.fresh("p", 0)
+        (atom,) = symbol.terms[0][0]
         self.stands_at[atom] = frozenset((atom,))
-        return found
+        return symbol
 
     def placed(self, symbol: Dim, p: Size) -> Dim:
         """A symbol that stands for something at a position."""
@@ -89,13 +89,13 @@ class Context:
     def unknown(self, *key: Any, low: int | None = None, data: bool = False) -> Dim:
         """One unknown integer per key: the same question has the same answer."""
         self.alive += key
-        found = self.opaque.get(("int", *map(key_of, key)))
-        if found is None:
-            found = self.fresh("u", low)
-            self.opaque[("int", *map(key_of, key))] = found
+        symbol = self.opaque.get(("int", *map(key_of, key)))
+        if symbol is None:
+            symbol = self.fresh("u", low)
+            self.opaque[("int", *map(key_of, key))] = symbol
         if data:
-            self.data.add(found.terms[0][0][0])
-        return found
+            self.data.add(symbol.terms[0][0][0])
+        return symbol
 
     def known(self, *key: Any) -> Dim | None:
         """The unknown that there is for a key."""
@@ -103,9 +103,9 @@ class Context:
 
     def undecided(self, *key: Any) -> Cond:
         """One unknown truth per key."""
-        found = dims.eq(self.unknown("truth", *key, low=0), 1)
-        assert isinstance(found, Cond)
-        return found
+        truth = dims.eq(self.unknown("truth", *key, low=0), 1)
+        assert isinstance(truth, Cond)
+        return truth
 
     def thing(self, *key: Any) -> Thing:
         self.alive += key
@@ -126,10 +126,10 @@ class Context:
     def vector(self, *key: Any) -> Run:
         """A vector of which nothing is known, one per key."""
         length = self.unknown("length", *key, low=0)
-        found: Run | None = self.opaque.get(("run", length))
-        if found is None:
-            found = self.opaque[("run", length)] = self.run("v", length)
-        return found
+        run: Run | None = self.opaque.get(("run", length))
+        if run is None:
+            run = self.opaque[("run", length)] = self.run("v", length)
+        return run
 
     def canonical(self, p: Size) -> Size:
         """Positions that equalities between lengths make the same are spelled the same."""
@@ -137,8 +137,8 @@ class Context:
 
     # --- facts
 
-    def fact(self, c: Truth, given: Iterable[Truth] = ()) -> None:
-        c = implies(given, c)
+    def fact(self, c: Truth, hypotheses: Iterable[Truth] = ()) -> None:
+        c = implies(hypotheses, c)
         if isinstance(c, bool) or c in self.facts:
             return
         if c.kind == "and":
@@ -151,9 +151,9 @@ class Context:
         for atom in in_order(c.symbols):
             self.mentions.setdefault(atom, []).append(c)
 
-    def everywhere(self, length: Size, c: Callable[[Size], Truth], given: Iterable[Truth] = ()) -> None:
+    def everywhere(self, length: Size, c: Callable[[Size], Truth], hypotheses: Iterable[Truth] = ()) -> None:
         """c(p) holds for all 0 <= p < length; used at p wherever one of its vectors is asked for that position."""
-        known = Everywhere(length, c, tuple(given))
+        known = Everywhere(length, c, tuple(hypotheses))
         probe = self.position()
         outer, self.recording = self.recording, []
         try:
@@ -193,7 +193,7 @@ class Context:
         known.done.add(p)
         self.depth += 1
         try:
-            self.fact(known.c(p), (*known.given, within(p, known.length)))
+            self.fact(known.c(p), (*known.hypotheses, within(p, known.length)))
         finally:
             self.depth -= 1
 
@@ -211,17 +211,17 @@ class Context:
 
     def present(self, conditions: Iterable[Truth], value: Size | None = None) -> list[Atom]:
         """The symbols of the conditions, and the values that exist with them."""
-        found: dict[Atom, None] = dict.fromkeys(in_order(value.symbols)) if isinstance(value, Dim) else {}
+        atoms: dict[Atom, None] = dict.fromkeys(in_order(value.symbols)) if isinstance(value, Dim) else {}
         for c in conditions:
             if isinstance(c, Cond):
-                found.update(dict.fromkeys(in_order(c.symbols)))
-        left = list(found)
+                atoms.update(dict.fromkeys(in_order(c.symbols)))
+        left = list(atoms)
         while left:
             for atom in self.carried.get(left.pop(), ()):
-                if atom not in found:
-                    found[atom] = None
+                if atom not in atoms:
+                    atoms[atom] = None
                     left.append(atom)
-        return list(found)
+        return list(atoms)
 
     def about(
         self, conditions: Iterable[Truth], scope: Iterable[Dim] = (), value: Size | None = None

@@ -40,7 +40,7 @@ class Counterexample:
     obligation: Obligation
     call: str
     """the shapes and parameters, as they could be an example of the spec"""
-    found: str
+    index: str
     """the index there, and its size"""
 
 
@@ -58,10 +58,10 @@ def counterexample(a: OpAnalysis, accesses: Collection[int]) -> Counterexample |
             continue
         if rule.checks:
             continue
-        found = _violated(a, {**call, **vars(bound)}, accesses)
-        if found is not None:
+        violation = _violated(a, {**call, **vars(bound)}, accesses)
+        if violation is not None:
             shown = ", ".join(f"{n}: {_shown(v)}" for n, v in call.items() if v is not None)
-            return Counterexample(found[0], shown, found[1])
+            return Counterexample(violation[0], shown, violation[1])
     return None
 
 
@@ -105,13 +105,13 @@ def _calls(a: OpAnalysis, draw: random.Random) -> Iterator[dict[str, Any]]:
 
 
 def _call(a: OpAnalysis, e: Example) -> dict[str, Any]:
-    given = dict(e.given)
+    arguments = dict(e.given)
     call: dict[str, Any] = {}
     for o in a.spec.inputs:
-        value = given.get(o.name)
+        value = arguments.get(o.name)
         call[o.name] = None if value is None else _shape(value, o.signature.variadic is not None)
     for p in a.spec.params:
-        call[p.name] = _vec(given[p.name].value) if p.name in given else _default(p)
+        call[p.name] = _vec(arguments[p.name].value) if p.name in arguments else _default(p)
     return call
 
 
@@ -158,14 +158,14 @@ def _changed(a: OpAnalysis, call: dict[str, Any], draw: random.Random) -> dict[s
             sizes.insert(0, draw.choice((1, 2, 3)))
         return Vec(sizes)
 
-    found = {}
+    changed = {}
     for name, v in call.items():
         p = a.spec.param(name)
         if name in inputs:
-            found[name] = [shape(x) for x in v] if isinstance(v, list) else None if v is None else shape(v)
+            changed[name] = [shape(x) for x in v] if isinstance(v, list) else None if v is None else shape(v)
         else:
-            found[name] = _parameter(p, v, draw) if p is not None and draw.random() < 0.5 else v
-    return found
+            changed[name] = _parameter(p, v, draw) if p is not None and draw.random() < 0.5 else v
+    return changed
 
 
 def _parameter(p: ParamSpec, v: Any, draw: random.Random) -> Any:
@@ -188,9 +188,9 @@ def _violated(a: OpAnalysis, values: dict[str, Any], accesses: Collection[int]) 
         op = Obligations(a, values)
         for o in op.collect():
             if o.access in accesses and not o.unmodelled:
-                found = _witness(op, o)
-                if found is not None:
-                    return o, found
+                witness = _witness(op, o)
+                if witness is not None:
+                    return o, witness
     except (*NO_TERMS, OverflowedError):  # no terms, or numbers beyond 64 bits
         return None
     return None
@@ -201,7 +201,10 @@ def _witness(op: Obligations, o: Obligation) -> str | None:
     for goal in o.goals:
         if goal is True:
             continue
-        held = [*o.given, *(c for group in op.context.about([goal, *o.given], o.scope, o.value) for c in group)]
+        held = [
+            *o.hypotheses,
+            *(c for group in op.context.about([goal, *o.hypotheses], o.scope, o.value) for c in group),
+        ]
         if any(c is False for c in held):
             return None
         conditions = [c for c in (goal, *held) if isinstance(c, Cond)]

@@ -52,9 +52,9 @@ class Elements:
     def element(self, node: TensorRead, env: Env) -> Any:
         """The value of a read."""
         index = [self._part_value(part, env) for part in node.parts]
-        found = self._of_equation(node, index) if node.outside is None else None
-        if found is not None:
-            return found
+        value = self._of_equation(node, index) if node.outside is None else None
+        if value is not None:
+            return value
         key = ("element", node.tensor, node.element, *index)
         if not self._holds_integers(node.tensor):
             return self.context.thing(*key)
@@ -136,11 +136,11 @@ class Elements:
         self._carry(value, index)
         return value
 
-    def _one_of(self, node: TensorRead, q: ResolvedEquation, made: Comprehension, index: list[Any]) -> Any:
+    def _one_of(self, node: TensorRead, q: ResolvedEquation, filtered: Comprehension, index: list[Any]) -> Any:
         """An item of a filtered vector: what it was made of, at positions that are not known."""
         env: dict[str, Any] = {}
         symbols: list[Dim] = []
-        for g in made.generators:
+        for g in filtered.generators:
             (target,) = g.targets[:1]
             if g.over is Over.EXTENTS:
                 env[target.name] = variable_run(self.context, target.name, vector(self.state, g.domain, env))
@@ -151,7 +151,7 @@ class Elements:
                 symbols.append(v)
             else:
                 return None
-        value = term(self.state, made.element, env)
+        value = term(self.state, filtered.element, env)
         if isinstance(value, Dim):
             for v in symbols:
                 for atom in sorted(value.symbols, key=lambda a: a.uid):

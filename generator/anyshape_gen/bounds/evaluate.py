@@ -158,9 +158,9 @@ def _unknown(s: State, e: Node, env: Env) -> Any:
     if e.kind in ("argmax", "argmin") and len(e.generators) == 1 and e.generators[0].over is Over.EXTENT:
         # a position, where there is any
         extent = integer(s, e.generators[0].domain, env)
-        found = s.context.unknown("node", e, *env.values(), low=0)
-        s.context.own(found, implies([dims.gt(extent, 0)], dims.lt(found, extent)))
-        return found
+        position = s.context.unknown("node", e, *env.values(), low=0)
+        s.context.own(position, implies([dims.gt(extent, 0)], dims.lt(position, extent)))
+        return position
     if e.kind in ("argmax", "argmin", "sum", "prod", "count", "max", "min"):
         return s.context.unknown("node", e, *env.values(), low=0 if e.kind == "count" else None)
     return s.context.thing("node", e, *env.values())
@@ -249,10 +249,10 @@ def _comprehension(s: State, e: Comprehension, env: Env) -> Any:
     names = [t.name for t in generator.targets]
 
     def bound(p: Size) -> dict[str, Any]:
-        found = items_at(p)
+        items = items_at(p)
         if len(names) == 1:
-            return {**env, names[0]: found[0] if len(found) == 1 else s.context.thing("items", *found)}
-        return {**env, **dict(zip(names, found))}
+            return {**env, names[0]: items[0] if len(items) == 1 else s.context.thing("items", *items)}
+        return {**env, **dict(zip(names, items))}
 
     if e.conditions:  # so many as hold: each is one of those without the conditions
         shorter = s.context.unknown("kept", e, *env.values(), low=0)
@@ -263,9 +263,9 @@ def _comprehension(s: State, e: Comprehension, env: Env) -> Any:
 
 def _chosen(s: State, e: Comprehension, p: Size, length: Size, kept: Size) -> Size:
     """Which turn the item at p comes from, if so many are kept."""
-    found = s.context.unknown("of", e, p, length, low=0)
-    s.context.own(found, dims.or_(dims.not_(within(p, kept)), dims.lt(found, length)))
-    return found
+    turn = s.context.unknown("of", e, p, length, low=0)
+    s.context.own(turn, dims.or_(dims.not_(within(p, kept)), dims.lt(turn, length)))
+    return turn
 
 
 def turns(s: State, domain: Expr, env: Env) -> tuple[Size, Callable[[Size], list[Any]]] | None:

@@ -25,8 +25,8 @@ SHORT = 8
 def apply(s: State, func: str, args: list[Any]) -> Any:
     """The value of a call; an unknown one where the function says nothing."""
     function = FUNCTIONS.get(func)
-    found = function(s, *args) if function is not None else None
-    return _unknown_call(s, func, args) if found is None else found
+    value = function(s, *args) if function is not None else None
+    return _unknown_call(s, func, args) if value is None else value
 
 
 def _unknown_call(s: State, func: str, args: list[Any]) -> Any:
@@ -113,9 +113,9 @@ def _quotient(s: State, x: Size, y: Size) -> Size:
     if not s.eager or Run.asked:
         known = s.context.known("exact_div", x, y)
         return dims.floordiv(x, y) if known is None else known
-    found = s.context.unknown("exact_div", x, y)
-    s.context.fact(dims.eq(found * y, x))
-    return found
+    quotient = s.context.unknown("exact_div", x, y)
+    s.context.fact(dims.eq(quotient * y, x))
+    return quotient
 
 
 def _trunc_div(s: State, a: Any, b: Any) -> Any:
@@ -138,22 +138,22 @@ def _reflect(s: State, i: Any, n: Any) -> Any:
 def _reflected(s: State, i: Any, n: Any) -> Any:
     if is_int(i) and isinstance(n, int) and n <= 1:
         return min(0, 2 * n - 2)
-    found = s.context.unknown("reflect", i, n)
+    index = s.context.unknown("reflect", i, n)
     if is_int(n):
-        s.context.own(found, implies([dims.gt(n, 0)], within(found, n)))
-    return found
+        s.context.own(index, implies([dims.gt(n, 0)], within(index, n)))
+    return index
 
 
 def _index(s: State, v: Any, x: Any) -> Any:
     """The position of an item that is there: where there is none, the rule has refused."""
     if not isinstance(v, Run):
         return None
-    found = s.context.unknown("index", v, x, low=0)
-    if found not in v.known:
-        v.known[found] = x
+    position = s.context.unknown("index", v, x, low=0)
+    if position not in v.known:
+        v.known[position] = x
         if not Run.asked:
-            s.context.own(found, dims.lt(found, v.length))
-    return found
+            s.context.own(position, dims.lt(position, v.length))
+    return position
 
 
 def _list(s: State, x: Any) -> Any:
@@ -169,9 +169,9 @@ def _infer_size(s: State, sizes: Any, total: Any) -> Any:
     """As many sizes, whose product is the total: where it is not, the rule has refused."""
     if not isinstance(sizes, Run):
         return None
-    found = s.context.run("size", sizes.length)
-    s.context.opaque[("prod", id(found))] = total
-    return found
+    unknown_sizes = s.context.run("size", sizes.length)
+    s.context.opaque[("prod", id(unknown_sizes))] = total
+    return unknown_sizes
 
 
 def _wrap(s: State, i: Any, n: Any) -> Any:
@@ -184,10 +184,10 @@ def _wrapped(s: State, i: Any, n: Any) -> Any:
         return s.context.unknown("wrap", i, n)
     if is_int(i) and not is_data(s, i):
         return counted(i, n)
-    found = s.context.unknown("wrapped", i, n, data=True)
-    s.context.checked.add(found.terms[0][0][0])
-    s.context.own(found, dims.and_(dims.ge(found, 0), dims.lt(found, n)))
-    return found
+    index = s.context.unknown("wrapped", i, n, data=True)
+    s.context.checked.add(index.terms[0][0][0])
+    s.context.own(index, dims.and_(dims.ge(index, 0), dims.lt(index, n)))
+    return index
 
 
 def is_data(s: State, v: Size) -> bool:
@@ -236,10 +236,10 @@ def _prod(s: State, v: Any) -> Any:
         return None
     items = short(v)
     if items is not None:
-        found: Size = 1
+        total: Size = 1
         for item in items:
-            found = found * item
-        return found
+            total = total * item
+        return total
     context = s.context
     if ("prod", id(v)) not in context.opaque:
         product = context.unknown("prod", v, low=0 if nonnegative(s, v) else None)

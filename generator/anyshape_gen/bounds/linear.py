@@ -87,7 +87,7 @@ def _substituted(row: Row, solved: Row, pivot: Monomial) -> Row:
 
 def _strongest(rows: Iterable[Row]) -> dict[tuple[tuple[Monomial, int], ...], int] | None:
     """Rows by their coefficients, each with its least constant; None where one is a contradiction by itself."""
-    found: dict[tuple[tuple[Monomial, int], ...], int] = {}
+    least: dict[tuple[tuple[Monomial, int], ...], int] = {}
     for row in rows:
         parts = [(m, c) for m, c in row.items() if m and c]
         constant = row.get((), 0)
@@ -98,9 +98,9 @@ def _strongest(rows: Iterable[Row]) -> dict[tuple[tuple[Monomial, int], ...], in
         common = gcd(*(c for _, c in parts))
         key = tuple(sorted(((m, c // common) for m, c in parts), key=_order))
         constant //= common
-        if key not in found or constant < found[key]:
-            found[key] = constant
-    return found
+        if key not in least or constant < least[key]:
+            least[key] = constant
+    return least
 
 
 def _order(part: tuple[Monomial, int]) -> tuple[object, ...]:
@@ -147,9 +147,9 @@ def products(positive: list[Row], equal: list[Row]) -> tuple[list[Row], list[Row
     """
     signs: dict[Monomial, int] = {}
     for _ in range(2):
-        wanted = _cofactors([*positive, *equal])
-        made, zero = list(positive), list(equal)
-        for part, cofactor in wanted:
+        cofactors = _cofactors([*positive, *equal])
+        not_negative, zero = list(positive), list(equal)
+        for part, cofactor in cofactors:
             if cofactor not in signs:
                 signs[cofactor] = _sign(cofactor, positive, equal)
             for row in equal:
@@ -157,10 +157,10 @@ def products(positive: list[Row], equal: list[Row]) -> tuple[list[Row], list[Row
                     zero.append(_times(row, cofactor, 1))
             for row in positive if signs[cofactor] else ():
                 if row.get(part):
-                    made.append(_times(row, cofactor, signs[cofactor]))
-            if len(made) > MOST_PRODUCTS:
+                    not_negative.append(_times(row, cofactor, signs[cofactor]))
+            if len(not_negative) > MOST_PRODUCTS:
                 break
-        positive, equal = _distinct(made), _distinct(zero)
+        positive, equal = _distinct(not_negative), _distinct(zero)
     return positive, equal
 
 
@@ -171,16 +171,16 @@ def _distinct(rows: list[Row]) -> list[Row]:
 def _cofactors(rows: Sequence[Row]) -> list[tuple[Monomial, Monomial]]:
     """(u, v) for every product u*v of monomials that occur, u alone too."""
     occurring = dict.fromkeys(m for row in rows for m in row if m)
-    found: dict[tuple[Monomial, Monomial], None] = {}
+    pairs: dict[tuple[Monomial, Monomial], None] = {}
     for m in occurring:
         if 2 <= len(m) <= 4:
             for k in range(len(m)):
-                found[(m[k],), (*m[:k], *m[k + 1 :])] = None
+                pairs[(m[k],), (*m[:k], *m[k + 1 :])] = None
             for u in occurring:
                 rest = _divided(m, u) if 1 < len(u) < len(m) else None
                 if rest is not None:
-                    found[u, rest] = None
-    return list(found)
+                    pairs[u, rest] = None
+    return list(pairs)
 
 
 def _divided(m: Monomial, u: Monomial) -> Monomial | None:

@@ -64,7 +64,7 @@ class Obligation:
     """the index as written, or what is asked of the rank"""
     goals: tuple[Truth, ...]
     """all have to hold"""
-    given: tuple[Truth, ...]
+    hypotheses: tuple[Truth, ...]
     scope: tuple[Dim, ...]
     rank: bool = False
     """about the number of indices, not about one of them"""
@@ -80,11 +80,11 @@ class Scope:
     """Where an expression stands: its variables, and what holds there."""
 
     env: dict[str, Any] = field(default_factory=dict)
-    given: tuple[Truth, ...] = ()
+    hypotheses: tuple[Truth, ...] = ()
     variables: tuple[Dim, ...] = ()
 
     def under(self, *c: Truth) -> Scope:
-        return replace(self, given=(*self.given, *c))
+        return replace(self, hypotheses=(*self.hypotheses, *c))
 
 
 class Obligations:
@@ -95,7 +95,7 @@ class Obligations:
         self.names = OpNames(analysis, call)
         self.state, self.context = self.names.state, self.names.context
         self.elements = Elements(self.names)
-        self.found: list[Obligation] = []
+        self.obligations: list[Obligation] = []
         self.numbers = access_numbers(analysis.kernel)
         operands = (*analysis.spec.inputs, *analysis.spec.outputs)
         self.operands = {o.name: o for o in operands}
@@ -108,18 +108,18 @@ class Obligations:
         for born in kernel.born:
             self._visit(born.value, Scope())
         for q in kernel.equations:
-            before = len(self.found)
+            before = len(self.obligations)
             try:
                 self._equation(q)
             except NO_TERMS as e:  # nothing is claimed of the whole equation
-                del self.found[before:]
-                self.found += unmodelled(ResolvedKernel((), (), (q,), ()), self.numbers, str(e))
+                del self.obligations[before:]
+                self.obligations += unmodelled(ResolvedKernel((), (), (q,), ()), self.numbers, str(e))
         for a in kernel.asserts:
             self._visit(a.cond, Scope())
-        return self.found
+        return self.obligations
 
     def _equation(self, q: ResolvedEquation) -> None:
-        scope = Scope(given=tuple(truth(self.state, c, {}) for c in q.conditions))
+        scope = Scope(hypotheses=tuple(truth(self.state, c, {}) for c in q.conditions))
         for v in q.vars:
             if v.role is Role.ELEMENT or not v.run:
                 scope = self._with_variable(scope, v.name, v.extent)
@@ -198,8 +198,8 @@ class Obligations:
             return replace(scope, env={**scope.env, **unknown})
         length, items_at = taken
         v = variable(self.context, "turn", length)
-        found = items_at(v)
-        bound = dict(zip(names, found)) if len(names) > 1 or len(found) == 1 else {names[0]: concat(found)}
+        items = items_at(v)
+        bound = dict(zip(names, items)) if len(names) > 1 or len(items) == 1 else {names[0]: concat(items)}
         return replace(scope, env={**scope.env, **bound}, variables=(*scope.variables, v))
 
     # --- indices
@@ -329,14 +329,14 @@ class _Asked:
         self,
         text: str,
         goals: tuple[Truth, ...],
-        given: tuple[Truth, ...] = (),
+        hypotheses: tuple[Truth, ...] = (),
         scope: tuple[Dim, ...] = (),
         **more: Any,
     ) -> None:
         number = self.owner.numbers.get(id(self.at), -1)
-        given, scope = (*self.scope.given, *given), (*self.scope.variables, *scope)
-        self.owner.found.append(
-            Obligation(number, self.tensor, self.store, self.span, text, goals, given, scope, **more)
+        hypotheses, scope = (*self.scope.hypotheses, *hypotheses), (*self.scope.variables, *scope)
+        self.owner.obligations.append(
+            Obligation(number, self.tensor, self.store, self.span, text, goals, hypotheses, scope, **more)
         )
 
     def index(self, v: Any, extent: Size, text: str, **more: Any) -> None:
@@ -349,8 +349,8 @@ class _Asked:
 
     def _variables_at(self, p: Size) -> tuple[Dim, ...]:
         """The runs of variables that there are, at a position."""
-        found = [v.at(p) for v in self.scope.env.values() if isinstance(v, Run) and v.variable]
-        return tuple(v for v in found if isinstance(v, Dim))
+        values = [v.at(p) for v in self.scope.env.values() if isinstance(v, Run) and v.variable]
+        return tuple(v for v in values if isinstance(v, Dim))
 
     def rank(self, have: Size, want: Size, text: str) -> None:
         goal = dims.eq(have, want)
@@ -371,7 +371,7 @@ class _Asked:
                 one = dims.eq(n, 1)
                 goals = (dims.or_(one, dims.ge(v, 0)), dims.or_(one, dims.lt(v, n)))
                 scope = self._variables_at(p + run.length - shape.length)
-                self._add(text, goals, given=inside, scope=scope, value=v, extent=n)
+                self._add(text, goals, hypotheses=inside, scope=scope, value=v, extent=n)
             elif not self.padded:
                 self._add(text, (False,), unmodelled=NO_INDEX)
             return
@@ -379,9 +379,9 @@ class _Asked:
         if isinstance(run.length, int):
             for k in range(run.length):
                 there = (dims.lt(k, shape.length),)
-                self.index(run.at(k), shape.at(k), text, given=there, scope=self._variables_at(k))
+                self.index(run.at(k), shape.at(k), text, hypotheses=there, scope=self._variables_at(k))
             return
-        self.index(run.at(p), shape.at(p), text, given=inside, scope=self._variables_at(p))
+        self.index(run.at(p), shape.at(p), text, hypotheses=inside, scope=self._variables_at(p))
 
 
 def _text_of(part: Part) -> str:

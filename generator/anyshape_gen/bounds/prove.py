@@ -263,12 +263,12 @@ def attempt(goal: Truth, held: Sequence[Sequence[Truth]], limit: int = STEPS) ->
         if tried == len(known):
             continue
         tried = len(known)
-        aim, told = simplified(goal, known)
-        if told is None or aim is True or aim in told:
+        aim, facts = simplified(goal, known)
+        if facts is None or aim is True or aim in facts:
             return Proof.STRUCTURAL, False
         prover = Prover(limit)
         try:
-            if prover.follows(aim, told, CHOICES):
+            if prover.follows(aim, facts, CHOICES):
                 return (Proof.CASES if prover.cases else Proof.LINEAR), False
         except Exhausted:
             limited = True
@@ -281,13 +281,13 @@ def simplified(goal: Truth, conditions: Sequence[Truth]) -> tuple[Truth, list[Tr
     done: set[Cond] = set()
     while known is not None:
         held = set(known)
-        found: dict[Cond, None] = {}
+        tested: dict[Cond, None] = {}
         for c in (goal, *known):
-            choices(c, found)
-        told = [(c, c in held) for c in found if c not in done and (c in held or dims.not_(c) in held)]
-        if not told:
+            choices(c, tested)
+        decided = [(c, c in held) for c in tested if c not in done and (c in held or dims.not_(c) in held)]
+        if not decided:
             break
-        for condition, holds in told:
+        for condition, holds in decided:
             done.add(condition)
             goal = settled(goal, condition, holds)
             facts = [settled(c, condition, holds) for c in known if c is not condition]

@@ -25,13 +25,13 @@ def prove_indices(
     keys = {
         a.spec.name: memo.get(a.file, "proof", (a,), partial(key_of, a)) for a in analysis.ops if a.kernel is not None
     }
-    found = {op: known for op, key in keys.items() if (known := kept.get(op)) is not None and known.key == key}
-    anew = [a for a in analysis.ops if a.spec.name in keys and a.spec.name not in found]
+    verdicts = {op: known for op, key in keys.items() if (known := kept.get(op)) is not None and known.key == key}
+    anew = [a for a in analysis.ops if a.spec.name in keys and a.spec.name not in verdicts]
     for a, safe in zip(anew, safeties([(a, keys[a.spec.name]) for a in anew], processes), strict=True):
-        found[a.spec.name] = safe
+        verdicts[a.spec.name] = safe
         _refute(a, safe, findings)
-    ops = tuple(_marked(a, found[a.spec.name].unproved, memo) if a.spec.name in keys else a for a in analysis.ops)
-    return replace(analysis, ops=ops), found
+    ops = tuple(_marked(a, verdicts[a.spec.name].unproved, memo) if a.spec.name in keys else a for a in analysis.ops)
+    return replace(analysis, ops=ops), verdicts
 
 
 def _marked(a: OpAnalysis, unproved: frozenset[int], memo: Memo) -> OpAnalysis:
@@ -48,4 +48,4 @@ def _refute(a: OpAnalysis, safe: Safety, findings: Findings) -> None:
     if witness is not None:
         o = witness.obligation
         what = f"this {'place' if o.store else 'read'} of '{o.tensor}' is out of bounds for {{{witness.call}}}"
-        findings.add(o.span, f"{what}: {witness.found}")
+        findings.add(o.span, f"{what}: {witness.index}")

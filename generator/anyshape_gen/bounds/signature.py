@@ -224,10 +224,10 @@ class OpNames:
         """The shape of an input or output as one vector."""
         key = name if element is None else f"{name}[{element}]"
         if key not in self.shapes:
-            found = next((o for o in (*self.spec.inputs, *self.spec.outputs) if o.name == name), None)
-            if found is None:
+            operand = next((o for o in (*self.spec.inputs, *self.spec.outputs) if o.name == name), None)
+            if operand is None:
                 return vector(self.state, Name(name), {})
-            self.shapes[key] = self._shape_from(found.signature.pieces, element)
+            self.shapes[key] = self._shape_from(operand.signature.pieces, element)
         return self.shapes[key]
 
     def _shape_from(self, pieces: Sequence[Piece], element: Any) -> Run:
@@ -264,45 +264,45 @@ class OpNames:
 
     # --- the rule
 
-    def _statements(self, statements: tuple[Statement, ...], given: tuple[Truth, ...]) -> None:
+    def _statements(self, statements: tuple[Statement, ...], hypotheses: tuple[Truth, ...]) -> None:
         for s in statements:
             match s:
                 case Assign(names=(name,), value=value):
-                    self._assign(name, term(self.state, value, {}), given)
+                    self._assign(name, term(self.state, value, {}), hypotheses)
                 case Assign(names=names, value=VecLit(items=items)) if len(items) == len(names):
                     values = [term(self.state, i, {}) for i in items]
                     for name, v in zip(names, values):
-                        self._assign(name, v, given)
+                        self._assign(name, v, hypotheses)
                 case Assign(names=names, value=value):
                     run = vector(self.state, value, {})
                     for k, name in enumerate(names):
-                        self._assign(name, run.at(k), given)
+                        self._assign(name, run.at(k), hypotheses)
                 case Assert(cond=cond):
-                    learn(self.state, cond, {}, given)
+                    learn(self.state, cond, {}, hypotheses)
                 case If(cond=cond, then=then, other=other):
                     c = truth(self.state, cond, {})
-                    self._statements(then, (*given, c))
-                    self._statements(other, (*given, dims.not_(c)))
+                    self._statements(then, (*hypotheses, c))
+                    self._statements(other, (*hypotheses, dims.not_(c)))
                 case Born(name=name, low=low, high=high):
                     size = self.context.fresh(name)
                     self.values[name] = size
                     self.context.fact(dims.ge(size, integer(self.state, low, {})))
                     self.context.fact(dims.le(size, integer(self.state, high, {})))
 
-    def _assign(self, name: str, value: Any, given: tuple[Truth, ...]) -> None:
-        if given and name in self.values:
-            value = choose(dims.and_(*given), value, self.values[name])
+    def _assign(self, name: str, value: Any, hypotheses: tuple[Truth, ...]) -> None:
+        if hypotheses and name in self.values:
+            value = choose(dims.and_(*hypotheses), value, self.values[name])
         self.values[name] = value
 
 
 def pieces_by_name(spec: OpSpec) -> dict[str, tuple[Operand, int]]:
     """Where the inputs' signatures define a name: the operand, and which of its pieces."""
-    found: dict[str, tuple[Operand, int]] = {}
+    places: dict[str, tuple[Operand, int]] = {}
     for operand in spec.inputs:
         for k, piece in enumerate(operand.signature.pieces):
             for name in _names_in(piece):
-                found.setdefault(name, (operand, k))
-    return found
+                places.setdefault(name, (operand, k))
+    return places
 
 
 def _numbers(v: tuple[Any, ...] | list[Any]) -> Run:
@@ -312,10 +312,10 @@ def _numbers(v: tuple[Any, ...] | list[Any]) -> Run:
     def item(p: Size) -> Any:
         if isinstance(p, int):
             return items[p] if 0 <= p < len(items) else 0
-        found: Any = items[-1] if items else 0
+        number: Any = items[-1] if items else 0
         for k in range(len(items) - 2, -1, -1):
-            found = choose(dims.eq(p, k), items[k], found)
-        return found
+            number = choose(dims.eq(p, k), items[k], number)
+        return number
 
     return Run(len(items), item, axes=True, nonnegative=all(isinstance(x, int) and x >= 0 for x in items))
 

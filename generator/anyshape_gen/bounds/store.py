@@ -93,12 +93,12 @@ def safety(a: OpAnalysis, key: str = "") -> Safety:
     """Proves one op."""
     counts: dict[str, int] = {}
     rest: list[Rest] = []
-    found = verdicts(a)
-    for v in found:
+    of_op = verdicts(a)
+    for v in of_op:
         counts[v.how.value] = counts.get(v.how.value, 0) + 1
         if v.how in (How.CHECKED, How.UNKNOWN):
             rest.append(_rest(v))
-    data = sum(v.data for v in found)
+    data = sum(v.data for v in of_op)
     return Safety(key, {how.value: counts[how.value] for how in How if how.value in counts}, data, tuple(rest))
 
 
@@ -107,11 +107,11 @@ def _rest(v: Verdict) -> Rest:
     return Rest(o.access, o.tensor, o.store, o.index, v.how.value, v.why)
 
 
-def record_text(analysis: Analysis, found: Mapping[str, Safety]) -> str:
+def record_text(analysis: Analysis, verdicts: Mapping[str, Safety]) -> str:
     """The file: what was found for each op, with the places as they are now."""
     ops = {}
     for a in sorted(analysis.ops, key=lambda a: a.spec.name):
-        safe = found.get(a.spec.name)
+        safe = verdicts.get(a.spec.name)
         if safe is not None and a.kernel is not None:
             places = accesses(a.kernel) if safe.rest else []
             rest = [{**asdict(r), "at": place(places, r)} for r in safe.rest]

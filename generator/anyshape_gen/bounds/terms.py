@@ -134,17 +134,17 @@ def concat(pieces: Sequence[Any]) -> Run:
         total = total + (piece.length if isinstance(piece, Run) else 1)
 
     def item(p: Size) -> Any:
-        found: Any = 0
+        value: Any = 0
         for k in range(len(pieces) - 1, -1, -1):
             piece = pieces[k]
             own = piece.at(p - starts[k]) if isinstance(piece, Run) else piece
             if k == len(pieces) - 1:
-                found = own
+                value = own
                 continue
             end = starts[k + 1]
             inside = dims.lt(p, end)
-            found = choose(inside, own, found)
-        return found
+            value = choose(inside, own, value)
+        return value
 
     nonnegative = all(_nonnegative(piece) for piece in pieces)
     return Run(total, item, nonnegative=nonnegative, axes=nonnegative and total in (0, 1))

@@ -40,14 +40,14 @@ def prover_version() -> str:
 
 def prover_code(kept: DiskCache) -> dict[str, Code]:
     """Every module of ours that the prover imports, by name, its own among them."""
-    found: dict[str, Code] = {}
+    modules: dict[str, Code] = {}
     waiting = [PROVER]
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found[name] = _code(Path(_origin(name)).read_bytes(), kept)
-            waiting += found[name].imports
-    return found
+        if name not in modules:
+            modules[name] = _code(Path(_origin(name)).read_bytes(), kept)
+            waiting += modules[name].imports
+    return modules
 
 
 def _code(source: bytes, kept: DiskCache) -> Code:

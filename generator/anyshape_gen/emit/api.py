@@ -79,24 +79,24 @@ def _optional(o: Operand) -> bool:
 
 def _parameters(spec: OpSpec, variant: str) -> list[str]:
     """Inputs, then params, in the order of the spec; keyword-only after the first required one behind an optional one."""
-    found: list[tuple[str, bool]] = []
+    parameters: list[tuple[str, bool]] = []
     for o in spec.inputs:
         if o.signature.variadic is not None:
-            found.append(
+            parameters.append(
                 (
                     f"{o.name}: {use('Sequence')}[{use('Operand')}]{' | ' + use('Value') if o.signature.sequence else ''}",
                     True,
                 )
             )
         else:
-            found.append(
+            parameters.append(
                 (f"{python_name(o.name)}: {use('Operand')}{' = None' if _optional(o) else ''}", not _optional(o))
             )
     for p in spec.params:
-        found.append((_parameter(p, variant), p.default is None))
+        parameters.append((_parameter(p, variant), p.default is None))
     words: list[str] = []
     seen_optional = starred = False
-    for text, required in found:
+    for text, required in parameters:
         if required and seen_optional and not starred:
             words.append("*")
             starred = True

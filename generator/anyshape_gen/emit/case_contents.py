@@ -39,26 +39,26 @@ def contents_asked(a: OpAnalysis, drawn: set[str], said: Said) -> dict[str, list
 
 def _ranges(a: OpAnalysis, drawn: set[str], said: Said) -> list[str]:
     """Inputs that the kernel uses as wrapped indices, or that an assert bounds: `"index": (-n, n)`."""
-    found: dict[str, str] = {}
+    ranges: dict[str, str] = {}
     known = drawn | {p.name for p in a.spec.params}
     for q in a.kernel.equations if a.kernel is not None else ():
         for node in walk(q):
             match node:
                 case Call("wrap", (TensorRead(tensor), n), _) if is_expression(n) and free_names(n) <= drawn:
-                    found[tensor] = f"{quoted(tensor)}: ({said(Unary('-', n))}, {said(n)})"
+                    ranges[tensor] = f"{quoted(tensor)}: ({said(Unary('-', n))}, {said(n)})"
                 case Call("wrap", (Comprehension(TensorRead(tensor)), n), _) if (
                     is_expression(n) and free_names(n) <= drawn
                 ):
                     size = f"min({said(n)}, default=1)"
-                    found[tensor] = f"{quoted(tensor)}: (-{size}, {size})"
+                    ranges[tensor] = f"{quoted(tensor)}: (-{size}, {size})"
     for check in a.reading:
         for node in walk(check.cond):
             match node:
                 case Compare(low, (("<=", TensorRead(tensor)), ("<" | "<=" as op, high))):
                     if free_names(low) | free_names(high) <= known:
                         more = " + 1" if op == "<=" else ""
-                        found[tensor] = f"{quoted(tensor)}: ({said(low)}, {said(high)}{more})"
-    return list(found.values())
+                        ranges[tensor] = f"{quoted(tensor)}: ({said(low)}, {said(high)}{more})"
+    return list(ranges.values())
 
 
 def _ordered(a: OpAnalysis, drawn: set[str], said: Said) -> dict[str, list[str]]:

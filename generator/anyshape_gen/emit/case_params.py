@@ -33,7 +33,7 @@ def param(w: CaseWriter, p: ParamSpec) -> None:
         if p.kind.base in ("ints", "axes"):
             drawn = f"{use('Vec')}({drawn})"
         if p.name in w.resolved and default is not None:
-            w.given[p.name] = f"{p.name}_given"
+            w.passed[p.name] = f"{p.name}_given"
             w.code.add(f"{p.name}_given = d.default({drawn})")
             drawn = f"{default} if {p.name}_given is None else {p.name}_given"
         w.new(p.name, drawn)
@@ -64,11 +64,11 @@ def _int(w: CaseWriter, p: ParamSpec) -> str:
     drawn = mostly(w, Name(p.name), any_other)
     if drawn != any_other:
         return drawn
-    found = w.wants.bounds(Name(p.name), lambda e: free_names(e) <= w.drawn)
-    if found is None or found.high is None or (isinstance(found.high, Int) and isinstance(found.low, Int)):
+    bounds = w.wants.bounds(Name(p.name), lambda e: free_names(e) <= w.drawn)
+    if bounds is None or bounds.high is None or (isinstance(bounds.high, Int) and isinstance(bounds.low, Int)):
         return drawn
-    low = w.said(found.low) if found.low is not None else "None"
-    return f"d.between({low}, {w.said(found.high)})"
+    low = w.said(bounds.low) if bounds.low is not None else "None"
+    return f"d.between({low}, {w.said(bounds.high)})"
 
 
 def _axes(w: CaseWriter, p: ParamSpec) -> str:
@@ -104,10 +104,10 @@ def _regrouped(w: CaseWriter, p: ParamSpec) -> str | None:
 
 
 def _ints_between(w: CaseWriter, p: ParamSpec) -> str | None:
-    found = w.wants.bounds(Name(p.name), lambda e: w.known(e, Name(p.name)))
-    if found is None or (found.high is None and isinstance(found.low, Int)):
+    bounds = w.wants.bounds(Name(p.name), lambda e: w.known(e, Name(p.name)))
+    if bounds is None or (bounds.high is None and isinstance(bounds.low, Int)):
         return None
-    return each_between(w, found, _count(w, p))
+    return each_between(w, bounds, _count(w, p))
 
 
 def _any_ints(w: CaseWriter, p: ParamSpec) -> str | None:
@@ -157,8 +157,8 @@ def _floats(w: CaseWriter, p: ParamSpec) -> str:
 
 def _str(w: CaseWriter, p: ParamSpec) -> str:
     """One of those of the examples: others would hardly mean anything."""
-    given = [str(v.value) for e in w.spec.examples for name, v in e.given if name == p.name]
-    return _member([*given, *([p.default.value] if isinstance(p.default, Str) else [])])
+    values = [str(v.value) for e in w.spec.examples for name, v in e.given if name == p.name]
+    return _member([*values, *([p.default.value] if isinstance(p.default, Str) else [])])
 
 
 def _enum(w: CaseWriter, p: ParamSpec) -> str:

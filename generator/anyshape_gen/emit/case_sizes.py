@@ -90,13 +90,13 @@ RUNS: tuple[Callable[[CaseWriter, str, Expr | None], str | None], ...] = (
 
 def run_between(w: CaseWriter, name: str, count: str | None) -> str | None:
     """A run below or above others, dim by dim; `count`: its length, else that of the vector that bounds it."""
-    found = w.wants.bounds(Name(name), lambda e: free_names(e) <= w.drawn)
-    if found is None or (isinstance(found.low, Int) and found.high is None):
+    bounds = w.wants.bounds(Name(name), lambda e: free_names(e) <= w.drawn)
+    if bounds is None or (isinstance(bounds.low, Int) and bounds.high is None):
         return None
-    vectors = [e for e in (found.low, found.high) if e is not None and kind_of(e, w.a.kinds) is ValueKind.VECTOR]
+    vectors = [e for e in (bounds.low, bounds.high) if e is not None and kind_of(e, w.a.kinds) is ValueKind.VECTOR]
     if not vectors and count is None:
         return None
-    return f"{use('Vec')}({each_between(w, found, count or f'len({w.said(vectors[0])})', low=Int(0))})"
+    return f"{use('Vec')}({each_between(w, bounds, count or f'len({w.said(vectors[0])})', low=Int(0))})"
 
 
 def each_between(w: CaseWriter, b: Between, count: str, low: Expr | None = None) -> str:
@@ -115,16 +115,18 @@ def size(w: CaseWriter, name: str) -> str:
 def number(w: CaseWriter, subject: Expr, name: str) -> str:
     any_dim = f"d.dim({quoted(name)})"
     drawn = mostly(w, subject, any_dim, size=True)
-    found = w.wants.bounds(subject, lambda e: free_names(e) <= w.drawn) if drawn == any_dim else None
-    if found is None or (isinstance(found.low, Int) and found.high is None):
+    bounds = w.wants.bounds(subject, lambda e: free_names(e) <= w.drawn) if drawn == any_dim else None
+    if bounds is None or (isinstance(bounds.low, Int) and bounds.high is None):
         return drawn
-    return f"d.between({', '.join(w.said(e) if e is not None else 'None' for e in (found.low or Int(0), found.high))})"
+    return (
+        f"d.between({', '.join(w.said(e) if e is not None else 'None' for e in (bounds.low or Int(0), bounds.high))})"
+    )
 
 
 def mostly_equal(w: CaseWriter, name: str, any_other: str) -> str:
     """A draw of a vector that the asserts want, and rarely of any other."""
-    found = w.wants.equal(Name(name), lambda e: w.known(e, Name(name)))
-    values = [v for v in found if v is not None and kind_of(unconditional(v), w.a.kinds) is ValueKind.VECTOR]
+    equal = w.wants.equal(Name(name), lambda e: w.known(e, Name(name)))
+    values = [v for v in equal if v is not None and kind_of(unconditional(v), w.a.kinds) is ValueKind.VECTOR]
     words = [w.said(v).replace(ANY.id, any_other) for v in values]
     return f"d.mostly({tuple_text(words)}, lambda: {any_other})" if values else any_other
 

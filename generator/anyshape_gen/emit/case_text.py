@@ -28,7 +28,7 @@ def there(name: str) -> str:
     return f"{name}_there"
 
 
-def given(p: ParamSpec, always: bool, early: bool) -> str:
+def argument_text(p: ParamSpec, always: bool, early: bool) -> str:
     """The parameter of the call, perhaps None for its default; where others were drawn by it, only if it is that."""
     name = local(p.name)
     if always or p.default is None or (early and literal(p.default) is NOT_LITERAL):

@@ -42,7 +42,7 @@ class CaseWriter:
         """Params that something else was drawn by."""
         self.open: set[str] = set()
         """Params that are being drawn: none of them is drawn first for another."""
-        self.given: dict[str, str] = {}
+        self.passed: dict[str, str] = {}
         """Params that have their default where None was drawn, and the name of what was."""
         self.position: dict[str, str] = {}
         """Of axes: how many dims stand before"""

@@ -10,7 +10,7 @@ from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.case_contents import contents_asked
 from anyshape_gen.emit.case_params import param
 from anyshape_gen.emit.case_sizes import run, run_between, size
-from anyshape_gen.emit.case_text import given, local, run_of, there
+from anyshape_gen.emit.case_text import argument_text, local, run_of, there
 from anyshape_gen.emit.case_writer import CaseWriter
 from anyshape_gen.emit.module import Emitted, quoted, tuple_text, use
 from anyshape_gen.emit.refusal import NotExecuted
@@ -46,10 +46,11 @@ def _written(w: CaseWriter) -> Emitted:
     asked = contents_asked(w.a, w.drawn, w.said)
     by_range = bool(asked["ranges"])  # with a default in place of what was drawn they would be those of another dim
     params = ", ".join(
-        f"{quoted(p.name)}: {w.given.get(p.name) or given(p, by_range, p.name in w.early)}" for p in w.spec.params
+        f"{quoted(p.name)}: {w.passed.get(p.name) or argument_text(p, by_range, p.name in w.early)}"
+        for p in w.spec.params
     )
     words = [f"{{{listed}}}", f"{{{params}}}"]
-    words += [f"{name}={{{', '.join(found)}}}" for name, found in asked.items() if found]
+    words += [f"{name}={{{', '.join(entries)}}}" for name, entries in asked.items() if entries]
     code.add(f"return {use('Case')}({', '.join(words)})")
     if any("rule." in line for line in code.lines):
         # A partial operation in a signature: what it refuses rejects the draw.
@@ -59,14 +60,14 @@ def _written(w: CaseWriter) -> Emitted:
 
 def _joint(spec: OpSpec) -> list[tuple[str, ...]]:
     """Runs (and shapes given as params) that the outputs broadcast."""
-    found: list[tuple[str, ...]] = []
+    groups: list[tuple[str, ...]] = []
     for node in walk_all([*spec.outputs]):
         match node:
             case Call("broadcast", args, _) if len(args) > 1 and all(isinstance(x, Name) for x in args):
                 names = tuple(x.id for x in args if isinstance(x, Name))
-                if not any(set(names) & set(group) for group in found):
-                    found.append(names)
-    return found
+                if not any(set(names) & set(group) for group in groups):
+                    groups.append(names)
+    return groups
 
 
 def _input(w: CaseWriter, o: Operand) -> str:

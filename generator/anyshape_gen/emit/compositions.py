@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
 from anyshape_gen.body_nodes import Branch, For, Set, Step, While
-from anyshape_gen.composing import Composer, Given
+from anyshape_gen.composing import Argument, Composer
 from anyshape_gen.emit.api import python_name
 from anyshape_gen.emit.assigned import assigned, collected
 from anyshape_gen.emit.kernels import dtype_keys
@@ -330,10 +330,10 @@ class _Emitter:
         return f"*{self.tensor(item.value, scope)}" if isinstance(item, Star) else self.operand(item, scope)
 
     def _sign(self, sign: str, inputs: int, e: Expr) -> OpSpec:
-        found = self.of.signed(sign, inputs)
-        if found is None:
+        op = self.of.signed(sign, inputs)
+        if op is None:
             raise NotExecuted(e, f"`{sign}` between tensors, where no op is it")
-        return found
+        return op
 
     def _signed(self, sign: str, parts: tuple[Item, ...], scope: dict[str, ValueKind], e: Expr) -> str:
         return self.apply(self._sign(sign, len(parts), e), [self.operand(p, scope) for p in parts])
@@ -347,7 +347,7 @@ class _Emitter:
             raise NotExecuted(e, f"a call of {e.func}")
         words: list[str] = []
         for k, argument in enumerate(self.of.arguments(called, e)):
-            if not isinstance(argument, Given):
+            if not isinstance(argument, Argument):
                 raise NotExecuted(e, f"this call of {e.func}")
             text = (
                 self.operand(argument.value, scope)

@@ -32,13 +32,13 @@ def pages(
 ) -> dict[str, str]:
     """All pages. `contents`: the specs by path, to count their lines; `reports`: what was found out about the ops."""
     ops = sorted(analysis.ops, key=lambda a: a.spec.name)
-    found = {f"{a.spec.name}.md": page(a) for a in ops}
+    texts = {f"{a.spec.name}.md": page(a) for a in ops}
     lines = {a.spec.name: entry_lines(a, contents or {}) for a in ops}
     rows = [{**_row(a), "lines": lines[a.spec.name], **(reports or Reports()).of(a.spec.name)} for a in ops]
-    found["index.md"] = render(
+    texts["index.md"] = render(
         "index.md.j2", rows=rows, count=len(ops), lines=sum(lines.values()), refused=analysis.refused
     )
-    return found
+    return texts
 
 
 def entry_lines(a: OpAnalysis, contents: Mapping[str, str]) -> int:
@@ -97,8 +97,8 @@ def _body(spec: OpSpec) -> str:
 
 def _sizes(a: OpAnalysis) -> str:
     """What the sizes of the outputs follow from: the most that any operand has to be known of."""
-    found = a.spec.kernel is not None and any(q.target.items is None for q in a.spec.kernel.equations)
-    if found or born_sizes(a.spec.shape):
+    has_count = a.spec.kernel is not None and any(q.target.items is None for q in a.spec.kernel.equations)
+    if has_count or born_sizes(a.spec.shape):
         return "data"
     most = max(a.needs.values(), default=Need.NOTHING, key=list(Need).index)
     return {
@@ -172,10 +172,10 @@ def _argument(x: OnnxArgument) -> str:
 
 
 def _example(e: Example) -> str:
-    given = ", ".join(f"{name}: {_value(v)}" for name, v in e.given)
+    arguments = ", ".join(f"{name}: {_value(v)}" for name, v in e.given)
     if e.error is not None:
-        return f"{given}  ->  error: {e.error}"
-    return f"{given}  ->  {', '.join(f'{name}: {_value(v)}' for name, v in e.expected)}"
+        return f"{arguments}  ->  error: {e.error}"
+    return f"{arguments}  ->  {', '.join(f'{name}: {_value(v)}' for name, v in e.expected)}"
 
 
 def _value(v: ExampleValue) -> str:

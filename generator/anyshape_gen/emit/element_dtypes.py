@@ -39,10 +39,10 @@ class ElementDtypes:
 
     def of(self, e: Expr) -> str:
         """Raises NotExecuted where nothing says it."""
-        found = self.find(e)
-        if found is None:
+        dtype = self.find(e)
+        if dtype is None:
             raise NotExecuted(e, "a scratch tensor of nothing but literals, without an annotation,")
-        return found
+        return dtype
 
     def find(self, e: Node) -> str | None:
         match e:
@@ -80,9 +80,9 @@ class ElementDtypes:
 
     def _tensor(self, name: str) -> str | None:
         if name not in self.known and name in self.values:
-            found = self.find(self.values[name])
-            if found is not None:
-                self.known[name] = found
+            dtype = self.find(self.values[name])
+            if dtype is not None:
+                self.known[name] = dtype
         return self.known.get(name)
 
 

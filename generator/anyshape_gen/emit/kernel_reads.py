@@ -79,16 +79,16 @@ def _part(s: KernelScope, part: Part) -> list[str]:
 
 
 def _texts(s: KernelScope, items: tuple[Item, ...]) -> list[str]:
-    found = []
+    texts = []
     for item in items:
         match item:
             case Star(value, None):
-                found.append(f"*{run(s, value)}")
+                texts.append(f"*{run(s, value)}")
             case Star() | Slice():
                 raise NotExecuted(item, "this index")
             case _:
-                found.append(s.text(item))
-    return found
+                texts.append(s.text(item))
+    return texts
 
 
 def _run(s: KernelScope, items: tuple[Item, ...]) -> str:

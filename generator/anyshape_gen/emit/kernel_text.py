@@ -123,8 +123,8 @@ class KernelText(KernelScope):
         if e.func in self.dtypes or e.func in CASTS:
             inner = plain[0]
             if isinstance(inner, Call) and inner.func == "philox":
-                given = ", ".join(self.text(a) for a in inner.args if not isinstance(a, (Star, Slice)))
-                return f"{use('philox')}({given}, {self.dtype_text(Name(e.func))})", ATOM
+                arguments = ", ".join(self.text(a) for a in inner.args if not isinstance(a, (Star, Slice)))
+                return f"{use('philox')}({arguments}, {self.dtype_text(Name(e.func))})", ATOM
             return f"{use('cast')}({self.text(plain[0])}, {self.dtype_text(Name(e.func))})", ATOM
         if e.func in self.functions:
             return f"{kernel_name(e.func)}({', '.join(map(self.text, plain))})", ATOM

@@ -51,13 +51,13 @@ class KernelCode:
 
 def dtype_keys(a: OpAnalysis) -> dict[str, str]:
     """{dtype variable: key in Equations.dtypes}; a variable that a parameter says is found under `param:<name>`."""
-    found = {}
+    keys = {}
     for rule in a.spec.dtypes:
         key = rule.var
         if isinstance(rule.expr, Name):
             key = f"param:{rule.expr.id}"
-        found[rule.var] = key
-    return found
+        keys[rule.var] = key
+    return keys
 
 
 def kernel(a: OpAnalysis) -> KernelCode:

@@ -78,14 +78,14 @@ def _parenthesised(text: str) -> str | None:
 @lru_cache(maxsize=64)
 def _tokens(text: str) -> tuple[tuple[int, str, int], ...]:
     """(position, character, depth) of what `_TOKEN` says, a string as "s"; the depth of a bracket is that of what is around it."""
-    found = []
+    tokens = []
     depth = 0
     for match in _TOKEN.finditer(text):
         c = match.group()
         depth -= c in _CLOSE
-        found.append((match.start(), c if len(c) == 1 else "s", depth))
+        tokens.append((match.start(), c if len(c) == 1 else "s", depth))
         depth += c in _OPEN
-    return tuple(found)
+    return tuple(tokens)
 
 
 def _widest_brackets(text: str) -> tuple[int, int] | None:
@@ -121,5 +121,5 @@ def _positions(text: str, mark: str) -> list[int]:
     if mark in ('" f"', '" "'):
         starts = [k for k, c, depth in _tokens(text) if c == "s" and depth == 0]
         return [k - 1 for k in starts[1:] if text[k - 2 : k] == '" ']
-    found = [k for k, c, depth in _tokens(text) if c == " " and depth == 0 and text.startswith(mark, k)]
-    return [k + 1 for k in found]
+    blanks = [k for k, c, depth in _tokens(text) if c == " " and depth == 0 and text.startswith(mark, k)]
+    return [k + 1 for k in blanks]

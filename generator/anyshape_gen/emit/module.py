@@ -53,7 +53,7 @@ def use(name: str) -> str:
 
 def number_text(value: object) -> str:
     """A literal number, or a tuple of them; those that Python writes as names are imported."""
-    return re.sub(r"\b(inf|nan)\b", lambda found: use(found[0]), repr(value))
+    return re.sub(r"\b(inf|nan)\b", lambda name: use(name[0]), repr(value))
 
 
 def characters(statement: str) -> list[str]:
@@ -67,9 +67,9 @@ class Emitted(str):
     imports: frozenset[str]
 
     def __new__(cls, text: str, imports: frozenset[str]) -> Emitted:
-        made = super().__new__(cls, text)
-        made.imports = imports
-        return made
+        emitted = super().__new__(cls, text)
+        emitted.imports = imports
+        return emitted
 
     def __reduce__(self) -> tuple[type[Emitted], tuple[str, frozenset[str]]]:
         return Emitted, (str(self), self.imports)
@@ -95,7 +95,7 @@ def python_module(
 
 def used_names(code: str) -> frozenset[str]:
     """Names that code of an author reads and that are neither parameters nor variables of the function they are read in."""
-    found: set[str] = set()
+    free: set[str] = set()
     for statement in ast.parse(code).body:
         names: set[str] = set()
         local: set[str] = set()
@@ -106,8 +106,8 @@ def used_names(code: str) -> frozenset[str]:
                 local.add(n.arg)
             elif isinstance(n, ast.Name) and isinstance(statement, ast.FunctionDef):
                 local.add(n.id)
-        found |= names - local
-    return frozenset(found)
+        free |= names - local
+    return frozenset(free)
 
 
 def import_lines(names: Iterable[str], known: Mapping[str, str], own: str) -> list[str]:

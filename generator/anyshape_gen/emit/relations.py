@@ -58,8 +58,8 @@ def attributes_of(a: OpAnalysis) -> frozenset[str]:
 
 def relation(a: OpAnalysis, bound: Iterable[str], hoisted: Mapping[str, Expr]) -> Emitted:
     """`bound`: the names that the kernel reads from what the relation found; `hoisted`: what it wants computed here."""
-    given = {o.name for o in a.spec.inputs} | {p.name for p in a.spec.params}
-    plain = frozenset(given - _names_read(RelationEmitter(a, hoisted, set(), frozenset()).emit(bound)))
+    own = {o.name for o in a.spec.inputs} | {p.name for p in a.spec.params}
+    plain = frozenset(own - _names_read(RelationEmitter(a, hoisted, set(), frozenset()).emit(bound)))
     unused: set[str] = set()
     while True:
         text = RelationEmitter(a, hoisted, unused, plain).emit(bound)
@@ -125,7 +125,7 @@ class RelationEmitter:
 
     def _parameters(self) -> list[str]:
         renamed = self._renamed()
-        found = [f"rule: {use('Rule')}", *(["/"] if renamed else [])]
+        parameters = [f"rule: {use('Rule')}", *(["/"] if renamed else [])]
         named = []
         or_several = f" | {use('Elements')}[{use('Vec')}]"
         for o in self.spec.inputs:
@@ -140,7 +140,7 @@ class RelationEmitter:
                 )
                 named.append(f"{o.name}: {kind}{or_several if o.signature.sequence else ''}")
         named += [f"{p.name}: {self._annotation(p)}" for p in self.spec.params if p.name not in renamed]
-        return [*found, *(["*", *named] if named else []), *([f"**passed: {use('Any')}"] if renamed else [])]
+        return [*parameters, *(["*", *named] if named else []), *([f"**passed: {use('Any')}"] if renamed else [])]
 
     @staticmethod
     def _annotation(p: ParamSpec) -> str:
@@ -190,8 +190,8 @@ class RelationEmitter:
                 test = f"{use('gt')}({number}, 0)" if operand == self.rule_text.sequence else f"{number} > 0"
                 self.code.add(f"rule.require({test}, {message})")
             case IfPresent(operand, steps, absent):
-                given = self._under(f"if {self.name(operand)} is not None:", steps)
-                self._under("else:" if given else f"if {self.name(operand)} is None:", absent)
+                has_steps = self._under(f"if {self.name(operand)} is not None:", steps)
+                self._under("else:" if has_steps else f"if {self.name(operand)} is None:", absent)
 
     def _each(self, value: Expr) -> str:
         """A dim by element of a sequence."""
@@ -247,9 +247,9 @@ class RelationEmitter:
             if step.defines_length not in self.unused:
                 self.code.add(f"{self.name(step.defines_length)} = len({name})")
         elif step.length is not None:
-            wanted = self.rule_text.text(step.length)
-            equal = f"rule.equal({wanted}, len({name}), {quoted(f'the length of {p.name}')})"
-            self.code.add(f"{wanted} = {equal}" if isinstance(step.length, Name) else equal)  # the length is a number
+            expected = self.rule_text.text(step.length)
+            equal = f"rule.equal({expected}, len({name}), {quoted(f'the length of {p.name}')})"
+            self.code.add(f"{expected} = {equal}" if isinstance(step.length, Name) else equal)  # the length is a number
         if absent and (step.of is not None or step.length is not None or step.defines_length):
             self.code.dedent()
 
@@ -341,8 +341,8 @@ def literal(e: object) -> object:
             inner = literal(operand)
             return -inner if isinstance(inner, (int, float)) else NOT_LITERAL
         case VecLit(items):
-            found = [literal(i) for i in items]
-            return NOT_LITERAL if NOT_LITERAL in found else tuple(found)
+            values = [literal(i) for i in items]
+            return NOT_LITERAL if NOT_LITERAL in values else tuple(values)
     return NOT_LITERAL
 
 

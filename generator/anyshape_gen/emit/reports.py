@@ -35,9 +35,9 @@ def reports(index_safety: str | None, mutation: str | None) -> Reports:
     return Reports(_ops(index_safety, ("proved", "total")), _ops(mutation, ("killed", "mutants")))
 
 
-def _ops(text: str | None, wanted: tuple[str, ...]) -> dict[str, Any]:
+def _ops(text: str | None, keys: tuple[str, ...]) -> dict[str, Any]:
     try:
-        found = json.loads(text or "{}").get("ops", {})
-        return {op: entry for op, entry in found.items() if all(isinstance(entry[key], int) for key in wanted)}
+        entries = json.loads(text or "{}").get("ops", {})
+        return {op: entry for op, entry in entries.items() if all(isinstance(entry[key], int) for key in keys)}
     except (ValueError, AttributeError, KeyError, TypeError):
         return {}

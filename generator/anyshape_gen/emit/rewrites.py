@@ -103,15 +103,15 @@ class _Rewriter:
         if spec is None or any(o.signature.variadic for o in spec.inputs) or len(spec.outputs) != 1:
             raise NotExecuted(pattern, f"a pattern over {pattern.func}")
         names = [o.name for o in spec.inputs] + [p.name for p in spec.params]
-        given = dict(zip(names, pattern.args)) | dict(pattern.keywords)
+        arguments = dict(zip(names, pattern.args)) | dict(pattern.keywords)
         for k, o in enumerate(spec.inputs):
-            part = given.get(o.name)
+            part = arguments.get(o.name)
             if part is None:
                 self._leave(f"{node}.inputs[{k}] is not None")
             else:
                 self._operand(part, f"{node}.inputs[{k}]")
         for p in spec.params:
-            part = given.get(p.name)
+            part = arguments.get(p.name)
             if part is None:
                 self._leave(f"not {use('is_default')}({node}, {quoted(p.name)})")
             elif not isinstance(part, Name):
@@ -170,12 +170,12 @@ class _Rewriter:
                     return Name(f"element_{id}", span=node.span)
             return rebuild(node, replace)
 
-        found: Expr = replace(cond)
+        condition: Expr = replace(cond)
         for id in read:
             self.code.add(f"element_{id} = {use('element_of')}({self.scope.values[id]})")
         if read:
             self._leave(" or ".join(f"element_{id} is None" for id in read))
-        return found
+        return condition
 
     def _value(self, e: Node) -> str:
         match e:
@@ -184,9 +184,11 @@ class _Rewriter:
             case Call(func, args, keywords) if func in self.specs:
                 spec = self.specs[func]
                 names = [o.name for o in spec.inputs] + [p.name for p in spec.params]
-                found = dict(zip(names, args)) | dict(keywords)
-                inputs = [self._value(found[o.name]) if o.name in found else "None" for o in spec.inputs]
-                params = [f"{quoted(p.name)}: {self._param(found[p.name])}" for p in spec.params if p.name in found]
+                arguments = dict(zip(names, args)) | dict(keywords)
+                inputs = [self._value(arguments[o.name]) if o.name in arguments else "None" for o in spec.inputs]
+                params = [
+                    f"{quoted(p.name)}: {self._param(arguments[p.name])}" for p in spec.params if p.name in arguments
+                ]
                 return f"{use('make')}({quoted(func)}, [{', '.join(inputs)}], {{{', '.join(params)}}}, node.source)"
         raise NotExecuted(e, "this term of a rewrite")
 

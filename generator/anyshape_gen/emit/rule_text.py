@@ -152,8 +152,8 @@ class RuleText:
         tests = []
         for (op, right), left in zip(rest, sides):
             if op in ("in", "not in"):
-                found = f"{self._ours('among')}({self.text(left)}, {self.text(right)})"
-                tests.append(found if op == "in" else f"{self._ours('not_')}({found})")
+                membership = f"{self._ours('among')}({self.text(left)}, {self.text(right)})"
+                tests.append(membership if op == "in" else f"{self._ours('not_')}({membership})")
                 continue
             if op not in _COMPARE:
                 raise NotExecuted(e, f"`{op}` between values")

@@ -50,17 +50,17 @@ def seen_through(e: Expr, assigned: Mapping[str, Expr], functions: Mapping[str, 
             return assigned[node.id] if node.id in assigned and node.id not in hidden else node
         if isinstance(node, (Comprehension, Reduction)):
             hidden |= bound_by(node.generators)
-        made = rebuild(node, lambda n: change(n, hidden))
-        if isinstance(made, IfExp) and isinstance(made.cond, Bool):
-            return made.then if made.cond.value else made.other
+        rebuilt = rebuild(node, lambda n: change(n, hidden))
+        if isinstance(rebuilt, IfExp) and isinstance(rebuilt.cond, Bool):
+            return rebuilt.then if rebuilt.cond.value else rebuilt.other
         return (
-            _called(functions[made.func], made, functions)
-            if isinstance(made, Call) and made.func in functions
-            else made
+            _called(functions[rebuilt.func], rebuilt, functions)
+            if isinstance(rebuilt, Call) and rebuilt.func in functions
+            else rebuilt
         )
 
-    found = change(e)
-    return found if sum(1 for _ in walk(found)) <= LONGEST else e
+    expression = change(e)
+    return expression if sum(1 for _ in walk(expression)) <= LONGEST else e
 
 
 def _called(f: Function, call: Call, functions: Mapping[str, Function]) -> Expr:

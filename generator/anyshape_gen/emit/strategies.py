@@ -50,8 +50,8 @@ def strategy(a: OpAnalysis) -> Emitted:
 
 def oracles(ops: Iterable[OpAnalysis]) -> Emitted:
     """The functions that the references of a file call, each once."""
-    found = {o.name: o for a in ops if a.spec.reference is not None for o in a.spec.reference.oracles}
-    return joined("\n\n\n", map(_oracle, found.values()))
+    by_name = {o.name: o for a in ops if a.spec.reference is not None for o in a.spec.reference.oracles}
+    return joined("\n\n\n", map(_oracle, by_name.values()))
 
 
 def _oracle(o: Oracle) -> Emitted:
@@ -101,11 +101,11 @@ def _property(a: OpAnalysis) -> Emitted:
     code.indent()
     inputs = {o.name for o in spec.inputs}
     for e in spec.examples:
-        given = [f"{quoted(n)}: {_value(v)}" for n, v in e.given if n in inputs]
+        inputs_of_example = [f"{quoted(n)}: {_value(v)}" for n, v in e.given if n in inputs]
         params = [f"{quoted(n)}: {_literal(v.value)}" for n, v in e.given if n not in inputs]
         outputs = [f"{quoted(n)}: {_value(v)}" for n, v in e.expected]
         error = quoted(e.error) if e.error is not None else "None"
-        mappings = ", ".join(f"{{{', '.join(m)}}}" for m in (given, params, outputs))
+        mappings = ", ".join(f"{{{', '.join(m)}}}" for m in (inputs_of_example, params, outputs))
         code.add(f"{use('Example')}({mappings}, {error}, {quoted(source_of(e))}),")
     code.dedent()
     code.add("),")

@@ -96,14 +96,14 @@ class Wants:
                 case Call("exact_div", (n, by), ()) if is_expression(n) and is_expression(by):
                     self.parts.append(Compare(BinOp("%", n, by), (("==", Int(0)),)))
 
-    def _collect(self, statements: Sequence[Statement], assigned: dict[str, Expr], found: list[Expr]) -> None:
+    def _collect(self, statements: Sequence[Statement], assigned: dict[str, Expr], conditions: list[Expr]) -> None:
         for s in statements:
             match s:
                 case Assign(names, value):
                     whole = seen_through(value, assigned, self._functions)
                     assigned.update(taken_apart(names, whole))
                 case Assert(cond):
-                    found += [seen_through(p, assigned, self._functions) for p in all_of(cond)]
+                    conditions += [seen_through(p, assigned, self._functions) for p in all_of(cond)]
                 case If(cond, then, other):
                     seen = seen_through(cond, assigned, self._functions)
                     for branch, holds in ((then, seen), (other, Unary("not", seen))):
@@ -121,9 +121,9 @@ class Wants:
     def equal(self, subject: Expr, known: Known) -> tuple[Expr | None, ...]:
         """The same, of equalities alone."""
         for part in self.parts:
-            found = tuple(_equal(subject, a, known) for a in _any_of(part))
-            if any(v is not None for v in found):
-                return found
+            values = tuple(_equal(subject, a, known) for a in _any_of(part))
+            if any(v is not None for v in values):
+                return values
         some = []
         for cond, part in self.sometimes:
             mine = free_names(subject) <= free_names(cond)  # as `len(m) == 1` is, which a value of m decides itself
@@ -137,9 +137,9 @@ class Wants:
         for part in self.parts:
             match part:
                 case Reduction("all", element, (Generator((target,), Name(id)),), ()) if id == name:
-                    found = [_equal(Name(target.name), a, known) for a in _any_of(element)]
-                    if found and all(v is not None for v in found):
-                        return tuple(v for v in found if v is not None)
+                    values = [_equal(Name(target.name), a, known) for a in _any_of(element)]
+                    if values and all(v is not None for v in values):
+                        return tuple(v for v in values if v is not None)
         return ()
 
     def broadcast_of(self, name: str, known: Known) -> Expr | None:
@@ -153,11 +153,11 @@ class Wants:
     def broadcasts_to(self, name: str, known: Known) -> tuple[Expr, ...]:
         """What the name must broadcast to: of all calls one vector, or else one for each `if` or `else` that asks for it."""
         for parts in (self.parts, [p for _, p in self.sometimes]):
-            found = tuple(
+            targets = tuple(
                 to for part in parts if (to := _broadcast_to(part, name)) is not None and _can_be_said(to) and known(to)
             )
-            if found:
-                return found if parts is not self.parts else found[:1]
+            if targets:
+                return targets if parts is not self.parts else targets[:1]
         return ()
 
     def bounds(self, subject: Expr, known: Known) -> Between | None:
@@ -211,12 +211,12 @@ class Wants:
 
     def items(self, name: str, known: Known) -> list[tuple[int, Expr]]:
         """Items that must have a value, by their place."""
-        found = []
+        items = []
         for part in self.parts:
             match part:
                 case Compare(Index(Name(id), (Int(k),)), (("==", e),)) if id == name and _can_be_said(e) and known(e):
-                    found.append((k, e))
-        return found
+                    items.append((k, e))
+        return items
 
     def positive(self, name: str) -> bool:
         return any(_bound(p, Name(name)) in ((">", 0), (">=", 1)) for p in self.parts)
@@ -243,8 +243,8 @@ class Wants:
 
     def _least(self, subject: Expr, known: Known) -> tuple[Expr, ...]:
         """Some that are not below a bound, where there is none above."""
-        found = self.bounds(subject, known)
-        low, high = (found.low, found.high) if found is not None else (None, None)
+        bounds = self.bounds(subject, known)
+        low, high = (bounds.low, bounds.high) if bounds is not None else (None, None)
         nothing_between = isinstance(low, Int) and isinstance(high, Int) and high.value < low.value
         if low is None or (high is not None and not nothing_between):
             return ()
