@@ -1,6 +1,6 @@
-"""What a spec should say besides what it must: warnings, which fail nothing.
+"""Warnings about specs: what a spec should have besides what it must have. A warning never fails the command.
 
-In: the analysis of all specs. Out: a line for each place where a spec asks for more, with file:line:col, the op and what to write.
+In: the analysis of all specs. Out: a line for each warning, with file:line:col, the op and what to write.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from anyshape_gen.model import OpSpec
 
 
 def advice(analysis: Analysis) -> list[str]:
-    """One line for each op whose values nothing pins but its laws, in the order of the specs."""
+    """Lists a warning for each op without an example of its output's values, in the order of the specs."""
     return [_values_missing(a.spec) for a in analysis.ops if not shows_values(a.spec) and "random" not in a.spec.traits]
 
 
 def shows_values(spec: OpSpec) -> bool:
-    """Whether some example gives values of an output, and not only its shape."""
+    """Whether some example has the values of an output, and not only its shape."""
     return any(value.literal for e in spec.examples if e.error is None for _, value in e.expected)
 
 

@@ -1,4 +1,4 @@
-"""Compositions: that every name is known where it is read, that calls fit the ops they call, and that loops and branches give something.
+"""Checks compositions: every name is known where it is read, calls fit the called ops, and loops and branches define names.
 
 In: an op's analysis, the specs of all ops. Out: findings.
 """
@@ -20,7 +20,7 @@ K = ValueKind
 
 
 def check_compositions(ops: tuple[OpAnalysis, ...], findings: Findings) -> None:
-    """All composed ops of an analysis."""
+    """Checks all composed ops of an analysis."""
     specs = {a.spec.name: a.spec for a in ops}
     _one_op_a_sign(specs, findings)
     for a in ops:
@@ -39,7 +39,7 @@ def _one_op_a_sign(specs: Mapping[str, OpSpec], findings: Findings) -> None:
 
 
 def _no_circle(spec: OpSpec, specs: Mapping[str, OpSpec], findings: Findings) -> None:
-    """A body would never end that calls its own op, by itself or through others."""
+    """Checks that no body calls its own op, by itself or through other composed ops."""
     reached: dict[str, str] = {}
     waiting = [(spec.name, "")]
     while waiting:
@@ -55,7 +55,7 @@ def _no_circle(spec: OpSpec, specs: Mapping[str, OpSpec], findings: Findings) ->
 
 
 class _Checker(ExpressionChecker):
-    """One body, step by step."""
+    """Checks one body, step by step."""
 
     def __init__(self, a: OpAnalysis, specs: Mapping[str, OpSpec], findings: Findings) -> None:
         super().__init__(a, specs, findings)
@@ -224,7 +224,7 @@ class _Checker(ExpressionChecker):
             )
 
     def kept(self, name: str, then: Block, other: Block, step: Branch, static: bool) -> None:
-        """What is known behind a branch."""
+        """Checks a name that is known after a branch."""
         kinds = {side.scope[name] for side in (then, other)} - {K.ANY}
         if len(kinds) > 1:
             self.findings.add(step.span, f"'{name}' is one tensor on one side of this `if`, and several on the other")
@@ -236,7 +236,7 @@ class _Checker(ExpressionChecker):
             block.elsewhere.setdefault(name, why)
 
     def _condition(self, cond: Expr, block: Block) -> bool:
-        """Whether it is decided when the body is built."""
+        """Checks a condition, and returns whether it is decided when the body is built."""
         kind = self.tensor(cond, block)
         if kind not in (K.TENSOR, K.BOOL, K.ANY):
             self.findings.add(cond.span, "a condition is a tensor of one truth, or a comparison of what the rule knows")

@@ -1,6 +1,6 @@
-"""Expressions of a composition: names that are known, calls that fit the ops they call, signs that an op says it is.
+"""Checks expressions of a composition: names are known, calls fit the called ops, and every sign is the `operator:` of an op.
 
-In: an op's analysis, the specs of all ops, what is known where an expression stands. Out: findings, and the expression's kind.
+In: an op's analysis, the specs of all ops, an expression and the names in scope. Out: findings, and the expression's kind.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ K = ValueKind
 
 @dataclass
 class Block:
-    """What is known at a place of the body."""
+    """The names that are known at a place of the body."""
 
     scope: dict[str, ValueKind]
     elsewhere: dict[str, str] = field(default_factory=dict)
     """names that are known in other places only, and why"""
     collected: dict[str, Store] | None = None
-    """of the loop around, if the block is its body"""
+    """names that the innermost loop collects, if the block is the body of a loop"""
     defined: set[str] = field(default_factory=set)
-    """what the block assigns"""
+    """names that the block assigns"""
 
     def inside(self, collected: dict[str, Store] | None = None) -> Block:
         return Block(dict(self.scope), dict(self.elsewhere), collected)
 
 
 class ExpressionChecker:
-    """Expressions of one body."""
+    """Checks expressions of one body."""
 
     def __init__(self, a: OpAnalysis, specs: Mapping[str, OpSpec], findings: Findings) -> None:
         self.spec, self.findings = a.spec, findings
@@ -63,14 +63,14 @@ class ExpressionChecker:
         self.read: set[str] = set()
 
     def one(self, e: Item, block: Block) -> None:
-        """One tensor, or a number where one may stand."""
+        """Checks that an expression is one tensor, or a number."""
         kind = self.tensor(e, block)
         if kind in (K.TENSORS, K.VECTOR, K.STR, K.DTYPE, K.NONE):
             words = "several tensors" if kind is K.TENSORS else f"a {kind.value}"
             self.findings.add(e.span, f"one tensor is wanted here, and this is {words}")
 
     def tensor(self, e: Item, block: Block) -> ValueKind:
-        """Checks an expression; gives its kind."""
+        """Checks an expression, and returns its kind."""
         kind = self.of.kind(e, block.scope)
         if kind not in TENSORS and not (isinstance(e, Call) and self.of.called(e, block.scope)):
             self._rule(e, block)
@@ -125,7 +125,7 @@ class ExpressionChecker:
             self.findings.unknown(e.span, "name", e.id, {*block.scope, *self.of.rule})
 
     def _rule(self, e: Item, block: Block) -> None:
-        """What the rule knows: names, and the functions of the language on them."""
+        """Checks an expression that is no tensor: names that the rule knows, and functions of the language on them."""
         functions = {f.name for f in self.spec.defines}
         for node in walk(e):
             match node:

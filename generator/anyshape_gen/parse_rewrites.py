@@ -1,4 +1,4 @@
-"""Rewrites: `pattern [as alias] >> term [if condition]`.
+"""Parses rewrites: `pattern [as alias] >> term [if condition]`.
 
 In: `Text` of one rewrite. Out: `Rewrite`. Patterns and terms are calls of ops; in a pattern `_` matches anything.
 """
@@ -16,7 +16,7 @@ _ALIAS = re.compile(r"\s+as\s+([A-Za-z_]\w*)\s*\Z")
 
 
 def parse_rewrite(text: Text, findings: Findings) -> Rewrite | None:
-    """One rewrite, or None where it has no `>>`."""
+    """Parses one rewrite; None where it has no `>>`."""
     arrows = top_level(text.value, ">>")
     if len(arrows) != 1:
         findings.add(text.span(), "a rewrite is `pattern [as y] >> term [if condition]`")

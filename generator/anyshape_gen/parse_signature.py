@@ -1,7 +1,7 @@
-"""Signatures: `T[*o, n@axis, *i] for v in c = 0`, `seq T[*d] for v in c`, and the kinds of parameters.
+"""Parses signatures, `T[*o, n@axis, *i] for v in c = 0`, `seq T[*d] for v in c`, and kinds of parameters.
 
-In: `Text` of one signature or kind. Out: `Signature`, `Kind`. Which names an expression uses, and whether the dims
-can be solved, is judged later.
+In: `Text` of one signature or kind. Out: `Signature`, `Kind`. Names of expressions, and whether the dims
+can be solved, are checked later.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _INDEXED = re.compile(r"([A-Za-z_]\w*)\[([A-Za-z_]\w*)\]\Z")
 
 
 def parse_signature(text: Text, findings: Findings, is_output: bool = False) -> Signature | None:
-    """One signature, or None where it has no dtype and brackets to begin with."""
+    """Parses one signature; None where it does not begin with a dtype and brackets."""
     whole, sequence = text, _SEQUENCE.match(text.value)
     text = text.cut(sequence.end()) if sequence else text
     head = _HEAD.match(text.value)
@@ -66,7 +66,7 @@ def parse_signature(text: Text, findings: Findings, is_output: bool = False) -> 
 
 
 def _closing(value: str, opening: int) -> int:
-    """Where the bracket at `opening` closes; -1 if it does not."""
+    """Returns the position of the bracket that closes the one at `opening`; -1 if there is none."""
     depth = 0
     for at in range(opening, len(value)):
         depth += (value[at] in "([") - (value[at] in ")]")
@@ -76,7 +76,7 @@ def _closing(value: str, opening: int) -> int:
 
 
 def _tail(rest: Text, findings: Findings) -> tuple[Variadic | None, bool, Expr | None]:
-    """What follows the brackets: `for v in c`, then `?` or `= constant`."""
+    """Parses what follows the brackets: `for v in c`, then `?` or `= constant`."""
     variadic, optional, default = None, False, None
     if clause := _FOR.match(rest.value):
         ends = [*top_level(rest.value, "="), *top_level(rest.value, "?"), len(rest.value)]
@@ -148,7 +148,7 @@ class _PieceReader:
 
 
 def parse_kind(text: Text, findings: Findings) -> Kind:
-    """`bool`, `ints[r]`, `axes[len(d)]` …; a list of members is read by the loader."""
+    """Parses the kind of a parameter: `bool`, `ints[r]`, `axes[len(d)]` …; a list of members is parsed by the loader."""
     base, bracket, length = text.value.partition("[")
     base = base.strip()
     if base not in KINDS or (bracket and (base not in VECTOR_KINDS or not length.rstrip().endswith("]"))):

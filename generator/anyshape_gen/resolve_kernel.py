@@ -1,7 +1,7 @@
-"""Kernels made explicit: extents of all index variables, every read matched to its tensor, equations in order.
+"""Resolves kernels: extents of all index variables, every read matched to its tensor, equations in order.
 
 In: an `OpSpec`, kinds of its names, shapes of its outputs. Out: `ResolvedKernel`, and findings where an extent
-cannot be known or an index does not fit. Extents flow from outputs to their equations, from plain reads into
+cannot be inferred or an index does not fit. Extents are propagated from outputs to their equations, from plain reads to
 scratches, and from the reads of a scratch back to it, until nothing changes.
 """
 
@@ -51,7 +51,7 @@ CONSTANTS = {"inf", "pi"}
 
 
 class KernelResolver:
-    """One op's kernel."""
+    """Resolves one kernel."""
 
     steps = False
 
@@ -78,7 +78,7 @@ class KernelResolver:
         self.scratch: dict[str, Scratch] = {}
         self.vars: list[Vars] = [self._variables(equation) for equation in self.kernel.equations]
 
-    # --- what varies
+    # --- variables
     # ------------------------------------------------------------------------------------------------------
 
     def _variables(self, equation: Equation) -> Vars:
@@ -107,7 +107,7 @@ class KernelResolver:
     # -------------------------------------------------------------------------------------------------------
 
     def resolve(self) -> ResolvedKernel | None:
-        """The kernel with everything explicit; None (with findings) where that fails."""
+        """Resolves the kernel; None (with findings) where that fails."""
         self._declare_scratch()
         for _ in range(len(self.kernel.equations) * 3 + 3):
             if not self._propagate():
@@ -153,7 +153,7 @@ class KernelResolver:
                     known.places[k] = (False, known.places[k][1] or length)
 
     def _propagate(self) -> bool:
-        """One round over all equations; True while something became known."""
+        """Propagates extents over all equations once; True where an extent became known."""
         before = self._state()
         for equation, variables in zip(self.kernel.equations, self.vars):
             if equation.target.items is not None:
@@ -175,7 +175,7 @@ class KernelResolver:
         return self.scratch[tensor].dtype if tensor in self.scratch else None
 
     def _teach_scratch(self, target: Store, variables: Vars) -> None:
-        """Variables of a left side give their extents to the scratch's places, and take them from there."""
+        """Propagates extents between the variables of a left side and the dims of the scratch, both ways."""
         scratch = self.scratch.get(target.tensor)
         if scratch is None or target.items is None or len(target.items) != len(scratch.places):
             return
@@ -270,7 +270,7 @@ class KernelResolver:
 
 
 def _vector_length(value: Expr) -> Expr | None:
-    """How many items a vector on the right side surely has: one for each value of its variable."""
+    """Returns the length of a vector on the right side where it is one item for each value of a variable."""
     if isinstance(value, Call) and value.func == "argsort" and value.args:
         inner = value.args[0]
         return _vector_length(inner) if isinstance(inner, Comprehension) else None

@@ -1,7 +1,7 @@
-"""Procedures made explicit: dtypes of variables and arrays, every read and place matched to its tensor, what loops run over.
+"""Resolves procedures: dtypes of variables and arrays, every read and store matched to its tensor, domains of loops.
 
 In: an `OpSpec` with a procedure. Out: `ResolvedProcedure`, and findings where a dtype, a shape or an index does not fit. Expressions are
-resolved by the resolver of kernels: a variable is a tensor of rank 0, an array one of which the procedure says the shape.
+resolved by the resolver of kernels: a variable is a tensor of rank 0, an array a tensor of the shape that the procedure defines.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NO_DTYPE = "the dtype of '{name}' is not known: write it, as in f32(0.0) or F(0.
 
 
 class ProcedureResolver(KernelResolver):
-    """One op's procedure."""
+    """Resolves one procedure."""
 
     steps = True
 
@@ -66,7 +66,7 @@ class ProcedureResolver(KernelResolver):
         self.scope = Vars()
 
     def resolve_steps(self) -> ResolvedProcedure | None:
-        """The procedure with everything explicit; None (with findings) where that fails."""
+        """Resolves the procedure; None (with findings) where that fails."""
         before = len(self.findings.items)
         asserts = tuple(replace(n, cond=self._value(n.cond, Vars(), report=True)) for n in self.kernel.asserts)
         for name in self.born:
@@ -91,7 +91,7 @@ class ProcedureResolver(KernelResolver):
         self.kinds[name] = kind
 
     def local(self, node: Any, hidden: frozenset[str] = frozenset()) -> Any:
-        """An expression or item with `v[()]` for every variable."""
+        """Substitutes `v[()]` for every variable in an expression or item."""
         match node:
             case Name(id=name) if name in self.variables and name not in hidden:
                 return Index(node, (), span=node.span)
@@ -180,7 +180,7 @@ class ProcedureResolver(KernelResolver):
         return dtype or "i64"
 
     def _adapts(self, value: Expr) -> bool:
-        """Whether the value is of literals, dims and parameters only, which take the dtype they meet."""
+        """Whether the value consists of literals, dims and parameters only, which take the dtype of the other operand."""
         return value_dtype(self.local(value), lambda t: None) == "i64" and not any(
             isinstance(n, (Index, Call, Reduction, Comprehension)) for n in walk(self.local(value))
         )
@@ -224,7 +224,7 @@ class ProcedureResolver(KernelResolver):
                 self.findings.add(step.domain.span, text)
 
     def _check_room(self, written: Comprehension, keys: Comprehension) -> None:
-        """Of a number of keys that data decides, an array that is read at each of them says how many they can be."""
+        """Checks that an array is read at each of a data-dependent number of keys: its size bounds their number."""
         (g,) = keys.generators
         if not any(isinstance(n, TensorRead) for n in walk(g.domain)):
             return

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from anyshape_gen.analysis import analyse
-from anyshape_gen.bounds.beside import FEW
 from anyshape_gen.bounds.check_op import How, verdicts
+from anyshape_gen.bounds.parallel import FEW
 from anyshape_gen.bounds.report import page
 from anyshape_gen.bounds.safety import prove_indices
 from anyshape_gen.bounds.store import FILE, read_record, record_text

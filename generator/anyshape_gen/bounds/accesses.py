@@ -1,6 +1,6 @@
-"""The reads and stores of a kernel by number.
+"""Numbers the reads and stores of a kernel.
 
-In: a resolved kernel. Out: its accesses in the order written, which is how a record of verdicts names them.
+In: a resolved kernel. Out: its accesses in the order written; records of verdicts name them by their number.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from anyshape_gen.traverse import walk
 
 
 def accesses(kernel: ResolvedKernel) -> list[Node]:
-    """All stores and reads of a kernel, in the order written: the left side of an equation before what it reads."""
+    """Lists all stores and reads of a kernel, in the order written: the left side of an equation before its reads."""
     nodes: list[Node] = []
     for node in (*kernel.born, *kernel.equations, *kernel.asserts):
         if isinstance(node, ResolvedEquation):

@@ -1,7 +1,7 @@
-"""What selects in a condition choose by, and the condition once that is settled.
+"""Splits conditions on dims by the conditions of selects in them.
 
-In: conditions on dims. Out: the condition of a select in one of them; and the conditions with every select by it replaced by
-the side that is taken.
+In: conditions on dims. Out: the condition of a select in one of them; and the conditions with every select on that condition
+replaced by one of its sides.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from anyshape_gen.bounds.terms import Truth
 
 
 def choice(c: Cond) -> Cond | None:
-    """The condition of the first select in a condition; of one that stands in such a condition, first that."""
+    """Returns the condition of the first select in a condition; for nested selects, that of the innermost."""
     for p in c.args:
         inner = choice(p) if isinstance(p, Cond) else _choice_in(p)
         if inner is not None:
@@ -54,7 +54,7 @@ def _choices_in(p: Size, conditions: dict[Cond, None]) -> None:
 
 
 def settled(c: Truth, condition: Cond, holds: bool) -> Truth:
-    """c where it is known whether a condition holds."""
+    """Rebuilds c for the case that a condition holds, or that it does not."""
     result: Truth = _Settled(condition, holds)(c)
     return result
 

@@ -1,8 +1,8 @@
-"""What is known while the indices of one op are proved: symbols, facts about them, and facts about all positions.
+"""Symbols and facts while the indices of one op are proved, among them facts about all positions of vectors.
 
 In: facts, as the signature, the rule and the kernel are read. Out: `Context.about(goal)`, the facts that can matter for a
-goal, in groups from near to far. A fact about all positions of vectors is put to use at every position of its
-vectors that is asked for. Every fact is a formula that holds by itself: what it takes for granted is part of it.
+goal, in groups from near to far. A fact about all positions of vectors is instantiated at every position of
+its vectors that is read. Every fact holds without further hypotheses: those of a conditional fact are part of its formula.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anyshape.dims import Atom, Cond, Dim, Facts, Size
 from anyshape_gen.bounds.terms import Run, Thing, Truth, key_of
 
 NESTED = 3
-"""facts about positions that facts about positions ask for"""
+"""the greatest depth of facts about positions that are instantiated while another one is"""
 GROUPS = 3
 
 
@@ -31,7 +31,7 @@ def within(p: Size, n: Size) -> Truth:
 
 @dataclass
 class Everywhere:
-    """c(p) for all 0 <= p < length."""
+    """A fact about all positions: c(p) for all 0 <= p < length."""
 
     length: Size
     c: Callable[[Size], Truth]
@@ -40,7 +40,7 @@ class Everywhere:
 
 
 class Context:
-    """One op."""
+    """The facts of one op."""
 
     def __init__(self, op: str) -> None:
         self.op = op
@@ -70,14 +70,14 @@ class Context:
         return dims.symbol(f"{self.op}.{name}.{self.numbers}", low)
 
     def position(self) -> Dim:
-        """Any position of a vector: one that stands for all."""
+        """Makes a symbol for a generic position of a vector."""
         symbol = self.fresh("p", 0)
         (atom,) = symbol.terms[0][0]
         self.stands_at[atom] = frozenset((atom,))
         return symbol
 
     def placed(self, symbol: Dim, p: Size) -> Dim:
-        """A symbol that stands for something at a position."""
+        """Records that a symbol is a value at a position, and returns it."""
         (atom,) = symbol.terms[0][0]
         if isinstance(p, Dim):
             self.stands_at[atom] = self._positions(p.symbols)
@@ -87,7 +87,7 @@ class Context:
         return frozenset().union(*(self.stands_at.get(a, frozenset()) for a in atoms))
 
     def unknown(self, *key: Any, low: int | None = None, data: bool = False) -> Dim:
-        """One unknown integer per key: the same question has the same answer."""
+        """Returns an unknown integer, the same one for equal keys."""
         self.alive += key
         symbol = self.opaque.get(("int", *map(key_of, key)))
         if symbol is None:
@@ -98,11 +98,11 @@ class Context:
         return symbol
 
     def known(self, *key: Any) -> Dim | None:
-        """The unknown that there is for a key."""
+        """Returns the unknown integer of a key, if there is one."""
         return self.opaque.get(("int", *map(key_of, key)))
 
     def undecided(self, *key: Any) -> Cond:
-        """One unknown truth per key."""
+        """Returns an unknown truth value, the same one for equal keys."""
         truth = dims.eq(self.unknown("truth", *key, low=0), 1)
         assert isinstance(truth, Cond)
         return truth
@@ -112,7 +112,7 @@ class Context:
         return Thing(tuple(map(key_of, key)))
 
     def run(self, name: str, length: Size, low: int | None = None, axes: bool = False) -> Run:
-        """A vector of which only this is known: an uninterpreted function of the position."""
+        """Makes a vector whose items are an uninterpreted function of the position."""
         self.numbers += 1
         label = f"{name}.{self.numbers}"
 
@@ -124,7 +124,7 @@ class Context:
         return Run(length, item, label, axes, nonnegative=low is not None and low >= 0)
 
     def vector(self, *key: Any) -> Run:
-        """A vector of which nothing is known, one per key."""
+        """Returns an unknown vector, the same one for equal keys."""
         length = self.unknown("length", *key, low=0)
         run: Run | None = self.opaque.get(("run", length))
         if run is None:
@@ -132,7 +132,7 @@ class Context:
         return run
 
     def canonical(self, p: Size) -> Size:
-        """Positions that equalities between lengths make the same are spelled the same."""
+        """Returns the canonical form of a position; positions that are equal by known equalities have the same one."""
         return self.equal.canonical(p)
 
     # --- facts
@@ -152,7 +152,7 @@ class Context:
             self.mentions.setdefault(atom, []).append(c)
 
     def everywhere(self, length: Size, c: Callable[[Size], Truth], hypotheses: Iterable[Truth] = ()) -> None:
-        """c(p) holds for all 0 <= p < length; used at p wherever one of its vectors is asked for that position."""
+        """Adds the fact that c(p) holds for all 0 <= p < length; it is instantiated at each position that is read of one of its vectors."""
         known = Everywhere(length, c, tuple(hypotheses))
         probe = self.position()
         outer, self.recording = self.recording, []
@@ -171,7 +171,7 @@ class Context:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """A question of its own, whatever is being asked around it."""
+        """Evaluates terms without regard to facts that are being instantiated around it."""
         recording, depth = self.recording, self.depth
         self.recording, self.depth = None, 0
         try:
@@ -198,8 +198,8 @@ class Context:
             self.depth -= 1
 
     def own(self, symbol: Dim, c: Truth, carries: Iterable[Atom] = ()) -> None:
-        """c holds of a value that exists only where it is computed: a variable, an element that was read. Unlike a fact, it is used
-        only for goals that mention the value, since it may say that something is not empty. `carries`: values that exist with it.
+        """Adds a condition on a value that exists only where it is computed: a variable, an element that is read. Unlike a fact, it is
+        used only for goals that mention the value, since it may imply that a dim is not empty. `carries`: values that exist with it.
         """
         (atom,) = symbol.terms[0][0]
         if c is not True:
@@ -207,10 +207,10 @@ class Context:
             self.owned.setdefault(atom, []).extend(parts)
         self.carried.setdefault(atom, []).extend(carries)
 
-    # --- what matters
+    # --- facts for a goal
 
     def present(self, conditions: Iterable[Truth], value: Size | None = None) -> list[Atom]:
-        """The symbols of the conditions, and the values that exist with them."""
+        """Collects the symbols of the conditions, and the values that exist with them."""
         atoms: dict[Atom, None] = dict.fromkeys(in_order(value.symbols)) if isinstance(value, Dim) else {}
         for c in conditions:
             if isinstance(c, Cond):
@@ -226,8 +226,8 @@ class Context:
     def about(
         self, conditions: Iterable[Truth], scope: Iterable[Dim] = (), value: Size | None = None
     ) -> list[list[Truth]]:
-        """What holds of the values in the conditions (and in `value`, which the conditions are about); then facts that mention
-        what these mention; and so on; last, that the variables in scope have a value."""
+        """Returns groups of facts: first those about values in the conditions (and in `value`, which the conditions are about); then facts
+        that share symbols with these, and so on; last, that the variables in scope have a value."""
         present = self.present(conditions, value)
         atoms = [v.terms[0][0][0] for v in scope]
         here = self._positions([*present, *atoms])

@@ -1,6 +1,6 @@
-"""What the functions of rules and kernels give on terms.
+"""Evaluates functions of rules and kernels on terms.
 
-In: values of arguments. Out: the value, an unknown one where the function says nothing. `FUNCTIONS` has them by name.
+In: values of arguments. Out: the value, an unknown one where the function is not modelled. `FUNCTIONS` has them by name.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from anyshape_gen.bounds.state import State
 from anyshape_gen.bounds.terms import Run, Truth, concat, counted, integer_of, is_int, is_truth, spread, trunc_div
 
 SHORT = 8
-"""vectors up to this length are taken item by item, where their length is known"""
+"""vectors of known lengths up to this one are evaluated item by item"""
 
 
 def apply(s: State, func: str, args: list[Any]) -> Any:
-    """The value of a call; an unknown one where the function says nothing."""
+    """Evaluates a call; an unknown where the function is not modelled."""
     function = FUNCTIONS.get(func)
     value = function(s, *args) if function is not None else None
     return _unknown_call(s, func, args) if value is None else value
@@ -109,7 +109,7 @@ def _exact_div(s: State, a: Any, b: Any) -> Any:
 
 
 def _quotient(s: State, x: Size, y: Size) -> Size:
-    """exact_div in the rule is checked: the product gives the dividend back."""
+    """Evaluates `exact_div` of the rule, which checks that quotient times divisor is the dividend."""
     if not s.eager or Run.asked:
         known = s.context.known("exact_div", x, y)
         return dims.floordiv(x, y) if known is None else known
@@ -131,7 +131,7 @@ def _int(s: State, x: Any) -> Any:
 
 
 def _reflect(s: State, i: Any, n: Any) -> Any:
-    """Whatever i is, inside 0..n-1, where that is not empty."""
+    """Evaluates `reflect`: for any i a number from 0 to n - 1, unless n is 0."""
     return spread(partial(_reflected, s), i, n)
 
 
@@ -145,7 +145,7 @@ def _reflected(s: State, i: Any, n: Any) -> Any:
 
 
 def _index(s: State, v: Any, x: Any) -> Any:
-    """The position of an item that is there: where there is none, the rule has refused."""
+    """Evaluates `index`: the position of an item; the rule refuses a call without one."""
     if not isinstance(v, Run):
         return None
     position = s.context.unknown("index", v, x, low=0)
@@ -161,12 +161,12 @@ def _list(s: State, x: Any) -> Any:
 
 
 def _sorted(s: State, x: Any) -> Any:
-    """As many items, in an order that is not modelled."""
+    """Evaluates `sorted`: as many items, in an order that is not modelled."""
     return s.context.run("sorted", x.length) if isinstance(x, Run) else None
 
 
 def _infer_size(s: State, sizes: Any, total: Any) -> Any:
-    """As many sizes, whose product is the total: where it is not, the rule has refused."""
+    """Evaluates `infer_size`: as many sizes, whose product is the total; the rule refuses other calls."""
     if not isinstance(sizes, Run):
         return None
     unknown_sizes = s.context.run("size", sizes.length)
@@ -175,7 +175,7 @@ def _infer_size(s: State, sizes: Any, total: Any) -> Any:
 
 
 def _wrap(s: State, i: Any, n: Any) -> Any:
-    """In a kernel an index of data is checked; elsewhere it is what it says."""
+    """Evaluates `wrap`: in a kernel an index that is data is checked; any other is computed."""
     return spread(partial(_wrapped, s), i, n)
 
 
@@ -195,7 +195,7 @@ def is_data(s: State, v: Size) -> bool:
 
 
 def _prefix(s: State, v: Any) -> Any:
-    """Sums before each item; with no item negative, such a sum and the item are at most the whole."""
+    """Evaluates `prefix`, the sums before each item; where no item is negative, such a sum plus the item is at most the total."""
     if not isinstance(v, Run):
         return None
     if (items := short(v)) is not None:
@@ -209,7 +209,7 @@ def _prefix(s: State, v: Any) -> Any:
 
 
 def nonnegative(s: State, v: Run) -> bool:
-    """Whether all items of a vector are at least 0: known of it, or proved at a position that stands for all."""
+    """Whether all items of a vector are known to be at least 0, or are proved to be at a generic position."""
     if v.nonnegative:
         return True
     with s.context.aside():
@@ -250,7 +250,7 @@ def _prod(s: State, v: Any) -> Any:
 
 
 def _unravel(s: State, position: Any, shape: Any) -> Any:
-    """Each item is a remainder of its dim."""
+    """Evaluates `unravel`: each item is a remainder of its dim."""
     if not isinstance(shape, Run):
         return None
 
@@ -261,7 +261,7 @@ def _unravel(s: State, position: Any, shape: Any) -> Any:
 
 
 def short(v: Run) -> list[Size] | None:
-    """The items of a vector of a known, small number of integers."""
+    """Returns the items of a short vector of integers, if its length is known."""
     if not isinstance(v.length, int) or v.length > SHORT:
         return None
     items = [v.at(k) for k in range(v.length)]
@@ -276,7 +276,7 @@ def _total(items: list[Size]) -> Size:
 
 
 def _factor_of(product: Size, item: Size) -> Truth:
-    """A product of numbers that are not negative is 0, or each is from 1 to the product."""
+    """States that a product of numbers that are not negative is 0, or each factor is from 1 to the product."""
     return dims.or_(dims.eq(product, 0), dims.and_(dims.ge(item, 1), dims.le(item, product)))
 
 

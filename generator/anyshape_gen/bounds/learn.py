@@ -1,7 +1,7 @@
-"""What an assert teaches: facts, and facts about all positions of vectors.
+"""Adds the facts that an assert implies, among them facts about all positions of vectors.
 
-In: a condition of the rule, and what it stands under. Out: facts in the context. A condition of vectors holds at every position;
-`all(… for …)` and `broadcasts` are read the same way; an alternative is a fact under the negation of the others.
+In: a condition of the rule, and its hypotheses. Out: facts in the context. A condition on vectors holds at every position, and so
+do `all(… for …)` and `broadcasts`; an alternative of an `or` is a fact under the negation of the others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from anyshape_gen.nodes import BoolOp, Call, Compare, Comprehension, Expr, Over,
 
 
 def learn(s: State, c: Expr, env: Env, hypotheses: tuple[Truth, ...]) -> None:
-    """The condition holds where all of `given` do."""
+    """Adds the fact that the condition holds where all hypotheses do."""
     with s.evaluated(s.eager and not hypotheses):
         _learn(s, c, env, hypotheses)
 
@@ -51,7 +51,7 @@ def _learn(s: State, c: Expr, env: Env, hypotheses: tuple[Truth, ...]) -> None:
 
 
 def _alternatives(s: State, items: tuple[Expr, ...], env: Env, hypotheses: tuple[Truth, ...]) -> None:
-    """One of several that says something about all positions holds where the others do not."""
+    """Adds the facts of an `or`: an alternative about all positions holds where the others do not."""
     plain = [i for i in items if not about_vectors(s, i, env)]
     others = [i for i in items if i not in plain]
     terms = tuple(dims.not_(truth(s, i, env)) for i in plain)
@@ -94,7 +94,7 @@ def _comparison_of(s: State, op: str, a: Any, b: Any, hypotheses: tuple[Truth, .
 
 
 def _all(s: State, e: Comprehension | Reduction, env: Env, hypotheses: tuple[Truth, ...]) -> None:
-    """`all(c for a, b in zip(u, v) if d)`: d implies c at every position."""
+    """Adds the fact of `all(c for a, b in zip(u, v) if d)`: d implies c at every position."""
     if len(e.generators) != 1 or any(t.run for t in e.generators[0].targets):
         return
     (generator,) = e.generators

@@ -1,4 +1,4 @@
-"""The page on index safety: per op how its indices are kept in bounds, in all, and what is left.
+"""Writes the page on index safety: how the indices of each op are kept in bounds, totals, and indices that are not proved.
 
 In: the analysis and the verdicts. Out: the text of docs/index-safety.md, numbers included.
 """

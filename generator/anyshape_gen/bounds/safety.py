@@ -1,7 +1,7 @@
-"""The proof of all kernels, as a step of the generator.
+"""Proves the indices of all kernels, as a step of the generator.
 
-In: the analysis, and the verdicts kept from before. Out: the analysis in which reads that nothing proved are marked to carry a check, the
-verdicts, and a finding for every access that leaves its tensor, with shapes at which it does.
+In: the analysis, and stored verdicts. Out: the analysis in which reads that are not proved are marked to be checked at run time, the
+verdicts, and a finding for every access that can be out of bounds, with shapes at which it is.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 
 from anyshape_gen.analysis_model import Analysis, OpAnalysis
-from anyshape_gen.bounds.beside import safeties
 from anyshape_gen.bounds.counterexample import counterexample
+from anyshape_gen.bounds.parallel import safeties
 from anyshape_gen.bounds.store import Safety, key_of
 from anyshape_gen.memo import Memo
 from anyshape_gen.source import Findings
@@ -21,7 +21,7 @@ from anyshape_gen.source import Findings
 def prove_indices(
     analysis: Analysis, kept: Mapping[str, Safety], findings: Findings, memo: Memo, processes: int = 1
 ) -> tuple[Analysis, dict[str, Safety]]:
-    """Verdicts on all ops; what has not changed since they were kept is not proved again."""
+    """Proves all ops; one whose stored verdicts are still valid is not proved again."""
     keys = {
         a.spec.name: memo.get(a.file, "proof", (a,), partial(key_of, a)) for a in analysis.ops if a.kernel is not None
     }
@@ -41,7 +41,7 @@ def _marked(a: OpAnalysis, unproved: frozenset[int], memo: Memo) -> OpAnalysis:
 
 
 def _refute(a: OpAnalysis, safe: Safety, findings: Findings) -> None:
-    """What is neither proved nor data may be wrong."""
+    """Searches for a counterexample to the indices that are neither proved nor data."""
     if not safe.unproved or a.kernel is None:
         return
     witness = counterexample(a, safe.unproved)

@@ -1,4 +1,4 @@
-"""The functions people call: `ops.softmax(x, axis=-1)`, `ops.static.reshape`, `ops.dyn.reshape`.
+"""Emits the public functions: `ops.softmax(x, axis=-1)`, `ops.static.reshape`, `ops.dyn.reshape`.
 
 In: an op's analysis and a variant ("" is the plain name). Out: the text of a typed function with a docstring.
 """
@@ -35,7 +35,7 @@ _TYPES = {
 
 
 def function(a: OpAnalysis, variant: str) -> Emitted:
-    """`variant`: "static", "dyn", or "" for the plain name, which picks a variant when the op has two."""
+    """Emits a function of one `variant`: "static", "dyn", or "" for the plain name, which selects a variant when the op has two."""
     spec = a.spec
     code = Code()
     code.comment(source_of(spec))
@@ -65,7 +65,7 @@ def returns_tuple(spec: OpSpec) -> bool:
 
 
 def _is_variadic(spec: OpSpec) -> bool:
-    """Whether callers may have to say how many outputs there are."""
+    """Whether callers may have to pass the number of outputs."""
     return any(o.signature.variadic is not None for o in spec.outputs)
 
 
@@ -78,7 +78,7 @@ def _optional(o: Operand) -> bool:
 
 
 def _parameters(spec: OpSpec, variant: str) -> list[str]:
-    """Inputs, then params, in the order of the spec; keyword-only after the first required one behind an optional one."""
+    """Lists inputs, then params, in the order of the spec; a required one after an optional one, and all that follow, are keyword-only."""
     parameters: list[tuple[str, bool]] = []
     for o in spec.inputs:
         if o.signature.variadic is not None:

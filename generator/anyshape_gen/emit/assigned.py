@@ -1,4 +1,4 @@
-"""Which names the steps of a composition make, change and collect: what its regions take in and give back."""
+"""Collects the names that steps of a composition assign and collect: inputs and outputs of its regions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from anyshape_gen.body_nodes import Branch, For, Set, Step, While
 
 
 def assigned(steps: tuple[Step, ...], known: Iterable[str]) -> list[str]:
-    """Names that are known behind the steps, and that the steps make or change; `known` were known before."""
+    """Lists the names that the steps assign, and that are known after them; `known` are those known before."""
     names: dict[str, None] = {}
     for step in steps:
         before = {*known, *names}
@@ -26,5 +26,5 @@ def assigned(steps: tuple[Step, ...], known: Iterable[str]) -> list[str]:
 
 
 def collected(steps: tuple[Step, ...]) -> list[str]:
-    """What a loop with this body collects."""
+    """Lists the names that a loop with this body collects."""
     return [step.targets[0].tensor for step in steps if isinstance(step, Set) and step.op == "+="]

@@ -1,4 +1,4 @@
-"""Procedures as builders: one call of `anyshape.equations.procedure.Procedure` per step of the spec.
+"""Emits procedures as builders: one call of `anyshape.equations.procedure.Procedure` for each step of the spec.
 
 In: an op's analysis. Out: the text of `<op>_kernel`, and the names of the rule that it reads, which the relation binds.
 """
@@ -23,13 +23,13 @@ _UPDATES = {"=": "set", "+=": "add", "-=": "sub", "*=": "mul"}
 
 
 def procedure(a: OpAnalysis) -> KernelCode:
-    """The builder; raises NotExecuted."""
+    """Emits the builder. Raises NotExecuted."""
     assert a.procedure is not None
     return ProcedureEmitter(a, a.procedure).emit()
 
 
 class ProcedureText(KernelText):
-    """Expressions of steps: a number of turns may be what a variable is now. `loops`: variables of open loops."""
+    """Emits expressions of steps: a loop may have as many iterations as a variable's current value. `loops`: variables of open loops."""
 
     loops: frozenset[str] = frozenset()
 
@@ -55,7 +55,7 @@ class ProcedureText(KernelText):
 
 
 class ProcedureEmitter(KernelEmitter):
-    """Writes one builder."""
+    """Emits one builder."""
 
     def __init__(self, a: OpAnalysis, resolved: ResolvedProcedure) -> None:
         super().__init__(a, ResolvedKernel((), (), (), resolved.asserts))
@@ -112,7 +112,7 @@ class ProcedureEmitter(KernelEmitter):
             self.code.add(f"{name} = {maker}")
 
     def _multiplies(self) -> bool:
-        """Whether an output has more room than there are elements in any input: a dim twice in the upper bounds of its sizes."""
+        """Whether an output's upper bound can exceed the size of every input: a dim is twice in the upper bounds of its dims."""
         return any(self._multiplies_in(o) for o in self.a.outputs)
 
     def _multiplies_in(self, o: OutputShape) -> bool:
