@@ -85,7 +85,7 @@ class Constraints:
     def __init__(
         self, rule: Sequence[Statement], divisions: Sequence[Expr] = (), functions: Sequence[Function] = ()
     ) -> None:
-        """Collects conditions. `divisions`: calls of `exact_div` outside asserts, which are conditions, too; `functions`: those of the rule."""
+        """Collects conditions. `divisions`: calls of `exact_div` outside asserts, also conditions; `functions`: those of the rule."""
         self._functions = {f.name: f for f in functions}
         self.parts: list[Expr] = []
         self.sometimes: list[tuple[Expr, Expr]] = []

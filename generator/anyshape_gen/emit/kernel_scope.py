@@ -141,7 +141,7 @@ class KernelScope(ABC):
         return isinstance(e, Float) or (isinstance(e, Name) and self.kinds.get(e.id) is ValueKind.FLOAT)
 
     def _goes_over_dims(self, g: Generator) -> bool:
-        """Whether dims decide the number of iterations, so that it is a loop of the kernel; those of the rule language have known lengths."""
+        """Whether dims decide the number of iterations: such a loop is one of the kernel, any other is of the rule."""
         return g.over in (Over.EXTENT, Over.EXTENTS, Over.RANGE) and not self._is_known(g.domain)
 
     def _is_known(self, e: Node) -> bool:
