@@ -68,7 +68,7 @@ def page(a: OpAnalysis) -> str:
         view=[(v.output, v.input) for v in spec.view],
         rewrites=[r.text for r in spec.rewrites],
         traits=spec.traits,
-        weak=[f"law {w.law}, {w.reason}" for w in spec.weak],
+        weak=[f"law {w.law}: {w.reason}" for w in spec.weak],
         reference=" ".join(spec.reference.text.split()) if spec.reference is not None else "",
         onnx=[_onnx(m) for m in spec.onnx],
         examples=[_example(e) for e in spec.examples],
@@ -145,8 +145,8 @@ def _dtype(var: str, choices: tuple[str, ...], computed: str) -> str:
 def _variants(a: OpAnalysis) -> str:
     if a.spec.dyn_params:
         names = ", ".join(f"`{p.name}`" for p in a.spec.dyn_params)
-        return f"`static.{a.spec.name}` (attributes) and `dyn.{a.spec.name}` (operands), by {names}; the plain name picks one."
-    return "One; it has no parameters that are operands."
+        return f"`static.{a.spec.name}` (attributes) and `dyn.{a.spec.name}` (operands), by {names}; the plain name selects one by its arguments."
+    return "One; none of its parameters can be an operand."
 
 
 def _onnx(m: OnnxMapping) -> str:
