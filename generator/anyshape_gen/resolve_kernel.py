@@ -59,6 +59,7 @@ class KernelResolver:
         self,
         spec: OpSpec,
         kernel: Kernel,
+        *,
         kinds: Mapping[str, ValueKind],
         outputs: tuple[OutputShape, ...],
         findings: Findings,
@@ -248,7 +249,13 @@ class KernelResolver:
         index_variables = numbering(index_variables, parts, value, self.counts)
         self._check_numbers([value], [v.name for v in index_variables if v.role is Role.ELEMENT])
         return ResolvedEquation(
-            equation.target, parts, index_variables, equation.op, value, equation.conditions, span=equation.span
+            target=equation.target,
+            parts=parts,
+            vars=index_variables,
+            op=equation.op,
+            value=value,
+            conditions=equation.conditions,
+            span=equation.span,
         )
 
     def _check_numbers(self, nodes: Iterable[Node], numbers: Collection[str] = ()) -> None:

@@ -54,12 +54,13 @@ class ProcedureResolver(KernelResolver):
         self,
         spec: OpSpec,
         procedure: Procedure,
+        *,
         kinds: Mapping[str, ValueKind],
         outputs: tuple[OutputShape, ...],
         findings: Findings,
         reading: tuple[Assert, ...] = (),
     ) -> None:
-        super().__init__(spec, Kernel(()), kinds, outputs, findings, reading)
+        super().__init__(spec, Kernel(()), kinds=kinds, outputs=outputs, findings=findings, reading=reading)
         self.procedure = procedure
         self.variables: dict[str, str] = {}
         self.born = born_sizes(spec.shape)
