@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
@@ -194,7 +194,7 @@ class _Emitter:
     def _loop(
         self, step: For | While, scope: dict[str, ValueKind], *, variable: str, trip: str, first: Sequence[str] = ()
     ) -> None:
-        """Emits a loop as a function of one iteration, which begins with the lines `first`, and a call that runs it `trip` times at most."""
+        """Emits a loop: a function of one iteration, which begins with the lines `first`, and a call that runs it at most `trip` times."""
         cond = step.cond if isinstance(step, While) else None
         targets = step.targets if isinstance(step, For) else ()
         carried = [n for n in assigned(step.body, scope) if n in scope]
