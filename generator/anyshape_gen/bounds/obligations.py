@@ -48,7 +48,7 @@ from anyshape_gen.slots import Factors, Many, ManyAt, One, Parts, Slot, slots_of
 from anyshape_gen.source import Span
 from anyshape_gen.traverse import children
 
-NO_INDEX = "the prover has no terms for what the index is made of"
+NO_INDEX = "the prover has no terms for the index"
 
 
 @dataclass(frozen=True, kw_only=True)
