@@ -14,10 +14,10 @@ from anyshape_ops import api
 # specs/ensembles.yaml:75
 def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if not (len(n.attr("classes_strings") or ()) > 0):
-        n.refuse("LabelEncoder without classes")
     classes_ = strings(n.attr("classes_strings"))
     places_ = api.arange(scalar(0), scalar(len(n.attr("classes_strings") or ())), scalar(1), source=n.source)
+    if not (len(n.attr("classes_strings") or ()) > 0):
+        n.refuse("LabelEncoder without classes")
     return (
         [
             api.gather(
@@ -167,12 +167,6 @@ def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
 # specs/ensembles.yaml:294
 def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if not (
-        (n.attr("post_transform", "NONE") == "NONE") or (
-            n.attr("post_transform", "NONE") == "LOGISTIC"
-        ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
-    ):
-        n.refuse("TreeEnsembleRegressor with another post_transform")
     rows_ = api.cast(
         n.input(0),
         to=(parse_dtype("f64") if dtype_of(n, n.input(0)) == parse_dtype("f64") else parse_dtype("f32")),
@@ -251,6 +245,12 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
         )
     )
     found_ = api.add(total_, base_, source=n.source)
+    if not (
+        (n.attr("post_transform", "NONE") == "NONE") or (
+            n.attr("post_transform", "NONE") == "LOGISTIC"
+        ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
+    ):
+        n.refuse("TreeEnsembleRegressor with another post_transform")
     return [
         api.cast(
             (
@@ -269,44 +269,6 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
 # specs/ensembles.yaml:307
 def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if not (
-        (
-            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
-        ) or (
-            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
-        ) or (max(n.attr("class_ids") or (0,)) == 0)
-    ):
-        n.refuse("weights of the second of two classes alone")
-    if not (
-        (
-            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
-        ) or (
-            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
-        ) or (len(n.attr("base_values") or ()) < 2)
-    ):
-        n.refuse("weights of one of two classes and two base values")
-    if not (
-        (
-            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
-        ) or (
-            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
-        ) or (n.attr("base_values_as_tensor") is None)
-    ):
-        n.refuse("weights of one of two classes and a tensor of base values")
-    if not (
-        (
-            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
-        ) or (
-            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
-        ) or (n.attr("post_transform", "NONE") != "SOFTMAX")
-    ):
-        n.refuse("weights of one of two classes and a softmax")
-    if not (
-        (n.attr("post_transform", "NONE") == "NONE") or (
-            n.attr("post_transform", "NONE") == "LOGISTIC"
-        ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
-    ):
-        n.refuse("TreeEnsembleClassifier with another post_transform")
     apart_ = (
         (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
     ) or (min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,)))
@@ -404,6 +366,44 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
         source=n.source,
     )
     cut_ = api.mul(most_, api.cast(scalar(0.5), to=dtype_of(n, rows_), source=n.source), source=n.source)
+    if not (
+        (
+            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
+        ) or (
+            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
+        ) or (max(n.attr("class_ids") or (0,)) == 0)
+    ):
+        n.refuse("weights of the second of two classes alone")
+    if not (
+        (
+            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
+        ) or (
+            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
+        ) or (len(n.attr("base_values") or ()) < 2)
+    ):
+        n.refuse("weights of one of two classes and two base values")
+    if not (
+        (
+            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
+        ) or (
+            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
+        ) or (n.attr("base_values_as_tensor") is None)
+    ):
+        n.refuse("weights of one of two classes and a tensor of base values")
+    if not (
+        (
+            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
+        ) or (
+            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
+        ) or (n.attr("post_transform", "NONE") != "SOFTMAX")
+    ):
+        n.refuse("weights of one of two classes and a softmax")
+    if not (
+        (n.attr("post_transform", "NONE") == "NONE") or (
+            n.attr("post_transform", "NONE") == "LOGISTIC"
+        ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
+    ):
+        n.refuse("TreeEnsembleClassifier with another post_transform")
     return (
         [
             api.gather(labels_, api.argmax(found_, axis=-1, keepdims=False, source=n.source), axis=0, source=n.source),
@@ -450,8 +450,6 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
 # specs/ensembles.yaml:330
 def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if not (n.attr("post_transform", 0) < 3):
-        n.refuse("TreeEnsemble with another post_transform")
     rows_ = api.cast(
         n.input(0),
         to=(parse_dtype("f64") if dtype_of(n, n.input(0)) == parse_dtype("f64") else parse_dtype("f32")),
@@ -579,6 +577,8 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
         ),
         source=n.source,
     )
+    if not (n.attr("post_transform", 0) < 3):
+        n.refuse("TreeEnsemble with another post_transform")
     return [
         api.cast(
             (

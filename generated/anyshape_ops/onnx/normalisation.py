@@ -124,11 +124,11 @@ def rmsnormalization_23(n: OnnxNode) -> Sequence[Value]:
 
 # specs/normalisation.yaml:139
 def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
-    if n.attr("stash_type", 1) != 1:
-        n.refuse("SimplifiedLayerNormalization that computes in another dtype than f32")
     normal_ = api.rms_norm(
         n.input(0), n.input(1), axis=n.attr("axis", -1), epsilon=n.attr("epsilon", 1e-05), source=n.source
     )
+    if n.attr("stash_type", 1) != 1:
+        n.refuse("SimplifiedLayerNormalization that computes in another dtype than f32")
     return [normal_[0], api.cast(normal_[1], to=parse_dtype("f32"), source=n.source)]
 
 
