@@ -1,7 +1,7 @@
-"""The rule language: Python's `ast` of a whitelisted subset becomes our own nodes. Nothing is ever evaluated by Python.
+"""Parses the rule language: turns a subset of Python's `ast` into nodes. Python never evaluates any of it.
 
-In: `Text` of an expression, a `shape:` block or a `define:` block. Out: nodes with spans; whatever is not in the
-language becomes a finding at its place, and the expression `BROKEN`, which the checker passes over.
+In: `Text` of an expression, a `shape:` block or a `define:` block. Out: nodes with spans; what is not in the
+language is a finding, and becomes the expression `BROKEN`, which the checker ignores.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from anyshape_gen.source import Findings, Span
 from anyshape_gen.text import Text
 
 BROKEN = Name("<broken>")
-"""Stands for an expression that a finding has already been written about."""
+"""The expression in place of one that could not be parsed, and that has a finding."""
 
 REDUCTIONS = (
     "sum",
@@ -68,7 +68,7 @@ REDUCTIONS = (
 STRING_METHODS: dict[str, tuple[int, int]] = {
     "replace": (2, 2), "partition": (1, 1), "split": (0, 1), "count": (1, 1), "strip": (0, 1),
 }  # fmt: skip
-"""By name: how many arguments at least and at most"""
+"""The least and the greatest number of arguments, by name"""
 
 BINARY: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -99,12 +99,12 @@ SIGNS = (
     "not",
     "[]",
 )
-"""What an op may say that it is, for compositions."""
+"""Values of `operator:`: signs that mean an op in compositions."""
 
 
 @dataclass
 class RuleReader:
-    """Reads one text; offsets of Python's `ast` are positions in it."""
+    """Parses one text; offsets of Python's `ast` are positions in it."""
 
     text: Text
     findings: Findings
@@ -152,7 +152,7 @@ class RuleReader:
             return None
 
     def expr(self, node: ast.expr) -> Expr:
-        """One expression."""
+        """Parses one expression."""
         span = self.span(node)
         match node:
             case ast.Name(id=name):
@@ -234,7 +234,7 @@ class RuleReader:
         return tuple(parts), tuple(conditions)
 
     def targets(self, node: ast.expr) -> tuple[Target, ...]:
-        """What a `for` binds: `k`, `*j`, or `a, b`."""
+        """Parses the targets of a `for`: `k`, `*j`, or `a, b`."""
         match node:
             case ast.Name(id=name):
                 return (Target(name, span=self.span(node)),)
@@ -249,7 +249,7 @@ class RuleReader:
     # ------------------------------------------------------------------------------
 
     def items(self, node: ast.expr) -> tuple[Item, ...]:
-        """What stands between the brackets of an index."""
+        """Parses the items between the brackets of an index."""
         if isinstance(node, ast.Tuple):
             return tuple(self.item(element) for element in node.elts)
         return (self.item(node),)
@@ -273,12 +273,12 @@ class RuleReader:
     # -------------------------------------------------------------------------------------------------------
 
     def parse_statements(self) -> tuple[Statement, ...]:
-        """A `shape:` block."""
+        """Parses a `shape:` block."""
         return self.statements(self.parse_body())
 
     def statements(self, body: list[ast.stmt]) -> tuple[Statement, ...]:
-        found = [self.statement(node) for node in body]
-        return tuple(statement for statement in found if statement is not None)
+        statements = [self.statement(node) for node in body]
+        return tuple(statement for statement in statements if statement is not None)
 
     def statement(self, node: ast.stmt) -> Statement | None:
         span = self.span(node)
@@ -331,9 +331,9 @@ class RuleReader:
     # ----------------------------------------------------------------------------------------------------------
 
     def parse_functions(self) -> tuple[Function, ...]:
-        """A `define:` block."""
-        found = [self._function(node) for node in self.parse_body()]
-        return tuple(function for function in found if function is not None)
+        """Parses a `define:` block."""
+        functions = [self._function(node) for node in self.parse_body()]
+        return tuple(function for function in functions if function is not None)
 
     def _function(self, node: ast.stmt) -> Function | None:
         definition = self.definition(node, "define")
@@ -362,7 +362,7 @@ class RuleReader:
 
 
 def noun(node: ast.AST) -> str:
-    """What a person would call this piece of Python."""
+    """Names a construct of Python for messages."""
     words = {
         "Lambda": "a lambda",
         "Dict": "a dictionary",
@@ -387,5 +387,5 @@ def noun(node: ast.AST) -> str:
 
 
 def parse_expression(text: Text, findings: Findings) -> Expr:
-    """An expression of the rule language."""
+    """Parses an expression of the rule language."""
     return RuleReader(text.cut(0), findings).parse_expression()
