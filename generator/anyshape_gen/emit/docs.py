@@ -145,7 +145,8 @@ def _dtype(var: str, choices: tuple[str, ...], computed: str) -> str:
 def _variants(a: OpAnalysis) -> str:
     if a.spec.dyn_params:
         names = ", ".join(f"`{p.name}`" for p in a.spec.dyn_params)
-        return f"`static.{a.spec.name}` (attributes) and `dyn.{a.spec.name}` (operands), by {names}; the plain name selects one by its arguments."
+        variants = f"`static.{a.spec.name}` (attributes) and `dyn.{a.spec.name}` (operands), by {names}"
+        return f"{variants}; the plain name selects one by its arguments."
     return "One; none of its parameters can be an operand."
 
 
