@@ -2164,7 +2164,7 @@ def multinomial(
     return call_alias(STATIC_MULTINOMIAL, DYN_MULTINOMIAL, [seed, x], {"draws": draws, "to": to}, source)[0]
 
 
-# specs/recurrent.yaml:90
+# specs/recurrent.yaml:100
 @called
 def rnn(
     x: Operand,
@@ -2201,7 +2201,7 @@ def rnn(
     )
 
 
-# specs/recurrent.yaml:161
+# specs/recurrent.yaml:172
 @called
 def gru(
     x: Operand,
@@ -2240,7 +2240,7 @@ def gru(
     )
 
 
-# specs/recurrent.yaml:248
+# specs/recurrent.yaml:260
 @called
 def lstm(
     x: Operand,
@@ -2282,7 +2282,7 @@ def lstm(
     )
 
 
-# specs/reduction.yaml:43
+# specs/reduction.yaml:48
 @called
 def sum(
     x: Operand,
@@ -2303,7 +2303,7 @@ def sum(
     )[0]
 
 
-# specs/reduction.yaml:62
+# specs/reduction.yaml:67
 @called
 def mean(
     x: Operand,
@@ -2324,7 +2324,7 @@ def mean(
     )[0]
 
 
-# specs/reduction.yaml:89
+# specs/reduction.yaml:94
 @called
 def prod(
     x: Operand,
@@ -2345,7 +2345,7 @@ def prod(
     )[0]
 
 
-# specs/reduction.yaml:107
+# specs/reduction.yaml:112
 @called
 def max(
     x: Operand,
@@ -2367,7 +2367,7 @@ def max(
     )[0]
 
 
-# specs/reduction.yaml:128
+# specs/reduction.yaml:133
 @called
 def min(
     x: Operand,
@@ -2389,7 +2389,7 @@ def min(
     )[0]
 
 
-# specs/reduction.yaml:149
+# specs/reduction.yaml:154
 @called
 def l1(
     x: Operand,
@@ -2410,7 +2410,7 @@ def l1(
     )[0]
 
 
-# specs/reduction.yaml:168
+# specs/reduction.yaml:173
 @called
 def l2(
     x: Operand,
@@ -2431,7 +2431,7 @@ def l2(
     )[0]
 
 
-# specs/reduction.yaml:186
+# specs/reduction.yaml:191
 @called
 def sum_square(
     x: Operand,
@@ -2456,7 +2456,7 @@ def sum_square(
     )[0]
 
 
-# specs/reduction.yaml:205
+# specs/reduction.yaml:210
 @called
 def log_sum(
     x: Operand,
@@ -2477,7 +2477,7 @@ def log_sum(
     )[0]
 
 
-# specs/reduction.yaml:223
+# specs/reduction.yaml:228
 @called
 def log_sum_exp(
     x: Operand,
@@ -2502,7 +2502,7 @@ def log_sum_exp(
     )[0]
 
 
-# specs/reduction.yaml:244
+# specs/reduction.yaml:249
 @called
 def any(
     x: Operand,
@@ -2523,7 +2523,7 @@ def any(
     )[0]
 
 
-# specs/reduction.yaml:259
+# specs/reduction.yaml:264
 @called
 def all(
     x: Operand,
@@ -2544,7 +2544,7 @@ def all(
     )[0]
 
 
-# specs/reduction.yaml:274
+# specs/reduction.yaml:279
 @called
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2557,7 +2557,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:286
+# specs/reduction.yaml:291
 @called
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
