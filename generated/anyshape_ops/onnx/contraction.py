@@ -89,12 +89,31 @@ def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contraction.yaml:70
 def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
+    weights_ = api.reshape(
+        vector(n.attr("coefficients")),
+        (
+            api.concat((vector((-1,)), api.shape_of(n.input(0), start=1, source=n.source)), axis=0, source=n.source)
+            if n.attr("intercepts") is None else (len(n.attr("intercepts") or ()), -1)
+        ),
+        source=n.source,
+    )
     score_ = api.gemm(
         api.cast(n.input(0), to=parse_dtype("f32"), source=n.source),
-        api.reshape(vector(n.attr("coefficients")), (len(n.attr("intercepts") or ()), -1), source=n.source),
-        vector(n.attr("intercepts")),
+        weights_,
+        (vector(n.attr("intercepts")) if n.attr("intercepts") is not None else None),
         trans_b=True,
         source=n.source,
+    )
+    rows_ = api.shape_of(weights_, end=1, source=n.source)
+    alone_ = api.equal(rows_, vector((1,)), source=n.source)
+    beyond_ = api.maximum(
+        api.sub(api.add(rows_, rows_, source=n.source), vector((4,)), source=n.source), vector((0,)), source=n.source
+    )
+    above_ = api.cast(api.greater(score_, scalar(0.0), source=n.source), to=parse_dtype("f32"), source=n.source)
+    none_ = api.mul(above_, scalar(0.0), source=n.source)
+    other_ = (
+        api.sigmoid(api.neg(score_, source=n.source), source=n.source)
+        if n.attr("post_transform", "NONE") == "LOGISTIC" else api.sub(scalar(1.0), score_, source=n.source)
     )
     labels_ = (
         strings(n.attr("classlabels_strings"))
@@ -108,8 +127,6 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     )
     if rank_of(n, n.input(0)) != 2:
         n.refuse("LinearClassifier of other than rows")
-    if not (n.attr("intercepts") is not None):
-        n.refuse("LinearClassifier without intercepts")
     if not (
         (len(n.attr("intercepts") or ()) != 1) or (
             (len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) == 2
@@ -124,10 +141,6 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("LinearClassifier with another post_transform")
     return (
         [
-            api.gather(labels_, api.argmax(score_, axis=-1, keepdims=False, source=n.source), axis=0, source=n.source),
-            squashed_,
-        ]
-        if len(n.attr("intercepts") or ()) != 1 else [
             api.gather(
                 labels_,
                 api.cast(
@@ -140,22 +153,72 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
             ),
             api.concat(
                 (
+                    other_,
                     (
-                        api.sigmoid(api.neg(score_, source=n.source), source=n.source),
-                        api.sigmoid(score_, source=n.source),
-                    )
-                    if n.attr("post_transform", "NONE") == "LOGISTIC" else (
-                        api.sub(scalar(1.0), score_, source=n.source), score_
-                    )
+                        api.sigmoid(score_, source=n.source)
+                        if n.attr("post_transform", "NONE") == "LOGISTIC" else score_
+                    ),
                 ),
                 axis=-1,
                 source=n.source,
             ),
         ]
+        if len(n.attr("intercepts") or ()) == 1 else (
+            [
+                api.gather(
+                    labels_,
+                    api.add(
+                        beyond_,
+                        api.argmax(
+                            api.slice(
+                                api.concat(
+                                    (none_, api.where(alone_, above_, score_, source=n.source)),
+                                    axis=-1,
+                                    source=n.source,
+                                ),
+                                starts=(-2,),
+                                ends=(9223372036854775807,),
+                                axes=(1,),
+                                source=n.source,
+                            ),
+                            axis=-1,
+                            keepdims=False,
+                            source=n.source,
+                        ),
+                        source=n.source,
+                    ),
+                    axis=0,
+                    source=n.source,
+                ),
+                api.slice(
+                    api.concat(
+                        (
+                            other_,
+                            (
+                                api.where(alone_, score_, squashed_, source=n.source)
+                                if n.attr("post_transform", "NONE") == "SOFTMAX" else squashed_
+                            ),
+                        ),
+                        axis=-1,
+                        source=n.source,
+                    ),
+                    starts=(-2,),
+                    ends=(9223372036854775807,),
+                    axes=(1,),
+                    source=n.source,
+                ),
+            ]
+            if (n.attr("intercepts") is None) and ((len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) == 2) else [
+                api.gather(
+                    labels_, api.argmax(score_, axis=-1, keepdims=False, source=n.source), axis=0, source=n.source
+                ),
+                squashed_,
+            ]
+        )
     )
 
 
-# specs/contraction.yaml:80
+# specs/contraction.yaml:86
 def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     rows_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
@@ -226,6 +289,12 @@ def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("SVMRegressor with a post_transform")
     if not (n.attr("rho") is not None):
         n.refuse("SVMRegressor without rho")
+    if not (
+        (n.attr("kernel_type", "LINEAR") == "LINEAR") or (n.attr("kernel_type", "LINEAR") == "POLY") or (n.attr("kernel_type", "LINEAR") == "RBF") or (
+            n.attr("kernel_type", "LINEAR") == "SIGMOID"
+        )
+    ):
+        n.refuse("SVMRegressor of another kernel_type")
     if not ((n.attr("n_supports", 0) > 0) or (n.attr("kernel_type", "LINEAR") == "LINEAR")):
         n.refuse("SVMRegressor of another kernel without supports")
     return (
@@ -244,12 +313,12 @@ def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/contraction.yaml:126
+# specs/contraction.yaml:133
 def einsum_12(n: OnnxNode) -> Sequence[Value]:
     return [einsum(n, n.inputs(), n.attr("equation"))]
 
 
-# specs/contraction.yaml:129
+# specs/contraction.yaml:136
 def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     plain_ = (n.attr("transA", 0) == 0) and (n.attr("transB", 0) == 0) and (n.attr("transBatchA", 0) == 0) and (
@@ -306,7 +375,7 @@ def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:139
+# specs/contraction.yaml:146
 def com_microsoft_transpose_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     left_ = ("j" if rank_of(n, n.input(0)) == 1 else ("...ij" if n.attr("transA", 0) == 0 else "...ji"))
@@ -323,7 +392,7 @@ def com_microsoft_transpose_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:167
+# specs/contraction.yaml:174
 def det_11(n: OnnxNode) -> Sequence[Value]:
     return [api.det(n.input(0), source=n.source)]
 

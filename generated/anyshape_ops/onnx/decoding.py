@@ -289,6 +289,12 @@ def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
     )
     if not ((n.attr("kv_num_heads") > 0) and ((n.attr("q_num_heads") % n.attr("kv_num_heads")) == 0)):
         n.refuse("LinearAttention whose heads of queries are no multiple of those of keys")
+    if not (
+        (n.attr("update_rule", "gated_delta") == "linear") or (n.attr("update_rule", "gated_delta") == "gated") or (n.attr("update_rule", "gated_delta") == "delta") or (
+            n.attr("update_rule", "gated_delta") == "gated_delta"
+        )
+    ):
+        n.refuse("LinearAttention with another update_rule")
     if (
         (n.attr("update_rule", "gated_delta") == "gated") or (n.attr("update_rule", "gated_delta") == "gated_delta")
     ) != (n.input(4) is not None):
