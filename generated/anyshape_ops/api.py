@@ -635,7 +635,7 @@ def greater(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(GREATER, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:83
+# specs/comparison.yaml:87
 @called
 def greater_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are greater than or equal to those of b.
@@ -645,7 +645,7 @@ def greater_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(GREATER_EQUAL, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:96
+# specs/comparison.yaml:100
 @called
 def is_nan(x: Operand, *, source: str = "") -> Value:
     """Whether an element is not a number.
@@ -655,7 +655,7 @@ def is_nan(x: Operand, *, source: str = "") -> Value:
     return call(IS_NAN, [x], {}, source)[0]
 
 
-# specs/comparison.yaml:106
+# specs/comparison.yaml:110
 @called
 def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = True, *, source: str = "") -> Value:
     """Whether an element is infinite, with a sign that counts.
@@ -665,7 +665,7 @@ def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = Tru
     return call(IS_INF, [x], {"detect_negative": detect_negative, "detect_positive": detect_positive}, source)[0]
 
 
-# specs/comparison.yaml:118
+# specs/comparison.yaml:122
 @called
 def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether both elements are true.
@@ -675,7 +675,7 @@ def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_AND, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:129
+# specs/comparison.yaml:133
 @called
 def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether at least one of two elements is true.
@@ -685,7 +685,7 @@ def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_OR, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:140
+# specs/comparison.yaml:144
 @called
 def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether exactly one of two elements is true.
@@ -695,7 +695,7 @@ def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_XOR, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:150
+# specs/comparison.yaml:154
 @called
 def logical_not(x: Operand, *, source: str = "") -> Value:
     """Whether an element is false.
@@ -705,7 +705,7 @@ def logical_not(x: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_NOT, [x], {}, source)[0]
 
 
-# specs/contraction.yaml:21
+# specs/contraction.yaml:50
 @called
 def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Matrix products over the last two axes, with broadcasting before them; vectors count as matrices of one row
@@ -716,7 +716,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MATMUL, [a, b], {}, source)[0]
 
 
-# specs/contraction.yaml:38
+# specs/contraction.yaml:67
 @called
 def gemm(
     a: Operand,
@@ -736,7 +736,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:107
+# specs/contraction.yaml:138
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -748,7 +748,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:162
+# specs/contraction.yaml:191
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
@@ -1270,7 +1270,7 @@ def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(WHERE, [c, a, b], {}, source)[0]
 
 
-# specs/ensembles.yaml:61
+# specs/ensembles.yaml:110
 @called
 def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, source: str = "") -> Value:
     """The value beside each element's first equal in a list of keys, or another value where no key is equal; NaN
@@ -1281,7 +1281,7 @@ def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, sourc
     return call(LOOK_UP, [x, keys, values, other], {}, source)[0]
 
 
-# specs/ensembles.yaml:94
+# specs/ensembles.yaml:160
 @called
 def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") -> Value:
     """x with a value, NaN perhaps, replaced along its last axis by one value or by one for each column.
@@ -1291,7 +1291,7 @@ def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") 
     return call(IMPUTE, [x, values, replaced], {}, source)[0]
 
 
-# specs/ensembles.yaml:114
+# specs/ensembles.yaml:180
 @called
 def tree_links(
     tree: Operand,
@@ -1313,7 +1313,7 @@ def tree_links(
     return call(TREE_LINKS, [tree, node, yes_id, no_id, leaf, target_tree, target_node], {}, source)
 
 
-# specs/ensembles.yaml:211
+# specs/ensembles.yaml:277
 @called
 def tree_ensemble(
     x: Operand,
@@ -1347,7 +1347,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:384
+# specs/ensembles.yaml:455
 @called
 def count_grams(
     x: Operand,
@@ -3013,7 +3013,7 @@ def sparse_fill_empty_rows(
     )
 
 
-# specs/supports.yaml:38
+# specs/supports.yaml:52
 @called
 def pair_weights(coefficients: Operand, owner: Operand, *, source: str = "") -> Value:
     """What each support counts for the machine of each pair of classes; 0 where it is of neither.
@@ -3023,7 +3023,7 @@ def pair_weights(coefficients: Operand, owner: Operand, *, source: str = "") -> 
     return call(PAIR_WEIGHTS, [coefficients, owner], {}, source)[0]
 
 
-# specs/supports.yaml:87
+# specs/supports.yaml:102
 @called
 def pair_votes(scores: Operand, classes: int, *, source: str = "") -> Value:
     """How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any other
@@ -3034,7 +3034,7 @@ def pair_votes(scores: Operand, classes: int, *, source: str = "") -> Value:
     return call(PAIR_VOTES, [scores], {"classes": classes}, source)[0]
 
 
-# specs/supports.yaml:110
+# specs/supports.yaml:125
 @called
 def couple_pairs(shares: Operand, classes: int, *, source: str = "") -> Value:
     """Probabilities of classes that agree best with how likely each class is beside each other one.
