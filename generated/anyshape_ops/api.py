@@ -436,7 +436,7 @@ def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "
     return call(SHRINK, [x], {"bias": bias, "lambd": lambd}, source)[0]
 
 
-# specs/attention.yaml:25
+# specs/attention.yaml:93
 @called
 def attention(
     q: Operand,
@@ -461,7 +461,7 @@ def attention(
     )[0]
 
 
-# specs/attention.yaml:171
+# specs/attention.yaml:232
 @called
 def hide_keys(
     mask: Operand,
@@ -490,7 +490,7 @@ def hide_keys(
     )[0]
 
 
-# specs/attention.yaml:226
+# specs/attention.yaml:287
 @called
 def read_beams(x: Operand, beams: Operand, filled: int | Value, *, source: str = "") -> Value:
     """Entries of the cache of each beam; the first `filled` are those of the beam that each came from.
@@ -502,7 +502,7 @@ def read_beams(x: Operand, beams: Operand, filled: int | Value, *, source: str =
     return call_alias(STATIC_READ_BEAMS, DYN_READ_BEAMS, [x, beams], {"filled": filled}, source)[0]
 
 
-# specs/attention.yaml:242
+# specs/attention.yaml:303
 @called
 def rotate(x: Operand, cos: Operand, sin: Operand, interleaved: bool = False, *, source: str = "") -> Value:
     """Pairs of the first elements of every vector turned by angles, given as cosine and sine; pairs are halves, or

@@ -64,7 +64,7 @@ from anyshape_ops.ops.sparse import STATIC_SPARSE_FILL_EMPTY_ROWS
 from anyshape_ops.ops.window import STATIC_COL2IM, STATIC_MAX_UNPOOL
 
 
-# specs/attention.yaml:25
+# specs/attention.yaml:93
 @called
 def attention(
     q: Operand,
@@ -87,7 +87,7 @@ def attention(
     return call(STATIC_ATTENTION, [q, k, v, bias], {"causal": causal, "behind": behind, "scale": scale}, source)[0]
 
 
-# specs/attention.yaml:171
+# specs/attention.yaml:232
 @called
 def hide_keys(
     mask: Operand,
@@ -114,7 +114,7 @@ def hide_keys(
     )[0]
 
 
-# specs/attention.yaml:226
+# specs/attention.yaml:287
 @called
 def read_beams(x: Operand, beams: Operand, filled: int, *, source: str = "") -> Value:
     """Entries of the cache of each beam; the first `filled` are those of the beam that each came from.

@@ -254,8 +254,10 @@ class _Terms:
                 return f"[{', '.join(self._argument(i) for i in items)}]"
             case Call("each", (made, *groups), ()):
                 return self._each(made, groups)
-            case Call(func, _, _) if self._is_tuple(func) or (func in self.functions and self._gives_several(func)):
+            case Call(func, _, _) if self._is_tuple(func):
                 return self._term(term)
+            case Call(func, _, _) if func in self.functions and self._gives_several(func):
+                return f"[*{self._term(term)}]"
             case Name(id) if id in self.names:
                 return f"[{use('needed')}(n, {self.names[id]}, {quoted(id)})]"
         return f"[{self._argument(term)}]"
