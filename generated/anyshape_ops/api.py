@@ -758,7 +758,7 @@ def det(x: Operand, *, source: str = "") -> Value:
     return call(DET, [x], {}, source)[0]
 
 
-# specs/decoding.yaml:88
+# specs/decoding.yaml:115
 @called
 def append_at(
     past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int | Value, source: str = ""
@@ -773,7 +773,7 @@ def append_at(
     return call_alias(STATIC_APPEND_AT, DYN_APPEND_AT, [past, new, filled, gone], {"size": size}, source)[0]
 
 
-# specs/decoding.yaml:103
+# specs/decoding.yaml:130
 @called
 def place_tokens(
     last: Operand, new: int | Value, total: int | Value, capacity: int | Value, window: int = 0, *, source: str = ""
@@ -794,7 +794,7 @@ def place_tokens(
     )
 
 
-# specs/decoding.yaml:134
+# specs/decoding.yaml:161
 @called
 def causal_conv(
     x: Operand, w: Operand, bias: Operand = None, past: Operand = None, *, source: str = ""
@@ -808,7 +808,7 @@ def causal_conv(
     return call(CAUSAL_CONV, [x, w, bias, past], {}, source)
 
 
-# specs/decoding.yaml:163
+# specs/decoding.yaml:193
 @called
 def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False, *, source: str = "") -> Value:
     """Elements divided by their scale and rounded to even, as integers; or packed, two of 4 bits in a byte, each 8
@@ -819,7 +819,7 @@ def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False,
     return call(CODE_TOKENS, [x, scale, like], {"packed": packed}, source)[0]
 
 
-# specs/decoding.yaml:190
+# specs/decoding.yaml:220
 @called
 def known_tokens(codes: Operand, scale: Operand, packed: bool = False, *, source: str = "") -> Value:
     """Integers times their scale; where they are packed, two of 4 bits in a byte, each 8 less than it says.
@@ -829,7 +829,7 @@ def known_tokens(codes: Operand, scale: Operand, packed: bool = False, *, source
     return call(KNOWN_TOKENS, [codes, scale], {"packed": packed}, source)[0]
 
 
-# specs/decoding.yaml:210
+# specs/decoding.yaml:240
 @called
 def grouped_query_attention(
     q: Operand,
@@ -882,7 +882,7 @@ def grouped_query_attention(
     )
 
 
-# specs/decoding.yaml:364
+# specs/decoding.yaml:417
 @called
 def linear_attention(
     query: Operand,
@@ -996,7 +996,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:264
+# specs/detection.yaml:266
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
@@ -1376,7 +1376,7 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:129
+# specs/images.yaml:136
 @called
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
@@ -1386,7 +1386,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:151
+# specs/images.yaml:158
 @called
 def resize(
     x: Operand,
@@ -1432,7 +1432,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:305
+# specs/images.yaml:316
 @called
 def grid_sample(
     x: Operand,
@@ -1453,7 +1453,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:358
+# specs/images.yaml:369
 @called
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -1467,7 +1467,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:384
+# specs/images.yaml:395
 @called
 def crop_and_resize(
     x: Operand,
@@ -1619,7 +1619,7 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
     return call_alias(STATIC_ONE_HOT, DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:252
+# specs/indexing.yaml:254
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -1631,7 +1631,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value,
     return call_alias(STATIC_DILATE, DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:268
+# specs/indexing.yaml:270
 @called
 def center_crop_pad(
     x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
@@ -1646,7 +1646,7 @@ def center_crop_pad(
     return call_alias(STATIC_CENTER_CROP_PAD, DYN_CENTER_CROP_PAD, [x], {"axes": axes, "shape": shape}, source)[0]
 
 
-# specs/indexing.yaml:292
+# specs/indexing.yaml:294
 @called
 def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: int = 0, *, source: str = "") -> Value:
     """The first elements of each sequence of a batch in reverse order, as many as its length says; the others
@@ -1907,7 +1907,7 @@ def rms_norm(
     return call(RMS_NORM, [x, scale], {"axis": axis, "epsilon": epsilon}, source)
 
 
-# specs/normalisation.yaml:155
+# specs/normalisation.yaml:159
 @called
 def mean_variance_norm(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     """Elements over some axes, shifted to mean 0 and divided by their deviation and 1e-9, so that equal ones are
@@ -1918,7 +1918,7 @@ def mean_variance_norm(x: Operand, axes: Sequence[int], *, source: str = "") -> 
     return call(MEAN_VARIANCE_NORM, [x], {"axes": axes}, source)[0]
 
 
-# specs/normalisation.yaml:172
+# specs/normalisation.yaml:176
 @called
 def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Value:
     """Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).
@@ -1928,7 +1928,7 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
     return call(LP_NORM, [x], {"axis": axis, "p": p}, source)[0]
 
 
-# specs/normalisation.yaml:204
+# specs/normalisation.yaml:208
 @called
 def lrn(
     x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
@@ -1940,7 +1940,7 @@ def lrn(
     return call(LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
-# specs/normalisation.yaml:229
+# specs/normalisation.yaml:233
 @called
 def global_average_pool(x: Operand, *, source: str = "") -> Value:
     """The mean of every channel of every image.
@@ -1950,7 +1950,7 @@ def global_average_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_AVERAGE_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:241
+# specs/normalisation.yaml:245
 @called
 def global_max_pool(x: Operand, *, source: str = "") -> Value:
     """The largest element of every channel of every image.
@@ -1960,7 +1960,7 @@ def global_max_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_MAX_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:254
+# specs/normalisation.yaml:258
 @called
 def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     """The p-norm of every channel of every image.
@@ -1970,7 +1970,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     return call(GLOBAL_LP_POOL, [x], {"p": p}, source)[0]
 
 
-# specs/quantisation.yaml:57
+# specs/quantisation.yaml:64
 @called
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
@@ -1982,7 +1982,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:116
+# specs/quantisation.yaml:127
 @called
 def quantize_linear(
     x: Operand,
@@ -2004,7 +2004,7 @@ def quantize_linear(
     )[0]
 
 
-# specs/quantisation.yaml:195
+# specs/quantisation.yaml:202
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
@@ -2015,7 +2015,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:230
+# specs/quantisation.yaml:237
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2037,7 +2037,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:282
+# specs/quantisation.yaml:289
 @called
 def matmul_nbits(
     a: Operand,
@@ -2058,7 +2058,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:329
+# specs/quantisation.yaml:347
 @called
 def unpack_nbits(
     codes: Operand,
@@ -2079,7 +2079,7 @@ def unpack_nbits(
     return call(UNPACK_NBITS, [codes, scale, zero, group, offset], {"bits": bits}, source)[0]
 
 
-# specs/random.yaml:39
+# specs/random.yaml:46
 @called
 def fresh_seed(*, source: str = "") -> Value:
     """A number that no other call and no other run has, to seed what is drawn; `anyshape.seed(n)` says where they
@@ -2090,7 +2090,7 @@ def fresh_seed(*, source: str = "") -> Value:
     return call(FRESH_SEED, [], {}, source)[0]
 
 
-# specs/random.yaml:48
+# specs/random.yaml:55
 @called
 def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int] | Value, *, source: str = "") -> Value:
     """Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their
@@ -2103,7 +2103,7 @@ def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int]
     return call_alias(STATIC_RANDOM_UNIFORM, DYN_RANDOM_UNIFORM, [seed, low, high], {"to": to}, source)[0]
 
 
-# specs/random.yaml:72
+# specs/random.yaml:79
 @called
 def random_normal(
     seed: Operand, mean: Operand, deviation: Operand, to: Sequence[int] | Value, *, source: str = ""
@@ -2118,7 +2118,7 @@ def random_normal(
     return call_alias(STATIC_RANDOM_NORMAL, DYN_RANDOM_NORMAL, [seed, mean, deviation], {"to": to}, source)[0]
 
 
-# specs/random.yaml:100
+# specs/random.yaml:107
 @called
 def bernoulli(seed: Operand, x: Operand, to: DType | str = "bool", *, source: str = "") -> Value:
     """Ones, each with the probability that x says, and zeros else; a function of the seed and of their positions.
@@ -2128,7 +2128,7 @@ def bernoulli(seed: Operand, x: Operand, to: DType | str = "bool", *, source: st
     return call(BERNOULLI, [seed, x], {"to": to}, source)[0]
 
 
-# specs/random.yaml:118
+# specs/random.yaml:123
 @called
 def dropout_mask(seed: Operand, x: Operand, ratio: Operand, *, source: str = "") -> Value:
     """Which elements a dropout keeps, each with the probability 1 - ratio; a function of the seed and of their
@@ -2139,7 +2139,7 @@ def dropout_mask(seed: Operand, x: Operand, ratio: Operand, *, source: str = "")
     return call(DROPOUT_MASK, [seed, x, ratio], {}, source)[0]
 
 
-# specs/random.yaml:129
+# specs/random.yaml:134
 @called
 def dropout(x: Operand, mask: Operand, ratio: Operand, *, source: str = "") -> Value:
     """The elements that a mask keeps, over the share of those that are kept, and zeros else.
@@ -2149,7 +2149,7 @@ def dropout(x: Operand, mask: Operand, ratio: Operand, *, source: str = "") -> V
     return call(DROPOUT, [x, mask, ratio], {}, source)[0]
 
 
-# specs/random.yaml:150
+# specs/random.yaml:160
 @called
 def multinomial(
     seed: Operand, x: Operand, draws: int | Value | None = 1, to: DType | str = "i64", *, source: str = ""
@@ -2934,7 +2934,7 @@ def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value,
     return call(UNIQUE, [x], {"sorted": sorted}, source)
 
 
-# specs/sorting.yaml:125
+# specs/sorting.yaml:128
 @called
 def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different slices along one axis, sorted or as they come; where each is first, which one every slice is,
@@ -2945,7 +2945,7 @@ def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "
     return call(UNIQUE_SLICES, [x], {"axis": axis, "sorted": sorted}, source)
 
 
-# specs/sorting.yaml:181
+# specs/sorting.yaml:184
 @called
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among
@@ -3064,7 +3064,7 @@ def string_place(x: Operand, keys: Operand, *, source: str = "") -> Value:
     return call(STRING_PLACE, [x, keys], {}, source)[0]
 
 
-# specs/text.yaml:86
+# specs/text.yaml:95
 @called
 def string_rank(x: Operand, *, source: str = "") -> Value:
     """How many different strings of a list come before each of them, in the order of code points.
@@ -3074,7 +3074,7 @@ def string_rank(x: Operand, *, source: str = "") -> Value:
     return call(STRING_RANK, [x], {}, source)[0]
 
 
-# specs/text.yaml:114
+# specs/text.yaml:123
 @called
 def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Strings, and others behind them.
@@ -3084,7 +3084,7 @@ def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(STRING_CONCAT, [a, b], {}, source)[0]
 
 
-# specs/text.yaml:127
+# specs/text.yaml:136
 @called
 def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: str = "") -> tuple[Value, ...]:
     """The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.
@@ -3094,7 +3094,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/text.yaml:181
+# specs/text.yaml:190
 @called
 def string_normalizer(
     x: Operand, stopwords: Operand, action: str = "NONE", case_sensitive: bool = False, *, source: str = ""
@@ -3107,7 +3107,7 @@ def string_normalizer(
     return call(STRING_NORMALIZER, [x, stopwords], {"action": action, "case_sensitive": case_sensitive}, source)[0]
 
 
-# specs/text.yaml:226
+# specs/text.yaml:235
 @called
 def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") -> Value:
     """The place of each string, counting from 1 through `of` tensors in turn, of which this is number `which`.
@@ -3117,7 +3117,7 @@ def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") 
     return call(STRING_PLACES, [x], {"which": which, "of": of}, source)[0]
 
 
-# specs/text.yaml:244
+# specs/text.yaml:253
 @called
 def string_at(at: Operand, xs: Sequence[Operand], *, source: str = "") -> Value:
     """The strings at places that count from 1 through several tensors in turn; an empty one where no tensor has

@@ -126,7 +126,7 @@ def read_beams(x: Operand, beams: Operand, filled: Operand, *, source: str = "")
     return call(DYN_READ_BEAMS, [x, beams], {"filled": filled}, source)[0]
 
 
-# specs/decoding.yaml:88
+# specs/decoding.yaml:115
 @called
 def append_at(
     past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: Operand, source: str = ""
@@ -141,7 +141,7 @@ def append_at(
     return call(DYN_APPEND_AT, [past, new, filled, gone], {"size": size}, source)[0]
 
 
-# specs/decoding.yaml:103
+# specs/decoding.yaml:130
 @called
 def place_tokens(
     last: Operand, new: Operand, total: Operand, capacity: Operand, window: int = 0, *, source: str = ""
@@ -156,7 +156,7 @@ def place_tokens(
     return call(DYN_PLACE_TOKENS, [last], {"new": new, "total": total, "capacity": capacity, "window": window}, source)
 
 
-# specs/decoding.yaml:210
+# specs/decoding.yaml:240
 @called
 def grouped_query_attention(
     q: Operand,
@@ -235,7 +235,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:151
+# specs/images.yaml:158
 @called
 def resize(
     x: Operand,
@@ -280,7 +280,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:358
+# specs/images.yaml:369
 @called
 def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -292,7 +292,7 @@ def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, s
     return call(DYN_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:384
+# specs/images.yaml:395
 @called
 def crop_and_resize(
     x: Operand,
@@ -395,7 +395,7 @@ def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, 
     return call(DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:252
+# specs/indexing.yaml:254
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -407,7 +407,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str =
     return call(DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:268
+# specs/indexing.yaml:270
 @called
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Operand, source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
@@ -537,7 +537,7 @@ def trilu(x: Operand, k: Operand = 0, upper: bool = True, *, source: str = "") -
     return call(DYN_TRILU, [x], {"k": k, "upper": upper}, source)[0]
 
 
-# specs/random.yaml:48
+# specs/random.yaml:55
 @called
 def random_uniform(seed: Operand, low: Operand, high: Operand, to: Operand, *, source: str = "") -> Value:
     """Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their
@@ -550,7 +550,7 @@ def random_uniform(seed: Operand, low: Operand, high: Operand, to: Operand, *, s
     return call(DYN_RANDOM_UNIFORM, [seed, low, high], {"to": to}, source)[0]
 
 
-# specs/random.yaml:72
+# specs/random.yaml:79
 @called
 def random_normal(seed: Operand, mean: Operand, deviation: Operand, to: Operand, *, source: str = "") -> Value:
     """Normally distributed numbers of some mean and standard deviation, a function of the seed and of their
@@ -563,7 +563,7 @@ def random_normal(seed: Operand, mean: Operand, deviation: Operand, to: Operand,
     return call(DYN_RANDOM_NORMAL, [seed, mean, deviation], {"to": to}, source)[0]
 
 
-# specs/random.yaml:150
+# specs/random.yaml:160
 @called
 def multinomial(seed: Operand, x: Operand, draws: Operand = 1, to: DType | str = "i64", *, source: str = "") -> Value:
     """Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and of their

@@ -126,7 +126,7 @@ def read_beams(x: Operand, beams: Operand, filled: int, *, source: str = "") -> 
     return call(STATIC_READ_BEAMS, [x, beams], {"filled": filled}, source)[0]
 
 
-# specs/decoding.yaml:88
+# specs/decoding.yaml:115
 @called
 def append_at(
     past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int, source: str = ""
@@ -141,7 +141,7 @@ def append_at(
     return call(STATIC_APPEND_AT, [past, new, filled, gone], {"size": size}, source)[0]
 
 
-# specs/decoding.yaml:103
+# specs/decoding.yaml:130
 @called
 def place_tokens(
     last: Operand, new: int, total: int, capacity: int, window: int = 0, *, source: str = ""
@@ -158,7 +158,7 @@ def place_tokens(
     )
 
 
-# specs/decoding.yaml:210
+# specs/decoding.yaml:240
 @called
 def grouped_query_attention(
     q: Operand,
@@ -237,7 +237,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:151
+# specs/images.yaml:158
 @called
 def resize(
     x: Operand,
@@ -282,7 +282,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:358
+# specs/images.yaml:369
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -294,7 +294,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:384
+# specs/images.yaml:395
 @called
 def crop_and_resize(
     x: Operand,
@@ -403,7 +403,7 @@ def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, sour
     return call(STATIC_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:252
+# specs/indexing.yaml:254
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -415,7 +415,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source:
     return call(STATIC_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:268
+# specs/indexing.yaml:270
 @called
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int], source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
@@ -557,7 +557,7 @@ def trilu(x: Operand, k: int = 0, upper: bool = True, *, source: str = "") -> Va
     return call(STATIC_TRILU, [x], {"k": k, "upper": upper}, source)[0]
 
 
-# specs/random.yaml:48
+# specs/random.yaml:55
 @called
 def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int], *, source: str = "") -> Value:
     """Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their
@@ -570,7 +570,7 @@ def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int]
     return call(STATIC_RANDOM_UNIFORM, [seed, low, high], {"to": to}, source)[0]
 
 
-# specs/random.yaml:72
+# specs/random.yaml:79
 @called
 def random_normal(seed: Operand, mean: Operand, deviation: Operand, to: Sequence[int], *, source: str = "") -> Value:
     """Normally distributed numbers of some mean and standard deviation, a function of the seed and of their
@@ -583,7 +583,7 @@ def random_normal(seed: Operand, mean: Operand, deviation: Operand, to: Sequence
     return call(STATIC_RANDOM_NORMAL, [seed, mean, deviation], {"to": to}, source)[0]
 
 
-# specs/random.yaml:150
+# specs/random.yaml:160
 @called
 def multinomial(seed: Operand, x: Operand, draws: int = 1, to: DType | str = "i64", *, source: str = "") -> Value:
     """Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and of their

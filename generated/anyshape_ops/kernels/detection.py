@@ -375,7 +375,7 @@ def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.end(source="specs/detection.yaml:184")
 
 
-# specs/detection.yaml:264
+# specs/detection.yaml:266
 def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, k, bins, scale, size, d, c = bound.b, bound.k, bound.bins, bound.scale, bound.size, bound.d, bound.c
     x, rois, image = eqs.tensor("x"), eqs.tensor("rois"), eqs.tensor("image")
@@ -385,7 +385,7 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:278: all(0 <= image[n] < b for n in k) does not hold",
+        "specs/detection.yaml:280: all(0 <= image[n] < b for n in k) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -442,4 +442,4 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
                                 ],
                             ),
                         )
-    procedure.end(source="specs/detection.yaml:281")
+    procedure.end(source="specs/detection.yaml:283")

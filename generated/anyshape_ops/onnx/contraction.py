@@ -193,7 +193,7 @@ def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("FusedMatMul with a negative flag")
     between_ = (n.attr("transBatchA", 0) != 0) or (n.attr("transBatchB", 0) != 0)
     if not (not between_ or ((rank_of(n, n.input(0)) > 2) and (rank_of(n, n.input(0)) == rank_of(n, n.input(1))))):
-        n.refuse("batches transposed of fewer than three axes, or of unlike ranks")
+        n.refuse("transposed batches of fewer than three axes, or of unlike ranks")
     if (n.attr("transA", 0) == 0) and (n.attr("transB", 0) == 0) and not between_:
         product_ = api.matmul(n.input(0), n.input(1), source=n.source)
     else:

@@ -6,6 +6,7 @@ space_to_depth, one_hot, dilate, center_crop_pad, reverse_sequence.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice, dtype_of, needed, scalar, vector
@@ -128,33 +129,25 @@ def space_to_depth_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/indexing.yaml:240
 def one_hot_9(n: OnnxNode) -> Sequence[Value]:
-    size__ = api.cast(api.reshape(n.input(1), (), source=n.source), to=parse_dtype("i64"), source=n.source)
-    far_ = api.maximum(size__, scalar(0), source=n.source)
-    return [
-        api.one_hot(
-            (
-                api.cast(n.input(0), to=parse_dtype("i64"), source=n.source)
-                if dtype_of(n, n.input(0)).is_integer else api.where(
-                    api.equal(n.input(0), n.input(0), source=n.source),
-                    api.cast(n.input(0), to=parse_dtype("i64"), source=n.source),
-                    far_,
-                    source=n.source,
-                )
-            ),
-            n.input(2),
-            needed(n, size__, "depth"),
-            axis=n.attr("axis", -1),
+    places_: Any
+    count_ = api.cast(api.reshape(n.input(1), (), source=n.source), to=parse_dtype("i64"), source=n.source)
+    places_ = api.cast(n.input(0), to=parse_dtype("i64"), source=n.source)
+    if not dtype_of(n, n.input(0)).is_integer:
+        places_ = api.where(
+            api.equal(n.input(0), n.input(0), source=n.source),
+            places_,
+            api.maximum(count_, scalar(0), source=n.source),
             source=n.source,
         )
-    ]
+    return [api.one_hot(places_, n.input(2), needed(n, count_, "depth"), axis=n.attr("axis", -1), source=n.source)]
 
 
-# specs/indexing.yaml:284
+# specs/indexing.yaml:286
 def center_crop_pad_18(n: OnnxNode) -> Sequence[Value]:
     return [api.center_crop_pad(n.input(0), axes=n.attr("axes"), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/indexing.yaml:310
+# specs/indexing.yaml:312
 def reverse_sequence_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reverse_sequence(

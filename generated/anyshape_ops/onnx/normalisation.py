@@ -6,6 +6,7 @@ mean_variance_norm, lp_norm, lrn, global_average_pool, global_max_pool, global_l
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed, scalar
@@ -104,25 +105,27 @@ def group_normalization_21(n: OnnxNode) -> Sequence[Value]:
 
 # specs/normalisation.yaml:135
 def rmsnormalization_23(n: OnnxNode) -> Sequence[Value]:
+    y_: Any
     if n.attr("stash_type", 1) != 1:
         n.refuse("RMSNormalization that computes in another dtype than f32")
-    return (
-        [api.rms_norm(n.input(0), n.input(1), axis=n.attr("axis", -1), epsilon=n.attr("epsilon"), source=n.source)[0]]
-        if dtype_of(n, n.input(1)) == dtype_of(n, n.input(0)) else [
-            api.mul(
-                api.cast(
-                    api.rms_norm(n.input(0), axis=n.attr("axis", -1), epsilon=n.attr("epsilon"), source=n.source)[0],
-                    to=dtype_of(n, n.input(1)),
-                    source=n.source,
-                ),
-                n.input(1),
+    if dtype_of(n, n.input(1)) == dtype_of(n, n.input(0)):
+        y_ = api.rms_norm(
+            n.input(0), n.input(1), axis=n.attr("axis", -1), epsilon=n.attr("epsilon"), source=n.source
+        )[0]
+    else:
+        y_ = api.mul(
+            api.cast(
+                api.rms_norm(n.input(0), axis=n.attr("axis", -1), epsilon=n.attr("epsilon"), source=n.source)[0],
+                to=dtype_of(n, n.input(1)),
                 source=n.source,
-            )
-        ]
-    )
+            ),
+            n.input(1),
+            source=n.source,
+        )
+    return [needed(n, y_, "y")]
 
 
-# specs/normalisation.yaml:139
+# specs/normalisation.yaml:143
 def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     normal_ = api.rms_norm(
         n.input(0), n.input(1), axis=n.attr("axis", -1), epsilon=n.attr("epsilon", 1e-05), source=n.source
@@ -132,7 +135,7 @@ def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [normal_[0], api.cast(normal_[1], to=parse_dtype("f32"), source=n.source)]
 
 
-# specs/normalisation.yaml:144
+# specs/normalisation.yaml:148
 def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     total_ = (
@@ -149,17 +152,17 @@ def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence
     ]
 
 
-# specs/normalisation.yaml:167
+# specs/normalisation.yaml:171
 def mean_variance_normalization_9(n: OnnxNode) -> Sequence[Value]:
     return [api.mean_variance_norm(n.input(0), axes=n.attr("axes", (0, 2, 3)), source=n.source)]
 
 
-# specs/normalisation.yaml:189
+# specs/normalisation.yaml:193
 def lp_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [api.lp_norm(n.input(0), axis=n.attr("axis", -1), p=n.attr("p", 2), source=n.source)]
 
 
-# specs/normalisation.yaml:192
+# specs/normalisation.yaml:196
 def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     v_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
@@ -182,7 +185,7 @@ def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/normalisation.yaml:223
+# specs/normalisation.yaml:227
 def lrn_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lrn(
@@ -196,17 +199,17 @@ def lrn_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:235
+# specs/normalisation.yaml:239
 def global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_average_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:247
+# specs/normalisation.yaml:251
 def global_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_max_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:264
+# specs/normalisation.yaml:268
 def global_lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_lp_pool(n.input(0), p=n.attr("p"), source=n.source)]
 

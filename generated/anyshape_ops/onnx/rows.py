@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, scalar
@@ -95,23 +96,26 @@ def com_microsoft_skip_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
 # specs/rows.yaml:103
 def com_microsoft_embed_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     n.only(9)
-    where__ = (
+    total_: Any
+    index_: Any
+    if not (n.attr("mask_index_type", 0) >= 0):
+        n.refuse("a negative mask_index_type")
+    place_ = (
         n.input(8)
         if n.input(8) is not None else api.arange(
             0, api.shape_of(n.input(0), start=1, end=2, source=n.source), source=n.source
         )
     )
-    placed_ = api.add(
+    total_ = api.add(
         api.gather(n.input(2), n.input(0), source=n.source),
-        api.gather(n.input(3), where__, source=n.source),
+        api.gather(n.input(3), place_, source=n.source),
         source=n.source,
     )
-    total_ = (
-        api.add(placed_, api.gather(n.input(4), n.input(1), source=n.source), source=n.source)
-        if n.input(1) is not None else placed_
-    )
-    index_ = (
-        api.sum(
+    if n.input(1) is not None:
+        total_ = api.add(total_, api.gather(n.input(4), n.input(1), source=n.source), source=n.source)
+    normal_ = api.layer_norm(total_, n.input(5), n.input(6), epsilon=n.attr("epsilon", 1e-12), source=n.source)
+    if n.input(7) is not None:
+        index_ = api.sum(
             api.cast(
                 api.equal(
                     n.input(7), api.cast(scalar(1), to=dtype_of(n, n.input(7)), source=n.source), source=n.source
@@ -122,17 +126,9 @@ def com_microsoft_embed_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
             axes=(1,),
             source=n.source,
         )
-        if n.input(7) is not None else api.zeros(
-            api.shape_of(n.input(0), end=1, source=n.source), dtype=parse_dtype("i32"), source=n.source
-        )
-    )
-    if not (n.attr("mask_index_type", 0) >= 0):
-        n.refuse("a negative mask_index_type")
-    return [
-        api.layer_norm(total_, n.input(5), n.input(6), epsilon=n.attr("epsilon", 1e-12), source=n.source)[0],
-        index_,
-        total_,
-    ]
+    else:
+        index_ = api.zeros(api.shape_of(n.input(0), end=1, source=n.source), dtype=parse_dtype("i32"), source=n.source)
+    return [normal_[0], index_, total_]
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {

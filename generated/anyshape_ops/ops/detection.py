@@ -77,7 +77,7 @@ ROI_ALIGN = OpDef(
     source="specs/detection.yaml:155",
 )
 
-# specs/detection.yaml:264
+# specs/detection.yaml:266
 # max_roi_pool: no dyn variant, it has no parameters that are operands
 MAX_ROI_POOL = OpDef(
     name="max_roi_pool",
@@ -97,5 +97,5 @@ MAX_ROI_POOL = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.max_roi_pool_kernel,
     summary="Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the largest element, 0 of none.",
-    source="specs/detection.yaml:264",
+    source="specs/detection.yaml:266",
 )

@@ -304,7 +304,7 @@ DYN_ONE_HOT = OpDef(
     moves=("T",),
 )
 
-# specs/indexing.yaml:252
+# specs/indexing.yaml:254
 STATIC_DILATE = OpDef(
     name="dilate",
     variant="static",
@@ -318,7 +318,7 @@ STATIC_DILATE = OpDef(
     relation=relations.dilate_relation,
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
-    source="specs/indexing.yaml:252",
+    source="specs/indexing.yaml:254",
     moves=("T",),
 )
 DYN_DILATE = OpDef(
@@ -334,11 +334,11 @@ DYN_DILATE = OpDef(
     relation=relations.dilate_relation,
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
-    source="specs/indexing.yaml:252",
+    source="specs/indexing.yaml:254",
     moves=("T",),
 )
 
-# specs/indexing.yaml:268
+# specs/indexing.yaml:270
 STATIC_CENTER_CROP_PAD = OpDef(
     name="center_crop_pad",
     variant="static",
@@ -352,7 +352,7 @@ STATIC_CENTER_CROP_PAD = OpDef(
     relation=relations.center_crop_pad_relation,
     kernel=kernels.center_crop_pad_kernel,
     summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
-    source="specs/indexing.yaml:268",
+    source="specs/indexing.yaml:270",
     moves=("T",),
 )
 DYN_CENTER_CROP_PAD = OpDef(
@@ -368,11 +368,11 @@ DYN_CENTER_CROP_PAD = OpDef(
     relation=relations.center_crop_pad_relation,
     kernel=kernels.center_crop_pad_kernel,
     summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
-    source="specs/indexing.yaml:268",
+    source="specs/indexing.yaml:270",
     moves=("T",),
 )
 
-# specs/indexing.yaml:292
+# specs/indexing.yaml:294
 # reverse_sequence: no dyn variant, it has no parameters that are operands
 REVERSE_SEQUENCE = OpDef(
     name="reverse_sequence",
@@ -417,6 +417,6 @@ REVERSE_SEQUENCE = OpDef(
     relation=relations.reverse_sequence_relation,
     kernel=kernels.reverse_sequence_kernel,
     summary="The first elements of each sequence of a batch in reverse order, as many as its length says; the others stay.",
-    source="specs/indexing.yaml:292",
+    source="specs/indexing.yaml:294",
     moves=("T",),
 )

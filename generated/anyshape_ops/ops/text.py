@@ -46,7 +46,7 @@ STRING_PLACE = OpDef(
     source="specs/text.yaml:67",
 )
 
-# specs/text.yaml:86
+# specs/text.yaml:95
 # string_rank: no dyn variant, it has no parameters
 STRING_RANK = OpDef(
     name="string_rank",
@@ -58,10 +58,10 @@ STRING_RANK = OpDef(
     relation=relations.string_rank_relation,
     kernel=kernels.string_rank_kernel,
     summary="How many different strings of a list come before each of them, in the order of code points.",
-    source="specs/text.yaml:86",
+    source="specs/text.yaml:95",
 )
 
-# specs/text.yaml:114
+# specs/text.yaml:123
 # string_concat: no dyn variant, it has no parameters
 STRING_CONCAT = OpDef(
     name="string_concat",
@@ -76,10 +76,10 @@ STRING_CONCAT = OpDef(
     relation=relations.string_concat_relation,
     kernel=kernels.string_concat_kernel,
     summary="Strings, and others behind them.",
-    source="specs/text.yaml:114",
+    source="specs/text.yaml:123",
 )
 
-# specs/text.yaml:127
+# specs/text.yaml:136
 # string_split: no dyn variant, it has no parameters that are operands
 STRING_SPLIT = OpDef(
     name="string_split",
@@ -97,10 +97,10 @@ STRING_SPLIT = OpDef(
     relation=relations.string_split_relation,
     kernel=kernels.string_split_kernel,
     summary="The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.",
-    source="specs/text.yaml:127",
+    source="specs/text.yaml:136",
 )
 
-# specs/text.yaml:181
+# specs/text.yaml:190
 # string_normalizer: no dyn variant, it has no parameters that are operands
 STRING_NORMALIZER = OpDef(
     name="string_normalizer",
@@ -118,10 +118,10 @@ STRING_NORMALIZER = OpDef(
     relation=relations.string_normalizer_relation,
     kernel=kernels.string_normalizer_kernel,
     summary="Strings without those that are stop words, in capitals or small letters; one empty string where none is left.",
-    source="specs/text.yaml:181",
+    source="specs/text.yaml:190",
 )
 
-# specs/text.yaml:226
+# specs/text.yaml:235
 # string_places: no dyn variant, it has no parameters that are operands
 STRING_PLACES = OpDef(
     name="string_places",
@@ -136,10 +136,10 @@ STRING_PLACES = OpDef(
     relation=relations.string_places_relation,
     kernel=kernels.string_places_kernel,
     summary="The place of each string, counting from 1 through `of` tensors in turn, of which this is number `which`.",
-    source="specs/text.yaml:226",
+    source="specs/text.yaml:235",
 )
 
-# specs/text.yaml:244
+# specs/text.yaml:253
 # string_at: no dyn variant, it has no parameters
 STRING_AT = OpDef(
     name="string_at",
@@ -154,5 +154,5 @@ STRING_AT = OpDef(
     relation=relations.string_at_relation,
     kernel=kernels.string_at_kernel,
     summary="The strings at places that count from 1 through several tensors in turn; an empty one where no tensor has that place.",
-    source="specs/text.yaml:244",
+    source="specs/text.yaml:253",
 )

@@ -147,7 +147,7 @@ def one_hot_relation(rule: Rule, *, index: Vec, values: Vec, depth: Any, axis: A
     return rule.bind(outputs={"y": Vec((*o, depth, *i))}, o=o, depth=depth, i=i, axis=axis)
 
 
-# specs/indexing.yaml:252
+# specs/indexing.yaml:254
 def dilate_relation(rule: Rule, *, x: Vec, value: Vec | None, strides: Any) -> Bound:
     d = x
     rule.equal(len(d), len(strides), "the length of strides")
@@ -158,7 +158,7 @@ def dilate_relation(rule: Rule, *, x: Vec, value: Vec | None, strides: Any) -> B
     return rule.bind(outputs={"y": s}, s=s, strides=strides)
 
 
-# specs/indexing.yaml:268
+# specs/indexing.yaml:270
 def center_crop_pad_relation(rule: Rule, *, x: Vec, axes: Any, shape: Any) -> Bound:
     r = len(shape)
     if axes is None:
@@ -172,7 +172,7 @@ def center_crop_pad_relation(rule: Rule, *, x: Vec, axes: Any, shape: Any) -> Bo
     return rule.bind(outputs={"y": s}, s=s, shift=shift, axes=axes, shape=shape)
 
 
-# specs/indexing.yaml:292
+# specs/indexing.yaml:294
 def reverse_sequence_relation(rule: Rule, *, x: Vec, lens: Vec, batch_axis: Any, time_axis: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     rule.require(eq(len(lens), 1), lambda: f"lens must have rank 1, got rank {len(lens)}")

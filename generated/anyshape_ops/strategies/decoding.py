@@ -160,7 +160,7 @@ def read_linearly(
     return (y.reshape(b, n, groups * shared * v.shape[3]).astype(query.dtype), s)
 
 
-# specs/decoding.yaml:88
+# specs/decoding.yaml:115
 def append_at_case(d: Draw) -> Case:
     b = d.dim("b")
     g = d.dim("g")
@@ -174,7 +174,7 @@ def append_at_case(d: Draw) -> Case:
     )
 
 
-# specs/decoding.yaml:95
+# specs/decoding.yaml:122
 def append_at_reference(past: Any, new: Any, filled: Any, gone: Any, size: Any) -> Any:
     return appended(past, new, filled, size, gone)
 
@@ -189,7 +189,7 @@ APPEND_AT = Property(
             {"size": 6},
             {"y": Given((2, 3, 6, 5))},
             None,
-            "specs/decoding.yaml:97",
+            "specs/decoding.yaml:124",
         ),
         Example(
             {
@@ -200,7 +200,7 @@ APPEND_AT = Property(
             {"size": 1},
             {"y": Given(value=((((7,),),),))},
             None,
-            "specs/decoding.yaml:98",
+            "specs/decoding.yaml:125",
         ),
         Example(
             {
@@ -212,30 +212,30 @@ APPEND_AT = Property(
             {"size": 4},
             {"y": Given(value=((((3,), (7,), (8,), (0,)),), (((5,), (9,), (0,), (0,)),)))},
             None,
-            "specs/decoding.yaml:99",
+            "specs/decoding.yaml:126",
         ),
         Example(
             {"past": Given((1, 1, 1, 1)), "new": Given((1, 1, 1, 1)), "filled": Given((1,))},
             {"size": -1},
             {},
             "room for",
-            "specs/decoding.yaml:100",
+            "specs/decoding.yaml:127",
         ),
         Example(
             {"past": Given((1, 1, 1, 1)), "new": Given((1, 1, 1, 1)), "filled": Given((1,))},
             {"size": 0},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/decoding.yaml:101",
+            "specs/decoding.yaml:128",
         ),
     ),
-    "specs/decoding.yaml:88",
-    asserts=(Refusal(r"room for .* entries", "specs/decoding.yaml:93"),),
-    reference_source="specs/decoding.yaml:95",
+    "specs/decoding.yaml:115",
+    asserts=(Refusal(r"room for .* entries", "specs/decoding.yaml:120"),),
+    reference_source="specs/decoding.yaml:122",
 )
 
 
-# specs/decoding.yaml:103
+# specs/decoding.yaml:130
 def place_tokens_case(d: Draw) -> Case:
     b = d.dim("b")
     new = d.integer()
@@ -246,7 +246,7 @@ def place_tokens_case(d: Draw) -> Case:
     return Case({"last": Vec((b,))}, {"new": new, "total": total, "capacity": capacity, "window": window_given})
 
 
-# specs/decoding.yaml:124
+# specs/decoding.yaml:151
 def place_tokens_reference(last: Any, new: Any, total: Any, capacity: Any, window: Any) -> Any:
     return placed(last, new, total, window, capacity)
 
@@ -261,14 +261,14 @@ PLACE_TOKENS = Property(
             {"new": 1, "total": 5, "capacity": 0},
             {"at": Given(value=(4, 2)), "held": Given(value=(4, 2)), "gone": Given(value=(0, 0))},
             None,
-            "specs/decoding.yaml:126",
+            "specs/decoding.yaml:153",
         ),
         Example(
             {"last": Given(value=(4, 2))},
             {"new": 5, "total": 5, "capacity": 4, "window": 3},
             {"at": Given(value=(0, 0)), "held": Given(value=(0, 0)), "gone": Given(value=(2, 2))},
             None,
-            "specs/decoding.yaml:127",
+            "specs/decoding.yaml:154",
         ),
         Example(
             {"last": Given(value=(4, 5, 6, 7, 8))},
@@ -279,44 +279,44 @@ PLACE_TOKENS = Property(
                 "gone": Given(value=(0, 3, 0, 0, 3)),
             },
             None,
-            "specs/decoding.yaml:128",
+            "specs/decoding.yaml:155",
         ),
         Example(
             {"last": Given(value=(9, 6))},
             {"new": 2, "total": 10, "capacity": 3, "window": 3},
             {"at": Given(value=(8, 5)), "held": Given(value=(3, 3)), "gone": Given(value=(2, 2))},
             None,
-            "specs/decoding.yaml:129",
+            "specs/decoding.yaml:156",
         ),
         Example(
             {"last": Given(value=(3,))},
             {"new": 1, "total": 5, "capacity": -2},
             {"at": Given(value=(3,)), "held": Given(value=(3,)), "gone": Given(value=(0,))},
             None,
-            "specs/decoding.yaml:130",
+            "specs/decoding.yaml:157",
         ),
         Example(
             {"last": Given(value=(4, 0))},
             {"new": 1, "total": 5, "capacity": 1, "window": 1},
             {"at": Given(value=(4, 0)), "held": Given(value=(1, 0)), "gone": Given(value=(1, 0))},
             None,
-            "specs/decoding.yaml:131",
+            "specs/decoding.yaml:158",
         ),
         Example(
             {"last": Given((2,))},
             {"new": 1, "total": 5, "capacity": 0, "window": 1},
             {},
             "a window of",
-            "specs/decoding.yaml:132",
+            "specs/decoding.yaml:159",
         ),
     ),
-    "specs/decoding.yaml:103",
-    asserts=(Refusal(r"a window of .* tokens in a cache of .*", "specs/decoding.yaml:115"),),
-    reference_source="specs/decoding.yaml:124",
+    "specs/decoding.yaml:130",
+    asserts=(Refusal(r"a window of .* tokens in a cache of .*", "specs/decoding.yaml:142"),),
+    reference_source="specs/decoding.yaml:151",
 )
 
 
-# specs/decoding.yaml:134
+# specs/decoding.yaml:161
 def causal_conv_case(d: Draw) -> Case:
     rule = Rule("causal_conv")
     b = d.dim("b")
@@ -334,7 +334,7 @@ def causal_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/decoding.yaml:145
+# specs/decoding.yaml:172
 def causal_conv_reference(x: Any, w: Any, bias: Any, past: Any) -> Any:
     return (
         lambda padded: (
@@ -367,7 +367,7 @@ CAUSAL_CONV = Property(
             {},
             {"y": Given((2, 3, 5)), "last": Given((2, 3, 3))},
             None,
-            "specs/decoding.yaml:157",
+            "specs/decoding.yaml:187",
         ),
         Example(
             {
@@ -379,31 +379,31 @@ CAUSAL_CONV = Property(
             {},
             {"y": Given(value=(((151, 112, 123),),)), "last": Given(value=(((3,),),))},
             None,
-            "specs/decoding.yaml:158",
+            "specs/decoding.yaml:188",
         ),
         Example(
             {"x": Given(value=(((7,),),)), "w": Given(value=(((100, 10, 1),),)), "past": Given(value=(((1, 2),),))},
             {},
             {"y": Given(value=(((127,),),)), "last": Given(value=(((2, 7),),))},
             None,
-            "specs/decoding.yaml:159",
+            "specs/decoding.yaml:189",
         ),
         Example(
             {"x": Given((1, 2, 0)), "w": Given((2, 1, 1))},
             {},
             {"y": Given((1, 2, 0)), "last": Given((1, 2, 0))},
             None,
-            "specs/decoding.yaml:160",
+            "specs/decoding.yaml:190",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/decoding.yaml:161"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/decoding.yaml:191"),
     ),
-    "specs/decoding.yaml:134",
-    asserts=(Refusal(r"a window has at least one tap, got .*", "specs/decoding.yaml:140"),),
-    reference_source="specs/decoding.yaml:145",
+    "specs/decoding.yaml:161",
+    asserts=(Refusal(r"a window has at least one tap, got .*", "specs/decoding.yaml:167"),),
+    reference_source="specs/decoding.yaml:172",
 )
 
 
-# specs/decoding.yaml:163
+# specs/decoding.yaml:193
 def code_tokens_case(d: Draw) -> Case:
     b = d.dim("b")
     s = d.dim("s")
@@ -415,7 +415,7 @@ def code_tokens_case(d: Draw) -> Case:
     return Case({"x": Vec((b, s, g, e)), "scale": c, "like": d_}, {"packed": d.default(packed)})
 
 
-# specs/decoding.yaml:179
+# specs/decoding.yaml:209
 def code_tokens_reference(x: Any, scale: Any, like: Any, packed: Any) -> Any:
     return (
         lambda v: (paired(np.clip(v, -8, 7)) if packed else rounded(v, like.dtype)).astype(like.dtype)
@@ -432,21 +432,21 @@ CODE_TOKENS = Property(
             {},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/decoding.yaml:181",
+            "specs/decoding.yaml:211",
         ),
         Example(
             {"x": Given((2, 3, 2, 3)), "scale": Given((2, 1, 3)), "like": Given(value=(0,), dtype="u8")},
             {"packed": True},
             {"y": Given((2, 2, 3, 2))},
             None,
-            "specs/decoding.yaml:182",
+            "specs/decoding.yaml:212",
         ),
         Example(
             {"x": Given((2, 3, 2, 4)), "scale": Given((3, 1)), "like": Given(value=0, dtype="i8")},
             {},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/decoding.yaml:183",
+            "specs/decoding.yaml:213",
         ),
         Example(
             {
@@ -457,7 +457,7 @@ CODE_TOKENS = Property(
             {},
             {"y": Given(value=((((2, -2, 6, -128, 2),),),), dtype="i8")},
             None,
-            "specs/decoding.yaml:184",
+            "specs/decoding.yaml:214",
         ),
         Example(
             {
@@ -468,7 +468,7 @@ CODE_TOKENS = Property(
             {"packed": True},
             {"y": Given(value=((((106, 14, 138),),),), dtype="u8")},
             None,
-            "specs/decoding.yaml:185",
+            "specs/decoding.yaml:215",
         ),
         Example(
             {
@@ -479,7 +479,7 @@ CODE_TOKENS = Property(
             {},
             {"y": Given(value=((((1, 2),), ((127, 0),)),), dtype="i8")},
             None,
-            "specs/decoding.yaml:186",
+            "specs/decoding.yaml:216",
         ),
         Example(
             {
@@ -490,23 +490,23 @@ CODE_TOKENS = Property(
             {"packed": True},
             {"y": Given(value=((((169,),), ((143,),)),), dtype="u8")},
             None,
-            "specs/decoding.yaml:187",
+            "specs/decoding.yaml:217",
         ),
         Example(
             {"x": Given((2, 3, 2, 4)), "scale": Given((3,)), "like": Given(value=0, dtype="i8")},
             {},
             {},
             "does not broadcast",
-            "specs/decoding.yaml:188",
+            "specs/decoding.yaml:218",
         ),
     ),
-    "specs/decoding.yaml:163",
-    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/decoding.yaml:170"),),
-    reference_source="specs/decoding.yaml:179",
+    "specs/decoding.yaml:193",
+    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/decoding.yaml:200"),),
+    reference_source="specs/decoding.yaml:209",
 )
 
 
-# specs/decoding.yaml:190
+# specs/decoding.yaml:220
 def known_tokens_case(d: Draw) -> Case:
     rule = Rule("known_tokens")
     b = d.dim("b")
@@ -519,7 +519,7 @@ def known_tokens_case(d: Draw) -> Case:
     return Case({"codes": Vec((b, g, s, c)), "scale": d_}, {"packed": packed_given})
 
 
-# specs/decoding.yaml:202
+# specs/decoding.yaml:232
 def known_tokens_reference(codes: Any, scale: Any, packed: Any) -> Any:
     return (unpaired(codes) if packed else codes).astype(np.float32) * scale
 
@@ -534,14 +534,14 @@ KNOWN_TOKENS = Property(
             {},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/decoding.yaml:204",
+            "specs/decoding.yaml:234",
         ),
         Example(
             {"codes": Given(value=((((106, 14),),),), dtype="u8"), "scale": Given(value=(1.0, 2.0, 4.0, 0.5))},
             {"packed": True},
             {"y": Given(value=((((2.0, -4.0, 24.0, -4.0),),),))},
             None,
-            "specs/decoding.yaml:205",
+            "specs/decoding.yaml:235",
         ),
         Example(
             {
@@ -551,30 +551,30 @@ KNOWN_TOKENS = Property(
             {},
             {"y": Given(value=((((-64.0, 1.5),), ((2.0, 2.0),)),))},
             None,
-            "specs/decoding.yaml:206",
+            "specs/decoding.yaml:236",
         ),
         Example(
             {"codes": Given(value=((((249,),),),), dtype="u8"), "scale": Given(value=())},
             {"packed": True},
             {},
             "does not broadcast",
-            "specs/decoding.yaml:207",
+            "specs/decoding.yaml:237",
         ),
         Example(
             {"codes": Given(value=((((249,),),),), dtype="u8"), "scale": Given(value=2.0)},
             {"packed": True},
             {"y": Given(value=((((2.0, 14.0),),),))},
             None,
-            "specs/decoding.yaml:208",
+            "specs/decoding.yaml:238",
         ),
     ),
-    "specs/decoding.yaml:190",
-    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/decoding.yaml:198"),),
-    reference_source="specs/decoding.yaml:202",
+    "specs/decoding.yaml:220",
+    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/decoding.yaml:228"),),
+    reference_source="specs/decoding.yaml:232",
 )
 
 
-# specs/decoding.yaml:210
+# specs/decoding.yaml:240
 def grouped_query_attention_case(d: Draw) -> Case:
     rule = Rule("grouped_query_attention")
     past_k_there, past_v_there = d.together(2)
@@ -624,7 +624,7 @@ def grouped_query_attention_case(d: Draw) -> Case:
     )
 
 
-# specs/decoding.yaml:299
+# specs/decoding.yaml:329
 def grouped_query_attention_reference(
     q: Any,
     k: Any,
@@ -679,7 +679,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {"y": Given((2, 3, 4, 5)), "keys": Given((2, 2, 3, 6)), "values": Given((2, 2, 3, 5))},
             None,
-            "specs/decoding.yaml:343",
+            "specs/decoding.yaml:396",
         ),
         Example(
             {
@@ -695,7 +695,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 5, "window": 2},
             {"y": Given((2, 1, 4, 6)), "keys": Given((2, 2, 8, 6)), "values": Given((2, 2, 8, 6))},
             None,
-            "specs/decoding.yaml:344",
+            "specs/decoding.yaml:397",
         ),
         Example(
             {
@@ -714,7 +714,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 4, "scale": 0.5, "softcap": 2.0, "smooth": True, "interleaved": True},
             {"y": Given((1, 2, 2, 4)), "keys": Given((1, 1, 4, 4)), "values": Given((1, 1, 4, 4))},
             None,
-            "specs/decoding.yaml:345",
+            "specs/decoding.yaml:398",
         ),
         Example(
             {
@@ -730,14 +730,14 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 4},
             {"y": Given((2, 2, 2, 3)), "keys": Given((2, 1, 5, 4)), "values": Given((2, 1, 5, 3))},
             None,
-            "specs/decoding.yaml:346",
+            "specs/decoding.yaml:399",
         ),
         Example(
             {"q": Given((2, 3, 2, 4)), "k": Given((2, 3, 2, 4)), "v": Given((2, 3, 2, 3)), "last": Given(value=(2, 1))},
             {"total": 3, "causal": False},
             {"y": Given((2, 3, 2, 3)), "dots": Given((2, 2, 3, 3)), "shares": Given((2, 2, 3, 3))},
             None,
-            "specs/decoding.yaml:347",
+            "specs/decoding.yaml:400",
         ),
         Example(
             {
@@ -758,7 +758,7 @@ GROUPED_QUERY_ATTENTION = Property(
                 "shares": Given((2, 2, 1, 5)),
             },
             None,
-            "specs/decoding.yaml:348",
+            "specs/decoding.yaml:401",
         ),
         Example(
             {
@@ -778,14 +778,14 @@ GROUPED_QUERY_ATTENTION = Property(
                 "shares": Given((1, 2, 3, 5)),
             },
             None,
-            "specs/decoding.yaml:349",
+            "specs/decoding.yaml:402",
         ),
         Example(
             {"q": Given((2, 3, 4, 6)), "k": Given((2, 2, 2, 6)), "v": Given((2, 2, 2, 5)), "last": Given((2,))},
             {"total": 3},
             {},
             "keys and values of",
-            "specs/decoding.yaml:350",
+            "specs/decoding.yaml:403",
         ),
         Example(
             {
@@ -799,7 +799,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3, "window": 3, "rolling": True},
             {},
             "in a cache of",
-            "specs/decoding.yaml:351",
+            "specs/decoding.yaml:404",
         ),
         Example(
             {
@@ -813,7 +813,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3, "window": 0, "rolling": True},
             {},
             "in a cache of",
-            "specs/decoding.yaml:352",
+            "specs/decoding.yaml:405",
         ),
         Example(
             {
@@ -827,14 +827,14 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 5, "window": 1, "rolling": True},
             {"y": Given((1, 2, 2, 3)), "keys": Given((1, 1, 1, 4)), "values": Given((1, 1, 1, 3))},
             None,
-            "specs/decoding.yaml:353",
+            "specs/decoding.yaml:406",
         ),
         Example(
             {"q": Given((2, 3, 4, 6)), "k": Given((2, 3, 2, 6)), "v": Given((2, 3, 2, 5)), "last": Given((2,))},
             {"total": 2},
             {},
             "fewer than",
-            "specs/decoding.yaml:354",
+            "specs/decoding.yaml:407",
         ),
         Example(
             {
@@ -847,7 +847,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 4},
             {},
             "both keys",
-            "specs/decoding.yaml:355",
+            "specs/decoding.yaml:408",
         ),
         Example(
             {
@@ -860,7 +860,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "both cosines",
-            "specs/decoding.yaml:356",
+            "specs/decoding.yaml:409",
         ),
         Example(
             {
@@ -873,7 +873,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "does not broadcast",
-            "specs/decoding.yaml:357",
+            "specs/decoding.yaml:410",
         ),
         Example(
             {
@@ -887,7 +887,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "do not fit",
-            "specs/decoding.yaml:358",
+            "specs/decoding.yaml:411",
         ),
         Example(
             {
@@ -901,7 +901,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 2},
             {"y": Given(value=((((0,),), ((0.66976154,),)),))},
             None,
-            "specs/decoding.yaml:359",
+            "specs/decoding.yaml:412",
         ),
         Example(
             {
@@ -915,7 +915,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 2},
             {"y": Given(value=((((1,),), ((0.73105858,),)),))},
             None,
-            "specs/decoding.yaml:360",
+            "specs/decoding.yaml:413",
         ),
         Example(
             {
@@ -928,31 +928,31 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 1},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/decoding.yaml:361",
+            "specs/decoding.yaml:414",
         ),
         Example(
             {"q": Given((1, 0, 2, 4)), "k": Given((1, 0, 1, 4)), "v": Given((1, 0, 1, 3)), "last": Given(value=(0,))},
             {"total": 0},
             {"y": Given((1, 0, 2, 3)), "keys": Given((1, 1, 0, 4)), "values": Given((1, 1, 0, 3))},
             None,
-            "specs/decoding.yaml:362",
+            "specs/decoding.yaml:415",
         ),
     ),
-    "specs/decoding.yaml:210",
+    "specs/decoding.yaml:240",
     asserts=(
-        Refusal(r"a cache has both keys and values", "specs/decoding.yaml:241"),
-        Refusal(r"a rotation has both cosines and sines", "specs/decoding.yaml:242"),
-        Refusal(r".* pairs do not fit into .* elements", "specs/decoding.yaml:243"),
-        Refusal(r".* keys and values of .* tokens", "specs/decoding.yaml:244"),
-        Refusal(r"a window of .* tokens in a cache of .*", "specs/decoding.yaml:245"),
-        Refusal(r".* tokens are fewer than the .* new ones", "specs/decoding.yaml:246"),
-        Refusal(r"bias .* does not broadcast to .*", "specs/decoding.yaml:247"),
+        Refusal(r"a cache has both keys and values", "specs/decoding.yaml:271"),
+        Refusal(r"a rotation has both cosines and sines", "specs/decoding.yaml:272"),
+        Refusal(r".* pairs do not fit into .* elements", "specs/decoding.yaml:273"),
+        Refusal(r".* keys and values of .* tokens", "specs/decoding.yaml:274"),
+        Refusal(r"a window of .* tokens in a cache of .*", "specs/decoding.yaml:275"),
+        Refusal(r".* tokens are fewer than the .* new ones", "specs/decoding.yaml:276"),
+        Refusal(r"bias .* does not broadcast to .*", "specs/decoding.yaml:277"),
     ),
-    reference_source="specs/decoding.yaml:299",
+    reference_source="specs/decoding.yaml:329",
 )
 
 
-# specs/decoding.yaml:364
+# specs/decoding.yaml:417
 def linear_attention_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -977,7 +977,7 @@ def linear_attention_case(d: Draw) -> Case:
     )
 
 
-# specs/decoding.yaml:399
+# specs/decoding.yaml:452
 def linear_attention_reference(
     query: Any, key: Any, value: Any, state: Any, decay: Any, beta: Any, groups: Any, shared: Any, scale: Any
 ) -> Any:
@@ -994,7 +994,7 @@ LINEAR_ATTENTION = Property(
             {"groups": 2, "shared": 2},
             {"y": Given((2, 3, 12)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:410",
+            "specs/decoding.yaml:465",
         ),
         Example(
             {
@@ -1007,21 +1007,21 @@ LINEAR_ATTENTION = Property(
             {"groups": 2, "scale": 0.5},
             {"y": Given((2, 3, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:411",
+            "specs/decoding.yaml:466",
         ),
         Example(
             {"query": Given((1, 2, 6)), "key": Given((1, 2, 6)), "value": Given((1, 2, 2)), "decay": Given((1, 2, 6))},
             {"groups": 2},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/decoding.yaml:412",
+            "specs/decoding.yaml:467",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "beta": Given((2, 3, 1))},
             {"groups": 2},
             {"y": Given((2, 3, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:413",
+            "specs/decoding.yaml:468",
         ),
         Example(
             {
@@ -1034,28 +1034,28 @@ LINEAR_ATTENTION = Property(
             {"groups": 2},
             {"y": Given((2, 0, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:414",
+            "specs/decoding.yaml:469",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 0))},
             {"groups": -1, "shared": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:415",
+            "specs/decoding.yaml:470",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "decay": Given((2, 3, 3))},
             {"groups": 2},
             {},
             "neither one for each",
-            "specs/decoding.yaml:416",
+            "specs/decoding.yaml:471",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "beta": Given((2, 3, 3))},
             {"groups": 2},
             {},
             "neither one nor",
-            "specs/decoding.yaml:417",
+            "specs/decoding.yaml:472",
         ),
         Example(
             {
@@ -1066,37 +1066,37 @@ LINEAR_ATTENTION = Property(
             {"groups": 1},
             {"y": Given(value=(((1.41421356,),),)), "last": Given(value=((((2.0,), (0.0,)),),))},
             None,
-            "specs/decoding.yaml:418",
+            "specs/decoding.yaml:473",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 6))},
             {"groups": 1, "shared": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:419",
+            "specs/decoding.yaml:474",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 0))},
             {"groups": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:420",
+            "specs/decoding.yaml:475",
         ),
         Example(
             {"query": Given((1, 2, 0)), "key": Given((1, 2, 0)), "value": Given((1, 2, 4))},
             {"groups": 2},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/decoding.yaml:421",
+            "specs/decoding.yaml:476",
         ),
     ),
-    "specs/decoding.yaml:364",
+    "specs/decoding.yaml:417",
     asserts=(
-        Refusal(r".* groups of .* queries", "specs/decoding.yaml:380"),
+        Refusal(r".* groups of .* queries", "specs/decoding.yaml:433"),
         Refusal(
-            r"decay of .* is neither one for each of .* groups nor for each of .* elements", "specs/decoding.yaml:381"
+            r"decay of .* is neither one for each of .* groups nor for each of .* elements", "specs/decoding.yaml:434"
         ),
-        Refusal(r"beta of .* is neither one nor one for each of .* groups", "specs/decoding.yaml:382"),
+        Refusal(r"beta of .* is neither one nor one for each of .* groups", "specs/decoding.yaml:435"),
     ),
-    reference_source="specs/decoding.yaml:399",
+    reference_source="specs/decoding.yaml:452",
 )

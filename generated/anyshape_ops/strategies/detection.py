@@ -388,7 +388,7 @@ ROI_ALIGN = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:234",
+            "specs/detection.yaml:236",
         ),
         Example(
             {
@@ -399,7 +399,7 @@ ROI_ALIGN = Property(
             {},
             {"y": Given(value=((((2.5,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:235",
+            "specs/detection.yaml:237",
         ),
         Example(
             {
@@ -410,7 +410,7 @@ ROI_ALIGN = Property(
             {"mode": "max", "ratio": 1},
             {"y": Given(value=((((2.25,),),), (((2.25,),),), (((2.5,),),)), dtype="f32")},
             None,
-            "specs/detection.yaml:236",
+            "specs/detection.yaml:238",
         ),
         Example(
             {
@@ -421,112 +421,112 @@ ROI_ALIGN = Property(
             {"ratio": 1, "half_pixel": False, "mode": "max"},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:237",
+            "specs/detection.yaml:239",
         ),
         Example(
             {"x": Given((1, 2, 6, 6)), "rois": Given(value=((1, 1, 4, 5),), dtype="f32"), "image": Given(value=(0,))},
             {"size": (3, 2), "mode": "max", "scale": 0.5},
             {"y": Given((1, 2, 3, 2))},
             None,
-            "specs/detection.yaml:238",
+            "specs/detection.yaml:240",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:239",
+            "specs/detection.yaml:241",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"ratio": -1},
             {},
             "samples on a side",
-            "specs/detection.yaml:240",
+            "specs/detection.yaml:242",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {},
             {},
             "boxes of images of size",
-            "specs/detection.yaml:241",
+            "specs/detection.yaml:243",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:242",
+            "specs/detection.yaml:244",
         ),
         Example(
             {"x": Given((1, 1, 5, 2)), "rois": Given(value=((-1.0, -0.5, 1.75, 0.25),)), "image": Given(value=(0,))},
             {"size": (1, 3), "mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 1, 3))},
             None,
-            "specs/detection.yaml:243",
+            "specs/detection.yaml:245",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-3.0, 1.0, -3.75, 1.25),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max"},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:244",
+            "specs/detection.yaml:246",
         ),
         Example(
             {"x": Given((1, 1, 2, 5)), "rois": Given(value=((3.0, -1.75, 3.25, 1.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:245",
+            "specs/detection.yaml:247",
         ),
         Example(
             {"x": Given((1, 1, 5, 2)), "rois": Given(value=((0.5, 2.25, 1.5, 4.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 2},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:246",
+            "specs/detection.yaml:248",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:247",
+            "specs/detection.yaml:249",
         ),
         Example(
             {"x": Given((1, 1, 1, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:248",
+            "specs/detection.yaml:250",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(-1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:249",
+            "specs/detection.yaml:251",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2)},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:250",
+            "specs/detection.yaml:252",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 1},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:251",
+            "specs/detection.yaml:253",
         ),
         Example(
             {"x": Given((1, 1, 4, 1)), "rois": Given(value=((0, -15, 1, 5.125),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:252",
+            "specs/detection.yaml:254",
         ),
         Example(
             {
@@ -537,42 +537,42 @@ ROI_ALIGN = Property(
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:253",
+            "specs/detection.yaml:255",
         ),
         Example(
             {"x": Given((1, 1, 1, 4)), "rois": Given(value=((-15, 0, 5.125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:254",
+            "specs/detection.yaml:256",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-24.1875, 0, 0.8125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:255",
+            "specs/detection.yaml:257",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-6.984375, 0, 2.03125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:256",
+            "specs/detection.yaml:258",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"ratio": 20},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:257",
+            "specs/detection.yaml:259",
         ),
         Example(
             {"x": Given(value=((((1, 2, 9),),),)), "rois": Given(value=((0, 0, 3, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given(value=((((4,),),),))},
             None,
-            "specs/detection.yaml:258",
+            "specs/detection.yaml:260",
         ),
         Example(
             {
@@ -583,14 +583,14 @@ ROI_ALIGN = Property(
             {"ratio": 2, "mode": "max", "half_pixel": False},
             {"y": Given((3, 1, 1, 1))},
             None,
-            "specs/detection.yaml:259",
+            "specs/detection.yaml:261",
         ),
         Example(
             {"x": Given((1, 1, 3, 3)), "rois": Given(value=((0.5, 1, 2.5, 1),)), "image": Given(value=(0,))},
             {"mode": "max"},
             {"y": Given(value=((((0,),),),))},
             None,
-            "specs/detection.yaml:260",
+            "specs/detection.yaml:262",
         ),
         Example(
             {
@@ -601,7 +601,7 @@ ROI_ALIGN = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:261",
+            "specs/detection.yaml:263",
         ),
         Example(
             {
@@ -612,7 +612,7 @@ ROI_ALIGN = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:262",
+            "specs/detection.yaml:264",
         ),
     ),
     "specs/detection.yaml:155",
@@ -627,7 +627,7 @@ ROI_ALIGN = Property(
 )
 
 
-# specs/detection.yaml:264
+# specs/detection.yaml:266
 def max_roi_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -642,7 +642,7 @@ def max_roi_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:296
+# specs/detection.yaml:298
 def max_roi_pool_reference(x: Any, rois: Any, image: Any, size: Any, scale: Any) -> Any:
     return largest_of_regions(x, rois, image, size, scale)
 
@@ -661,7 +661,7 @@ MAX_ROI_POOL = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:300",
+            "specs/detection.yaml:302",
         ),
         Example(
             {
@@ -672,7 +672,7 @@ MAX_ROI_POOL = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1, 2),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:301",
+            "specs/detection.yaml:303",
         ),
         Example(
             {
@@ -683,54 +683,54 @@ MAX_ROI_POOL = Property(
             {"size": (1, 1), "scale": 0.125},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:302",
+            "specs/detection.yaml:304",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:303",
+            "specs/detection.yaml:305",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:304",
+            "specs/detection.yaml:306",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3, 4),),),)), "rois": Given(value=((2, 0, 2, 0),)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given(value=((((3,),),),))},
             None,
-            "specs/detection.yaml:305",
+            "specs/detection.yaml:307",
         ),
         Example(
             {"x": Given(value=((((1, 2),),),)), "rois": Given(value=((-0.5, 0, 1, 0),)), "image": Given(value=(0,))},
             {"size": (1, 3)},
             {"y": Given(value=((((0, 1, 2),),),))},
             None,
-            "specs/detection.yaml:306",
+            "specs/detection.yaml:308",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:307",
+            "specs/detection.yaml:309",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(-1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:308",
+            "specs/detection.yaml:310",
         ),
     ),
-    "specs/detection.yaml:264",
-    asserts=(Refusal(r".* bins", "specs/detection.yaml:277"),),
-    reference_source="specs/detection.yaml:296",
+    "specs/detection.yaml:266",
+    asserts=(Refusal(r".* bins", "specs/detection.yaml:279"),),
+    reference_source="specs/detection.yaml:298",
     stepped=True,
     weak={"13": "its long calls take more steps than there is time for"},
 )

@@ -564,49 +564,49 @@ ONE_HOT = Property(
             {"depth": 3},
             {"y": Given((4, 3))},
             None,
-            "specs/indexing.yaml:244",
+            "specs/indexing.yaml:246",
         ),
         Example(
             {"index": Given(value=(0, 2)), "values": Given(value=(0, 1))},
             {"depth": 3, "axis": 0},
             {"y": Given((3, 2))},
             None,
-            "specs/indexing.yaml:245",
+            "specs/indexing.yaml:247",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": -1},
             {},
             "must not be negative",
-            "specs/indexing.yaml:246",
+            "specs/indexing.yaml:248",
         ),
         Example(
             {"index": Given(value=((0, 2), (1, 0))), "values": Given(value=(0, 1))},
             {"depth": 3},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/indexing.yaml:247",
+            "specs/indexing.yaml:249",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": 0},
             {"y": Given((1, 0))},
             None,
-            "specs/indexing.yaml:248",
+            "specs/indexing.yaml:250",
         ),
         Example(
             {"index": Given(value=(1, -1, 3)), "values": Given(value=(5, 7))},
             {"depth": 3},
             {"y": Given(value=((5, 7, 5), (5, 5, 7), (5, 5, 5)))},
             None,
-            "specs/indexing.yaml:249",
+            "specs/indexing.yaml:251",
         ),
         Example(
             {"index": Given(value=(1, -1)), "values": Given(value=(5, 7))},
             {"depth": 2, "axis": 0},
             {"y": Given(value=((5, 5), (7, 7)))},
             None,
-            "specs/indexing.yaml:250",
+            "specs/indexing.yaml:252",
         ),
     ),
     "specs/indexing.yaml:224",
@@ -615,14 +615,14 @@ ONE_HOT = Property(
 )
 
 
-# specs/indexing.yaml:252
+# specs/indexing.yaml:254
 def dilate_case(d: Draw) -> Case:
     d_ = d.run("d")
     strides = Vec(d.positives(len(d_)))
     return Case({"x": d_, "value": d.default(Vec(()))}, {"strides": strides})
 
 
-# specs/indexing.yaml:262
+# specs/indexing.yaml:264
 def dilate_reference(x: Any, value: Any, strides: Any) -> Any:
     return (lambda y: (y.__setitem__(tuple([slice(None, None, t) for t in strides]), x), y)[1])(
         np.full([max((n - 1) * t + 1, 0) for n, t in zip(x.shape, strides)], value, x.dtype)
@@ -639,24 +639,24 @@ DILATE = Property(
             {"strides": (1, 3)},
             {"y": Given(value=((1, 0, 0, 2), (3, 0, 0, 4)))},
             None,
-            "specs/indexing.yaml:264",
+            "specs/indexing.yaml:266",
         ),
         Example(
             {"x": Given((0, 2)), "value": Given(())},
             {"strides": (2, 2)},
             {"y": Given((0, 3))},
             None,
-            "specs/indexing.yaml:265",
+            "specs/indexing.yaml:267",
         ),
-        Example({"x": Given((2,))}, {"strides": (0,)}, {}, "strides must be positive", "specs/indexing.yaml:266"),
+        Example({"x": Given((2,))}, {"strides": (0,)}, {}, "strides must be positive", "specs/indexing.yaml:268"),
     ),
-    "specs/indexing.yaml:252",
-    asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:259"),),
-    reference_source="specs/indexing.yaml:262",
+    "specs/indexing.yaml:254",
+    asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:261"),),
+    reference_source="specs/indexing.yaml:264",
 )
 
 
-# specs/indexing.yaml:268
+# specs/indexing.yaml:270
 def center_crop_pad_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -665,7 +665,7 @@ def center_crop_pad_case(d: Draw) -> Case:
     return Case({"x": d_}, {"axes": d.default(axes), "shape": shape})
 
 
-# specs/indexing.yaml:281
+# specs/indexing.yaml:283
 def center_crop_pad_reference(x: Any, axes: Any, shape: Any) -> Any:
     return (
         lambda s: np.pad(
@@ -686,24 +686,24 @@ CENTER_CROP_PAD = Property(
             {"shape": (2,)},
             {"y": Given(value=(2, 3))},
             None,
-            "specs/indexing.yaml:286",
+            "specs/indexing.yaml:288",
         ),
         Example(
-            {"x": Given((2, 3))}, {"axes": (-1,), "shape": (6,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:287"
+            {"x": Given((2, 3))}, {"axes": (-1,), "shape": (6,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:289"
         ),
-        Example({"x": Given((2, 3))}, {"shape": (0, 2)}, {"y": Given((0, 2))}, None, "specs/indexing.yaml:288"),
+        Example({"x": Given((2, 3))}, {"shape": (0, 2)}, {"y": Given((0, 2))}, None, "specs/indexing.yaml:290"),
         Example(
-            {"x": Given(value=(1, 2))}, {"shape": (2,)}, {"y": Given(value=(1, 2))}, None, "specs/indexing.yaml:289"
+            {"x": Given(value=(1, 2))}, {"shape": (2,)}, {"y": Given(value=(1, 2))}, None, "specs/indexing.yaml:291"
         ),
-        Example({"x": Given((2,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/indexing.yaml:290"),
+        Example({"x": Given((2,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/indexing.yaml:292"),
     ),
-    "specs/indexing.yaml:268",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:276"),),
-    reference_source="specs/indexing.yaml:281",
+    "specs/indexing.yaml:270",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:278"),),
+    reference_source="specs/indexing.yaml:283",
 )
 
 
-# specs/indexing.yaml:292
+# specs/indexing.yaml:294
 def reverse_sequence_case(d: Draw) -> Case:
     rule = Rule("reverse_sequence")
     m = d.dim("m")
@@ -720,7 +720,7 @@ def reverse_sequence_case(d: Draw) -> Case:
     )
 
 
-# specs/indexing.yaml:308
+# specs/indexing.yaml:310
 def reverse_sequence_reference(x: Any, lens: Any, batch_axis: Any, time_axis: Any) -> Any:
     return (
         lambda t: np.swapaxes(
@@ -741,43 +741,43 @@ REVERSE_SEQUENCE = Property(
             {},
             {"y": Given(value=((5, 4), (3, 2), (1, 6)))},
             None,
-            "specs/indexing.yaml:312",
+            "specs/indexing.yaml:314",
         ),
         Example(
             {"x": Given(value=((1, 2, 3), (4, 5, 6))), "lens": Given(value=(3, 2))},
             {"batch_axis": 0, "time_axis": 1},
             {"y": Given(value=((3, 2, 1), (5, 4, 6)))},
             None,
-            "specs/indexing.yaml:313",
+            "specs/indexing.yaml:315",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1))},
             {"batch_axis": 0},
             {},
             "axes of time and batch",
-            "specs/indexing.yaml:314",
+            "specs/indexing.yaml:316",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1))},
             {"batch_axis": -1, "time_axis": 2},
             {},
             "axes of time and batch",
-            "specs/indexing.yaml:315",
+            "specs/indexing.yaml:317",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1, 1))},
             {},
             {},
             "lengths for a batch",
-            "specs/indexing.yaml:316",
+            "specs/indexing.yaml:318",
         ),
-        Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:317"),
-        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:318"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:319"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:320"),
     ),
-    "specs/indexing.yaml:292",
+    "specs/indexing.yaml:294",
     asserts=(
-        Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:301"),
-        Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:302"),
+        Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:303"),
+        Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:304"),
     ),
-    reference_source="specs/indexing.yaml:308",
+    reference_source="specs/indexing.yaml:310",
 )
