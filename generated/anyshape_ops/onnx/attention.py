@@ -167,7 +167,7 @@ def _packed_attention(
     return (_together(n, y_), present_)
 
 
-# specs/attention.yaml:134
+# specs/attention.yaml:141
 def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(10)
     before_: Any
@@ -242,7 +242,7 @@ def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
     return [_together(n, attended_), k_, v_, scores_]
 
 
-# specs/attention.yaml:179
+# specs/attention.yaml:187
 def com_microsoft_decoder_masked_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(11)
     k_: Any
@@ -300,7 +300,7 @@ def com_microsoft_decoder_masked_multi_head_attention_1(n: OnnxNode) -> Sequence
     return [_together(n, attended_), k_, v_, scores_]
 
 
-# specs/attention.yaml:216
+# specs/attention.yaml:224
 def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(7)
     if not ((n.attr("do_rotary", 0) == 0) and (n.attr("rotary_embedding_dim", 0) >= 0)):
@@ -324,7 +324,7 @@ def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
     return [*_packed_attention(n, parts_, n.input(0), n.input(3), n.input(4), n.input(5), n.input(5) is not None)]
 
 
-# specs/attention.yaml:226
+# specs/attention.yaml:234
 def com_microsoft_qattention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(9)
     if n.attr("do_rotary", 0) != 0:
@@ -354,7 +354,7 @@ def com_microsoft_qattention_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/attention.yaml:342
+# specs/attention.yaml:356
 def com_microsoft_rotary_embedding_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     heads_: Any

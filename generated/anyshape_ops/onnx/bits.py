@@ -33,17 +33,17 @@ def bitwise_not_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_not(n.input(0), source=n.source)]
 
 
-# specs/bits.yaml:110
+# specs/bits.yaml:111
 def bit_shift_11(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_shift(n.input(0), n.input(1), direction=n.attr("direction"), source=n.source)]
 
 
-# specs/bits.yaml:125
+# specs/bits.yaml:126
 def bit_cast_26(n: OnnxNode) -> Sequence[Value]:
     return [api.bitcast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/bits.yaml:163
+# specs/bits.yaml:164
 def com_microsoft_murmur_hash3_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     text_ = dtype_of(n, n.input(0)) == parse_dtype("char")

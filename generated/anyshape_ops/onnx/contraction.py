@@ -12,12 +12,12 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/contraction.yaml:22
+# specs/contraction.yaml:23
 def _turned(n: OnnxNode, x_: Any, flag_: Any) -> Any:
     return (api.transpose(x_, source=n.source) if flag_ == 1 else x_)
 
 
-# specs/contraction.yaml:25
+# specs/contraction.yaml:26
 def _linear(n: OnnxNode, x_: Any, weights_: Any) -> Any:
     return api.gemm(
         api.cast(x_, to=parse_dtype("f32"), source=n.source),
@@ -28,19 +28,19 @@ def _linear(n: OnnxNode, x_: Any, weights_: Any) -> Any:
     )
 
 
-# specs/contraction.yaml:28
+# specs/contraction.yaml:29
 def _transformed(n: OnnxNode, y_: Any) -> Any:
     if n.attr("post_transform", "NONE") == "LOGISTIC":
         return api.sigmoid(y_, source=n.source)
     return (api.softmax(y_, axis=-1, source=n.source) if n.attr("post_transform", "NONE") == "SOFTMAX" else y_)
 
 
-# specs/contraction.yaml:33
+# specs/contraction.yaml:34
 def _last_two(n: OnnxNode, x_: Any) -> Any:
     return api.slice(x_, starts=(-2,), ends=(9223372036854775807,), axes=(1,), source=n.source)
 
 
-# specs/contraction.yaml:37
+# specs/contraction.yaml:38
 def _subscripts(n: OnnxNode, x_: Any, first_: Any, second_: Any, transposed_: Any, batch_between_: Any) -> Any:
     if rank_of(n, x_) == 1:
         return "j"
@@ -48,7 +48,7 @@ def _subscripts(n: OnnxNode, x_: Any, first_: Any, second_: Any, transposed_: An
     return ((head_ + "...") + tail_ if batch_between_ != 0 else ("..." + head_) + tail_)
 
 
-# specs/contraction.yaml:43
+# specs/contraction.yaml:44
 def _fused_product(n: OnnxNode, a_: Any, b_: Any, a_between_: Any, b_between_: Any) -> Any:
     left_ = _subscripts(n, a_, "i", "j", n.attr("transA", 0), a_between_)
     right_ = _subscripts(n, b_, "j", "k", n.attr("transB", 0), b_between_)
@@ -56,12 +56,12 @@ def _fused_product(n: OnnxNode, a_: Any, b_: Any, a_between_: Any, b_between_: A
     return einsum(n, (a_, b_), (((left_ + ",") + right_) + "->") + result_)
 
 
-# specs/contraction.yaml:57
+# specs/contraction.yaml:58
 def mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/contraction.yaml:87
+# specs/contraction.yaml:88
 def gemm_1(n: OnnxNode) -> Sequence[Value]:
     y_: Any
     if not (dtype_of(n, n.input(0)).is_float or ((n.attr("alpha", 1.0) == 1) and (n.attr("beta", 1.0) == 1))):
@@ -86,7 +86,7 @@ def gemm_1(n: OnnxNode) -> Sequence[Value]:
     return [needed(n, y_, "y")]
 
 
-# specs/contraction.yaml:97
+# specs/contraction.yaml:98
 def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if rank_of(n, n.input(0)) != 2:
@@ -105,7 +105,7 @@ def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:103
+# specs/contraction.yaml:104
 def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     place_: Any
@@ -178,12 +178,12 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(labels_, place_, axis=0, source=n.source), shown_]
 
 
-# specs/contraction.yaml:164
+# specs/contraction.yaml:167
 def einsum_12(n: OnnxNode) -> Sequence[Value]:
     return [einsum(n, n.inputs(), n.attr("equation"))]
 
 
-# specs/contraction.yaml:167
+# specs/contraction.yaml:170
 def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     product_: Any
@@ -207,7 +207,7 @@ def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:178
+# specs/contraction.yaml:181
 def com_microsoft_transpose_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     if not ((n.attr("transA", 0) >= 0) and (n.attr("transB", 0) >= 0)):
@@ -221,7 +221,7 @@ def com_microsoft_transpose_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:203
+# specs/contraction.yaml:207
 def det_11(n: OnnxNode) -> Sequence[Value]:
     return [api.det(n.input(0), source=n.source)]
 

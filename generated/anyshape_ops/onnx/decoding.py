@@ -15,7 +15,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/decoding.yaml:89
+# specs/decoding.yaml:91
 def _scale_of_codes(n: OnnxNode, scale_: Any, kind_: Any, groups_: Any) -> Any:
     return (
         api.reshape(scale_, (1, 1, 1), source=n.source)
@@ -23,7 +23,7 @@ def _scale_of_codes(n: OnnxNode, scale_: Any, kind_: Any, groups_: Any) -> Any:
     )
 
 
-# specs/decoding.yaml:92
+# specs/decoding.yaml:94
 def _known_in(n: OnnxNode, codes_: Any, scale_: Any, dtype_: Any) -> Any:
     return api.cast(
         api.known_tokens(codes_, scale_, packed=n.attr("kv_cache_bit_width", 0) == 4, source=n.source),
@@ -32,7 +32,7 @@ def _known_in(n: OnnxNode, codes_: Any, scale_: Any, dtype_: Any) -> Any:
     )
 
 
-# specs/decoding.yaml:95
+# specs/decoding.yaml:97
 def _rotated(n: OnnxNode, x_: Any, cos_: Any, sin_: Any, at_: Any) -> Any:
     return api.rotate(
         x_,
@@ -43,7 +43,7 @@ def _rotated(n: OnnxNode, x_: Any, cos_: Any, sin_: Any, at_: Any) -> Any:
     )
 
 
-# specs/decoding.yaml:99
+# specs/decoding.yaml:101
 def _tokens_by_head(n: OnnxNode, query_: Any, key_: Any, value_: Any, past_v_: Any, v_scale_: Any) -> Any:
     v_: Any
     heads_ = needed(n, n.attr("num_heads"), "num_heads")
@@ -83,7 +83,7 @@ def _tokens_by_head(n: OnnxNode, query_: Any, key_: Any, value_: Any, past_v_: A
     return (q_, k_, v_)
 
 
-# specs/decoding.yaml:179
+# specs/decoding.yaml:186
 def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
     y_: Any
     if not (n.attr("activation", "none") in ("none", "silu", "swish")):
@@ -100,7 +100,7 @@ def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
     return [y_, parts_[1]]
 
 
-# specs/decoding.yaml:333
+# specs/decoding.yaml:354
 def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(14)
     asked_: Any
@@ -235,7 +235,7 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     return [y_, keys_, values_, scores_]
 
 
-# specs/decoding.yaml:456
+# specs/decoding.yaml:496
 def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
     rule_ = n.attr("update_rule", "gated_delta")
     groups_ = needed(n, n.attr("kv_num_heads"), "kv_num_heads")

@@ -12,14 +12,14 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/ensembles.yaml:62
+# specs/ensembles.yaml:63
 def _listed(n: OnnxNode, texts_: Any, tensor_: Any, numbers_: Any) -> Any:
     if texts_ is not None:
         return strings(texts_)
     return vector(tensor_ if tensor_ is not None else numbers_)
 
 
-# specs/ensembles.yaml:68
+# specs/ensembles.yaml:69
 def _looked_up(n: OnnxNode, x_: Any, keys_: Any, values_: Any, other_: Any) -> Any:
     place_: Any
     if (dtype_of(n, keys_) != parse_dtype("char")) and (dtype_of(n, values_) != parse_dtype("char")):
@@ -37,14 +37,14 @@ def _looked_up(n: OnnxNode, x_: Any, keys_: Any, values_: Any, other_: Any) -> A
     return api.gather(api.concat((values_, other_), axis=0, source=n.source), place_, axis=0, source=n.source)
 
 
-# specs/ensembles.yaml:77
+# specs/ensembles.yaml:78
 def _in_working_dtype(n: OnnxNode, x_: Any) -> Any:
     return api.cast(
         x_, to=(parse_dtype("f64") if dtype_of(n, x_) == parse_dtype("f64") else parse_dtype("f32")), source=n.source
     )
 
 
-# specs/ensembles.yaml:81
+# specs/ensembles.yaml:82
 def _numbered_trees(
     n: OnnxNode, rows_: Any, target_tree_: Any, target_node_: Any, target_: Any, weight_: Any, targets_: Any, how_: Any
 ) -> Any:
@@ -89,7 +89,7 @@ def _numbered_trees(
     )
 
 
-# specs/ensembles.yaml:93
+# specs/ensembles.yaml:94
 def _base_values(n: OnnxNode, rows_: Any) -> Any:
     if (n.attr("base_values") is None) and (n.attr("base_values_as_tensor") is None):
         return api.cast(scalar(0.0), to=dtype_of(n, rows_), source=n.source)
@@ -98,14 +98,14 @@ def _base_values(n: OnnxNode, rows_: Any) -> Any:
     )
 
 
-# specs/ensembles.yaml:98
+# specs/ensembles.yaml:99
 def _transformed(n: OnnxNode, y_: Any, logistic_: Any, softmaxed_: Any) -> Any:
     if logistic_:
         return api.sigmoid(y_, source=n.source)
     return (api.softmax(y_, axis=-1, source=n.source) if softmaxed_ else y_)
 
 
-# specs/ensembles.yaml:104
+# specs/ensembles.yaml:105
 def _children(n: OnnxNode, ids_: Any, are_leaves_: Any, nodes_: Any) -> Any:
     node_ = api.where(api.less(ids_, nodes_, source=n.source), ids_, scalar(-1), source=n.source)
     leaf_ = api.where(
@@ -121,7 +121,7 @@ def _children(n: OnnxNode, ids_: Any, are_leaves_: Any, nodes_: Any) -> Any:
     return api.where(api.equal(are_leaves_, scalar(0), source=n.source), node_, leaf_, source=n.source)
 
 
-# specs/ensembles.yaml:124
+# specs/ensembles.yaml:125
 def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     values_: Any
@@ -140,7 +140,7 @@ def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(api.concat((values_, other_), axis=0, source=n.source), place_, axis=0, source=n.source)]
 
 
-# specs/ensembles.yaml:136
+# specs/ensembles.yaml:137
 def ai_onnx_ml_label_encoder_2(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     other_: Any
@@ -156,7 +156,7 @@ def ai_onnx_ml_label_encoder_2(n: OnnxNode) -> Sequence[Value]:
     return [_looked_up(n, n.input(0), keys_, values_, other_)]
 
 
-# specs/ensembles.yaml:144
+# specs/ensembles.yaml:145
 def ai_onnx_ml_label_encoder_4(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     other_: Any
@@ -187,7 +187,7 @@ def ai_onnx_ml_label_encoder_4(n: OnnxNode) -> Sequence[Value]:
     return [_looked_up(n, n.input(0), keys_, values_, other_)]
 
 
-# specs/ensembles.yaml:172
+# specs/ensembles.yaml:178
 def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     values_ = vector(
@@ -207,7 +207,7 @@ def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:360
+# specs/ensembles.yaml:387
 def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     how_ = n.attr("aggregate_function", "SUM")
@@ -238,7 +238,7 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(y_, to=parse_dtype("f32"), source=n.source)]
 
 
-# specs/ensembles.yaml:372
+# specs/ensembles.yaml:399
 def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     place_: Any
@@ -309,7 +309,7 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:398
+# specs/ensembles.yaml:425
 def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     how_ = n.attr("aggregate_function", 1)
@@ -392,7 +392,7 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:503
+# specs/ensembles.yaml:603
 def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
     items_: Any
     wanted_: Any

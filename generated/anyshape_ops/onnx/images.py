@@ -12,12 +12,12 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/images.yaml:129
+# specs/images.yaml:131
 def _interpolation(n: OnnxNode, mode_: Any) -> Any:
     return ("linear" if mode_ == "bilinear" else ("cubic" if mode_ == "bicubic" else mode_))
 
 
-# specs/images.yaml:132
+# specs/images.yaml:134
 def _upsampled(n: OnnxNode, x_: Any, scales_: Any) -> Any:
     return api.resize(
         x_,
@@ -30,31 +30,31 @@ def _upsampled(n: OnnxNode, x_: Any, scales_: Any) -> Any:
     )
 
 
-# specs/images.yaml:237
+# specs/images.yaml:261
 def upsample_1(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), vector((1.0, 1.0, n.attr("height_scale"), n.attr("width_scale"))))]
 
 
-# specs/images.yaml:238
+# specs/images.yaml:262
 def upsample_7(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), vector(n.attr("scales")))]
 
 
-# specs/images.yaml:239
+# specs/images.yaml:263
 def upsample_9(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), n.input(1))]
 
 
-# specs/images.yaml:242
+# specs/images.yaml:266
 def resize_10(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), n.input(1))]
 
 
-# specs/images.yaml:244
+# specs/images.yaml:268
 def resize_11(n: OnnxNode) -> Sequence[Value]:
-    coordinates_ = n.attr("coordinate_transformation_mode", "half_pixel")
     region_ = (
-        api.cast(n.input(1), to=parse_dtype("f32"), source=n.source) if coordinates_ == "tf_crop_and_resize" else None
+        api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
+        if n.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" else None
     )
     by_ = (None if n.input(3) is not None else n.input(2))
     to_ = (n.input(3) if n.input(3) is not None else api.scaled_size(n.input(0), n.input(2), source=n.source))
@@ -69,17 +69,17 @@ def resize_11(n: OnnxNode) -> Sequence[Value]:
             roi=region_,
             scales=by_,
             sizes=needed(n, to_, "sizes"),
-            coordinates=coordinates_,
+            coordinates=choice(n.attr("coordinate_transformation_mode", "half_pixel")),
             source=n.source,
         )
     ]
 
 
-# specs/images.yaml:251
+# specs/images.yaml:276
 def resize_18(n: OnnxNode) -> Sequence[Value]:
-    coordinates_ = n.attr("coordinate_transformation_mode", "half_pixel")
     region_ = (
-        api.cast(n.input(1), to=parse_dtype("f32"), source=n.source) if coordinates_ == "tf_crop_and_resize" else None
+        api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
+        if n.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" else None
     )
     by_ = (None if n.input(3) is not None else n.input(2))
     to_ = (
@@ -97,7 +97,7 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
             roi=region_,
             scales=by_,
             sizes=needed(n, to_, "sizes"),
-            coordinates=coordinates_,
+            coordinates=choice(n.attr("coordinate_transformation_mode", "half_pixel")),
             axes=n.attr("axes"),
             antialias=n.attr("antialias", 0),
             policy=(n.attr("keep_aspect_ratio_policy", "stretch") if n.input(3) is not None else "stretch"),
@@ -106,7 +106,7 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:353
+# specs/images.yaml:397
 def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -120,7 +120,7 @@ def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:354
+# specs/images.yaml:398
 def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -134,7 +134,7 @@ def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:386
+# specs/images.yaml:433
 def affine_grid_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.affine_grid(

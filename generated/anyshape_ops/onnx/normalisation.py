@@ -14,7 +14,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/normalisation.yaml:29
+# specs/normalisation.yaml:30
 def batch_normalization_1(n: OnnxNode) -> Sequence[Value]:
     if n.attr("is_test", 0) != 1:
         n.refuse("BatchNormalization that also trains")
@@ -27,7 +27,7 @@ def batch_normalization_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:33
+# specs/normalisation.yaml:34
 def batch_normalization_7(n: OnnxNode) -> Sequence[Value]:
     if n.attr("spatial", 1) != 1:
         n.refuse("BatchNormalization by element")
@@ -38,7 +38,7 @@ def batch_normalization_7(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:35
+# specs/normalisation.yaml:36
 def batch_normalization_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.batch_norm(
@@ -47,7 +47,7 @@ def batch_normalization_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:37
+# specs/normalisation.yaml:38
 def batch_normalization_14(n: OnnxNode) -> Sequence[Value]:
     return (
         api.batch_norm_training(
@@ -68,12 +68,12 @@ def batch_normalization_14(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/normalisation.yaml:77
+# specs/normalisation.yaml:80
 def instance_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [api.instance_norm(n.input(0), n.input(1), n.input(2), epsilon=n.attr("epsilon"), source=n.source)]
 
 
-# specs/normalisation.yaml:103
+# specs/normalisation.yaml:106
 def group_normalization_18(n: OnnxNode) -> Sequence[Value]:
     each__ = api.div(
         api.reshape(api.shape_of(n.input(0), start=1, end=2, source=n.source), (), source=n.source),
@@ -92,7 +92,7 @@ def group_normalization_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:106
+# specs/normalisation.yaml:109
 def group_normalization_21(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("GroupNormalization that computes in another dtype than f32")
@@ -103,7 +103,7 @@ def group_normalization_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:135
+# specs/normalisation.yaml:139
 def rmsnormalization_23(n: OnnxNode) -> Sequence[Value]:
     y_: Any
     if n.attr("stash_type", 1) != 1:
@@ -125,7 +125,7 @@ def rmsnormalization_23(n: OnnxNode) -> Sequence[Value]:
     return [needed(n, y_, "y")]
 
 
-# specs/normalisation.yaml:143
+# specs/normalisation.yaml:147
 def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     normal_ = api.rms_norm(
         n.input(0), n.input(1), axis=n.attr("axis", -1), epsilon=n.attr("epsilon", 1e-05), source=n.source
@@ -135,7 +135,7 @@ def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [normal_[0], api.cast(normal_[1], to=parse_dtype("f32"), source=n.source)]
 
 
-# specs/normalisation.yaml:148
+# specs/normalisation.yaml:152
 def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     total_ = (
@@ -152,17 +152,17 @@ def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence
     ]
 
 
-# specs/normalisation.yaml:171
+# specs/normalisation.yaml:175
 def mean_variance_normalization_9(n: OnnxNode) -> Sequence[Value]:
     return [api.mean_variance_norm(n.input(0), axes=n.attr("axes", (0, 2, 3)), source=n.source)]
 
 
-# specs/normalisation.yaml:193
+# specs/normalisation.yaml:197
 def lp_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [api.lp_norm(n.input(0), axis=n.attr("axis", -1), p=n.attr("p", 2), source=n.source)]
 
 
-# specs/normalisation.yaml:196
+# specs/normalisation.yaml:200
 def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     v_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
@@ -185,7 +185,7 @@ def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/normalisation.yaml:227
+# specs/normalisation.yaml:234
 def lrn_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lrn(
@@ -199,17 +199,17 @@ def lrn_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:239
+# specs/normalisation.yaml:246
 def global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_average_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:251
+# specs/normalisation.yaml:258
 def global_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_max_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:268
+# specs/normalisation.yaml:275
 def global_lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_lp_pool(n.input(0), p=n.attr("p"), source=n.source)]
 

@@ -26,17 +26,17 @@ def _float_scale(n: OnnxNode, scale_: Any) -> Any:
     return (scale_ if dtype_of(n, scale_).is_float else api.cast(scale_, to=parse_dtype("f64"), source=n.source))
 
 
-# specs/quantisation.yaml:80
+# specs/quantisation.yaml:85
 def dequantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [api.dequantize_linear(n.input(0), n.input(1), n.input(2), source=n.source)]
 
 
-# specs/quantisation.yaml:81
+# specs/quantisation.yaml:86
 def dequantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [api.dequantize_linear(n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/quantisation.yaml:82
+# specs/quantisation.yaml:87
 def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     return [
         api.dequantize_linear(
@@ -45,7 +45,7 @@ def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:84
+# specs/quantisation.yaml:89
 def dequantize_linear_23(n: OnnxNode) -> Sequence[Value]:
     y_: Any
     if not n.attr_dtype("output_dtype", parse_dtype("f32")).is_float:
@@ -75,7 +75,7 @@ def dequantize_linear_23(n: OnnxNode) -> Sequence[Value]:
     return [needed(n, y_, "y")]
 
 
-# specs/quantisation.yaml:91
+# specs/quantisation.yaml:96
 def com_microsoft_dequantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     return [
@@ -90,7 +90,7 @@ def com_microsoft_dequantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:150
+# specs/quantisation.yaml:159
 def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -99,7 +99,7 @@ def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:151
+# specs/quantisation.yaml:160
 def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -112,7 +112,7 @@ def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:152
+# specs/quantisation.yaml:161
 def quantize_linear_19(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -126,7 +126,7 @@ def quantize_linear_19(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:154
+# specs/quantisation.yaml:163
 def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     points_ = (
         n.input(2)
@@ -149,7 +149,7 @@ def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:157
+# specs/quantisation.yaml:166
 def com_microsoft_quantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     return [
@@ -164,12 +164,12 @@ def com_microsoft_quantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:216
+# specs/quantisation.yaml:230
 def mat_mul_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul_integer(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)]
 
 
-# specs/quantisation.yaml:267
+# specs/quantisation.yaml:282
 def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_matmul(
@@ -186,7 +186,7 @@ def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:309
+# specs/quantisation.yaml:328
 def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
     n.only(6)
     codes_: Any

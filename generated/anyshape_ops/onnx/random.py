@@ -55,7 +55,7 @@ def random_uniform_like_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/random.yaml:94
+# specs/random.yaml:96
 def random_normal_1(n: OnnxNode) -> Sequence[Value]:
     dtype_ = n.attr_dtype("dtype", parse_dtype("f32"))
     return [
@@ -69,7 +69,7 @@ def random_normal_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/random.yaml:98
+# specs/random.yaml:100
 def random_normal_like_1(n: OnnxNode) -> Sequence[Value]:
     dtype_ = n.attr("dtype", dtype_of(n, n.input(0)))
     return [
@@ -83,17 +83,17 @@ def random_normal_like_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/random.yaml:117
+# specs/random.yaml:120
 def bernoulli_15(n: OnnxNode) -> Sequence[Value]:
     return [api.bernoulli(_own_seed(n), n.input(0), to=n.attr_dtype("dtype", dtype_of(n, n.input(0))), source=n.source)]
 
 
-# specs/random.yaml:145
+# specs/random.yaml:148
 def dropout_1(n: OnnxNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/random.yaml:146
+# specs/random.yaml:149
 def dropout_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.identity(n.input(0), source=n.source),
@@ -101,7 +101,7 @@ def dropout_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/random.yaml:148
+# specs/random.yaml:151
 def dropout_12(n: OnnxNode) -> Sequence[Value]:
     mask_: Any
     y_: Any
@@ -123,7 +123,7 @@ def dropout_12(n: OnnxNode) -> Sequence[Value]:
     return [y_, mask_]
 
 
-# specs/random.yaml:180
+# specs/random.yaml:183
 def multinomial_7(n: OnnxNode) -> Sequence[Value]:
     return [
         api.multinomial(

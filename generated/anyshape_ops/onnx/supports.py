@@ -119,7 +119,7 @@ def ai_onnx_ml_svmclassifier_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/supports.yaml:187
+# specs/supports.yaml:190
 def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     scores_: Any

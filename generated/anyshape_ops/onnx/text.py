@@ -14,7 +14,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/text.yaml:76
+# specs/text.yaml:81
 def ai_onnx_ml_category_mapper_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     values_: Any
@@ -43,19 +43,19 @@ def ai_onnx_ml_category_mapper_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(api.concat((values_, other_), axis=0, source=n.source), place_, axis=0, source=n.source)]
 
 
-# specs/text.yaml:131
+# specs/text.yaml:136
 def string_concat_20(n: OnnxNode) -> Sequence[Value]:
     return [api.string_concat(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/text.yaml:176
+# specs/text.yaml:182
 def string_split_20(n: OnnxNode) -> Sequence[Value]:
     return api.string_split(
         n.input(0), strings(n.attr("delimiter", "")), maxsplit=n.attr("maxsplit", -1), source=n.source
     )
 
 
-# specs/text.yaml:215
+# specs/text.yaml:227
 def string_normalizer_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.string_normalizer(
