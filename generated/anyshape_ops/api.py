@@ -436,7 +436,7 @@ def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "
     return call(SHRINK, [x], {"bias": bias, "lambd": lambd}, source)[0]
 
 
-# specs/attention.yaml:25
+# specs/attention.yaml:93
 @called
 def attention(
     q: Operand,
@@ -461,7 +461,7 @@ def attention(
     )[0]
 
 
-# specs/attention.yaml:171
+# specs/attention.yaml:240
 @called
 def hide_keys(
     mask: Operand,
@@ -489,7 +489,7 @@ def hide_keys(
     )[0]
 
 
-# specs/attention.yaml:226
+# specs/attention.yaml:297
 @called
 def read_beams(x: Operand, beams: Operand, filled: int | Value, *, source: str = "") -> Value:
     """Entries of the cache of each beam; the first `filled` are those of the beam that each came from.
@@ -501,7 +501,7 @@ def read_beams(x: Operand, beams: Operand, filled: int | Value, *, source: str =
     return call_alias(STATIC_READ_BEAMS, DYN_READ_BEAMS, [x, beams], {"filled": filled}, source)[0]
 
 
-# specs/attention.yaml:242
+# specs/attention.yaml:315
 @called
 def rotate(x: Operand, cos: Operand, sin: Operand, interleaved: bool = False, *, source: str = "") -> Value:
     """Pairs of the first elements of every vector turned by angles, given as cosine and sine; pairs are halves, or
@@ -563,7 +563,7 @@ def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -
     return call(BITWISE_SHIFT, [a, b], {"direction": direction}, source)[0]
 
 
-# specs/bits.yaml:116
+# specs/bits.yaml:117
 @called
 def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     """The bits of every element as those of another dtype that has as many; a bool has those of 0 or 1, and is
@@ -574,7 +574,7 @@ def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     return call(BITCAST, [x], {"to": to}, source)[0]
 
 
-# specs/bits.yaml:137
+# specs/bits.yaml:138
 @called
 def murmur_hash(words: Operand, seed: int = 0, *, source: str = "") -> Value:
     """The hash of 32 bits (MurmurHash3) of the words of each row.
@@ -584,7 +584,7 @@ def murmur_hash(words: Operand, seed: int = 0, *, source: str = "") -> Value:
     return call(MURMUR_HASH, [words], {"seed": seed}, source)[0]
 
 
-# specs/bits.yaml:178
+# specs/bits.yaml:179
 @called
 def murmur_hash_of_text(x: Operand, seed: Operand, *, source: str = "") -> Value:
     """The hash of 32 bits (MurmurHash3) of the bytes that each string has in UTF-8.
@@ -634,7 +634,7 @@ def greater(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(GREATER, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:83
+# specs/comparison.yaml:87
 @called
 def greater_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are greater than or equal to those of b.
@@ -644,7 +644,7 @@ def greater_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(GREATER_EQUAL, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:96
+# specs/comparison.yaml:100
 @called
 def is_nan(x: Operand, *, source: str = "") -> Value:
     """Whether an element is not a number.
@@ -654,7 +654,7 @@ def is_nan(x: Operand, *, source: str = "") -> Value:
     return call(IS_NAN, [x], {}, source)[0]
 
 
-# specs/comparison.yaml:106
+# specs/comparison.yaml:110
 @called
 def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = True, *, source: str = "") -> Value:
     """Whether an element is infinite, with a sign that counts.
@@ -664,7 +664,7 @@ def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = Tru
     return call(IS_INF, [x], {"detect_negative": detect_negative, "detect_positive": detect_positive}, source)[0]
 
 
-# specs/comparison.yaml:118
+# specs/comparison.yaml:122
 @called
 def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether both elements are true.
@@ -674,7 +674,7 @@ def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_AND, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:129
+# specs/comparison.yaml:133
 @called
 def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether at least one of two elements is true.
@@ -684,7 +684,7 @@ def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_OR, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:140
+# specs/comparison.yaml:144
 @called
 def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether exactly one of two elements is true.
@@ -694,7 +694,7 @@ def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_XOR, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:150
+# specs/comparison.yaml:154
 @called
 def logical_not(x: Operand, *, source: str = "") -> Value:
     """Whether an element is false.
@@ -704,7 +704,7 @@ def logical_not(x: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_NOT, [x], {}, source)[0]
 
 
-# specs/contraction.yaml:21
+# specs/contraction.yaml:51
 @called
 def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Matrix products over the last two axes, with broadcasting before them; vectors count as matrices of one row
@@ -715,7 +715,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MATMUL, [a, b], {}, source)[0]
 
 
-# specs/contraction.yaml:38
+# specs/contraction.yaml:68
 @called
 def gemm(
     a: Operand,
@@ -735,7 +735,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:100
+# specs/contraction.yaml:140
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -747,7 +747,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:155
+# specs/contraction.yaml:194
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
@@ -757,7 +757,7 @@ def det(x: Operand, *, source: str = "") -> Value:
     return call(DET, [x], {}, source)[0]
 
 
-# specs/decoding.yaml:88
+# specs/decoding.yaml:117
 @called
 def append_at(
     past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int | Value, source: str = ""
@@ -772,7 +772,7 @@ def append_at(
     return call_alias(STATIC_APPEND_AT, DYN_APPEND_AT, [past, new, filled, gone], {"size": size}, source)[0]
 
 
-# specs/decoding.yaml:103
+# specs/decoding.yaml:134
 @called
 def place_tokens(
     last: Operand, new: int | Value, total: int | Value, capacity: int | Value, window: int = 0, *, source: str = ""
@@ -793,7 +793,7 @@ def place_tokens(
     )
 
 
-# specs/decoding.yaml:134
+# specs/decoding.yaml:168
 @called
 def causal_conv(
     x: Operand, w: Operand, bias: Operand = None, past: Operand = None, *, source: str = ""
@@ -807,7 +807,7 @@ def causal_conv(
     return call(CAUSAL_CONV, [x, w, bias, past], {}, source)
 
 
-# specs/decoding.yaml:163
+# specs/decoding.yaml:201
 @called
 def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False, *, source: str = "") -> Value:
     """Elements divided by their scale and rounded to even, as integers; or packed, two of 4 bits in a byte, each 8
@@ -818,7 +818,7 @@ def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False,
     return call(CODE_TOKENS, [x, scale, like], {"packed": packed}, source)[0]
 
 
-# specs/decoding.yaml:190
+# specs/decoding.yaml:234
 @called
 def known_tokens(codes: Operand, scale: Operand, packed: bool = False, *, source: str = "") -> Value:
     """Integers times their scale; where they are packed, two of 4 bits in a byte, each 8 less than it says.
@@ -828,7 +828,7 @@ def known_tokens(codes: Operand, scale: Operand, packed: bool = False, *, source
     return call(KNOWN_TOKENS, [codes, scale], {"packed": packed}, source)[0]
 
 
-# specs/decoding.yaml:210
+# specs/decoding.yaml:257
 @called
 def grouped_query_attention(
     q: Operand,
@@ -881,7 +881,7 @@ def grouped_query_attention(
     )
 
 
-# specs/decoding.yaml:364
+# specs/decoding.yaml:454
 @called
 def linear_attention(
     query: Operand,
@@ -910,7 +910,7 @@ def linear_attention(
     )
 
 
-# specs/deformable.yaml:21
+# specs/deformable.yaml:22
 @called
 def deform_conv(
     x: Operand,
@@ -940,7 +940,7 @@ def deform_conv(
     )[0]
 
 
-# specs/detection.yaml:72
+# specs/detection.yaml:76
 @called
 def non_max_suppression(
     boxes: Operand,
@@ -968,7 +968,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/detection.yaml:155
+# specs/detection.yaml:177
 @called
 def roi_align(
     x: Operand,
@@ -995,7 +995,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:264
+# specs/detection.yaml:308
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
@@ -1059,7 +1059,7 @@ def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(POW, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:126
+# specs/elementwise.yaml:127
 @called
 def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") -> Value:
     """What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.
@@ -1069,7 +1069,7 @@ def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") ->
     return call(MOD, [a, b], {"truncated": truncated}, source)[0]
 
 
-# specs/elementwise.yaml:142
+# specs/elementwise.yaml:143
 @called
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
@@ -1079,7 +1079,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:155
+# specs/elementwise.yaml:156
 @called
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
@@ -1089,7 +1089,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:168
+# specs/elementwise.yaml:169
 @called
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
@@ -1099,7 +1099,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:185
+# specs/elementwise.yaml:186
 @called
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
@@ -1109,7 +1109,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:201
+# specs/elementwise.yaml:202
 @called
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
@@ -1119,7 +1119,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:212
+# specs/elementwise.yaml:213
 @called
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
@@ -1129,7 +1129,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:223
+# specs/elementwise.yaml:224
 @called
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
@@ -1139,7 +1139,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:235
+# specs/elementwise.yaml:236
 @called
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
@@ -1149,7 +1149,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:247
+# specs/elementwise.yaml:248
 @called
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
@@ -1159,7 +1159,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:259
+# specs/elementwise.yaml:260
 @called
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
@@ -1169,7 +1169,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:276
+# specs/elementwise.yaml:277
 @called
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
@@ -1179,7 +1179,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:287
+# specs/elementwise.yaml:288
 @called
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
@@ -1189,7 +1189,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:298
+# specs/elementwise.yaml:299
 @called
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
@@ -1199,7 +1199,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:309
+# specs/elementwise.yaml:310
 @called
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
@@ -1209,7 +1209,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:321
+# specs/elementwise.yaml:322
 @called
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
@@ -1219,7 +1219,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:332
+# specs/elementwise.yaml:333
 @called
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
@@ -1229,7 +1229,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:348
+# specs/elementwise.yaml:349
 @called
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
@@ -1239,7 +1239,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:368
+# specs/elementwise.yaml:371
 @called
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
@@ -1249,7 +1249,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:381
+# specs/elementwise.yaml:384
 @called
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
@@ -1259,7 +1259,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:421
+# specs/elementwise.yaml:429
 @called
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
@@ -1269,7 +1269,7 @@ def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(WHERE, [c, a, b], {}, source)[0]
 
 
-# specs/ensembles.yaml:61
+# specs/ensembles.yaml:111
 @called
 def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, source: str = "") -> Value:
     """The value beside each element's first equal in a list of keys, or another value where no key is equal; NaN
@@ -1280,7 +1280,7 @@ def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, sourc
     return call(LOOK_UP, [x, keys, values, other], {}, source)[0]
 
 
-# specs/ensembles.yaml:94
+# specs/ensembles.yaml:164
 @called
 def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") -> Value:
     """x with a value, NaN perhaps, replaced along its last axis by one value or by one for each column.
@@ -1290,7 +1290,7 @@ def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") 
     return call(IMPUTE, [x, values, replaced], {}, source)[0]
 
 
-# specs/ensembles.yaml:114
+# specs/ensembles.yaml:187
 @called
 def tree_links(
     tree: Operand,
@@ -1312,7 +1312,7 @@ def tree_links(
     return call(TREE_LINKS, [tree, node, yes_id, no_id, leaf, target_tree, target_node], {}, source)
 
 
-# specs/ensembles.yaml:211
+# specs/ensembles.yaml:303
 @called
 def tree_ensemble(
     x: Operand,
@@ -1346,7 +1346,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:382
+# specs/ensembles.yaml:555
 @called
 def count_grams(
     x: Operand,
@@ -1375,7 +1375,7 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:129
+# specs/images.yaml:138
 @called
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
@@ -1385,7 +1385,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:151
+# specs/images.yaml:163
 @called
 def resize(
     x: Operand,
@@ -1431,7 +1431,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:305
+# specs/images.yaml:357
 @called
 def grid_sample(
     x: Operand,
@@ -1452,7 +1452,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:358
+# specs/images.yaml:415
 @called
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -1466,7 +1466,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:384
+# specs/images.yaml:442
 @called
 def crop_and_resize(
     x: Operand,
@@ -1515,7 +1515,7 @@ def pad(
     return call_alias(STATIC_PAD, DYN_PAD, [x, value], {"axes": axes, "pads": pads, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:61
+# specs/indexing.yaml:64
 @called
 def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
@@ -1527,7 +1527,7 @@ def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Val
     return call_alias(STATIC_TILE, DYN_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:84
+# specs/indexing.yaml:87
 @called
 def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
@@ -1539,7 +1539,7 @@ def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "")
     return call_alias(STATIC_REPEAT, DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:101
+# specs/indexing.yaml:104
 @called
 def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
@@ -1551,7 +1551,7 @@ def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str =
     return call_alias(STATIC_FLIP, DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:113
+# specs/indexing.yaml:116
 @called
 def roll(
     x: Operand, shift: Sequence[int] | Value, axes: Sequence[int] | Value | None = None, *, source: str = ""
@@ -1565,7 +1565,7 @@ def roll(
     return call_alias(STATIC_ROLL, DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:127
+# specs/indexing.yaml:130
 @called
 def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """For every place of the index tensor the element of x at that place, but along one axis where the index says.
@@ -1575,7 +1575,7 @@ def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = 
     return call(GATHER_ELEMENTS, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:149
+# specs/indexing.yaml:152
 @called
 def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = "") -> Value:
     """Slices of x that the rows of an index tensor name; negative indices count from the end.
@@ -1585,7 +1585,7 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = 
     return call(GATHER_ND, [x, index], {"batch_dims": batch_dims}, source)[0]
 
 
-# specs/indexing.yaml:173
+# specs/indexing.yaml:176
 @called
 def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
@@ -1595,7 +1595,7 @@ def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:199
+# specs/indexing.yaml:203
 @called
 def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
@@ -1605,7 +1605,7 @@ def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:224
+# specs/indexing.yaml:230
 @called
 def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
@@ -1618,7 +1618,7 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
     return call_alias(STATIC_ONE_HOT, DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:252
+# specs/indexing.yaml:260
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -1630,7 +1630,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value,
     return call_alias(STATIC_DILATE, DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:268
+# specs/indexing.yaml:278
 @called
 def center_crop_pad(
     x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
@@ -1645,7 +1645,7 @@ def center_crop_pad(
     return call_alias(STATIC_CENTER_CROP_PAD, DYN_CENTER_CROP_PAD, [x], {"axes": axes, "shape": shape}, source)[0]
 
 
-# specs/indexing.yaml:292
+# specs/indexing.yaml:302
 @called
 def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: int = 0, *, source: str = "") -> Value:
     """The first elements of each sequence of a batch in reverse order, as many as its length says; the others
@@ -1846,7 +1846,7 @@ def batch_norm(
     return call(BATCH_NORM, [x, scale, bias, mean, variance], {"epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:43
+# specs/normalisation.yaml:45
 @called
 def batch_norm_training(
     x: Operand,
@@ -1870,7 +1870,7 @@ def batch_norm_training(
     )
 
 
-# specs/normalisation.yaml:67
+# specs/normalisation.yaml:70
 @called
 def instance_norm(x: Operand, scale: Operand, bias: Operand, epsilon: float = 1e-05, *, source: str = "") -> Value:
     """Every channel of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by channel.
@@ -1880,7 +1880,7 @@ def instance_norm(x: Operand, scale: Operand, bias: Operand, epsilon: float = 1e
     return call(INSTANCE_NORM, [x, scale, bias], {"epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:82
+# specs/normalisation.yaml:85
 @called
 def group_norm(
     x: Operand, scale: Operand, bias: Operand, groups: int, epsilon: float = 1e-05, *, source: str = ""
@@ -1893,7 +1893,7 @@ def group_norm(
     return call(GROUP_NORM, [x, scale, bias], {"groups": groups, "epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:114
+# specs/normalisation.yaml:118
 @called
 def rms_norm(
     x: Operand, scale: Operand = None, axis: int = -1, epsilon: float = 1e-05, *, source: str = ""
@@ -1905,7 +1905,7 @@ def rms_norm(
     return call(RMS_NORM, [x, scale], {"axis": axis, "epsilon": epsilon}, source)
 
 
-# specs/normalisation.yaml:155
+# specs/normalisation.yaml:163
 @called
 def mean_variance_norm(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     """Elements over some axes, shifted to mean 0 and divided by their deviation and 1e-9, so that equal ones are
@@ -1916,7 +1916,7 @@ def mean_variance_norm(x: Operand, axes: Sequence[int], *, source: str = "") -> 
     return call(MEAN_VARIANCE_NORM, [x], {"axes": axes}, source)[0]
 
 
-# specs/normalisation.yaml:172
+# specs/normalisation.yaml:180
 @called
 def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Value:
     """Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).
@@ -1926,7 +1926,7 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
     return call(LP_NORM, [x], {"axis": axis, "p": p}, source)[0]
 
 
-# specs/normalisation.yaml:203
+# specs/normalisation.yaml:214
 @called
 def lrn(
     x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
@@ -1938,7 +1938,7 @@ def lrn(
     return call(LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
-# specs/normalisation.yaml:228
+# specs/normalisation.yaml:240
 @called
 def global_average_pool(x: Operand, *, source: str = "") -> Value:
     """The mean of every channel of every image.
@@ -1948,7 +1948,7 @@ def global_average_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_AVERAGE_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:240
+# specs/normalisation.yaml:252
 @called
 def global_max_pool(x: Operand, *, source: str = "") -> Value:
     """The largest element of every channel of every image.
@@ -1958,7 +1958,7 @@ def global_max_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_MAX_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:253
+# specs/normalisation.yaml:265
 @called
 def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     """The p-norm of every channel of every image.
@@ -1968,7 +1968,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     return call(GLOBAL_LP_POOL, [x], {"p": p}, source)[0]
 
 
-# specs/quantisation.yaml:57
+# specs/quantisation.yaml:66
 @called
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
@@ -1980,7 +1980,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:116
+# specs/quantisation.yaml:132
 @called
 def quantize_linear(
     x: Operand,
@@ -2002,7 +2002,7 @@ def quantize_linear(
     )[0]
 
 
-# specs/quantisation.yaml:195
+# specs/quantisation.yaml:216
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
@@ -2013,7 +2013,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:230
+# specs/quantisation.yaml:252
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2035,7 +2035,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:282
+# specs/quantisation.yaml:305
 @called
 def matmul_nbits(
     a: Operand,
@@ -2056,7 +2056,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:329
+# specs/quantisation.yaml:368
 @called
 def unpack_nbits(
     codes: Operand,
@@ -2077,7 +2077,7 @@ def unpack_nbits(
     return call(UNPACK_NBITS, [codes, scale, zero, group, offset], {"bits": bits}, source)[0]
 
 
-# specs/random.yaml:39
+# specs/random.yaml:46
 @called
 def fresh_seed(*, source: str = "") -> Value:
     """A number that no other call and no other run has, to seed what is drawn; `anyshape.seed(n)` says where they
@@ -2088,7 +2088,7 @@ def fresh_seed(*, source: str = "") -> Value:
     return call(FRESH_SEED, [], {}, source)[0]
 
 
-# specs/random.yaml:48
+# specs/random.yaml:55
 @called
 def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int] | Value, *, source: str = "") -> Value:
     """Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their
@@ -2101,7 +2101,7 @@ def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int]
     return call_alias(STATIC_RANDOM_UNIFORM, DYN_RANDOM_UNIFORM, [seed, low, high], {"to": to}, source)[0]
 
 
-# specs/random.yaml:72
+# specs/random.yaml:80
 @called
 def random_normal(
     seed: Operand, mean: Operand, deviation: Operand, to: Sequence[int] | Value, *, source: str = ""
@@ -2116,7 +2116,7 @@ def random_normal(
     return call_alias(STATIC_RANDOM_NORMAL, DYN_RANDOM_NORMAL, [seed, mean, deviation], {"to": to}, source)[0]
 
 
-# specs/random.yaml:100
+# specs/random.yaml:110
 @called
 def bernoulli(seed: Operand, x: Operand, to: DType | str = "bool", *, source: str = "") -> Value:
     """Ones, each with the probability that x says, and zeros else; a function of the seed and of their positions.
@@ -2126,7 +2126,7 @@ def bernoulli(seed: Operand, x: Operand, to: DType | str = "bool", *, source: st
     return call(BERNOULLI, [seed, x], {"to": to}, source)[0]
 
 
-# specs/random.yaml:118
+# specs/random.yaml:126
 @called
 def dropout_mask(seed: Operand, x: Operand, ratio: Operand, *, source: str = "") -> Value:
     """Which elements a dropout keeps, each with the probability 1 - ratio; a function of the seed and of their
@@ -2137,7 +2137,7 @@ def dropout_mask(seed: Operand, x: Operand, ratio: Operand, *, source: str = "")
     return call(DROPOUT_MASK, [seed, x, ratio], {}, source)[0]
 
 
-# specs/random.yaml:129
+# specs/random.yaml:137
 @called
 def dropout(x: Operand, mask: Operand, ratio: Operand, *, source: str = "") -> Value:
     """The elements that a mask keeps, over the share of those that are kept, and zeros else.
@@ -2147,7 +2147,7 @@ def dropout(x: Operand, mask: Operand, ratio: Operand, *, source: str = "") -> V
     return call(DROPOUT, [x, mask, ratio], {}, source)[0]
 
 
-# specs/random.yaml:150
+# specs/random.yaml:163
 @called
 def multinomial(
     seed: Operand, x: Operand, draws: int | Value | None = 1, to: DType | str = "i64", *, source: str = ""
@@ -2162,7 +2162,7 @@ def multinomial(
     return call_alias(STATIC_MULTINOMIAL, DYN_MULTINOMIAL, [seed, x], {"draws": draws, "to": to}, source)[0]
 
 
-# specs/recurrent.yaml:90
+# specs/recurrent.yaml:102
 @called
 def rnn(
     x: Operand,
@@ -2199,7 +2199,7 @@ def rnn(
     )
 
 
-# specs/recurrent.yaml:161
+# specs/recurrent.yaml:185
 @called
 def gru(
     x: Operand,
@@ -2238,7 +2238,7 @@ def gru(
     )
 
 
-# specs/recurrent.yaml:248
+# specs/recurrent.yaml:288
 @called
 def lstm(
     x: Operand,
@@ -2280,7 +2280,7 @@ def lstm(
     )
 
 
-# specs/reduction.yaml:43
+# specs/reduction.yaml:48
 @called
 def sum(
     x: Operand,
@@ -2301,7 +2301,7 @@ def sum(
     )[0]
 
 
-# specs/reduction.yaml:62
+# specs/reduction.yaml:67
 @called
 def mean(
     x: Operand,
@@ -2322,7 +2322,7 @@ def mean(
     )[0]
 
 
-# specs/reduction.yaml:89
+# specs/reduction.yaml:94
 @called
 def prod(
     x: Operand,
@@ -2343,7 +2343,7 @@ def prod(
     )[0]
 
 
-# specs/reduction.yaml:107
+# specs/reduction.yaml:112
 @called
 def max(
     x: Operand,
@@ -2365,7 +2365,7 @@ def max(
     )[0]
 
 
-# specs/reduction.yaml:128
+# specs/reduction.yaml:133
 @called
 def min(
     x: Operand,
@@ -2387,7 +2387,7 @@ def min(
     )[0]
 
 
-# specs/reduction.yaml:149
+# specs/reduction.yaml:154
 @called
 def l1(
     x: Operand,
@@ -2408,7 +2408,7 @@ def l1(
     )[0]
 
 
-# specs/reduction.yaml:168
+# specs/reduction.yaml:173
 @called
 def l2(
     x: Operand,
@@ -2429,7 +2429,7 @@ def l2(
     )[0]
 
 
-# specs/reduction.yaml:186
+# specs/reduction.yaml:191
 @called
 def sum_square(
     x: Operand,
@@ -2454,7 +2454,7 @@ def sum_square(
     )[0]
 
 
-# specs/reduction.yaml:205
+# specs/reduction.yaml:210
 @called
 def log_sum(
     x: Operand,
@@ -2475,7 +2475,7 @@ def log_sum(
     )[0]
 
 
-# specs/reduction.yaml:223
+# specs/reduction.yaml:228
 @called
 def log_sum_exp(
     x: Operand,
@@ -2500,7 +2500,7 @@ def log_sum_exp(
     )[0]
 
 
-# specs/reduction.yaml:244
+# specs/reduction.yaml:249
 @called
 def any(
     x: Operand,
@@ -2521,7 +2521,7 @@ def any(
     )[0]
 
 
-# specs/reduction.yaml:259
+# specs/reduction.yaml:264
 @called
 def all(
     x: Operand,
@@ -2542,7 +2542,7 @@ def all(
     )[0]
 
 
-# specs/reduction.yaml:274
+# specs/reduction.yaml:279
 @called
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2555,7 +2555,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:286
+# specs/reduction.yaml:291
 @called
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2581,7 +2581,7 @@ def reshape_by_codes(x: Operand, newshape: Sequence[int] | Value, *, source: str
     return call_alias(STATIC_RESHAPE_BY_CODES, DYN_RESHAPE_BY_CODES, [x], {"newshape": newshape}, source)[0]
 
 
-# specs/reshaping.yaml:53
+# specs/reshaping.yaml:54
 @called
 def reshape_by_all_codes(x: Operand, newshape: Sequence[int], *, source: str = "") -> Value:
     """The same elements under a shape in which -2 copies all dims that are left, too, and -4 divides one into the
@@ -2612,7 +2612,7 @@ def log_softmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
     return call(LOG_SOFTMAX, [x], {"axis": axis}, source)[0]
 
 
-# specs/rows.yaml:51
+# specs/rows.yaml:52
 @called
 def hardmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
     """One where the largest element along an axis stands, the first of equal ones, and zero elsewhere.
@@ -2622,7 +2622,7 @@ def hardmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
     return call(HARDMAX, [x], {"axis": axis}, source)[0]
 
 
-# specs/rows.yaml:69
+# specs/rows.yaml:70
 @called
 def layer_norm(
     x: Operand, scale: Operand = None, bias: Operand = None, axis: int = -1, epsilon: float = 1e-05, *, source: str = ""
@@ -2703,7 +2703,7 @@ def tensor_scatter(
     return call(TENSOR_SCATTER, [x, update, index], {"axis": axis, "mode": mode}, source)[0]
 
 
-# specs/scatter.yaml:108
+# specs/scatter.yaml:111
 @called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""
@@ -2741,7 +2741,7 @@ def axis_positions(axes: Sequence[int] | Value, rank: int, distinct: bool = Fals
     )[0]
 
 
-# specs/shapes.yaml:55
+# specs/shapes.yaml:56
 @called
 def size(x: Operand, *, source: str = "") -> Value:
     """The number of elements of a tensor.
@@ -2751,7 +2751,7 @@ def size(x: Operand, *, source: str = "") -> Value:
     return call(SIZE, [x], {}, source)[0]
 
 
-# specs/shapes.yaml:67
+# specs/shapes.yaml:68
 @called
 def arange(
     start: int | Value, stop: int | Value, step: int | Value | None = 1, dtype: DType | str = "i64", *, source: str = ""
@@ -2767,7 +2767,7 @@ def arange(
     )[0]
 
 
-# specs/shapes.yaml:93
+# specs/shapes.yaml:94
 @called
 def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
@@ -2779,7 +2779,7 @@ def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> V
     return call_alias(STATIC_FULL, DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:110
+# specs/shapes.yaml:111
 @called
 def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -2791,7 +2791,7 @@ def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: s
     return call_alias(STATIC_ZEROS, DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:121
+# specs/shapes.yaml:122
 @called
 def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
@@ -2803,7 +2803,7 @@ def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: st
     return call_alias(STATIC_ONES, DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:132
+# specs/shapes.yaml:133
 @called
 def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") -> Value:
     """A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.
@@ -2813,7 +2813,7 @@ def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") ->
     return call(EYE_LIKE, [x], {"k": k, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:49
+# specs/signal.yaml:50
 @called
 def dft(
     x: Operand,
@@ -2835,7 +2835,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:97
+# specs/signal.yaml:104
 @called
 def stft(
     x: Operand,
@@ -2859,7 +2859,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:134
+# specs/signal.yaml:144
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -2931,7 +2931,7 @@ def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value,
     return call(UNIQUE, [x], {"sorted": sorted}, source)
 
 
-# specs/sorting.yaml:125
+# specs/sorting.yaml:130
 @called
 def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different slices along one axis, sorted or as they come; where each is first, which one every slice is,
@@ -2942,7 +2942,7 @@ def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "
     return call(UNIQUE_SLICES, [x], {"axis": axis, "sorted": sorted}, source)
 
 
-# specs/sorting.yaml:181
+# specs/sorting.yaml:187
 @called
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among
@@ -3010,7 +3010,7 @@ def sparse_fill_empty_rows(
     )
 
 
-# specs/supports.yaml:38
+# specs/supports.yaml:52
 @called
 def pair_weights(coefficients: Operand, owner: Operand, *, source: str = "") -> Value:
     """What each support counts for the machine of each pair of classes; 0 where it is of neither.
@@ -3020,7 +3020,7 @@ def pair_weights(coefficients: Operand, owner: Operand, *, source: str = "") -> 
     return call(PAIR_WEIGHTS, [coefficients, owner], {}, source)[0]
 
 
-# specs/supports.yaml:86
+# specs/supports.yaml:103
 @called
 def pair_votes(scores: Operand, classes: int, *, source: str = "") -> Value:
     """How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any other
@@ -3031,7 +3031,7 @@ def pair_votes(scores: Operand, classes: int, *, source: str = "") -> Value:
     return call(PAIR_VOTES, [scores], {"classes": classes}, source)[0]
 
 
-# specs/supports.yaml:109
+# specs/supports.yaml:126
 @called
 def couple_pairs(shares: Operand, classes: int, *, source: str = "") -> Value:
     """Probabilities of classes that agree best with how likely each class is beside each other one.
@@ -3041,7 +3041,7 @@ def couple_pairs(shares: Operand, classes: int, *, source: str = "") -> Value:
     return call(COUPLE_PAIRS, [shares], {"classes": classes}, source)[0]
 
 
-# specs/text.yaml:56
+# specs/text.yaml:59
 @called
 def string_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether strings are equal.
@@ -3051,7 +3051,7 @@ def string_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(STRING_EQUAL, [a, b], {}, source)[0]
 
 
-# specs/text.yaml:67
+# specs/text.yaml:70
 @called
 def string_place(x: Operand, keys: Operand, *, source: str = "") -> Value:
     """Where each string first stands in a list of strings; the length of the list where it does not.
@@ -3061,7 +3061,7 @@ def string_place(x: Operand, keys: Operand, *, source: str = "") -> Value:
     return call(STRING_PLACE, [x, keys], {}, source)[0]
 
 
-# specs/text.yaml:86
+# specs/text.yaml:100
 @called
 def string_rank(x: Operand, *, source: str = "") -> Value:
     """How many different strings of a list come before each of them, in the order of code points.
@@ -3071,7 +3071,7 @@ def string_rank(x: Operand, *, source: str = "") -> Value:
     return call(STRING_RANK, [x], {}, source)[0]
 
 
-# specs/text.yaml:114
+# specs/text.yaml:128
 @called
 def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Strings, and others behind them.
@@ -3081,7 +3081,7 @@ def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(STRING_CONCAT, [a, b], {}, source)[0]
 
 
-# specs/text.yaml:127
+# specs/text.yaml:141
 @called
 def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: str = "") -> tuple[Value, ...]:
     """The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.
@@ -3091,7 +3091,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/text.yaml:181
+# specs/text.yaml:200
 @called
 def string_normalizer(
     x: Operand, stopwords: Operand, action: str = "NONE", case_sensitive: bool = False, *, source: str = ""
@@ -3104,7 +3104,7 @@ def string_normalizer(
     return call(STRING_NORMALIZER, [x, stopwords], {"action": action, "case_sensitive": case_sensitive}, source)[0]
 
 
-# specs/text.yaml:226
+# specs/text.yaml:256
 @called
 def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") -> Value:
     """The place of each string, counting from 1 through `of` tensors in turn, of which this is number `which`.
@@ -3114,7 +3114,7 @@ def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") 
     return call(STRING_PLACES, [x], {"which": which, "of": of}, source)[0]
 
 
-# specs/text.yaml:244
+# specs/text.yaml:274
 @called
 def string_at(at: Operand, xs: Sequence[Operand], *, source: str = "") -> Value:
     """The strings at places that count from 1 through several tensors in turn; an empty one where no tensor has
@@ -3146,7 +3146,7 @@ def adagrad(
     return call(ADAGRAD, [rate, step, x, gradient, squares], {"norm": norm, "decay": decay, "epsilon": epsilon}, source)
 
 
-# specs/training.yaml:54
+# specs/training.yaml:59
 @called
 def momentum(
     rate: Operand,
@@ -3173,7 +3173,7 @@ def momentum(
     )
 
 
-# specs/training.yaml:77
+# specs/training.yaml:87
 @called
 def adam(
     rate: Operand,
@@ -3203,7 +3203,7 @@ def adam(
     )
 
 
-# specs/trigonometry.yaml:39
+# specs/trigonometry.yaml:40
 @called
 def sin(x: Operand, *, source: str = "") -> Value:
     """The sine of every element.
@@ -3213,7 +3213,7 @@ def sin(x: Operand, *, source: str = "") -> Value:
     return call(SIN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:50
+# specs/trigonometry.yaml:51
 @called
 def cos(x: Operand, *, source: str = "") -> Value:
     """The cosine of every element.
@@ -3223,7 +3223,7 @@ def cos(x: Operand, *, source: str = "") -> Value:
     return call(COS, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:61
+# specs/trigonometry.yaml:62
 @called
 def tan(x: Operand, *, source: str = "") -> Value:
     """The tangent of every element.
@@ -3233,7 +3233,7 @@ def tan(x: Operand, *, source: str = "") -> Value:
     return call(TAN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:72
+# specs/trigonometry.yaml:73
 @called
 def asin(x: Operand, *, source: str = "") -> Value:
     """The angle within -pi/2 and pi/2 whose sine an element is; NaN beyond -1 and 1.
@@ -3243,7 +3243,7 @@ def asin(x: Operand, *, source: str = "") -> Value:
     return call(ASIN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:83
+# specs/trigonometry.yaml:84
 @called
 def acos(x: Operand, *, source: str = "") -> Value:
     """The angle within 0 and pi whose cosine an element is; NaN beyond -1 and 1.
@@ -3253,7 +3253,7 @@ def acos(x: Operand, *, source: str = "") -> Value:
     return call(ACOS, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:94
+# specs/trigonometry.yaml:95
 @called
 def atan(x: Operand, *, source: str = "") -> Value:
     """The angle within -pi/2 and pi/2 whose tangent an element is.
@@ -3263,7 +3263,7 @@ def atan(x: Operand, *, source: str = "") -> Value:
     return call(ATAN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:105
+# specs/trigonometry.yaml:106
 @called
 def sinh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic sine of every element.
@@ -3273,7 +3273,7 @@ def sinh(x: Operand, *, source: str = "") -> Value:
     return call(SINH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:116
+# specs/trigonometry.yaml:118
 @called
 def cosh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic cosine of every element.
@@ -3283,7 +3283,7 @@ def cosh(x: Operand, *, source: str = "") -> Value:
     return call(COSH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:126
+# specs/trigonometry.yaml:128
 @called
 def asinh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic sine.
@@ -3293,7 +3293,7 @@ def asinh(x: Operand, *, source: str = "") -> Value:
     return call(ASINH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:137
+# specs/trigonometry.yaml:139
 @called
 def acosh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic cosine from 1 on; NaN below.
@@ -3303,7 +3303,7 @@ def acosh(x: Operand, *, source: str = "") -> Value:
     return call(ACOSH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:149
+# specs/trigonometry.yaml:152
 @called
 def atanh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic tangent; NaN beyond -1 and 1.
@@ -3313,7 +3313,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:137
+# specs/window.yaml:140
 @called
 def conv(
     x: Operand,
@@ -3341,7 +3341,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:169
+# specs/window.yaml:173
 @called
 def max_pool(
     x: Operand,
@@ -3375,7 +3375,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:202
+# specs/window.yaml:210
 @called
 def average_pool(
     x: Operand,
@@ -3409,7 +3409,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:236
+# specs/window.yaml:246
 @called
 def lp_pool(
     x: Operand,
@@ -3443,7 +3443,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:270
+# specs/window.yaml:280
 @called
 def conv_transpose(
     x: Operand,
@@ -3481,7 +3481,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:327
+# specs/window.yaml:339
 @called
 def conv_integer(
     x: Operand,
@@ -3510,7 +3510,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:362
+# specs/window.yaml:376
 @called
 def qlinear_conv(
     x: Operand,
@@ -3545,7 +3545,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:419
+# specs/window.yaml:451
 @called
 def max_unpool(
     x: Operand,
@@ -3573,7 +3573,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:458
+# specs/window.yaml:492
 @called
 def col2im(
     x: Operand,

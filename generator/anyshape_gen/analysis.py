@@ -21,7 +21,7 @@ from anyshape_gen.analysis_model import (
 )
 from anyshape_gen.check import check_completeness, check_meaning
 from anyshape_gen.check_compose import check_compositions
-from anyshape_gen.check_mappings import check_file_mapping
+from anyshape_gen.check_onnx import check_file_mapping, check_terms
 from anyshape_gen.check_sequence import check_elements
 from anyshape_gen.float_defaults import with_computed_floats
 from anyshape_gen.kinds import PARAM_KINDS, Kinds, kind_of
@@ -74,6 +74,8 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
     refused = tuple(refusal for file in files for refusal in file.refused)
     analysis = Analysis(tuple(op for op in ops if op is not None), of_files, refused)
     _check_refused(files, findings)
+    for file in files:
+        check_terms(file.terms, known, findings)
     for _, mapping in of_files:
         check_file_mapping(mapping, known, findings)
     if len(analysis.ops) == len(ops):  # otherwise a call may be of an op that could not be read

@@ -19,10 +19,10 @@ from anyshape_gen.check_random import check_random
 from anyshape_gen.check_sequence import check_sequences
 from anyshape_gen.keys import FORMS_OF_BODY
 from anyshape_gen.model import Dim, DimExpr, Operand, OpSpec, Piece, Product, Ragged, Run
-from anyshape_gen.nodes import Assert, Assign, If, Index, Name, Node, NoneLit, Statement, Str
+from anyshape_gen.nodes import Assert, Assign, Born, If, Index, Name, Node, NoneLit, Statement, Str
 from anyshape_gen.solve import piece_names
 from anyshape_gen.source import Findings
-from anyshape_gen.traverse import calls, children, free_names, function_nodes, walk, walk_all
+from anyshape_gen.traverse import calls, children, free_names, walk, walk_all
 
 K = ValueKind
 
@@ -154,10 +154,8 @@ def _assigned(statements: tuple[Statement, ...]) -> Iterator[str]:
             case If(then=then, other=other):
                 yield from _assigned(then)
                 yield from _assigned(other)
-            case Assert():
-                pass
-            case _:
-                yield statement.name
+            case Born(name=name):
+                yield name
 
 
 def _signatures(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind]) -> None:
@@ -245,7 +243,7 @@ def _functions(spec: OpSpec, names: NameChecker, scope: Mapping[str, ValueKind])
     for function in reversed(spec.defines):
         where = "kernel" if function.name in in_kernel else "rule"
         if where == "kernel":
-            in_kernel |= calls(function_nodes(function))
+            in_kernel |= calls((function,))
         names.function(function, {**scope, **results}, where)
 
 

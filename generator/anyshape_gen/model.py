@@ -6,11 +6,11 @@ and statements are in `nodes`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from anyshape_gen.body_nodes import Kernel, Procedure
-from anyshape_gen.nodes import Assert, Assign, Expr, Function, Name, Node, Statement
+from anyshape_gen.nodes import Expr, Function, Name, Node, Statement
 
 # --- signatures ---------------------------------------------------------------------------------------------------
 
@@ -199,6 +199,18 @@ class OnnxArgument(Node):
 
 
 @dataclass(frozen=True)
+class TermFunction(Node):
+    """`def name(args): …` of a file's `terms:`, for terms of its ONNX mappings."""
+
+    name: str
+    args: tuple[str, ...]
+    body: tuple[Statement, ...]
+    """ends in a `return` on every path"""
+    text: str = field(default="", compare=False, repr=False)
+    """as written"""
+
+
+@dataclass(frozen=True)
 class OnnxMapping(Node):
     """What one ONNX operator means from one opset on, until the next entry."""
 
@@ -209,10 +221,12 @@ class OnnxMapping(Node):
     """of a term: the names of the ONNX inputs in order (source `input` or `rest`)"""
     term: Expr | None = None
     """a term of ops over these names; None: the op itself with these arguments"""
-    asserts: tuple[Assert, ...] = ()
-    """what else the node must satisfy; otherwise UnsupportedError"""
-    lets: tuple[Assign, ...] = ()
-    """names for terms, in the order in which they read each other"""
+    body: tuple[Statement, ...] = ()
+    """what is computed before: assignments, choices, and asserts, of which a false one is an UnsupportedError"""
+    functions: tuple[TermFunction, ...] = ()
+    """those of the file that it calls, directly or not; callees before callers"""
+    text: str = field(default="", compare=False, repr=False)
+    """as written"""
 
 
 @dataclass(frozen=True)
@@ -340,4 +354,5 @@ class SpecFile:
     path: str
     ops: tuple[OpSpec, ...]
     onnx: tuple[OnnxMapping, ...] = ()
+    terms: tuple[TermFunction, ...] = ()
     refused: tuple[OnnxRefusal, ...] = ()

@@ -355,7 +355,14 @@ class Born(Node):
     high: Expr
 
 
-Statement: TypeAlias = Union["Assign", "Assert", "If", "Born"]
+@dataclass(frozen=True)
+class Return(Node):
+    """`return value` of a function of ONNX mappings."""
+
+    value: Expr
+
+
+Statement: TypeAlias = Union["Assign", "Assert", "If", "Born", "Return"]
 
 
 @dataclass(frozen=True)

@@ -128,9 +128,14 @@ class RuleReader:
     # --- expressions
     # ----------------------------------------------------------------------------------------------------
 
-    def parse_expression(self) -> Expr:
+    def parse_tree(self) -> ast.expr | None:
+        """Python's tree of an expression; None, with a finding, where it is none."""
         tree = self._parse("eval")
-        return self.expr(tree.body) if isinstance(tree, ast.Expression) else BROKEN
+        return tree.body if isinstance(tree, ast.Expression) else None
+
+    def parse_expression(self) -> Expr:
+        tree = self.parse_tree()
+        return BROKEN if tree is None else self.expr(tree)
 
     def parse_body(self) -> list[ast.stmt]:
         tree = self._parse("exec")
@@ -169,7 +174,7 @@ class RuleReader:
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return IfExp(self.expr(test), self.expr(body), self.expr(orelse), span=span)
             case ast.Call():
-                return self._call(node)
+                return self.call(node)
             case ast.Subscript(value=base, slice=inside):
                 return Index(self.expr(base), self.items(inside), span=span)
             case ast.List(elts=elements):
@@ -179,7 +184,7 @@ class RuleReader:
                 return Comprehension(self.expr(element), parts, conditions, span=span)
             case ast.Attribute(value=ast.Name(id="attr"), attr=name):
                 return AttrRead(name, span=span)
-        return self.reject(node, f"{_noun(node)} is not in the rule language")
+        return self.reject(node, f"{noun(node)} is not in the rule language")
 
     def _constant(self, node: ast.Constant, value: object) -> Expr:
         span = self.span(node)
@@ -196,7 +201,7 @@ class RuleReader:
                 return NoneLit(span=span)
         return self.reject(node, f"the constant {value!r} is not in the rule language")
 
-    def _call(self, node: ast.Call) -> Expr:
+    def call(self, node: ast.Call) -> Expr:
         span = self.span(node)
         keywords = tuple((k.arg, self.expr(k.value)) for k in node.keywords if k.arg is not None)
         if len(keywords) != len(node.keywords):
@@ -272,10 +277,10 @@ class RuleReader:
         return self.statements(self.parse_body())
 
     def statements(self, body: list[ast.stmt]) -> tuple[Statement, ...]:
-        statements = [self._statement(node) for node in body]
+        statements = [self.statement(node) for node in body]
         return tuple(statement for statement in statements if statement is not None)
 
-    def _statement(self, node: ast.stmt) -> Statement | None:
+    def statement(self, node: ast.stmt) -> Statement | None:
         span = self.span(node)
         match node:
             case ast.Assign(targets=[target], value=ast.Call(func=ast.Name(id="born"), args=[low, high])):
@@ -291,7 +296,7 @@ class RuleReader:
             case ast.If(test=test, body=body, orelse=orelse):
                 return If(self.expr(test), self.statements(body), self.statements(orelse), span=self.span(test))
         self.reject(
-            node, f"{_noun(node)} is not a statement of the rule language: use `name = …`, `assert …` or `if …:`"
+            node, f"{noun(node)} is not a statement of the rule language: use `name = …`, `assert …` or `if …:`"
         )
         return None
 
@@ -335,25 +340,32 @@ class RuleReader:
         return tuple(function for function in functions if function is not None)
 
     def _function(self, node: ast.stmt) -> Function | None:
-        if not isinstance(node, ast.FunctionDef):
-            self.reject(node, "`define:` consists of functions: `def name(args): …`")
+        definition = self.definition(node, "define")
+        if definition is None:
             return None
-        arguments = node.args
-        if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults or arguments.posonlyargs:
-            self.reject(node, f"the arguments of '{node.name}' must be plain names")
-            return None
+        node, span, args = definition
         *body, last = node.body
         statements = self.statements(body)
         assigns = tuple(statement for statement in statements if isinstance(statement, Assign))
         if not isinstance(last, ast.Return) or last.value is None or len(assigns) != len(body):
             self.reject(node, f"'{node.name}' must be assignments followed by one `return`")
             return None
+        return Function(node.name, args, assigns, self.expr(last.value), span=span)
+
+    def definition(self, node: ast.stmt, key: str) -> tuple[ast.FunctionDef, Span, tuple[str, ...]] | None:
+        """Returns a function, the place of its name, and its arguments, which are plain names; None (with a finding) for other statements."""
+        if not isinstance(node, ast.FunctionDef):
+            self.reject(node, f"`{key}:` consists of functions: `def name(args): …`")
+            return None
+        arguments = node.args
+        if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults or arguments.posonlyargs:
+            self.reject(node, f"the arguments of '{node.name}' must be plain names")
+            return None
         start = self.offsets(node)[0] + len("def ")
-        span = self.text.span(start, start + len(node.name))
-        return Function(node.name, tuple(a.arg for a in arguments.args), assigns, self.expr(last.value), span=span)
+        return node, self.text.span(start, start + len(node.name)), tuple(a.arg for a in arguments.args)
 
 
-def _noun(node: ast.AST) -> str:
+def noun(node: ast.AST) -> str:
     """Names a construct of Python for messages."""
     words = {
         "Lambda": "a lambda",

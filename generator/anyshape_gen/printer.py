@@ -40,6 +40,7 @@ from anyshape_gen.nodes import (
     Part,
     Placed,
     Reduction,
+    Return,
     Slice,
     Star,
     Statement,
@@ -183,6 +184,8 @@ def _statement(node: Statement, indent: str) -> str:
         case If(cond=cond, then=then, other=other):
             head = f"{indent}if {to_text(cond)}:\n{statements_text(then, indent + '    ')}"
             return head + (f"{indent}else:\n{statements_text(other, indent + '    ')}" if other else "")
+        case Return(value=value):
+            return f"{indent}return {to_text(value)}\n"
 
 
 def message_text(message: Message) -> str:

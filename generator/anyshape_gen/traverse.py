@@ -5,11 +5,11 @@ In: any node. Out: its children, all nodes below it, its free names, the functio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from anyshape_gen.nodes import Call, Comprehension, Function, Generator, Name, Node, Reduction
+from anyshape_gen.nodes import Call, Comprehension, Generator, Name, Node, Reduction
 
 N = TypeVar("N", bound=Node)
 
@@ -97,20 +97,16 @@ def calls(nodes: Iterable[Node]) -> set[str]:
     return names
 
 
-def function_nodes(function: Function) -> tuple[Node, ...]:
-    return (*function.body, function.result)
-
-
-def reachable(roots: Iterable[Node], known: dict[str, Function]) -> tuple[Function, ...]:
+def reachable(roots: Iterable[Node], known: Mapping[str, N]) -> tuple[N, ...]:
     """Returns the functions that the roots call, directly or not; callees before callers."""
-    done: dict[str, Function] = {}
+    done: dict[str, N] = {}
     open_: set[str] = set()
 
     def visit(name: str) -> None:
         if name not in known or name in done or name in open_:
             return
         open_.add(name)
-        for callee in sorted(calls(function_nodes(known[name]))):
+        for callee in sorted(calls((known[name],))):
             visit(callee)
         done[name] = known[name]
 

@@ -145,20 +145,18 @@ def _dtype(var: str, choices: tuple[str, ...], computed: str) -> str:
 def _variants(a: OpAnalysis) -> str:
     if a.spec.dyn_params:
         names = ", ".join(f"`{p.name}`" for p in a.spec.dyn_params)
-        by = f"by {names}; the plain name selects one by its arguments."
-        return f"`static.{a.spec.name}` (attributes) and `dyn.{a.spec.name}` (operands), {by}"
+        variants = f"`static.{a.spec.name}` (attributes) and `dyn.{a.spec.name}` (operands), by {names}"
+        return f"{variants}; the plain name selects one by its arguments."
     return "One; none of its parameters can be an operand."
 
 
 def _onnx(m: OnnxMapping) -> str:
     if m.removed:
         return f"{m.op}, removed in opset {m.since}"
-    turns = [x.name for x in m.arguments if x.source == "turn"]
-    names = ", ".join(_argument(x) for x in m.arguments if x.source != "turn")
-    names = ", ".join([*([names] if names else []), *([f"*({', '.join(turns)})"] if turns else [])])
-    term = f"{names} -> {to_text(m.term)}" if m.term is not None else names
-    term += "".join(f"; {let.names[0]} = {to_text(let.value)}" for let in m.lets)
-    return f"{m.op} since opset {m.since}: `{term}`"
+    if "\n" not in m.text and not m.functions:
+        return f"{m.op} since opset {m.since}: `{m.text}`"
+    lines = "\n\n".join([*(f.text for f in m.functions), m.text]).splitlines()
+    return "\n".join([f"{m.op} since opset {m.since}:", "", *(f"      {line}".rstrip() for line in lines)])
 
 
 def _argument(x: OnnxArgument) -> str:

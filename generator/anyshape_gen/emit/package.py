@@ -141,7 +141,10 @@ class PackageEmitter:
         self._module(family, "strategies", "Random calls, oracles and examples", known, self._strategy, head=oracles)
 
     def _onnx(self, family: Family) -> None:
+        all_mappings = [*(m for a in family.ops for m in a.spec.onnx), *family.onnx]
         texts: list[Emitted] = []
+        with collecting(self.findings):
+            texts += onnx.functions(all_mappings, self.specs)
         for a in family.ops:
             with collecting(self.findings):
                 texts += onnx.mappings(a.spec, a.spec.onnx, self.specs)
@@ -150,7 +153,7 @@ class PackageEmitter:
             texts += onnx.mappings(None, family.onnx, self.specs)
         if texts:
             doc = Doc(family.origin, f"What ONNX operators mean{terms}.")
-            table = onnx.table([*(m for a in family.ops for m in a.spec.onnx), *family.onnx])
+            table = onnx.table(all_mappings)
             self.files[f"onnx/{family.stem}.py"] = python_module(
                 wrapped(doc), joined("\n\n\n", texts), {**onnx.KNOWN, "api": self.package}, self.package, tail=table
             )
