@@ -47,14 +47,14 @@ def check_file_mapping(mapping: OnnxMapping, ops: set[str], findings: Findings) 
             mapping.span, "ONNX operators of a file are terms: `x -> f(x)`; of one op they stand in that op's `onnx:`"
         )
         return
-    _Checker(ops, {f.name: f for f in mapping.functions}, findings).mapping(mapping, mapping.term)
+    _Checker(ops, {f.name: f for f in mapping.functions}, findings, mapping.known).mapping(mapping, mapping.term)
 
 
 def check_mapping(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings) -> None:
     """One of an op."""
     if mapping.removed:
         return
-    checker = _Checker(ops, {f.name: f for f in mapping.functions}, findings)
+    checker = _Checker(ops, {f.name: f for f in mapping.functions}, findings, mapping.known)
     bound = checker.mapping(mapping, mapping.term)
     if mapping.term is not None:
         return
@@ -79,6 +79,8 @@ class _Checker:
     ops: set[str]
     functions: dict[str, TermFunction]
     findings: Findings
+    meant: Sequence[str] = ()
+    """Names that an unknown one may have been meant for"""
 
     def mapping(self, mapping: OnnxMapping, term: Expr | None) -> set[str]:
         """The arguments, the body and the term; returns the names that are bound behind the body."""
@@ -162,7 +164,7 @@ class _Checker:
             if function is None:
                 known = {*ops, *ONNX_FUNCTIONS, *self.functions}
                 if call.func not in known:
-                    self.findings.unknown(call.span, "op" if ops else "function", call.func, known)
+                    self.findings.unknown(call.span, "op" if ops else "function", call.func, {*known, *self.meant})
                 continue
             named = [*function.args[: len(call.args)], *(name for name, _ in call.keywords)]
             stars = any(isinstance(a, Star) for a in call.args)

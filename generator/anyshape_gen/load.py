@@ -43,7 +43,7 @@ from anyshape_gen.parse_values import (
     parse_reference,
     parse_view,
 )
-from anyshape_gen.source import Findings
+from anyshape_gen.source import Findings, Span
 from anyshape_gen.text import Text
 from anyshape_gen.traverse import reachable
 from anyshape_gen.yaml_source import YMap, YNode, YScalar, YSeq, read_yaml
@@ -53,9 +53,19 @@ MERGED = ("inputs", "params", "outputs", "dtypes", "onnx")
 """Entries that an op and its family both may give; the op's keys win one by one."""
 
 
+COLUMNS = 140
+"""The longest line of a spec file"""
+
+
 def load_file(path: str, content: str, findings: Findings) -> SpecFile:
     """One file, parsed as far as it can be."""
     root = read_yaml(path, content, findings)
+    for number, line in enumerate(content.split("\n"), 1):
+        if len(line) > COLUMNS:
+            findings.add(
+                Span(path, number, COLUMNS + 1, len(line) + 1),
+                f"a line has at most {COLUMNS} columns, this one has {len(line)}: break it inside brackets",
+            )
     if not isinstance(root, YMap):
         if root is not None:
             findings.add(root.span, "a spec file is a mapping with `ops:`")
@@ -64,7 +74,8 @@ def load_file(path: str, content: str, findings: Findings) -> SpecFile:
     loader.known_keys(root, FILE_KEYS, "a spec file")
     shared = loader.functions(root.get("define"))
     loader.oracles = {o.name: o for o in loader.parsed(root.get("oracles"), parse_oracles) or ()}
-    loader.terms = {f.name: f for f in loader.term_functions(root.get("terms"))}
+    terms = loader.term_functions(root.get("terms"))
+    loader.terms = {f.name: f for f in terms}
     families = {key.text.value: value for key, value in loader.entries(root.get("families"))}
     found = [loader.op(key, value, families, shared) for key, value in loader.entries(root.get("ops"))]
     ops = [op for op in found if op is not None]
@@ -85,7 +96,7 @@ def load_file(path: str, content: str, findings: Findings) -> SpecFile:
             if name not in called:
                 findings.add(term.span, f"the function '{name}' is never called")
     refused = tuple(loader.refusals(root.get("refused")))
-    return SpecFile(path, tuple(ops), mappings, tuple(loader.terms.values()), refused)
+    return SpecFile(path, tuple(ops), mappings, terms, refused)
 
 
 @dataclass

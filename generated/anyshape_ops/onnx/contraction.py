@@ -91,9 +91,9 @@ def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if rank_of(n, n.input(0)) != 2:
         n.refuse("LinearRegressor of other than rows")
-    if not (n.attr("coefficients") is not None):
+    if n.attr("coefficients") is None:
         n.refuse("LinearRegressor without coefficients")
-    if not (n.attr("post_transform", "NONE") in ("NONE", "LOGISTIC", "SOFTMAX")):
+    if n.attr("post_transform", "NONE") not in ("NONE", "LOGISTIC", "SOFTMAX"):
         n.refuse("LinearRegressor with another post_transform")
     return [
         _transformed(
@@ -115,7 +115,7 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("LinearClassifier of other than rows")
     if not ((len(n.attr("intercepts") or ()) != 1) or (classes_ == 2)):
         n.refuse("LinearClassifier of one score and not two classes")
-    if not (n.attr("post_transform", "NONE") in ("NONE", "LOGISTIC", "SOFTMAX")):
+    if n.attr("post_transform", "NONE") not in ("NONE", "LOGISTIC", "SOFTMAX"):
         n.refuse("LinearClassifier with another post_transform")
     labels_ = (
         strings(n.attr("classlabels_strings"))

@@ -233,7 +233,7 @@ def com_microsoft_bias_softmax_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:106
 def com_microsoft_cdist_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
-    if not (n.attr("metric", "sqeuclidean") in ("euclidean", "sqeuclidean")):
+    if n.attr("metric", "sqeuclidean") not in ("euclidean", "sqeuclidean"):
         n.refuse("CDist with another metric")
     far_ = api.sum_square(
         api.sub(
@@ -418,7 +418,7 @@ def com_microsoft_qlinear_leaky_relu_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:147
 def com_microsoft_qlinear_softmax_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
-    if not (n.attr("opset") is not None):
+    if n.attr("opset") is None:
         n.refuse("QLinearSoftmax that does not say of which opset it is")
     whole_ = api.dequantize_linear(n.input(0), n.input(1), n.input(2), source=n.source)
     soft_ = (
@@ -979,7 +979,7 @@ def com_microsoft_gather_block_quantized_1(n: OnnxNode) -> Sequence[Value]:
     flat_ = api.cast(api.reshape(n.input(1), (-1,), source=n.source), to=parse_dtype("i64"), source=n.source)
     codes_ = api.gather(n.input(0), flat_, axis=along_, source=n.source)
     if dtype_of(n, n.input(0)) == parse_dtype("u8"):
-        if not (n.attr("bits", 4) in (2, 4, 8)):
+        if n.attr("bits", 4) not in (2, 4, 8):
             n.refuse("GatherBlockQuantized of bytes with codes of other than 2, 4 or 8 bits")
         if along_ != 0:
             n.refuse("GatherBlockQuantized of bytes along another axis than the first")

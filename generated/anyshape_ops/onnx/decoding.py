@@ -86,7 +86,7 @@ def _tokens_by_head(n: OnnxNode, query_: Any, key_: Any, value_: Any, past_v_: A
 # specs/decoding.yaml:186
 def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
     y_: Any
-    if not (n.attr("activation", "none") in ("none", "silu", "swish")):
+    if n.attr("activation", "none") not in ("none", "silu", "swish"):
         n.refuse("CausalConvWithState with another activation")
     parts_ = api.causal_conv(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)
     y_ = parts_[0]
@@ -241,7 +241,7 @@ def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
     groups_ = needed(n, n.attr("kv_num_heads"), "kv_num_heads")
     if not ((groups_ > 0) and ((n.attr("q_num_heads") % groups_) == 0)):
         n.refuse("LinearAttention whose heads of queries are no multiple of those of keys")
-    if not (rule_ in ("linear", "gated", "delta", "gated_delta")):
+    if rule_ not in ("linear", "gated", "delta", "gated_delta"):
         n.refuse("LinearAttention with another update_rule")
     if (rule_ in ("gated", "gated_delta")) != (n.input(4) is not None):
         n.refuse("LinearAttention with another update_rule than its decay says")

@@ -61,7 +61,7 @@ def ai_onnx_ml_svmclassifier_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("SVMClassifier without supports")
     if not ((n.attr("rho") is not None) and (n.attr("coefficients") is not None)):
         n.refuse("SVMClassifier without rho or coefficients")
-    if not (n.attr("kernel_type", "LINEAR") in ("LINEAR", "POLY", "RBF", "SIGMOID")):
+    if n.attr("kernel_type", "LINEAR") not in ("LINEAR", "POLY", "RBF", "SIGMOID"):
         n.refuse("SVMClassifier of another kernel_type")
     if n.attr("post_transform", "NONE") != "NONE":
         n.refuse("SVMClassifier with a post_transform")
@@ -127,9 +127,9 @@ def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("SVMRegressor of other than rows")
     if n.attr("post_transform", "NONE") != "NONE":
         n.refuse("SVMRegressor with a post_transform")
-    if not (n.attr("rho") is not None):
+    if n.attr("rho") is None:
         n.refuse("SVMRegressor without rho")
-    if not (n.attr("kernel_type", "LINEAR") in ("LINEAR", "POLY", "RBF", "SIGMOID")):
+    if n.attr("kernel_type", "LINEAR") not in ("LINEAR", "POLY", "RBF", "SIGMOID"):
         n.refuse("SVMRegressor of another kernel_type")
     if not ((n.attr("n_supports", 0) > 0) or (n.attr("kernel_type", "LINEAR") == "LINEAR")):
         n.refuse("SVMRegressor of another kernel without supports")

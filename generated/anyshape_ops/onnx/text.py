@@ -22,7 +22,7 @@ def ai_onnx_ml_category_mapper_1(n: OnnxNode) -> Sequence[Value]:
     place_: Any
     if len(n.attr("cats_int64s") or ()) != len(n.attr("cats_strings") or ()):
         n.refuse("CategoryMapper without as many strings as integers")
-    if not (n.attr("cats_int64s") is not None):
+    if n.attr("cats_int64s") is None:
         n.refuse("CategoryMapper without categories")
     ints_ = vector(n.attr("cats_int64s"))
     names_ = strings(n.attr("cats_strings"))

@@ -65,6 +65,7 @@ KNOWN = {
 }
 
 
+NEGATED = {"==": "!=", "!=": "==", "is": "is not", "is not": "is", "in": "not in", "not in": "in"}
 LINE = 100
 """Characters of a line of text"""
 
@@ -198,12 +199,8 @@ class _Terms:
 
     def _negated(self, cond: Expr) -> str:
         match cond:
-            case Compare(first, (("==", second),)):
-                return f"{self._brackets(first)} != {self._brackets(second)}"
-            case Compare(first, (("!=", second),)):
-                return f"{self._brackets(first)} == {self._brackets(second)}"
-            case Compare(first, (("is", second),)):
-                return f"{self._brackets(first)} is not {self._brackets(second)}"
+            case Compare(first, ((op, second),)) if op in NEGATED:
+                return f"{self._brackets(first)} {NEGATED[op]} {self._brackets(second)}"
         return f"not {self._brackets(cond)}"
 
     def _inputs(self, m: OnnxMapping) -> None:
