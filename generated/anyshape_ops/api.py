@@ -452,7 +452,7 @@ def attention(
     """Values averaged by the softmax of how well queries meet keys; r heads of queries share one of keys and
     values.
 
-    Whichever of behind is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: behind.
 
     (q: F[b, (g, r), s, e], k: F[b, g, t, e], v: F[b, g, t, f], bias: B[*m] = 0) -> (y: F[b, (g, r), s, f])
     """
@@ -476,8 +476,7 @@ def hide_keys(
 ) -> Value:
     """What is added to the scores of keys that a mask hides from queries, and 0 for the others.
 
-    Whichever of batch, queries, keys, behind is a Value makes this the dyn variant; without any it is the
-    static one.
+    The dyn variant if one of these is a Value, else the static one: batch, queries, keys, behind.
 
     (mask: I[*m]) -> (y: f32[batch, rows, keys])
     """
@@ -495,7 +494,7 @@ def hide_keys(
 def read_beams(x: Operand, beams: Operand, filled: int | Value, *, source: str = "") -> Value:
     """Entries of the cache of each beam; the first `filled` are those of the beam that each came from.
 
-    Whichever of filled is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: filled.
 
     (x: T[(b, w), g, t, e], beams: I[b, w, m]) -> (y: T[(b, w), g, t, e])
     """
@@ -766,7 +765,7 @@ def append_at(
     """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where
     there are none.
 
-    Whichever of size is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: size.
 
     (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b], gone: i64[b] = 0) -> (y: T[b, g, size, e])
     """
@@ -781,7 +780,7 @@ def place_tokens(
     """The number of the first new token, the entries that a cache holds before it, and those that are gone after
     the last.
 
-    Whichever of new, total, capacity is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: new, total, capacity.
 
     (last: I[b]) -> (at: i64[b], held: i64[b], gone: i64[b])
     """
@@ -857,7 +856,7 @@ def grouped_query_attention(
     """Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share
     one of keys.
 
-    Whichever of total is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: total.
 
     (q: F[b, s, (g, r), e], k: F[b, m, g, e], v: F[b, m, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
     past_v: F[b, g, *p:1, f] = 0, cos: F[*c:2] = 0, sin: F[*c:2] = 0, position: J[b, s]?, bias: F[*w] = 0, sink:
@@ -955,7 +954,7 @@ def non_max_suppression(
 ) -> Value:
     """The boxes of each class with the best scores that overlap no better one, as rows of batch, class and box.
 
-    Whichever of limit is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: limit.
 
     (boxes: F[b, n, 4], scores: F[b, c, n], iou_threshold: F[*s] = 0, score_threshold: F[*t] = -inf) -> (kept:
     i64[k, 3])
@@ -1408,7 +1407,7 @@ def resize(
     """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
     scaled ones.
 
-    Whichever of sizes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: sizes.
 
     (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
     """
@@ -1458,7 +1457,7 @@ def grid_sample(
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
-    Whichever of size is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: size.
 
     (theta: F[b, t, t + 1]) -> (y: F[b, *size[2:], t])
     """
@@ -1482,7 +1481,7 @@ def crop_and_resize(
     """Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image
     stands a value.
 
-    Whichever of size is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: size.
 
     (x: T[b, c, *d:2], boxes: f32[k, 4], image: I[k]) -> (y: T[k, c, *size])
     """
@@ -1509,7 +1508,7 @@ def pad(
     """A tensor with elements added before and after some axes (a value, the nearest, mirrored or wrapped), or cut
     off.
 
-    Whichever of axes, pads is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes, pads.
 
     (x: T[*d], value: T[*v] = 0) -> (y: T[*s])
     """
@@ -1521,7 +1520,7 @@ def pad(
 def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
 
-    Whichever of repeats is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: repeats.
 
     (x: T[*d]) -> (y: T[*(d * repeats)])
     """
@@ -1533,7 +1532,7 @@ def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Val
 def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
-    Whichever of repeats is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: repeats.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n * repeats, *i])
     """
@@ -1545,7 +1544,7 @@ def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "")
 def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *r@axes])
     """
@@ -1559,7 +1558,7 @@ def roll(
 ) -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
 
-    Whichever of shift, axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shift, axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *r@axes])
     """
@@ -1612,7 +1611,7 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
 
-    Whichever of depth is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: depth.
 
     (index: I[*o:axis, *i], values: T[2]) -> (y: T[*o, depth, *i])
     """
@@ -1624,7 +1623,7 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
-    Whichever of strides is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: strides.
 
     (x: T[*d], value: T[] = 0) -> (y: T[*s])
     """
@@ -1639,7 +1638,7 @@ def center_crop_pad(
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
     around it.
 
-    Whichever of shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1662,7 +1661,7 @@ def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: 
 def ensure_shape(x: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """The same tensor, known from here on to have the given dims; -1 leaves a dim as it is.
 
-    Whichever of shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1674,7 +1673,7 @@ def ensure_shape(x: Operand, shape: Sequence[int] | Value, *, source: str = "") 
 def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False, *, source: str = "") -> Value:
     """The same elements in row-major order under a new shape.
 
-    Whichever of newshape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: newshape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1686,7 +1685,7 @@ def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False
 def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*d]) -> (y: T[*d[axes]])
     """
@@ -1698,7 +1697,7 @@ def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: 
 def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *ones@axes]) -> (y: T[*o])
     """
@@ -1710,7 +1709,7 @@ def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: st
 def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*d]) -> (y: T[*d, *1@axes])
     """
@@ -1733,7 +1732,7 @@ def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") 
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
 
-    Whichever of shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shape.
 
     (x: T[*d]) -> (y: T[*broadcast(d, shape)])
     """
@@ -1774,9 +1773,9 @@ def split(
     """Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is
     smaller).
 
-    `outputs` says how many there are, where only a run would tell; any other number is an error then.
+    `outputs` is the number of outputs where it is known only at run time, which is then checked.
 
-    Whichever of sizes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: sizes.
 
     (x: T[*o, n@axis, *i]) -> (ys: T[*o, sizes[v], *i] for v in len(sizes))
     """
@@ -1797,8 +1796,7 @@ def slice(
     """The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python
     slices.
 
-    Whichever of starts, ends, axes, steps is a Value makes this the dyn variant; without any it is the static
-    one.
+    The dyn variant if one of these is a Value, else the static one: starts, ends, axes, steps.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1822,7 +1820,7 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
 def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
-    Whichever of k is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: k.
 
     (x: T[*b, m, n]) -> (y: T[*b, m, n])
     """
@@ -2096,7 +2094,7 @@ def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int]
     """Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their
     positions.
 
-    Whichever of to is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: to.
 
     (seed: i64[], low: F[*p], high: F[*q]) -> (y: F[*to])
     """
@@ -2111,7 +2109,7 @@ def random_normal(
     """Normally distributed numbers of some mean and standard deviation, a function of the seed and of their
     positions.
 
-    Whichever of to is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: to.
 
     (seed: i64[], mean: F[*p], deviation: F[*q]) -> (y: F[*to])
     """
@@ -2157,7 +2155,7 @@ def multinomial(
     """Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and of their
     positions.
 
-    Whichever of draws is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: draws.
 
     (seed: i64[], x: F[b, n]) -> (y: R[b, draws])
     """
@@ -2294,7 +2292,7 @@ def sum(
 ) -> Value:
     """The sum over some axes, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2315,7 +2313,7 @@ def mean(
 ) -> Value:
     """The mean over some axes, by default over all; of integers cut towards zero.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2336,7 +2334,7 @@ def prod(
 ) -> Value:
     """The product over some axes, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2358,7 +2356,7 @@ def max(
     """The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there
     is of none.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2380,7 +2378,7 @@ def min(
     """The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there
     is of none.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2401,7 +2399,7 @@ def l1(
 ) -> Value:
     """The sum of magnitudes over some axes, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2422,7 +2420,7 @@ def l2(
 ) -> Value:
     """The square root of the sum of squares over some axes, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2443,7 +2441,7 @@ def sum_square(
 ) -> Value:
     """The sum of squares over some axes, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2468,7 +2466,7 @@ def log_sum(
 ) -> Value:
     """The logarithm of the sum over some axes, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2489,7 +2487,7 @@ def log_sum_exp(
 ) -> Value:
     """The logarithm of the sum of exponentials over some axes, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2514,7 +2512,7 @@ def any(
 ) -> Value:
     """Whether at least one element over some axes is true, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2535,7 +2533,7 @@ def all(
 ) -> Value:
     """Whether all elements over some axes are true, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2576,7 +2574,7 @@ def reshape_by_codes(x: Operand, newshape: Sequence[int] | Value, *, source: str
     """The same elements under a shape in which 0 copies the next dim, -3 is the product of the next two and -1
     what is left.
 
-    Whichever of newshape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: newshape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -2642,7 +2640,7 @@ def layer_norm(
 def cumsum(x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
     """The sum of an element and all before it along an axis; without it (exclusive), or from the end (reverse).
 
-    Whichever of axis is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axis.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n, *i])
     """
@@ -2659,7 +2657,7 @@ def cumprod(
     """The product of an element and all before it along an axis; without it (exclusive), or from the end
     (reverse).
 
-    Whichever of axis is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axis.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n, *i])
     """
@@ -2712,7 +2710,7 @@ def sparse_to_dense(
 ) -> Value:
     """A tensor of one value, but for the places that rows of indices name, which have values of their own.
 
-    Whichever of shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shape.
 
     (index: I[k, q], values: T[k], value: T[] = 0) -> (y: T[*shape])
     """
@@ -2734,7 +2732,7 @@ def shape_of(x: Operand, start: int = 0, end: int | None = None, *, source: str 
 def axis_positions(axes: Sequence[int] | Value, rank: int, distinct: bool = False, *, source: str = "") -> Value:
     """Axes of a tensor of some rank as positions, negative ones counted from the end.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     () -> (y: i64[r])
     """
@@ -2760,7 +2758,7 @@ def arange(
 ) -> Value:
     """Numbers from start to before stop in equal steps.
 
-    Whichever of start, stop, step is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: start, stop, step.
 
     () -> (y: T[n])
     """
@@ -2774,7 +2772,7 @@ def arange(
 def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
-    Whichever of shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shape.
 
     (value: T[]) -> (y: T[*shape])
     """
@@ -2786,7 +2784,7 @@ def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> V
 def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
-    Whichever of shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shape.
 
     () -> (y: T[*shape])
     """
@@ -2798,7 +2796,7 @@ def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: s
 def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
-    Whichever of shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shape.
 
     () -> (y: T[*shape])
     """
@@ -2828,7 +2826,7 @@ def dft(
 ) -> Value:
     """The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.
 
-    Whichever of axis, length is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axis, length.
 
     (x: F[*o, n@axis, *i, c]) -> (y: F[*o, s, *i, 1 if inverse and onesided else 2])
     """
@@ -2851,7 +2849,7 @@ def stft(
     """The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a
     window.
 
-    Whichever of step, length is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: step, length.
 
     (x: F[b, n, c], window: F[*w] = 1) -> (y: F[b, (n - size) // step + 1, size // 2 + 1 if onesided else size,
     2])
@@ -2875,8 +2873,7 @@ def mel_weight_matrix(
 ) -> Value:
     """Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.
 
-    Whichever of bins, dft_length, sample_rate is a Value makes this the dyn variant; without any it is the
-    static one.
+    The dyn variant if one of these is a Value, else the static one: bins, dft_length, sample_rate.
 
     (lower: F[], upper: F[]) -> (y: R[dft_length // 2 + 1, bins])
     """
@@ -2916,7 +2913,7 @@ def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, so
     """The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first,
     NaN on top.
 
-    Whichever of k is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: k.
 
     (x: T[*o, n@axis, *i]) -> (values: T[*o, k, *i], indices: i64[*o, k, *i])
     """
@@ -3003,7 +3000,7 @@ def sparse_fill_empty_rows(
 ) -> tuple[Value, ...]:
     """The places and values of a sparse tensor by rows, a value where a row had none, and which rows those are.
 
-    Whichever of shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shape.
 
     (index: i64[n, q], values: T[n], value: T[] = 0) -> (places: i64[n + k, q], filled: T[n + k], empty:
     bool[prod(shape[:1])])
@@ -3563,7 +3560,7 @@ def max_unpool(
     """Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than
     what was pooled.
 
-    Whichever of output_shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: output_shape.
 
     (x: T[b, c, *d], indices: i64[b, c, *d]) -> (y: T[*s])
     """
@@ -3590,7 +3587,7 @@ def col2im(
 ) -> Value:
     """Images made of columns, each of which is a block; where blocks overlap, their elements are added.
 
-    Whichever of image, block is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: image, block.
 
     (x: T[b, (c, prod(block)), many]) -> (y: T[b, c, *image])
     """

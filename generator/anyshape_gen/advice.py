@@ -23,6 +23,6 @@ def _values_missing(spec: OpSpec) -> str:
     inputs = [o.name for o in spec.inputs]
     literals = ", ".join(f"{name}: {{value: …}}" for name in (*inputs, spec.outputs[0].name))
     return (
-        f"{spec.span}: warning: no example of op '{spec.name}' has values: the kernel is checked against the reference alone, "
-        f"and a mistake in both goes unnoticed; add one such as `- {{{literals}}}`, worked out by hand"
+        f"{spec.span}: warning: no example of op '{spec.name}' has values: the kernel is only compared with the reference, "
+        f"and an error in both is not detected; add an example such as `- {{{literals}}}`, worked out by hand"
     )

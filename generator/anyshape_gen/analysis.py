@@ -65,7 +65,11 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
     files = [_loaded(path, content, findings, memo) for path, content in contents.items()]
     known = {op.name for file in files for op in file.ops}
     _check_unique(files, findings)
-    ops = [_analysed(op, file.path, findings, known, complete, memo) for file in files for op in file.ops]
+    ops = [
+        _analysed(op, file.path, findings, known=known, complete=complete, memo=memo)
+        for file in files
+        for op in file.ops
+    ]
     of_files = tuple((file.path, mapping) for file in files for mapping in file.onnx)
     refused = tuple(refusal for file in files for refusal in file.refused)
     analysis = Analysis(tuple(op for op in ops if op is not None), of_files, refused)
@@ -91,7 +95,7 @@ def _loaded(path: str, content: str, findings: Findings, memo: Memo) -> SpecFile
 
 
 def _analysed(
-    op: OpSpec, file: str, findings: Findings, known: set[str], complete: bool, memo: Memo
+    op: OpSpec, file: str, findings: Findings, *, known: set[str], complete: bool, memo: Memo
 ) -> OpAnalysis | None:
     def analyse_it() -> tuple[OpAnalysis | None, Findings]:
         own = Findings()
@@ -147,12 +151,16 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
     outputs = tuple(output_shape(spec, output, kinds) for output in spec.outputs)
     kernel = None
     if spec.kernel is not None:
-        kernel = KernelResolver(spec, spec.kernel, kinds, outputs, findings, reading).resolve()
+        kernel = KernelResolver(
+            spec, spec.kernel, kinds=kinds, outputs=outputs, findings=findings, reading=reading
+        ).resolve()
         if kernel is not None:
             check_elements(spec, kernel, findings)
     procedure = None
     if spec.procedure is not None:
-        procedure = ProcedureResolver(spec, spec.procedure, kinds, outputs, findings, reading).resolve_steps()
+        procedure = ProcedureResolver(
+            spec, spec.procedure, kinds=kinds, outputs=outputs, findings=findings, reading=reading
+        ).resolve_steps()
     if len(findings.items) > before:
         return None
     known = {function.name: function for function in spec.defines}

@@ -161,7 +161,7 @@ class ScratchTensor(Node):
     shape: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResolvedEquation(Node):
     """An equation with extents for all its variables and parts for all its indices; reads are `TensorRead` nodes."""
 
@@ -216,7 +216,7 @@ class ResolvedProcedure:
 # --- operators ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OpAnalysis:
     """One analysed op."""
 

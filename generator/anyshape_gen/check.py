@@ -35,29 +35,32 @@ def check_completeness(spec: OpSpec, findings: Findings) -> None:
     name = spec.name
     bodies = _bodies(spec)
     if not bodies:
-        findings.add(spec.span, f"op '{name}' says nowhere what it computes: give {', '.join(FORMS_OF_BODY)}")
+        findings.add(spec.span, f"op '{name}' has no body: add one of {', '.join(FORMS_OF_BODY)}")
     if not spec.outputs:
         findings.add(spec.span, f"op '{name}' has no outputs")
     if not spec.summary:
         findings.add(spec.span, f"op '{name}' has no summary")
     if spec.reference is None:
-        findings.add(spec.span, f"op '{name}' has no reference, the independent oracle of its tests")
+        findings.add(spec.span, f"op '{name}' has no reference, with which its tests compare its results")
     if not any(example.error is None for example in spec.examples):
-        findings.add(spec.span, f"op '{name}' has no example of what comes out")
+        findings.add(spec.span, f"op '{name}' has no example with outputs")
     variadic = {o.name for o in (*spec.inputs, *spec.outputs) if o.signature.variadic is not None}
     for operand, value in (pair for e in spec.examples for pair in (*e.given, *e.expected)):
         if operand in variadic and not isinstance(value.value, tuple):
-            findings.add(value.span, f"'{operand}' is several tensors: a list of their values, got {value.value!r}")
+            findings.add(
+                value.span,
+                f"'{operand}' is several tensors, so its value is a list of their values, got {value.value!r}",
+            )
     errors = [example.error for example in spec.examples if example.error is not None]
     for node in _asserts(spec.shape):
         if node.message is None:
             findings.add(node.span, 'an assert needs a message: `assert cond, "what is wrong with {value}"`')
         elif not any(_matches(node, error) for error in errors):
-            findings.add(node.span, "no example with `error:` shows this assert failing")
+            findings.add(node.span, "no example with `error:` violates this assert")
     for param in spec.params:
         for member in param.kind.members:
             if not _has_example(spec, param.name, member, param.default):
-                findings.add(param.span, f"no example shows {param.name}: {member}")
+                findings.add(param.span, f"no example has {param.name}: {member}")
 
 
 def _bodies(spec: OpSpec) -> list[str]:
@@ -80,7 +83,9 @@ def _nested_asserts(spec: OpSpec, findings: Findings) -> None:
     for node in _asserts(tuple(statement for statement in spec.shape if isinstance(statement, If))):
         read = (n.base.id for n in walk_all([node]) if isinstance(n, Index) and isinstance(n.base, Name))
         if not tensors.isdisjoint(read):
-            findings.add(node.cond.span, "an assert that reads elements stands under no `if`: say `not this or that`")
+            findings.add(
+                node.cond.span, "an assert that reads elements cannot be inside an `if`: write `not cond or …`"
+            )
 
 
 def _matches(node: Assert, error: str) -> bool:
@@ -197,7 +202,7 @@ def _bodies_of(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind], fi
         for name, statement in born_sizes(spec.shape).items():
             findings.add(
                 statement.span,
-                f"'{name}' is born, and no procedure finds it; a kernel's is a count: `{name} = count(…)`",
+                f"'{name}' is born, but no procedure computes it; a kernel computes such a size as a count: `{name} = count(…)`",
             )
 
 
@@ -263,7 +268,7 @@ def _decided(statements: tuple[Statement, ...], findings: Findings) -> None:
     """Checks that no condition is a constant, which makes a part of the rule unreachable."""
     for statement in statements:
         if isinstance(statement, (If, Assert)) and not any(isinstance(n, Name) for n in walk(statement.cond)):
-            findings.add(statement.span, "this condition depends on nothing")
+            findings.add(statement.span, "this condition is constant")
         if isinstance(statement, If):
             _decided(statement.then, findings)
             _decided(statement.other, findings)

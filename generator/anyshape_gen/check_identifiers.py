@@ -18,14 +18,14 @@ def check_identifiers(spec: OpSpec, findings: Findings) -> None:
     """Checks the names of the op, of its operands and parameters, and of the ONNX operators that it maps."""
     for what, name, node in _names(spec):
         if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
-            findings.add(node.span, f"'{name}' cannot be the name of {what}: write letters, digits and _")
+            findings.add(node.span, f"'{name}' cannot be the name of {what}: use letters, digits and _")
     seen: dict[str, str] = {}
     for what, name, node in _names(spec):
         if what not in ("an input", "a parameter", "an output"):
             continue
         first = seen.setdefault(name, what)
         if first != what:
-            findings.add(node.span, f"'{name}' is {first} and {what}")
+            findings.add(node.span, f"'{name}' is the name of {first} and of {what}")
     tensors = {operand.name for operand in (*spec.inputs, *spec.outputs)}
     for operand in spec.inputs:
         for name in sorted(piece_names(operand) & tensors):

@@ -31,7 +31,7 @@ def check_kernel(
     for name, equation in targets.items():
         known.setdefault(name, K.INT if equation.target.items is None else K.TENSOR)
         if name in inputs:
-            findings.add(equation.span, f"'{name}' is an input; an equation defines an output or a tensor of its own")
+            findings.add(equation.span, f"'{name}' is an input; an equation defines an output or a scratch tensor")
         elif name not in outputs and name in scope:
             kind = "parameter" if spec.param(name) else "dim"
             findings.add(equation.span, f"'{name}' is already the name of a {kind}")

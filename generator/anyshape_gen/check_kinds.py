@@ -63,9 +63,9 @@ def _output_piece(operand: Operand, piece: Piece, kinds: Mapping[str, ValueKind]
         case Dim(name=name, optional=False) if scope.get(name) == K.VECTOR:
             findings.add(piece.span, f"'{name}' is a run of dims: write *{name}")
         case Dim(name=name, optional=True) if scope.get(name) in SINGLE:
-            findings.add(piece.span, f"'{name}' is one dim, always present: write {name}")
+            findings.add(piece.span, f"'{name}' is one dim that is always present: write {name}")
         case Run(name=name, element=None) if scope.get(name) == K.VECTORS:
-            text = f"'{name}' differs from tensor to tensor: say of which, *{name}[0], or name it alike for all, *{name}, in the input"
+            text = f"'{name}' differs from tensor to tensor: select one, *{name}[0], or make it equal for all, *{name} in the input"
             findings.add(piece.span, text)
         case DimExpr(expr=expr) if kind_of(expr, scope) == K.VECTOR:
             findings.add(piece.span, "this is a vector of dims: write a star before it")
@@ -100,9 +100,7 @@ def _truths(spec: OpSpec, kinds: Mapping[str, ValueKind], findings: Findings) ->
     for node in walk_all(bodies):
         match node:
             case Call("int", (argument,), ()) if (what := words.get(kind_of(argument, kinds))) is not None:
-                text = (
-                    f"int() makes a number of a truth, and this is {what}; floor(), i64() and the like are of numbers"
-                )
+                text = f"int() converts a truth value, but this is {what}; use floor(), i64() or the like for numbers"
                 findings.add(argument.span, text)
 
 
@@ -127,7 +125,7 @@ def _must_be_static(spec: OpSpec, condition: Expr, findings: Findings) -> None:
     for name in deciding(condition):
         what = "a tensor" if name.id in tensors else "an operand" if name.id in operands else "a dim"
         if name.id in dims | operands | tensors:
-            text = f"`if` is decided by attributes, ranks and dtypes, but '{name.id}' is {what}; use `a if c else b`"
+            text = f"an `if` must depend on attributes, ranks and dtypes only, but '{name.id}' is {what}; use `a if c else b`"
             findings.add(name.span, text)
 
 

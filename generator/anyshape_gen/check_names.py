@@ -110,7 +110,7 @@ class NameChecker:
         """Checks that an index variable does not have the name of a dim or parameter."""
         if name in self.fixed:
             kind = "parameter" if self.spec.param(name) else "dim"
-            self.findings.add(node.span, f"the variable '{name}' hides the {kind} of that name; call it otherwise")
+            self.findings.add(node.span, f"the variable '{name}' hides the {kind} of that name; use another name")
 
     def _call(self, node: Call, scope: Mapping[str, ValueKind], where: str) -> None:
         self.called.add(node.func)
@@ -124,9 +124,7 @@ class NameChecker:
         if node.func in {rule.var for rule in self.spec.dtypes}:
             return
         if node.func == "array":
-            text = (
-                "an array is made by a step of a procedure, of which it is the whole right side: `a = array(shape, e)`"
-            )
+            text = "an array is created by a step of its own in a procedure: `a = array(shape, e)`"
             self.findings.add(node.span, text)
         known = FUNCTIONS.get(node.func)
         if known is None:
@@ -142,24 +140,26 @@ class NameChecker:
             if keyword not in known.keywords:
                 self.findings.unknown(node.span, "keyword", keyword, known.keywords, f" of '{node.func}'")
         if node.func == "len" and count == 1 and kind_of(node.args[0], scope) in SINGLE:
-            self.findings.add(node.args[0].span, "a single number has no length")
+            self.findings.add(node.args[0].span, "a scalar has no length")
 
     def _method(self, node: Method, scope: Mapping[str, ValueKind], where: str) -> None:
         kind = kind_of(node.base, scope)
         if kind not in (K.STR, K.ANY):
             self.findings.add(
-                node.span, f"'{node.name}' is a method of strings, and this is {NO_STRING.get(kind, kind)}"
+                node.span, f"'{node.name}' is a method of strings, but this is {NO_STRING.get(kind, kind)}"
             )
         least, most = STRING_METHODS[node.name]
         if not least <= len(node.args) <= most:
             self.findings.add(node.span, arity_text(node.name, least, most, len(node.args)))
         if where == "kernel":
-            self.findings.add(node.span, "a kernel computes no strings; a rule can, and gives them a name")
+            self.findings.add(
+                node.span, "a kernel cannot compute strings; compute them in the rule, and assign them to a name"
+            )
 
     def _index(self, node: Index, scope: Mapping[str, ValueKind]) -> None:
         kind = kind_of(node.base, scope)
         if kind in SINGLE and isinstance(node.base, Name):
-            self.findings.add(node.span, f"'{node.base.id}' is a single number and has no items")
+            self.findings.add(node.span, f"'{node.base.id}' is a scalar and has no items")
         if kind in (K.VECTOR, K.TEXTS) and len(node.items) == 1 and isinstance(node.items[0], Star):
             self.findings.add(node.span, "a vector is indexed by a position, a slice or a vector, without a star")
 

@@ -76,11 +76,13 @@ def check_procedure(
     for name, statement in born.items():
         names.used.add(name)
         if isinstance(statement.low, Unary):
-            findings.add(statement.low.span, f"the size '{name}' is at least 0, as every size is")
+            findings.add(
+                statement.low.span, f"the lower bound of the size '{name}' is negative; every size is at least 0"
+            )
         if name not in checker.first:
             findings.add(statement.span, f"the procedure never sets the size '{name}'")
         elif after is not None and name not in after:
-            findings.add(statement.span, f"the procedure does not set the size '{name}' on every way to its end")
+            findings.add(statement.span, f"the procedure does not set the size '{name}' on every path to its end")
     for name, node in checker.first.items():
         if name not in names.used:
             findings.add(node.span, f"'{name}' is set but never read")
@@ -126,7 +128,7 @@ class _Checker:
                 return set.intersection(*left) if left else None
             case Break():
                 if not in_loop:
-                    self.findings.add(step.span, "`break` stands outside of every loop")
+                    self.findings.add(step.span, "`break` is outside of every loop")
                 return None
         return now
 
@@ -137,7 +139,7 @@ class _Checker:
         for target in generator.targets:
             self.names.hides(target.name, target)
             if target.name in self.first or target.name in self.loops:
-                self.findings.add(target.span, f"'{target.name}' is a variable already")
+                self.findings.add(target.span, f"'{target.name}' is already a variable")
         bind_generator(generator, self.scope)
         self.loops |= {t.name for t in generator.targets}
         self.looped |= self.loops
@@ -151,7 +153,7 @@ class _Checker:
 
     def expr(self, node: Expr, now: set[str]) -> None:
         for name in sorted(free_names(node) & set(self.first) - now):
-            self.findings.add(node.span, f"'{name}' is not set on every way to here")
+            self.findings.add(node.span, f"'{name}' is not set on every path to this step")
         self.names.expr(node, self.scope, "kernel")
 
     # --- assignments
@@ -177,7 +179,7 @@ class _Checker:
             if not isinstance(part, (Star, Slice)):
                 self.expr(part, now)
         if len(step.targets) > 1 or target.items is not None or step.op != "=":
-            self.findings.add(step.span, "an array is made by a step of its own: `a = array(shape, e)`")
+            self.findings.add(step.span, "an array is created by a step of its own: `a = array(shape, e)`")
             return now
         if not self.taken(target, K.TENSOR):
             self.first.setdefault(target.tensor, target)
@@ -189,7 +191,7 @@ class _Checker:
         if self.taken(target, kind):
             return
         if step.op != "=" and target.tensor not in now:
-            self.findings.add(target.span, f"'{target.tensor}' is not set on every way to here")
+            self.findings.add(target.span, f"'{target.tensor}' is not set on every path to this step")
         self.first.setdefault(target.tensor, target)
         self.scope.setdefault(target.tensor, kind if kind in SINGLE else K.ANY)
 
@@ -199,7 +201,7 @@ class _Checker:
         if name in self.first:
             if (self.scope.get(name) == K.TENSOR) != (kind == K.TENSOR):
                 what = "an array" if self.scope.get(name) == K.TENSOR else "a variable"
-                self.findings.add(target.span, f"'{name}' is {what} already")
+                self.findings.add(target.span, f"'{name}' is already {what}")
                 return True
             return False
         words = {**dict.fromkeys(self.inputs, "an input"), **dict.fromkeys(self.outputs, "an output")}
@@ -217,17 +219,17 @@ class _Checker:
     def element(self, target: Store, now: set[str]) -> None:
         for item in target.items or ():
             if isinstance(item, Slice):
-                self.findings.add(item.span, "a step sets one element: `:` has no place in its index")
+                self.findings.add(item.span, "a step sets one element, so its index cannot have `:`")
                 continue
             self.expr(item.value if isinstance(item, Star) else item, now)
         name = target.tensor
         if target.element is not None:
             self.expr(target.element, now)
         if name in self.inputs:
-            text = f"'{name}' is an input; a step sets elements of outputs and of arrays of its own"
+            text = f"'{name}' is an input; a step sets elements of outputs and of arrays"
             self.findings.add(target.span, text)
         elif name in self.first and name not in now:
-            self.findings.add(target.span, f"'{name}' is not set on every way to here")
+            self.findings.add(target.span, f"'{name}' is not set on every path to this step")
         elif name not in self.outputs and self.scope.get(name) != K.TENSOR:
             arrays = [n for n, kind in self.scope.items() if kind == K.TENSOR and n not in self.inputs]
             self.findings.unknown(target.span, "array", name, arrays)

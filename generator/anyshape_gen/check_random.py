@@ -34,12 +34,10 @@ def _numbers(spec: OpSpec, findings: Findings) -> None:
             continue
         maker = parent.func if isinstance(parent, Call) else ""
         if maker not in NAMED and maker not in choices:
-            text = "how many bits philox() draws is for a dtype to say: write T(philox(seed, position)), with a dtype for T"
+            text = "philox() needs a dtype, which decides how many bits it draws: write T(philox(seed, position)), with a dtype T"
             findings.add(call.span, text)
         for unfit in (c for c in choices.get(maker, ()) if c in UNFIT):
-            findings.add(
-                call.span, f"philox() draws floats and integers that are computed with, and '{maker}' may be {unfit}"
-            )
+            findings.add(call.span, f"philox() cannot draw {unfit}, which is among the dtypes of '{maker}'")
             break
 
 
@@ -59,12 +57,14 @@ def _entropy(spec: OpSpec, findings: Findings) -> None:
     calls = [n for n in walk_all([*spec.defines, *equations]) if isinstance(n, Call) and n.func == "entropy"]
     for call in calls:
         if id(call) not in whole:
-            text = "entropy() is drawn once: it stands alone in the equation of an output without dims, `y[()] = entropy()`"
+            text = (
+                "entropy() must be the whole right side of the equation of an output without dims: `y[()] = entropy()`"
+            )
             findings.add(call.span, text)
         elif "random" not in spec.traits:
-            findings.add(call.span, "an op that draws entropy() differs at every run: it has the trait `random`")
+            findings.add(call.span, "results of entropy() differ from run to run: the op needs the trait `random`")
     if "random" in spec.traits and not calls:
-        text = f"'{spec.name}' has the trait `random`, and nothing in it is entropy(): equal calls give equal results"
+        text = f"'{spec.name}' has the trait `random`, but does not call entropy(): equal calls have equal results"
         findings.add(spec.span, text)
 
 

@@ -39,9 +39,9 @@ COMMANDS = ("gen", "new-op", "watch")
 _EXAMPLES = """\
 examples:
   python -m anyshape_gen                                 all ops of specs/, into generated/ and docs/ops/
-  python -m anyshape_gen --check                         whether these are current
-  python -m anyshape_gen new-op halve                   a spec to start from, in specs/elementwise.yaml
-  python -m anyshape_gen watch halve                    then edit it
+  python -m anyshape_gen --check                         check that these are current
+  python -m anyshape_gen new-op halve                   add a template of a spec to specs/elementwise.yaml
+  python -m anyshape_gen watch halve                    generate and test it after every edit
   python -m anyshape_gen --package my_ops --out .        a package of your own, from ./specs
 """
 
@@ -58,13 +58,17 @@ def arguments() -> argparse.ArgumentParser:
         nargs="?",
         choices=COMMANDS,
         default="gen",
-        help="gen: write what follows from the specs (the default); new-op: append a spec to start from; "
-        "watch: generate and try an op whenever its spec changes",
+        help="gen: generate the package from the specs (the default); new-op: append a template of a spec; "
+        "watch: generate and test an op whenever its spec changes",
     )
     parser.add_argument("name", nargs="?", help="new-op, watch: the name of the op")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if anything is not current")
     parser.add_argument(
-        "--prove", action="store_true", help="make everything and prove all kernels in bounds again, changed or not"
+        "--check", action="store_true", help="write nothing; exit with 1 if a generated file is not current"
+    )
+    parser.add_argument(
+        "--prove",
+        action="store_true",
+        help="generate all files and prove the indices of all kernels again, changed or not",
     )
     parser.add_argument("--specs", type=Path, default=Path("specs"), help="the folder of *.yaml specs")
     parser.add_argument("--package", default=DEFAULT_PACKAGE, help="the name of the generated package")
@@ -79,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     package = (options.out / options.package).resolve()
     if package in (options.specs.resolve(), *options.specs.resolve().parents):
         print(
-            f"the package would be made in {package}, where the specs are, and take their place: name another --out",
+            f"the package would be written to {package}, which contains the specs: choose another --out",
             file=sys.stderr,
         )
         return 1
@@ -140,7 +144,7 @@ def write(options: argparse.Namespace, memo: Memo) -> tuple[str, ...]:
     if options.package != DEFAULT_PACKAGE and not project.exists():
         project.parent.mkdir(parents=True, exist_ok=True)
         project.write_text(emit_project(options.package))
-        print(f"started: {project.as_posix()}, which is yours to edit")
+        print(f"new: {project.as_posix()}, which is not overwritten again")
     tell([f"{DONE[d.kind]}: {d.path.as_posix()}" for d in synchronise(result.files, result.owned)])
     print(f"{len(result.files)} generated files are current")
     tell(result.advice, sys.stderr)

@@ -88,7 +88,7 @@ def _recurrence(
     resolved = Cycle(cycle, positive).resolve(number)
     if resolved is None:
         names = " and ".join(f"'{t}'" for t in dict.fromkeys(e.target.tensor for e in cycle))
-        text = f"{names} would be read before it is computed: a recurrence reads strictly earlier positions of one variable, `s - 1`"
+        text = f"{names} would be read before being computed: a recurrence reads only strictly earlier positions of one variable, `s - 1`"
         findings.add(cycle[0].target.span, text)
         return cycle
     return resolved

@@ -44,7 +44,7 @@ def unnumbered(
     if isinstance(node, TensorRead) and node.element is not None:
         count = counts[node.tensor]
         if any(isinstance(n, TensorRead) for n in walk(node.element)):
-            yield node.span, f"an element of a tensor cannot choose a tensor of '{node.tensor}'"
+            yield node.span, f"an element of a tensor cannot select a tensor of '{node.tensor}'"
             return
         for name in dict.fromkeys(_names(node)):
             if name not in known and around.get(name) != count:
@@ -52,8 +52,8 @@ def unnumbered(
                 yield (
                     node.span,
                     (
-                        f"'{name}' varies while the kernel runs and cannot choose a tensor of '{node.tensor}'; "
-                        f"a variable that does runs over {over}"
+                        f"'{name}' varies at run time and cannot select a tensor of '{node.tensor}'; "
+                        f"a variable that does must run over {over}"
                     ),
                 )
     if isinstance(node, Reduction):

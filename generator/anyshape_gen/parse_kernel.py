@@ -48,7 +48,7 @@ class KernelReader(RuleReader):
                     equation = self._equation(node, conditions)
                     equations += [equation] if equation else []
                 case _:
-                    self.reject(node, "a kernel holds equations `t[i] = …`, `if static:` and asserts")
+                    self.reject(node, "a kernel consists of equations `t[i] = …`, `if static:` and asserts")
 
     def _equation(
         self, node: ast.Assign | ast.AugAssign | ast.AnnAssign, conditions: tuple[Expr, ...]
@@ -124,7 +124,7 @@ class KernelReader(RuleReader):
                 return Branch(self.expr(test), self._steps(then, limits), self._steps(orelse, limits), span=span)
             case ast.Break():
                 return Break(span=span)
-        self.reject(node, "a procedure holds assignments, `if`, `for`, `while … limit n` and `break`")
+        self.reject(node, "a procedure consists of assignments, `if`, `for`, `while … limit n` and `break`")
         return None
 
 

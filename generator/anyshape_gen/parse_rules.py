@@ -221,7 +221,7 @@ class RuleReader:
         self, func: str, node: ast.Call, inner: ast.GeneratorExp, keywords: tuple[tuple[str, Expr], ...]
     ) -> Expr:
         if func not in REDUCTIONS:
-            return self.reject(node, f"'{func}' does not reduce; reductions are {', '.join(REDUCTIONS)}")
+            return self.reject(node, f"'{func}' is not a reduction; reductions are {', '.join(REDUCTIONS)}")
         parts, conditions = self._generators(inner.generators)
         return Reduction(func, self.expr(inner.elt), parts, conditions, keywords, span=self.span(node))
 
@@ -242,7 +242,7 @@ class RuleReader:
                 return (Target(name, run=True, span=self.span(node)),)
             case ast.Tuple(elts=elements) if not any(isinstance(element, ast.Tuple) for element in elements):
                 return tuple(target for element in elements for target in self.targets(element))
-        self.reject(node, "a `for` binds names: `k`, `*j` or `a, b`, of `zip` and `enumerate` one level")
+        self.reject(node, "the targets of a `for` are names: `k`, `*j`, or `a, b` of `zip` and `enumerate`")
         return ()
 
     # --- items of an index, a call, a vector
@@ -289,13 +289,15 @@ class RuleReader:
             case ast.Assign(targets=[target], value=value):
                 names = self.targets(target)
                 if any(name.run for name in names):
-                    self.reject(target, "a rule assigns to names without a star")
+                    self.reject(target, "the targets of an assignment in a rule are names without a star")
                 return Assign(tuple(name.name for name in names), self.expr(value), span=self.span(target))
             case ast.Assert():
                 return self.assertion(node)
             case ast.If(test=test, body=body, orelse=orelse):
                 return If(self.expr(test), self.statements(body), self.statements(orelse), span=self.span(test))
-        self.reject(node, f"{noun(node)} is not a statement of rules: use `name = …`, `assert …` or `if …:`")
+        self.reject(
+            node, f"{noun(node)} is not a statement of the rule language: use `name = …`, `assert …` or `if …:`"
+        )
         return None
 
     def assertion(self, node: ast.Assert) -> Assert:
@@ -304,7 +306,9 @@ class RuleReader:
             case ast.Constant(value=str() as words):
                 message = self._message(node.msg, words)
             case ast.expr() as other:
-                self.reject(other, "the message of an assert is a plain string; `{expr}` in it prints a value")
+                self.reject(
+                    other, "the message of an assert is a plain string, in which `{expr}` is replaced by a value"
+                )
         return Assert(self.expr(node.test), message, span=self.span(node.test))
 
     def _message(self, node: ast.Constant, words: str) -> Message:
@@ -349,9 +353,9 @@ class RuleReader:
         return Function(node.name, args, assigns, self.expr(last.value), span=span)
 
     def definition(self, node: ast.stmt, key: str) -> tuple[ast.FunctionDef, Span, tuple[str, ...]] | None:
-        """A function, where its name stands, and its arguments, which are plain names."""
+        """Returns a function, the place of its name, and its arguments, which are plain names; None (with a finding) for other statements."""
         if not isinstance(node, ast.FunctionDef):
-            self.reject(node, f"`{key}:` holds functions: `def name(args): …`")
+            self.reject(node, f"`{key}:` consists of functions: `def name(args): …`")
             return None
         arguments = node.args
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults or arguments.posonlyargs:

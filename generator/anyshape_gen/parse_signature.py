@@ -52,7 +52,7 @@ def parse_signature(text: Text, findings: Findings, is_output: bool = False) -> 
     inside = text.cut(head.end(), closing)
     pieces = [reader.piece(part) for part in split_top(inside, ",")] if inside.value else []
     if sequence and variadic is None:
-        findings.add(whole.span(), "a sequence says how many tensors it has: `seq T[…] for v in count`")
+        findings.add(whole.span(), "a sequence needs a number of tensors: `seq T[…] for v in count`")
     return Signature(
         whole.value,
         head.group(1),

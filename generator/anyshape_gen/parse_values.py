@@ -167,7 +167,7 @@ def parse_example(
         else:
             findings.unknown(key.span, "name", name, [*tensors, *outputs, *params, "error"])
     if error is None and not expected and outputs:
-        findings.add(node.span, f"an example needs what comes out: {', '.join(sorted(outputs))} or error")
+        findings.add(node.span, f"an example needs an output or an error: {', '.join(sorted(outputs))} or error")
     return Example(tuple(arguments), tuple(expected), error, span=node.span)
 
 

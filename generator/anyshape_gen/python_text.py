@@ -73,7 +73,7 @@ def whole_number(node: ast.expr) -> int | None:
 
 def _bounded(node: ast.expr, bits: int) -> None:
     if bits > MOST_BITS:
-        raise SyntaxError(f"{ast.unparse(node)} is more than {MOST_BITS} bits hold", _place(node))
+        raise SyntaxError(f"{ast.unparse(node)} does not fit in {MOST_BITS} bits", _place(node))
 
 
 def _place(node: ast.expr) -> tuple[str, int, int, str]:

@@ -163,7 +163,7 @@ def with_starts(
                 where = (
                     "after the last position, as in `t[n, …]`" if e.backward else "before position 0, as in `t[-1, …]`"
                 )
-                findings.add(s.target.span, f"the start of the recurrence of '{e.target.tensor}' stands {where}")
+                findings.add(s.target.span, f"the start of the recurrence of '{e.target.tensor}' must be {where}")
         known = [d for d in distances if d is not None]
         if known:
             room[e.target.tensor] = (place, 0 if e.backward else max(known), max(known))
@@ -171,7 +171,7 @@ def with_starts(
     for tensor in room:
         if tensor not in sizes:
             span = next(e.target.span for e in equations if e.target.tensor == tensor)
-            findings.add(span, f"'{tensor}' is an output: a recurrence with a start needs a tensor of its own")
+            findings.add(span, f"'{tensor}' is an output: a recurrence with a start needs a scratch tensor")
             return tuple(equations), scratch
     moved = _Moving({t: (place, shift) for t, (place, shift, _) in room.items() if shift})
     grown = tuple(_grown(s, *room[s.name][::2]) if s.name in room else s for s in scratch)

@@ -59,6 +59,7 @@ class KernelResolver:
         self,
         spec: OpSpec,
         kernel: Kernel,
+        *,
         kinds: Mapping[str, ValueKind],
         outputs: tuple[OutputShape, ...],
         findings: Findings,
@@ -193,7 +194,7 @@ class KernelResolver:
         for equation, variables in zip(self.kernel.equations, self.vars):
             for name, extent in variables.extents.items():
                 if extent is None:
-                    text = f"the extent of '{name}' is not known: annotate, `{equation.target.tensor}[…]: T[…] = …`"
+                    text = f"the extent of '{name}' is not known: add an annotation, `{equation.target.tensor}[…]: T[…] = …`"
                     self.findings.add(equation.target.span, text)
 
     # --- reads and left sides
@@ -248,7 +249,13 @@ class KernelResolver:
         index_variables = numbering(index_variables, parts, value, self.counts)
         self._check_numbers([value], [v.name for v in index_variables if v.role is Role.ELEMENT])
         return ResolvedEquation(
-            equation.target, parts, index_variables, equation.op, value, equation.conditions, span=equation.span
+            target=equation.target,
+            parts=parts,
+            vars=index_variables,
+            op=equation.op,
+            value=value,
+            conditions=equation.conditions,
+            span=equation.span,
         )
 
     def _check_numbers(self, nodes: Iterable[Node], numbers: Collection[str] = ()) -> None:
@@ -264,7 +271,7 @@ class KernelResolver:
             domains = [call("prod", g.domain) if g.targets[0].run else g.domain for g in equation.value.generators]
             high = multiply(tuple(domains))
         else:
-            text = f"a size born in a kernel is a count: `{equation.target.tensor} = count(… for …)`"
+            text = f"a data-dependent size of a kernel is a count: `{equation.target.tensor} = count(… for …)`"
             self.findings.add(equation.span, text)
         return BornSize(equation.target.tensor, value, Int(0), high, span=equation.span)
 

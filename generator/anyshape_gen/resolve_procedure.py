@@ -54,12 +54,13 @@ class ProcedureResolver(KernelResolver):
         self,
         spec: OpSpec,
         procedure: Procedure,
+        *,
         kinds: Mapping[str, ValueKind],
         outputs: tuple[OutputShape, ...],
         findings: Findings,
         reading: tuple[Assert, ...] = (),
     ) -> None:
-        super().__init__(spec, Kernel(()), kinds, outputs, findings, reading)
+        super().__init__(spec, Kernel(()), kinds=kinds, outputs=outputs, findings=findings, reading=reading)
         self.procedure = procedure
         self.variables: dict[str, str] = {}
         self.born = born_sizes(spec.shape)
@@ -130,7 +131,7 @@ class ProcedureResolver(KernelResolver):
         assert not isinstance(shape, (Star, Slice)) and not isinstance(value, (Star, Slice))
         for part in walk(shape):
             if isinstance(part, Name) and (part.id in self.variables or part.id in self.scope.extents):
-                text = f"the shape of '{name}' is made of dims and parameters; '{part.id}' is known only while the steps run"
+                text = f"the shape of '{name}' must be computed from dims and parameters; '{part.id}' is known only while the steps run"
                 self.findings.add(part.span, text)
         places: list[tuple[bool, Expr | None]] = []
         for e in _extents(shape, self.kinds):
@@ -139,14 +140,14 @@ class ProcedureResolver(KernelResolver):
         dtype = self._dtype(name, value)
         known = self.scratch.get(name)
         if known is not None and (known.places != places or known.dtype != dtype):
-            self.findings.add(step.span, f"'{name}' is made again with another shape or dtype")
+            self.findings.add(step.span, f"'{name}' is created again with another shape or dtype")
         self.scratch.setdefault(name, Scratch(list(places), dtype))
         return replace(step, value=Call("array", (shape, self.value(value)), span=step.value.span))
 
     def set(self, step: Set) -> Step:
         values = step.value.items if len(step.targets) > 1 and isinstance(step.value, VecLit) else (step.value,)
         if len(values) != len(step.targets) or any(isinstance(v, (Star, Slice)) for v in values):
-            text = f"{len(step.targets)} names are set by as many values: `a, b = [e, f]`"
+            text = f"{len(step.targets)} names need as many values: `a, b = [e, f]`"
             self.findings.add(step.span, text)
             return step
         resolved = [self.value(v) for v in values if not isinstance(v, (Star, Slice))]
@@ -165,7 +166,7 @@ class ProcedureResolver(KernelResolver):
             of_elements = K.INT if kind == K.ANY and dtype in ("i64", "i32") else kind
             self._variable(name, dtype, of_elements)
         elif dtype != known and not self._adapts(value):
-            self.findings.add(target.span, f"'{name}' is {known}, and is set to {dtype} here: write {known}(…)")
+            self.findings.add(target.span, f"'{name}' is {known}, but is set to {dtype} here: write {known}(…)")
 
     def _dtype(self, name: str, value: Expr) -> str:
         dtype = value_dtype(self.local(value), self._dtype_of)
@@ -218,9 +219,9 @@ class ProcedureResolver(KernelResolver):
                 assert isinstance(domain, Call) and isinstance(domain.args[0], Comprehension)
                 self._check_room(keys, domain.args[0])
             case Call("argsort", _, _):
-                self.findings.add(step.domain.span, "a loop in an order: `for v in argsort([key for l in n])`")
+                self.findings.add(step.domain.span, "a loop in sorted order is `for v in argsort([key for l in n])`")
             case _ if over is Over.ITEMS and kind_of(step.domain, self.kinds) != K.VECTOR:
-                text = "a loop runs over a number of turns, a range, an order (argsort), or a vector of sizes"
+                text = "a loop runs over a number of iterations, a range, an order (argsort), or a vector of sizes"
                 self.findings.add(step.domain.span, text)
 
     def _check_room(self, written: Comprehension, keys: Comprehension) -> None:
@@ -232,7 +233,7 @@ class ProcedureResolver(KernelResolver):
         for read in _reads(keys.element):
             if any(isinstance(p, Exact) and p.items == (Name(own),) for p in read.parts):
                 return
-        text = f"how many keys there are at most is not known: a key reads an array at '{own}'"
+        text = f"the greatest number of keys is not known: a key must read an array at '{own}'"
         self.findings.add(written.span, text)
 
 

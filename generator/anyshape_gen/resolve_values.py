@@ -135,7 +135,7 @@ class ValueResolver:
                 extent, name = extents[g.targets[0].name], Name(g.targets[0].name, span=g.span)
                 if extent is None:
                     if self.report:
-                        text = f"'{name.id}' runs over a range whose ends are read, so that it must index a tensor: x[{name.id}]"
+                        text = f"'{name.id}' runs over a range whose ends are read from a tensor, so it must index a tensor: x[{name.id}]"
                         self.kernel.findings.add(g.span, text)
                     continue
                 assert isinstance(domain, Call)

@@ -152,11 +152,15 @@ class Matcher:
                 for entry, extent in zip(group, extents):
                     self.bind(entry, extent)
                 inner = tuple(i for i in group if not isinstance(i, (Star, Slice)))
-                return (Flat(inner, extents),) if len(inner) == len(group) else "a product takes one index per factor"
+                return (
+                    (Flat(inner, extents),)
+                    if len(inner) == len(group)
+                    else "a product dim needs one index for each factor"
+                )
             case Parts(sizes=sizes, count=count):
                 element, within = group
                 if isinstance(element, (Star, Slice)) or isinstance(within, (Star, Slice)):
-                    return "side by side dims take an element and a position in it"
+                    return "a ragged dim `(v, n[v])` needs two indices: an element and a position in it"
                 self.bind(element, count)
                 self.bind(within, item(sizes, element))
                 return (Offset(element, within, sizes),)

@@ -223,7 +223,7 @@ class Solver:
             case Product(factors=factors):
                 return self._product(factors, task)
             case Ragged():
-                self.findings.add(piece.span, "side by side dims `(v, n[v])` can only be in an output")
+                self.findings.add(piece.span, "a ragged dim `(v, n[v])` can only be in an output")
                 return True
         return False
 
@@ -260,16 +260,16 @@ class Solver:
             parts = [e for e in (param.default, param.of, param.empty, param.kind.length) if e is not None]
             missing = set().union(*(free_names(e) for e in parts)) - self.known - {param.name}
             if missing <= self.definable:
-                text = f"parameter '{param.name}' cannot be solved: it needs {_listed(missing)} first"
+                text = f"parameter '{param.name}' cannot be solved: it depends on {_listed(missing)}"
                 self.findings.add(param.span, text, self.known)
         for operand in self.waiting_operands:
-            text = f"the dims of '{operand.name}' cannot be told apart; give a run its length: `*o:len`"
+            text = f"the dims of '{operand.name}' are ambiguous; give a run its length: `*o:len`"
             self.findings.add(operand.signature.span, text, self.known)
         for task in self.tasks:
             match task.piece:
                 case Product(factors=factors):
                     open_ = [f.name for f in factors if isinstance(f, Dim) and f.name not in self.known]
-                    text = f"of a product only one factor can be open; here {_listed(open_)} are"
+                    text = f"only one factor of a product can be unknown; here {_listed(open_)} are"
                     self.findings.add(task.piece.span, text, self.known)
 
 

@@ -118,7 +118,7 @@ class Watch:
             print(f"{e.filename}: {e.strerror}")
         except Exception:
             traceback.print_exc(limit=-4, file=sys.stdout)
-            print("the generator itself failed on these specs; that is a bug of anyshape")
+            print("the generator failed on these specs, which is a bug in anyshape")
         return None
 
     def test(self) -> None:
@@ -131,7 +131,7 @@ class Watch:
             while os.waitpid(child, os.WNOHANG) == (0, 0):
                 self.pause()
                 if state(self.specs) != self.seen:
-                    say("changed meanwhile: testing stopped")
+                    say("the specs changed: tests stopped")
                     end(child)
                     break
         except KeyboardInterrupt:
@@ -157,7 +157,7 @@ def changes(before: State | None, now: State) -> str:
     if before is None:
         return "start"
     changed = [p for p in sorted(before.keys() | now.keys()) if before.get(p) != now.get(p)]
-    return ", ".join(f"{p.name} {'changed' if p in now else 'is gone'}" for p in changed) or "no change"
+    return ", ".join(f"{p.name} {'changed' if p in now else 'was deleted'}" for p in changed) or "no change"
 
 
 def run_tests(package: str, op: str, out: Path) -> NoReturn:

@@ -97,10 +97,10 @@ def _check_events(content: str, loader: Any) -> None:
     depth = 0
     events: Any = yaml.parse(content, Loader=loader)
     for event in events:
-        wrong = "aliases have no meaning here" if isinstance(event, yaml.AliasEvent) else ""
+        wrong = "aliases are not allowed" if isinstance(event, yaml.AliasEvent) else ""
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if wrong or depth > DEEPEST:
-            wrong = wrong or f"it is nested more than {DEEPEST} deep"
+            wrong = wrong or f"maps and lists are nested more than {DEEPEST} deep"
             raise yaml.composer.ComposerError(None, None, wrong, event.start_mark)
 
 
@@ -129,7 +129,7 @@ class _Converter:
                 continue
             name = key.text.value
             if name in seen:
-                self.findings.add(key.span, f"'{name}' is given twice; the first is at {seen[name]}")
+                self.findings.add(key.span, f"the key '{name}' is duplicate; the first is at {seen[name]}")
                 continue
             seen[name] = key.span
             out.append((key, self.node(value_node)))

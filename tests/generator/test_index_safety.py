@@ -121,16 +121,16 @@ examples: [{x: [3], index: [3], y: [3]}]
 """
 
 WRONG = {
-    "a flip without its - 1": (FLIP, "x[n - i]", "`n - i` is 3, of 3"),
+    "a flip without its - 1": (FLIP, "x[n - i]", "`n - i` is 3, but the dim is 3"),
     "a slice one too long": (SLICE, "x[start + i]", "`start + i` is "),
-    "an edge pad of an empty axis": (EDGE_PAD, "x[*clamp", ", of 0"),
+    "an edge pad of an empty axis": (EDGE_PAD, "x[*clamp", ", but the dim is 0"),
     "a mirror before an empty axis": (MIRROR_PAD, "x[*reflect", "`*reflect(i - begin, d)` is "),
     "a tile without its remainder": (TILE, "x[*i]", "`*i` is "),
     "a convolution rounded up": (CONVOLUTION.replace("ROUNDED", "2"), "x[p * stride", "`p * stride + q` is "),
     "a run of another rank": (UNKNOWN_RANK, "scale[*[i]]", "another number of indices"),
-    "a guard one too weak": (GUARDED.replace("GUARD", ">="), "x[i - 1]", "`i - 1` is -1, of "),
+    "a guard one too weak": (GUARDED.replace("GUARD", ">="), "x[i - 1]", "`i - 1` is -1, but the dim is "),
     "a filter one too weak": (FILTERED.replace("BOUND", "<="), "x[i + j]", "`i + j` is "),
-    "a write one too far": (WRITTEN.replace("SHIFT", "1"), "y[i + 1]", "`i + 1` is 3, of 3"),
+    "a write one too far": (WRITTEN.replace("SHIFT", "1"), "y[i + 1]", "`i + 1` is 3, but the dim is 3"),
     "parts of more than there is": (
         SPLIT.replace("MORE", "1").replace("[2, 3], ys: [[2], [3]]", "[2, 4], ys: [[2], [4]]"),
         "x[prefix",

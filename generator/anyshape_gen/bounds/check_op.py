@@ -93,8 +93,8 @@ def _proof(owner: Obligations, o: Obligation, goal: Truth) -> tuple[Proof | None
     if limited:
         return how, "the search ended at its limit"
     if isinstance(goal, Cond) and any(_multiplies(p) for p in _sizes(goal)):
-        return how, "it multiplies unknown sizes, of which linear facts say too little"
-    return how, "no fact that is drawn from the signature and the asserts says so"
+        return how, "it has products of unknown sizes, which linear facts do not decide"
+    return how, "it does not follow from the signature and the asserts"
 
 
 def _sizes(c: Cond) -> list[Size]:

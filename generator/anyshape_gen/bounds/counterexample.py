@@ -227,8 +227,8 @@ def _holds(c: bool | Cond, at: dict[Dim, int]) -> bool:
 
 def _text(o: Obligation, at: dict[Dim, int]) -> str:
     if o.value is None or o.extent is None:
-        return f"`{o.index}` gives another number of indices than there are dims"
+        return f"`{o.index}` has another number of indices than the tensor has dims"
     try:
-        return f"`{o.index}` is {dims.evaluate(o.value, at)}, of {dims.evaluate(o.extent, at)}"
+        return f"`{o.index}` is {dims.evaluate(o.value, at)}, but the dim is {dims.evaluate(o.extent, at)}"
     except AnyshapeError:
         return f"`{o.index}` is beyond its dim"

@@ -48,10 +48,10 @@ from anyshape_gen.slots import Factors, Many, ManyAt, One, Parts, Slot, slots_of
 from anyshape_gen.source import Span
 from anyshape_gen.traverse import children
 
-NO_INDEX = "the prover has no terms for what the index is made of"
+NO_INDEX = "the prover has no terms for the index"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Obligation:
     """A condition on one index of one read or store."""
 
@@ -64,8 +64,8 @@ class Obligation:
     """the index as written, or words for the number of indices"""
     goals: tuple[Truth, ...]
     """conditions that all have to hold"""
-    hypotheses: tuple[Truth, ...]
-    scope: tuple[Dim, ...]
+    hypotheses: tuple[Truth, ...] = ()
+    scope: tuple[Dim, ...] = ()
     rank: bool = False
     """whether it is about the number of indices, not about one of them"""
     unmodelled: str = ""
@@ -125,7 +125,7 @@ class Obligations:
                 scope = self._with_variable(scope, v.name, v.extent)
             else:
                 scope = self._with_run(scope, v.name, v.extent)
-        self._parts(q.target.tensor, q.target.element, q.parts, scope, True, q.target.span, q.target)
+        self._access(q.target, q.parts, scope)
         for part in q.parts:
             for child in children(part):
                 self._visit(child, scope)
@@ -147,7 +147,7 @@ class Obligations:
     def _visit(self, e: Node, scope: Scope) -> None:
         match e:
             case TensorRead():
-                self._parts(e.tensor, e.element, e.parts, scope, False, e.span, e)
+                self._access(e, e.parts, scope)
                 for child in children(e):
                     self._visit(child, scope)
             case IfExp(cond=cond, then=then, other=other):
@@ -213,20 +213,11 @@ class Obligations:
             raise NotModelled(f"the shape of {tensor} has a slice")
         return tuple(Many(i.value) if isinstance(i, Star) else One(i) for i in items if not isinstance(i, Slice))
 
-    def _parts(
-        self,
-        tensor: str,
-        element: Expr | None,
-        parts: tuple[Part, ...],
-        scope: Scope,
-        store: bool,
-        span: Span,
-        at: Node,
-    ) -> None:
-        padded = isinstance(at, TensorRead) and at.outside is not None
-        if isinstance(at, TensorRead) and at.absent is not None:
+    def _access(self, node: Store | TensorRead, parts: tuple[Part, ...], scope: Scope) -> None:
+        tensor, element = node.tensor, node.element
+        if isinstance(node, TensorRead) and node.absent is not None:
             scope = scope.under(self.names.present(tensor))
-        access = _AccessObligations(self, at, tensor, store, span, scope, padded)
+        access = _AccessObligations(self, node, scope)
         if element is not None and tensor in self.counts:
             access.index(
                 term(self.state, element, scope.env),
@@ -307,7 +298,15 @@ def access_numbers(kernel: ResolvedKernel | None) -> dict[int, int]:
 def unmodelled(kernel: ResolvedKernel, numbers: Mapping[int, int], why: str) -> list[Obligation]:
     """Returns an unmodelled obligation for each access of a kernel."""
     return [
-        Obligation(numbers[id(n)], n.tensor, isinstance(n, Store), n.span, "…", (False,), (), (), unmodelled=why)
+        Obligation(
+            access=numbers[id(n)],
+            tensor=n.tensor,
+            store=isinstance(n, Store),
+            span=n.span,
+            index="…",
+            goals=(False,),
+            unmodelled=why,
+        )
         for n in accesses(kernel)
         if isinstance(n, (Store, TensorRead))
     ]
@@ -318,12 +317,12 @@ class _AccessObligations:
     """Adds the obligations of one access."""
 
     owner: Obligations
-    at: Node
-    tensor: str
-    store: bool
-    span: Span
+    node: Store | TensorRead
     scope: Scope
-    padded: bool
+
+    @property
+    def _padded(self) -> bool:
+        return isinstance(self.node, TensorRead) and self.node.outside is not None
 
     def _add(
         self,
@@ -333,14 +332,22 @@ class _AccessObligations:
         scope: tuple[Dim, ...] = (),
         **more: Any,
     ) -> None:
-        number = self.owner.numbers.get(id(self.at), -1)
-        hypotheses, scope = (*self.scope.hypotheses, *hypotheses), (*self.scope.variables, *scope)
         self.owner.obligations.append(
-            Obligation(number, self.tensor, self.store, self.span, text, goals, hypotheses, scope, **more)
+            Obligation(
+                access=self.owner.numbers.get(id(self.node), -1),
+                tensor=self.node.tensor,
+                store=isinstance(self.node, Store),
+                span=self.node.span,
+                index=text,
+                goals=goals,
+                hypotheses=(*self.scope.hypotheses, *hypotheses),
+                scope=(*self.scope.variables, *scope),
+                **more,
+            )
         )
 
     def index(self, v: Any, extent: Size, text: str, **more: Any) -> None:
-        if self.padded:
+        if self._padded:
             return
         if not is_int(v) or not is_int(extent):
             self._add(text, (False,), unmodelled=NO_INDEX, **more)
@@ -367,12 +374,12 @@ class _AccessObligations:
             if goal is not True:
                 self._add(text, (goal,), rank=True)
             v, n = run.at(p + run.length - shape.length), shape.at(p)
-            if is_int(v) and is_int(n) and not self.padded:
+            if is_int(v) and is_int(n) and not self._padded:
                 one = dims.eq(n, 1)
                 goals = (dims.or_(one, dims.ge(v, 0)), dims.or_(one, dims.lt(v, n)))
                 scope = self._variables_at(p + run.length - shape.length)
                 self._add(text, goals, hypotheses=inside, scope=scope, value=v, extent=n)
-            elif not self.padded:
+            elif not self._padded:
                 self._add(text, (False,), unmodelled=NO_INDEX)
             return
         self.rank(run.length, shape.length, text)

@@ -47,5 +47,5 @@ def _refute(a: OpAnalysis, safe: Safety, findings: Findings) -> None:
     witness = counterexample(a, safe.unproved)
     if witness is not None:
         o = witness.obligation
-        what = f"this {'place' if o.store else 'read'} of '{o.tensor}' is out of bounds for {{{witness.call}}}"
+        what = f"this {'store' if o.store else 'read'} of '{o.tensor}' is out of bounds for {{{witness.call}}}"
         findings.add(o.span, f"{what}: {witness.index}")

@@ -23,7 +23,7 @@ from anyshape_gen.nodes import Node
 FILE = "index_safety.json"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rest:
     """An index that is not proved."""
 
@@ -105,7 +105,7 @@ def safety(a: OpAnalysis, key: str = "") -> Safety:
 
 def _rest(v: Verdict) -> Rest:
     o = v.obligation
-    return Rest(o.access, o.tensor, o.store, o.index, v.how.value, v.why)
+    return Rest(access=o.access, tensor=o.tensor, store=o.store, index=o.index, how=v.how.value, why=v.why)
 
 
 def record_text(analysis: Analysis, verdicts: Mapping[str, Safety]) -> str:

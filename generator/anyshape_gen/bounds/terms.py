@@ -63,7 +63,7 @@ class Run:
     def at(self, position: Size) -> Any:
         if position not in self.known:
             if Run.asked >= MOST_ASKED:
-                raise NotModelled(f"it is made of more than {MOST_ASKED} vectors, each of the one before")
+                raise NotModelled(f"it is a chain of more than {MOST_ASKED} vectors, each computed from the one before")
             Run.asked += 1
             try:
                 self.known[position] = self.item(position)
@@ -82,7 +82,7 @@ def is_int(v: object) -> bool:
 def integer_of(v: Any, what: str) -> Size:
     """Returns the value as an integer; raises NotModelled where it is none."""
     if not is_int(v):
-        raise NotModelled(f"{what} is nothing that sizes and numbers are made into")
+        raise NotModelled(f"{what} is no integer")
     known: Size = v
     return known
 

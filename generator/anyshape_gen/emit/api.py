@@ -132,7 +132,7 @@ def _docstring(code: Code, spec: OpSpec, variant: str) -> None:
     if _is_variadic(spec):
         lines += [
             "",
-            "`outputs` says how many there are, where only a run would tell; any other number is an error then.",
+            "`outputs` is the number of outputs where it is known only at run time, which is then checked.",
         ]
     if spec.dyn_params:
         promoted = ", ".join(p.name for p in spec.dyn_params)
@@ -144,7 +144,7 @@ def _docstring(code: Code, spec: OpSpec, variant: str) -> None:
 
 
 _VARIANT = {
-    "static": "Here {} must be known when the call is built: attributes.",
-    "dyn": "Here {} may be computed at run time: operands.",
-    "": "Whichever of {} is a Value makes this the dyn variant; without any it is the static one.",
+    "static": "Attributes, known when the call is built: {}.",
+    "dyn": "Operands, which may be computed at run time: {}.",
+    "": "The dyn variant if one of these is a Value, else the static one: {}.",
 }

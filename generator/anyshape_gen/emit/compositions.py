@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
@@ -180,38 +180,33 @@ class _Emitter:
         begin: Item | None = None
         if isinstance(domain, Call) and domain.func == "range":
             begin, domain = _ends(domain)
-        inner = {**scope, turn.name: K.TENSOR}
         first = []
         if begin is not None:
             plus = self.of.signed("+", 2)
             if plus is None:
                 raise NotExecuted(step, "a loop that does not begin with 0, where no op is `+`")
             first = [f"{local(turn.name)} = {self.apply(plus, [local(turn.name), self.operand(begin, scope)])}"]
-        self._turns(step, local(turn.name), self.operand(domain, scope), None, first, inner, scope)
+        self._loop(step, scope, variable=local(turn.name), trip=self.operand(domain, scope), first=first)
 
     def _while(self, step: While, scope: dict[str, ValueKind]) -> None:
-        self._turns(step, "_", self.operand(step.limit, scope), step.cond, [], dict(scope), scope)
+        self._loop(step, scope, variable="_", trip=self.operand(step.limit, scope))
 
-    def _turns(
-        self,
-        step: For | While,
-        turn: str,
-        trip: str,
-        cond: Expr | None,
-        first: list[str],
-        inner: dict[str, ValueKind],
-        scope: dict[str, ValueKind],
+    def _loop(
+        self, step: For | While, scope: dict[str, ValueKind], *, variable: str, trip: str, first: Sequence[str] = ()
     ) -> None:
+        """Emits a loop: a function of one iteration, which begins with the lines `first`, and a call that runs it at most `trip` times."""
+        cond = step.cond if isinstance(step, While) else None
+        targets = step.targets if isinstance(step, For) else ()
         carried = [n for n in assigned(step.body, scope) if n in scope]
         stacked = collected(step.body)
         name = self._region("turn")
         parameters = "".join(f", {local(n)}: {use('Any')}" for n in carried)
         self._gap()
-        self.code.add(f"def {name}({turn}: {use('Any')}{parameters}) -> list[{use('Any')}]:")
+        self.code.add(f"def {name}({variable}: {use('Any')}{parameters}) -> list[{use('Any')}]:")
         self.code.indent()
         for line in first:
             self.code.add(line)
-        self._steps(step.body, inner)
+        self._steps(step.body, {**scope, **{t.name: K.TENSOR for t in targets}})
         results = [local(n) for n in (*carried, *stacked)]
         again = [] if cond is None else [self.truth(cond, {**scope})]
         self.code.add(f"return [{', '.join([*again, *results])}]")

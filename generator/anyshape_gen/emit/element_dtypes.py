@@ -41,7 +41,7 @@ class ElementDtypes:
         """Infers the dtype of an expression. Raises NotExecuted where nothing decides it."""
         dtype = self.find(e)
         if dtype is None:
-            raise NotExecuted(e, "a scratch tensor of nothing but literals, without an annotation,")
+            raise NotExecuted(e, "a scratch tensor of literals only, without an annotation,")
         return dtype
 
     def find(self, e: Node) -> str | None:

@@ -108,7 +108,7 @@ def run(s: KernelScope, e: Item) -> str:
     leaves: dict[str, str] = {}
     text = _itemwise(s, e, leaves)
     if not leaves:
-        raise Misused(e, "this is one number, and a vector of them is wanted here")
+        raise Misused(e, "this is one number, but a vector is required here")
     names = ", ".join(leaves.values())
     domain = next(iter(leaves)) if len(leaves) == 1 else f"zip({', '.join(leaves)})"
     return f"({text} for {names} in {domain})"

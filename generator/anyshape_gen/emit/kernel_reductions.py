@@ -26,7 +26,7 @@ def reduction(s: KernelScope, e: Reduction) -> str:
         return _over_tensors(s, e, e.generators[0])
     single = len(e.generators) == 1 and e.generators[0].over in (Over.EXTENT, Over.RANGE)
     if (e.keywords or e.kind in ("first", "last")) and not (single and s.is_size(e.generators[0].domain)):
-        raise NotExecuted(e, f"the last of equal ones, or the first, of more than one variable ({e.kind})")
+        raise NotExecuted(e, f"{e.kind} over more than one variable")
     if e.keywords:
         last = "".join(f", {name}={s.text(value)}" for name, value in e.keywords)
         return _fold(s, e.kind, e.generators, e.element, e.conditions)[:-1] + f"{last})"
@@ -106,7 +106,7 @@ def _over_items(s: KernelScope, e: Reduction, g: Generator) -> str:
     domains = g.domain.args if isinstance(g.domain, Call) and g.domain.func == "zip" else (g.domain,)
     texts = [run(s, x) for x in domains if not isinstance(x, (Star, Slice))]
     if len(texts) != len(g.targets):
-        raise NotExecuted(g, "items taken apart in another way than `for a, b in zip(v, w)`")
+        raise NotExecuted(g, "items that are unpacked otherwise than by `for a, b in zip(v, w)`")
     before = dict(s.variables)
     s.variables.update((target.name, False) for target in g.targets)
     names = ", ".join(kernel_name(target.name) for target in g.targets)
@@ -147,7 +147,7 @@ def _domain(s: KernelScope, g: Generator) -> tuple[str, str]:
     if (steady := s.steady_domain(g)) is not None:
         return steady
     if not s.is_size(g.domain):
-        raise NotExecuted(g, "a range whose ends are read (instead, `for k in n if low <= k < high`)")
+        raise NotExecuted(g, "a range whose ends are read from tensors (write `for k in n if low <= k < high`)")
     if g.over is Over.RANGE:
         return _range(s, g, target.name)
     domain = s.at_least(g.domain, ATOM) if target.run else s.text(g.domain)

@@ -121,6 +121,7 @@ class PackageEmitter:
         title: str,
         known: Mapping[str, str],
         emit: Callable[[OpAnalysis], Emitted],
+        *,
         head: Emitted = NOTHING,
         gap: str = "\n\n\n",
     ) -> None:
@@ -137,7 +138,7 @@ class PackageEmitter:
     def _strategies(self, family: Family) -> None:
         known = strategies.known_names(family.ops)
         oracles = self.memo.get(family.path, "oracles", family.ops, partial(strategies.oracles, family.ops))
-        self._module(family, "strategies", "Random calls, oracles and examples", known, self._strategy, oracles)
+        self._module(family, "strategies", "Random calls, oracles and examples", known, self._strategy, head=oracles)
 
     def _onnx(self, family: Family) -> None:
         all_mappings = [*(m for a in family.ops for m in a.spec.onnx), *family.onnx]

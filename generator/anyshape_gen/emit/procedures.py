@@ -125,7 +125,7 @@ class ProcedureEmitter(KernelEmitter):
         reads = [n for n in walk_all(self.resolved.steps) if isinstance(n, TensorRead) and n.tensor == o.name]
         if reads:
             raise NotExecuted(
-                reads[0], f"reading '{o.name}', whose sizes are counted first since their upper bounds multiply,"
+                reads[0], f"reading '{o.name}', whose sizes are counted first since their upper bounds are multiplied,"
             )
         return True
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from anyshape_gen.emit.module import render
 
 LAWS = {
-    "laws": "Laws 1 to 4: kernel, equations and reference agree; types are what comes out; dyn agrees with static.",
+    "laws": "Laws 1 to 4: kernel, equations and reference agree; results have the inferred types; dyn agrees with static.",
     "rewriting": "Law 5: rewrites keep values and types.",
-    "refusals": "Law 6: what is refused is refused in the same words everywhere.",
+    "refusals": "Law 6: a call that is refused is refused with the same message everywhere.",
     "executors": "Law 7: the same bits from every executor.",
     "examples": "Every example of the specs.",
 }

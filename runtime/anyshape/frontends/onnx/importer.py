@@ -32,6 +32,7 @@ from anyshape.frontends.onnx.tensors import tensor_array
 from anyshape.graph.function import Function
 from anyshape.graph.value import Value, constant
 from anyshape.types import ListType, TensorType
+from anyshape.wording import counted
 
 MOST_READINGS = 200
 
@@ -297,7 +298,9 @@ class Import:
         else:
             raise Refusal(f"functions are nested more than {DEEPEST} deep, or add more than {MOST_INLINED} nodes")
         if len(operands) > len(body.inputs):
-            raise ModelError(f"{source}: function {body.name} has {len(body.inputs)} inputs, got {len(operands)}")
+            raise ModelError(
+                f"{source}: function {body.name} has {counted(len(body.inputs), 'input')}, got {len(operands)}"
+            )
         absent = len(body.inputs) - len(operands)
         values = dict(zip(body.inputs, [*operands, *[None] * absent]))
         used = _used(body.nodes, [inside for inside, outside in zip(body.outputs, node.output) if outside])

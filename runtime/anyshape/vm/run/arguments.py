@@ -19,6 +19,7 @@ from anyshape.graph.value import Value
 from anyshape.strings import as_chars, is_text
 from anyshape.types import ListType, TensorType
 from anyshape.vm.run.available import LOOKED_AT, available_memory
+from anyshape.wording import counted
 
 Array = NDArray[Any]
 _ndarray = np.ndarray
@@ -142,7 +143,7 @@ def _adapted_list(name: str, type: ListType, given: Any) -> list[Any]:
     if not isinstance(given, list | tuple):
         raise ArgumentError(f"input {name} must be a list of arrays, of type {type}; got {_short(given)}")
     if given and type.never:
-        raise ArgumentError(f"input {name} must be an empty list, of type {type}; got {len(given)} elements")
+        raise ArgumentError(f"input {name} must be an empty list, of type {type}; got {counted(len(given), 'element')}")
     return [adapt(f"{name}[{k}]", type.element, element) for k, element in enumerate(given)]
 
 
