@@ -64,9 +64,9 @@ def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
     if not (n.attr("coefficients") is not None):
         n.refuse("LinearRegressor without coefficients")
     if not (
-        (n.attr("post_transform", "NONE") == "NONE") or (
-            n.attr("post_transform", "NONE") == "LOGISTIC"
-        ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
+        ((n.attr("post_transform", "NONE") or "NONE") == "NONE") or (
+            (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC"
+        ) or ((n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX")
     ):
         n.refuse("LinearRegressor with another post_transform")
     weights_ = api.reshape(vector(n.attr("coefficients")), (n.attr("targets", 1), -1), source=n.source)
@@ -79,9 +79,9 @@ def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
     )
     return (
         [api.sigmoid(y_, source=n.source)]
-        if n.attr("post_transform", "NONE") == "LOGISTIC" else (
+        if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else (
             [api.softmax(y_, axis=-1, source=n.source)]
-            if n.attr("post_transform", "NONE") == "SOFTMAX" else [needed(n, y_, "y")]
+            if (n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX" else [needed(n, y_, "y")]
         )
     )
 
@@ -91,8 +91,6 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if rank_of(n, n.input(0)) != 2:
         n.refuse("LinearClassifier of other than rows")
-    if not (n.attr("intercepts") is not None):
-        n.refuse("LinearClassifier without intercepts")
     if not (
         (len(n.attr("intercepts") or ()) != 1) or (
             (len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) == 2
@@ -100,17 +98,36 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     ):
         n.refuse("LinearClassifier of one score and not two classes")
     if not (
-        (n.attr("post_transform", "NONE") == "NONE") or (
-            n.attr("post_transform", "NONE") == "LOGISTIC"
-        ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
+        ((n.attr("post_transform", "NONE") or "NONE") == "NONE") or (
+            (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC"
+        ) or ((n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX")
     ):
         n.refuse("LinearClassifier with another post_transform")
+    weights_ = api.reshape(
+        vector(n.attr("coefficients")),
+        (
+            api.concat((vector((-1,)), api.shape_of(n.input(0), start=1, source=n.source)), axis=0, source=n.source)
+            if n.attr("intercepts") is None else (len(n.attr("intercepts") or ()), -1)
+        ),
+        source=n.source,
+    )
     score_ = api.gemm(
         api.cast(n.input(0), to=parse_dtype("f32"), source=n.source),
-        api.reshape(vector(n.attr("coefficients")), (len(n.attr("intercepts") or ()), -1), source=n.source),
-        vector(n.attr("intercepts")),
+        weights_,
+        (vector(n.attr("intercepts")) if n.attr("intercepts") is not None else None),
         trans_b=True,
         source=n.source,
+    )
+    rows_ = api.shape_of(weights_, end=1, source=n.source)
+    alone_ = api.equal(rows_, vector((1,)), source=n.source)
+    beyond_ = api.maximum(
+        api.sub(api.add(rows_, rows_, source=n.source), vector((4,)), source=n.source), vector((0,)), source=n.source
+    )
+    above_ = api.cast(api.greater(score_, scalar(0.0), source=n.source), to=parse_dtype("f32"), source=n.source)
+    none_ = api.mul(above_, scalar(0.0), source=n.source)
+    other_ = (
+        api.sigmoid(api.neg(score_, source=n.source), source=n.source)
+        if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else api.sub(scalar(1.0), score_, source=n.source)
     )
     labels_ = (
         strings(n.attr("classlabels_strings"))
@@ -118,16 +135,13 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     )
     squashed_ = (
         api.sigmoid(score_, source=n.source)
-        if n.attr("post_transform", "NONE") == "LOGISTIC" else (
-            api.softmax(score_, axis=-1, source=n.source) if n.attr("post_transform", "NONE") == "SOFTMAX" else score_
+        if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else (
+            api.softmax(score_, axis=-1, source=n.source)
+            if (n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX" else score_
         )
     )
     return (
         [
-            api.gather(labels_, api.argmax(score_, axis=-1, keepdims=False, source=n.source), axis=0, source=n.source),
-            squashed_,
-        ]
-        if len(n.attr("intercepts") or ()) != 1 else [
             api.gather(
                 labels_,
                 api.cast(
@@ -140,31 +154,87 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
             ),
             api.concat(
                 (
+                    other_,
                     (
-                        api.sigmoid(api.neg(score_, source=n.source), source=n.source),
-                        api.sigmoid(score_, source=n.source),
-                    )
-                    if n.attr("post_transform", "NONE") == "LOGISTIC" else (
-                        api.sub(scalar(1.0), score_, source=n.source), score_
-                    )
+                        api.sigmoid(score_, source=n.source)
+                        if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else score_
+                    ),
                 ),
                 axis=-1,
                 source=n.source,
             ),
         ]
+        if len(n.attr("intercepts") or ()) == 1 else (
+            [
+                api.gather(
+                    labels_,
+                    api.add(
+                        beyond_,
+                        api.argmax(
+                            api.slice(
+                                api.concat(
+                                    (none_, api.where(alone_, above_, score_, source=n.source)),
+                                    axis=-1,
+                                    source=n.source,
+                                ),
+                                starts=(-2,),
+                                ends=(9223372036854775807,),
+                                axes=(1,),
+                                source=n.source,
+                            ),
+                            axis=-1,
+                            keepdims=False,
+                            source=n.source,
+                        ),
+                        source=n.source,
+                    ),
+                    axis=0,
+                    source=n.source,
+                ),
+                api.slice(
+                    api.concat(
+                        (
+                            other_,
+                            (
+                                api.where(alone_, score_, squashed_, source=n.source)
+                                if (n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX" else squashed_
+                            ),
+                        ),
+                        axis=-1,
+                        source=n.source,
+                    ),
+                    starts=(-2,),
+                    ends=(9223372036854775807,),
+                    axes=(1,),
+                    source=n.source,
+                ),
+            ]
+            if (n.attr("intercepts") is None) and ((len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) == 2) else [
+                api.gather(
+                    labels_, api.argmax(score_, axis=-1, keepdims=False, source=n.source), axis=0, source=n.source
+                ),
+                squashed_,
+            ]
+        )
     )
 
 
-# specs/contraction.yaml:80
+# specs/contraction.yaml:86
 def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if rank_of(n, n.input(0)) != 2:
         n.refuse("SVMRegressor of other than rows")
-    if n.attr("post_transform", "NONE") != "NONE":
+    if (n.attr("post_transform", "NONE") or "NONE") != "NONE":
         n.refuse("SVMRegressor with a post_transform")
     if not (n.attr("rho") is not None):
         n.refuse("SVMRegressor without rho")
-    if not ((n.attr("n_supports", 0) > 0) or (n.attr("kernel_type", "LINEAR") == "LINEAR")):
+    if not (
+        ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "LINEAR") or ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "POLY") or ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "RBF") or (
+            (n.attr("kernel_type", "LINEAR") or "LINEAR") == "SIGMOID"
+        )
+    ):
+        n.refuse("SVMRegressor of another kernel_type")
+    if not ((n.attr("n_supports", 0) > 0) or ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "LINEAR")):
         n.refuse("SVMRegressor of another kernel without supports")
     rows_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
     gamma_ = api.gather(
@@ -207,11 +277,11 @@ def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
             ),
             source=n.source,
         )
-        if n.attr("kernel_type", "LINEAR") == "RBF" else (
+        if (n.attr("kernel_type", "LINEAR") or "LINEAR") == "RBF" else (
             api.pow(api.add(api.mul(gamma_, plain_, source=n.source), moved_, source=n.source), power_, source=n.source)
-            if n.attr("kernel_type", "LINEAR") == "POLY" else (
+            if (n.attr("kernel_type", "LINEAR") or "LINEAR") == "POLY" else (
                 api.tanh(api.add(api.mul(gamma_, plain_, source=n.source), moved_, source=n.source), source=n.source)
-                if n.attr("kernel_type", "LINEAR") == "SIGMOID" else plain_
+                if (n.attr("kernel_type", "LINEAR") or "LINEAR") == "SIGMOID" else plain_
             )
         )
     )
@@ -244,12 +314,12 @@ def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/contraction.yaml:126
+# specs/contraction.yaml:133
 def einsum_12(n: OnnxNode) -> Sequence[Value]:
     return [einsum(n, n.inputs(), n.attr("equation"))]
 
 
-# specs/contraction.yaml:129
+# specs/contraction.yaml:136
 def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     if not (
@@ -306,7 +376,7 @@ def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:139
+# specs/contraction.yaml:146
 def com_microsoft_transpose_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     if not ((n.attr("transA", 0) >= 0) and (n.attr("transB", 0) >= 0)):
@@ -323,7 +393,7 @@ def com_microsoft_transpose_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:167
+# specs/contraction.yaml:174
 def det_11(n: OnnxNode) -> Sequence[Value]:
     return [api.det(n.input(0), source=n.source)]
 

@@ -193,7 +193,11 @@ def com_microsoft_bias_softmax_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:57
 def com_microsoft_cdist_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
-    if not ((n.attr("metric", "sqeuclidean") == "euclidean") or (n.attr("metric", "sqeuclidean") == "sqeuclidean")):
+    if not (
+        ((n.attr("metric", "sqeuclidean") or "sqeuclidean") == "euclidean") or (
+            (n.attr("metric", "sqeuclidean") or "sqeuclidean") == "sqeuclidean"
+        )
+    ):
         n.refuse("CDist with another metric")
     far_ = api.sum_square(
         api.sub(
@@ -207,7 +211,7 @@ def com_microsoft_cdist_1(n: OnnxNode) -> Sequence[Value]:
     )
     return (
         [api.sqrt(far_, source=n.source)]
-        if n.attr("metric", "sqeuclidean") == "euclidean" else [needed(n, far_, "far")]
+        if (n.attr("metric", "sqeuclidean") or "sqeuclidean") == "euclidean" else [needed(n, far_, "far")]
     )
 
 
@@ -301,8 +305,8 @@ def com_microsoft_grid_sample_1(n: OnnxNode) -> Sequence[Value]:
             n.input(1),
             mode=(
                 "linear"
-                if n.attr("mode", "bilinear") == "bilinear" else (
-                    "cubic" if n.attr("mode", "bilinear") == "bicubic" else n.attr("mode", "bilinear")
+                if (n.attr("mode", "bilinear") or "bilinear") == "bilinear" else (
+                    "cubic" if (n.attr("mode", "bilinear") or "bilinear") == "bicubic" else n.attr("mode", "bilinear")
                 )
             ),
             padding_mode=choice(n.attr("padding_mode", "zeros")),

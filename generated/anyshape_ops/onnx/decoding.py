@@ -17,8 +17,8 @@ from anyshape_ops import api
 # specs/decoding.yaml:152
 def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
     if not (
-        (n.attr("activation", "none") == "none") or (n.attr("activation", "none") == "silu") or (
-            n.attr("activation", "none") == "swish"
+        ((n.attr("activation", "none") or "none") == "none") or ((n.attr("activation", "none") or "none") == "silu") or (
+            (n.attr("activation", "none") or "none") == "swish"
         )
     ):
         n.refuse("CausalConvWithState with another activation")
@@ -31,7 +31,7 @@ def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
                 to=dtype_of(n, n.input(0)),
                 source=n.source,
             )
-            if n.attr("activation", "none") != "none" else made_[0]
+            if (n.attr("activation", "none") or "none") != "none" else made_[0]
         ),
         made_[1],
     ]
@@ -55,12 +55,12 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("causal", 1) == 1) or ((n.attr("causal", 1) == 0) and (n.attr("local_window_size", -1) == -1))):
         n.refuse("GroupQueryAttention with a window of what lies ahead")
     if not (
-        ((n.input(12) is None) == (n.attr("k_quant_type", "NONE") == "NONE")) and (
-            (n.input(13) is None) == (n.attr("v_quant_type", "NONE") == "NONE")
+        ((n.input(12) is None) == ((n.attr("k_quant_type", "NONE") or "NONE") == "NONE")) and (
+            (n.input(13) is None) == ((n.attr("v_quant_type", "NONE") or "NONE") == "NONE")
         )
     ):
         n.refuse("GroupQueryAttention with a quantised cache without its scales, or with scales and no quantised cache")
-    if n.attr("k_quant_type", "NONE") != n.attr("v_quant_type", "NONE"):
+    if (n.attr("k_quant_type", "NONE") or "NONE") != n.attr("v_quant_type", "NONE"):
         n.refuse("GroupQueryAttention with keys quantised otherwise than values")
     if not (
         (n.input(12) is None) or (
@@ -171,7 +171,7 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
         None
         if n.input(12) is None else (
             api.reshape(n.input(12), (1, 1, 1), source=n.source)
-            if n.attr("k_quant_type", "NONE") == "PER_TENSOR" else api.reshape(
+            if (n.attr("k_quant_type", "NONE") or "NONE") == "PER_TENSOR" else api.reshape(
                 n.input(12), (groups_, 1, -1), source=n.source
             )
         )
@@ -180,7 +180,7 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
         None
         if n.input(13) is None else (
             api.reshape(n.input(13), (1, 1, 1), source=n.source)
-            if n.attr("v_quant_type", "NONE") == "PER_TENSOR" else api.reshape(
+            if (n.attr("v_quant_type", "NONE") or "NONE") == "PER_TENSOR" else api.reshape(
                 n.input(13), (groups_, 1, -1), source=n.source
             )
         )
@@ -277,12 +277,22 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
 def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("kv_num_heads") > 0) and ((n.attr("q_num_heads") % n.attr("kv_num_heads")) == 0)):
         n.refuse("LinearAttention whose heads of queries are no multiple of those of keys")
+    if not (
+        ((n.attr("update_rule", "gated_delta") or "gated_delta") == "linear") or ((n.attr("update_rule", "gated_delta") or "gated_delta") == "gated") or ((n.attr("update_rule", "gated_delta") or "gated_delta") == "delta") or (
+            (n.attr("update_rule", "gated_delta") or "gated_delta") == "gated_delta"
+        )
+    ):
+        n.refuse("LinearAttention with another update_rule")
     if (
-        (n.attr("update_rule", "gated_delta") == "gated") or (n.attr("update_rule", "gated_delta") == "gated_delta")
+        ((n.attr("update_rule", "gated_delta") or "gated_delta") == "gated") or (
+            (n.attr("update_rule", "gated_delta") or "gated_delta") == "gated_delta"
+        )
     ) != (n.input(4) is not None):
         n.refuse("LinearAttention with another update_rule than its decay says")
     if (
-        (n.attr("update_rule", "gated_delta") == "delta") or (n.attr("update_rule", "gated_delta") == "gated_delta")
+        ((n.attr("update_rule", "gated_delta") or "gated_delta") == "delta") or (
+            (n.attr("update_rule", "gated_delta") or "gated_delta") == "gated_delta"
+        )
     ) != (n.input(5) is not None):
         n.refuse("LinearAttention with another update_rule than its beta says")
     made_ = api.linear_attention(

@@ -14,10 +14,9 @@ from anyshape_ops import api
 # specs/ensembles.yaml:75
 def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if not (len(n.attr("classes_strings") or ()) > 0):
-        n.refuse("LabelEncoder without classes")
-    classes_ = strings(n.attr("classes_strings"))
+    classes_ = strings(n.attr("classes_strings") if n.attr("classes_strings") is not None else ())
     places_ = api.arange(scalar(0), scalar(len(n.attr("classes_strings") or ())), scalar(1), source=n.source)
+    beyond_ = api.arange(scalar(0), scalar(len(n.attr("classes_strings") or ()) + 1), scalar(1), source=n.source)
     return (
         [
             api.gather(
@@ -29,7 +28,7 @@ def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
         if dtype_of(n, n.input(0)) == parse_dtype("char") else [
             api.gather(
                 api.concat((classes_, strings((n.attr("default_string", "_Unused"),))), axis=0, source=n.source),
-                api.look_up(n.input(0), places_, places_, api.size(classes_, source=n.source), source=n.source),
+                api.look_up(n.input(0), beyond_, beyond_, api.size(classes_, source=n.source), source=n.source),
                 axis=0,
                 source=n.source,
             )
@@ -168,11 +167,19 @@ def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
 def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not (
-        (n.attr("post_transform", "NONE") == "NONE") or (
-            n.attr("post_transform", "NONE") == "LOGISTIC"
-        ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
+        ((n.attr("post_transform", "NONE") or "NONE") == "NONE") or (
+            (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC"
+        ) or ((n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX")
     ):
         n.refuse("TreeEnsembleRegressor with another post_transform")
+    if not (
+        ((n.attr("aggregate_function", "SUM") or "SUM") == "SUM") or (
+            (n.attr("aggregate_function", "SUM") or "SUM") == "AVERAGE"
+        ) or ((n.attr("aggregate_function", "SUM") or "SUM") == "MIN") or (
+            (n.attr("aggregate_function", "SUM") or "SUM") == "MAX"
+        )
+    ):
+        n.refuse("TreeEnsembleRegressor with another aggregate_function")
     rows_ = api.cast(
         n.input(0),
         to=(parse_dtype("f64") if dtype_of(n, n.input(0)) == parse_dtype("f64") else parse_dtype("f32")),
@@ -228,10 +235,10 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
         targets=n.attr("n_targets", 1),
         how=(
             "sum"
-            if n.attr("aggregate_function", "SUM") == "SUM" else (
+            if (n.attr("aggregate_function", "SUM") or "SUM") == "SUM" else (
                 "average"
-                if n.attr("aggregate_function", "SUM") == "AVERAGE" else (
-                    "min" if n.attr("aggregate_function", "SUM") == "MIN" else "max"
+                if (n.attr("aggregate_function", "SUM") or "SUM") == "AVERAGE" else (
+                    "min" if (n.attr("aggregate_function", "SUM") or "SUM") == "MIN" else "max"
                 )
             )
         ),
@@ -255,9 +262,9 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
         api.cast(
             (
                 api.sigmoid(found_, source=n.source)
-                if n.attr("post_transform", "NONE") == "LOGISTIC" else (
+                if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else (
                     api.softmax(found_, axis=-1, source=n.source)
-                    if n.attr("post_transform", "NONE") == "SOFTMAX" else found_
+                    if (n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX" else found_
                 )
             ),
             to=parse_dtype("f32"),
@@ -266,7 +273,7 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:307
+# specs/ensembles.yaml:308
 def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not (
@@ -298,13 +305,13 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
             (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
         ) or (
             min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
-        ) or (n.attr("post_transform", "NONE") != "SOFTMAX")
+        ) or ((n.attr("post_transform", "NONE") or "NONE") != "SOFTMAX")
     ):
         n.refuse("weights of one of two classes and a softmax")
     if not (
-        (n.attr("post_transform", "NONE") == "NONE") or (
-            n.attr("post_transform", "NONE") == "LOGISTIC"
-        ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
+        ((n.attr("post_transform", "NONE") or "NONE") == "NONE") or (
+            (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC"
+        ) or ((n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX")
     ):
         n.refuse("TreeEnsembleClassifier with another post_transform")
     apart_ = (
@@ -410,9 +417,9 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
             api.cast(
                 (
                     api.sigmoid(found_, source=n.source)
-                    if n.attr("post_transform", "NONE") == "LOGISTIC" else (
+                    if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else (
                         api.softmax(found_, axis=-1, source=n.source)
-                        if n.attr("post_transform", "NONE") == "SOFTMAX" else found_
+                        if (n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX" else found_
                     )
                 ),
                 to=parse_dtype("f32"),
@@ -433,7 +440,7 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
                             api.sigmoid(api.neg(second_, source=n.source), source=n.source),
                             api.sigmoid(second_, source=n.source),
                         )
-                        if n.attr("post_transform", "NONE") == "LOGISTIC" else (
+                        if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else (
                             api.sub(most_, second_, source=n.source), second_
                         )
                     ),
@@ -447,11 +454,13 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/ensembles.yaml:330
+# specs/ensembles.yaml:331
 def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if not (n.attr("post_transform", 0) < 3):
+    if not ((0 <= n.attr("post_transform", 0)) and (n.attr("post_transform", 0) < 3)):
         n.refuse("TreeEnsemble with another post_transform")
+    if not ((0 <= n.attr("aggregate_function", 1)) and (n.attr("aggregate_function", 1) < 4)):
+        n.refuse("TreeEnsemble with another aggregate_function")
     rows_ = api.cast(
         n.input(0),
         to=(parse_dtype("f64") if dtype_of(n, n.input(0)) == parse_dtype("f64") else parse_dtype("f32")),
@@ -593,7 +602,7 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:430
+# specs/ensembles.yaml:432
 def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
     pool_ = (strings(n.attr("pool_strings")) if n.attr("pool_strings") is not None else vector(n.attr("pool_int64s")))
     weights_ = (

@@ -79,7 +79,9 @@ def resize_11(n: OnnxNode) -> Sequence[Value]:
             n.input(0),
             roi=(
                 api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
-                if n.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" else None
+                if (
+                    n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel"
+                ) == "tf_crop_and_resize" else None
             ),
             scales=(None if n.input(3) is not None else n.input(2)),
             sizes=needed(
@@ -105,7 +107,9 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
             n.input(0),
             roi=(
                 api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
-                if n.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" else None
+                if (
+                    n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel"
+                ) == "tf_crop_and_resize" else None
             ),
             scales=(None if n.input(3) is not None else n.input(2)),
             axes=n.attr("axes"),
@@ -140,8 +144,8 @@ def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
             n.input(1),
             mode=(
                 "linear"
-                if n.attr("mode", "bilinear") == "bilinear" else (
-                    "cubic" if n.attr("mode", "bilinear") == "bicubic" else n.attr("mode", "bilinear")
+                if (n.attr("mode", "bilinear") or "bilinear") == "bilinear" else (
+                    "cubic" if (n.attr("mode", "bilinear") or "bilinear") == "bicubic" else n.attr("mode", "bilinear")
                 )
             ),
             padding_mode=choice(n.attr("padding_mode")),

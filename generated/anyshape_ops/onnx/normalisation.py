@@ -162,13 +162,19 @@ def lp_normalization_1(n: OnnxNode) -> Sequence[Value]:
 # specs/normalisation.yaml:192
 def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
+    if not (
+        (
+            (n.attr("norm", "MAX") or "MAX") == "MAX"
+        ) or ((n.attr("norm", "MAX") or "MAX") == "L1") or ((n.attr("norm", "MAX") or "MAX") == "L2")
+    ):
+        n.refuse("Normalizer with another norm")
     v_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
     most_ = api.max(v_, axes=(-1,), keepdims=True, source=n.source)
     return (
         [api.lp_norm(v_, axis=-1, p=1, source=n.source)]
-        if n.attr("norm", "MAX") == "L1" else (
+        if (n.attr("norm", "MAX") or "MAX") == "L1" else (
             [api.lp_norm(v_, axis=-1, p=2, source=n.source)]
-            if n.attr("norm", "MAX") == "L2" else [
+            if (n.attr("norm", "MAX") or "MAX") == "L2" else [
                 api.where(
                     api.equal(most_, api.cast(scalar(0.0), to=parse_dtype("f32"), source=n.source), source=n.source),
                     v_,
@@ -180,7 +186,7 @@ def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/normalisation.yaml:222
+# specs/normalisation.yaml:223
 def lrn_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lrn(
@@ -194,17 +200,17 @@ def lrn_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:234
+# specs/normalisation.yaml:235
 def global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_average_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:246
+# specs/normalisation.yaml:247
 def global_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_max_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:263
+# specs/normalisation.yaml:264
 def global_lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_lp_pool(n.input(0), p=n.attr("p"), source=n.source)]
 

@@ -20,20 +20,39 @@ def ai_onnx_ml_svmclassifier_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("SVMClassifier of fewer than two classes")
     if not ((len(n.attr("vectors_per_class") or ()) > 0) and (len(n.attr("support_vectors") or ()) > 0)):
         n.refuse("SVMClassifier without supports")
+    if not ((n.attr("rho") is not None) and (n.attr("coefficients") is not None)):
+        n.refuse("SVMClassifier without rho or coefficients")
     if not (
-        (n.attr("kernel_params") is not None) and (n.attr("rho") is not None) and (n.attr("coefficients") is not None)
+        ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "LINEAR") or ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "POLY") or ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "RBF") or (
+            (n.attr("kernel_type", "LINEAR") or "LINEAR") == "SIGMOID"
+        )
     ):
-        n.refuse("SVMClassifier without kernel_params, rho or coefficients")
-    if n.attr("post_transform", "NONE") != "NONE":
+        n.refuse("SVMClassifier of another kernel_type")
+    if (n.attr("post_transform", "NONE") or "NONE") != "NONE":
         n.refuse("SVMClassifier with a post_transform")
     rows_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
     labels_ = (
         strings(n.attr("classlabels_strings"))
         if n.attr("classlabels_strings") is not None else vector(n.attr("classlabels_ints"))
     )
-    gamma_ = api.gather(vector(n.attr("kernel_params")), scalar(0), axis=0, source=n.source)
-    moved_ = api.gather(vector(n.attr("kernel_params")), scalar(1), axis=0, source=n.source)
-    power_ = api.gather(vector(n.attr("kernel_params")), scalar(2), axis=0, source=n.source)
+    gamma_ = api.gather(
+        vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0)),
+        scalar(0),
+        axis=0,
+        source=n.source,
+    )
+    moved_ = api.gather(
+        vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0)),
+        scalar(1),
+        axis=0,
+        source=n.source,
+    )
+    power_ = api.gather(
+        vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0)),
+        scalar(2),
+        axis=0,
+        source=n.source,
+    )
     weights_ = api.reshape(
         vector(n.attr("coefficients")),
         ((len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) - 1, -1),
@@ -88,11 +107,11 @@ def ai_onnx_ml_svmclassifier_1(n: OnnxNode) -> Sequence[Value]:
             ),
             source=n.source,
         )
-        if n.attr("kernel_type", "LINEAR") == "RBF" else (
+        if (n.attr("kernel_type", "LINEAR") or "LINEAR") == "RBF" else (
             api.pow(api.add(api.mul(gamma_, plain_, source=n.source), moved_, source=n.source), power_, source=n.source)
-            if n.attr("kernel_type", "LINEAR") == "POLY" else (
+            if (n.attr("kernel_type", "LINEAR") or "LINEAR") == "POLY" else (
                 api.tanh(api.add(api.mul(gamma_, plain_, source=n.source), moved_, source=n.source), source=n.source)
-                if n.attr("kernel_type", "LINEAR") == "SIGMOID" else plain_
+                if (n.attr("kernel_type", "LINEAR") or "LINEAR") == "SIGMOID" else plain_
             )
         )
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from textwrap import wrap
 
 from anyshape_gen.emit.api import python_name, returns_tuple
@@ -129,13 +130,10 @@ class _Mapper:
         return code.text()
 
     def _negated(self, cond: Expr) -> str:
+        opposite = {"==": "!=", "!=": "==", "is": "is not"}
         match cond:
-            case Compare(first, (("==", second),)):
-                return f"{self._brackets(first)} != {self._brackets(second)}"
-            case Compare(first, (("!=", second),)):
-                return f"{self._brackets(first)} == {self._brackets(second)}"
-            case Compare(first, (("is", second),)):
-                return f"{self._brackets(first)} is not {self._brackets(second)}"
+            case Compare(_, ((op, second),)) if op in opposite:
+                return self.text(replace(cond, rest=((opposite[op], second),)))
         return f"not {self._brackets(cond)}"
 
     def _inputs(self) -> None:
@@ -264,6 +262,10 @@ class _Mapper:
                 return f"{op}{' ' if op == 'not' else ''}{self._brackets(operand)}"
             case BinOp(op, left, right):
                 return f"{self._brackets(left)} {op} {self._brackets(right)}"
+            case Compare(AttrRead(default=Str(usual)) as read, rest) if usual:  # a text without characters is no choice
+                return f"({self._attr(read)} or {quoted(usual)})" + "".join(
+                    f" {op} {self._brackets(x)}" for op, x in rest
+                )
             case Compare(first, rest):
                 return " ".join([self._brackets(first), *(f"{op} {self._brackets(x)}" for op, x in rest)])
             case BoolOp(op, items):

@@ -232,10 +232,11 @@ class Import:
         except AnyshapeError:
             raise
         except (TypeError, ValueError, ArithmeticError) as e:
-            absent = sorted(name for name in read.asked - set(said) if read.declared(name) is None)
+            given = {name for name, a in said.items() if not attributes.is_empty(a) or read.requires(name)}
+            absent = sorted(name for name in read.asked - given if read.declared(name) is None)
             if not isinstance(e, ArithmeticError) and read.schema is not None and not absent:
                 raise
-            present = f"{', '.join(sorted(said)) or 'no attribute'} given" + (
+            present = f"{', '.join(sorted(given)) or 'no attribute'} given" + (
                 f", {', '.join(absent)} not" * bool(absent)
             )
             raise ModelError(f"{self.where}: {source}: its attributes give no value ({e}): {present}") from e
