@@ -266,7 +266,8 @@ class _Loader:
             if var not in DEFAULT_CLASSES:
                 known = [*rules, *DEFAULT_CLASSES, *DTYPES, *OTHER_DTYPES]
                 self.findings.unknown(operand.signature.span, "dtype", var, known)
-            rules[var] = DtypeRule(var, CLASSES[DEFAULT_CLASSES.get(var, "any")], span=operand.signature.span)
+            choices = CLASSES[DEFAULT_CLASSES[var]] if var in DEFAULT_CLASSES else ()
+            rules[var] = DtypeRule(var, choices, span=operand.signature.span)
         # A family's rule for a variable that its op does not use is left out, in the order of the signature.
         return tuple(rules[var] for var in [*used, *(v for v in rules if v not in used)] if var in rules)
 
