@@ -98,6 +98,8 @@ def _onnx(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings)
 
 
 def _term(mapping: OnnxMapping, inputs: set[str], ops: set[str], findings: Findings) -> None:
+    named = [(a.name, a.span) for a in mapping.arguments] + [(let.names[0], let.span) for let in mapping.lets]
+    findings.distinct("the name", named)
     for term in (*(let.value for let in mapping.lets), *([mapping.term] if mapping.term is not None else [])):
         _ops_in(term, ops, findings, extra=ONNX_FUNCTIONS)
         for node in walk(term):
@@ -124,6 +126,11 @@ def _reference(spec: OpSpec, findings: Findings) -> None:
     if spec.reference is None:
         return
     known = {operand.name for operand in spec.inputs} | {param.name for param in spec.params} | {"np", "scipy"}
+    for oracle in spec.reference.oracles:
+        if oracle.name in known:
+            findings.add(
+                oracle.span, f"'{oracle.name}' is an input or a parameter of '{spec.name}', which calls this oracle"
+            )
     for read in spec.reference.reads:
         if read.id not in known and not hasattr(builtins, read.id):
             findings.unknown(read.span, "name", read.id, known, " in the reference")
