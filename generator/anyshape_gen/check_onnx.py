@@ -35,6 +35,11 @@ def check_terms(functions: Sequence[TermFunction], ops: set[str], findings: Find
         checker = _Checker(ops, above, findings)
         if checker.body(function.body, set(function.args)) is not None:
             findings.add(function.span, f"'{function.name}' must end in a `return` on every path")
+        checker.unread(function.body)
+        read = {node.id for node in walk(function) if isinstance(node, Name)}
+        for arg in function.args:
+            if arg not in read:
+                findings.add(function.span, f"'{function.name}' does not read its argument '{arg}'")
         above[function.name] = function
 
 
@@ -102,7 +107,15 @@ class _Checker:
         bound = self.body(mapping.body, inputs) or inputs
         if term is not None:
             self.term(term, bound, mapping.body)
+        self.unread([*mapping.body, *mapping.arguments, *([term] if term is not None else [])])
         return bound
+
+    def unread(self, nodes: Sequence[Node]) -> None:
+        """Names that are assigned, and read nowhere."""
+        read = {node.id for node in walk_all(nodes) if isinstance(node, Name)}
+        for statement in walk_all(nodes):
+            if isinstance(statement, Assign) and not read & set(statement.names):
+                self.findings.add(statement.span, f"{' and '.join(statement.names)} is assigned and never read")
 
     def body(self, statements: Sequence[Statement], bound: set[str]) -> set[str] | None:
         """The names that are bound behind the statements; None where every path has returned."""

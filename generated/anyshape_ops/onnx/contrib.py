@@ -247,7 +247,7 @@ def com_microsoft_cdist_1(n: OnnxNode) -> Sequence[Value]:
     )
     return (
         [api.sqrt(far_, source=n.source)]
-        if n.attr("metric", "sqeuclidean") == "euclidean" else [needed(n, far_, "far")]
+        if (n.attr("metric", "sqeuclidean") or "sqeuclidean") == "euclidean" else [needed(n, far_, "far")]
     )
 
 

@@ -90,7 +90,7 @@ def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
         n.refuse("CausalConvWithState with another activation")
     parts_ = api.causal_conv(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)
     y_ = parts_[0]
-    if n.attr("activation", "none") != "none":
+    if (n.attr("activation", "none") or "none") != "none":
         wide_ = api.cast(y_, to=parse_dtype("f32"), source=n.source)
         y_ = api.cast(
             api.mul(wide_, api.sigmoid(wide_, source=n.source), source=n.source),

@@ -54,7 +54,7 @@ def resize_10(n: OnnxNode) -> Sequence[Value]:
 def resize_11(n: OnnxNode) -> Sequence[Value]:
     region_ = (
         api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
-        if n.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" else None
+        if (n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel") == "tf_crop_and_resize" else None
     )
     by_ = (None if n.input(3) is not None else n.input(2))
     to_ = (n.input(3) if n.input(3) is not None else api.scaled_size(n.input(0), n.input(2), source=n.source))
@@ -79,7 +79,7 @@ def resize_11(n: OnnxNode) -> Sequence[Value]:
 def resize_18(n: OnnxNode) -> Sequence[Value]:
     region_ = (
         api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
-        if n.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" else None
+        if (n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel") == "tf_crop_and_resize" else None
     )
     by_ = (None if n.input(3) is not None else n.input(2))
     to_ = (

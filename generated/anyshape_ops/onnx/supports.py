@@ -131,7 +131,7 @@ def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("SVMRegressor without rho")
     if n.attr("kernel_type", "LINEAR") not in ("LINEAR", "POLY", "RBF", "SIGMOID"):
         n.refuse("SVMRegressor of another kernel_type")
-    if not ((n.attr("n_supports", 0) > 0) or (n.attr("kernel_type", "LINEAR") == "LINEAR")):
+    if not ((n.attr("n_supports", 0) > 0) or ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "LINEAR")):
         n.refuse("SVMRegressor of another kernel without supports")
     weights_ = api.reshape(vector(n.attr("coefficients")), (1, -1), source=n.source)
     if n.attr("n_supports", 0) > 0:

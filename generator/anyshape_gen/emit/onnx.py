@@ -335,6 +335,10 @@ class _Terms:
                 return f"{op}{' ' if op == 'not' else ''}{self._brackets(operand)}"
             case BinOp(op, left, right):
                 return f"{self._brackets(left)} {op} {self._brackets(right)}"
+            case Compare(AttrRead(default=Str(usual)) as read, rest) if usual:  # a text without characters is no choice
+                return f"({self._attr(read)} or {quoted(usual)})" + "".join(
+                    f" {op} {self._brackets(x)}" for op, x in rest
+                )
             case Compare(first, rest):
                 return " ".join([self._brackets(first), *(f"{op} {self._brackets(x)}" for op, x in rest)])
             case BoolOp(op, items):

@@ -233,10 +233,11 @@ class Import:
         except AnyshapeError:
             raise
         except (TypeError, ValueError, ArithmeticError) as e:
-            absent = sorted(name for name in read.asked - set(said) if read.declared(name) is None)
+            provided = {name for name, a in said.items() if not attributes.is_empty(a) or read.requires(name)}
+            absent = sorted(name for name in read.asked - provided if read.declared(name) is None)
             if not isinstance(e, ArithmeticError) and read.schema is not None and not absent:
                 raise
-            present = f"{', '.join(sorted(said)) or 'no attribute'} given" + (
+            present = f"{', '.join(sorted(provided)) or 'no attribute'} given" + (
                 f", {', '.join(absent)} not" * bool(absent)
             )
             raise ModelError(f"{self.where}: {source}: its attributes give no value ({e}): {present}") from e
