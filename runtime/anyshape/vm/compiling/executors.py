@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from anyshape.types import TensorType
+from anyshape.vm import native
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.program.table import Program
 from anyshape.vm.run import interpreter
@@ -79,19 +80,14 @@ def make_executor(program: Program, options: Options, types: Sequence[TensorType
         return RecordedExecutor(program, options.recorder)
     if not _is_native(options):
         return PythonExecutor(program)
-    from anyshape.vm.native.executor import NativeExecutor
-    from anyshape.vm.native.pool import usable_threads
-
-    usable = usable_threads()  # more would only take turns on the same processors
-    return NativeExecutor(program, types, min(options.threads or usable, usable))
+    usable = native.usable_threads()  # more would only wait for each other on the same processors
+    return native.new_executor(program, types, min(options.threads or usable, usable))
 
 
 def expect_results(types: Sequence[TensorType], options: Options) -> None:
     """A program with results of these types is made ready; the memory that typical calls need for them had better be there by then."""
     if _is_native(options):
-        from anyshape.vm.native.executor import expect_results
-
-        expect_results(types)
+        native.expect_results(types)
 
 
 def _is_native(options: Options) -> bool:

@@ -24,7 +24,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import KernelStep, step_name
 from anyshape.rules.checks import located
 from anyshape.vm.compiling.options import Options
-from anyshape.vm.native.pool_layout import MOST_THREADS
+from anyshape.vm.native import MOST_THREADS
 from anyshape.vm.program.table import CallableKernel
 from anyshape.vm.report.summary import Report
 

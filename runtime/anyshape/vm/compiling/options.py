@@ -1,7 +1,8 @@
 """Every switch of a compile and of debugging, in one typed place.
 
 In: keyword arguments of `anyshape.compile` and the environment (ANYSHAPE_TARGET, ANYSHAPE_KERNELS, ANYSHAPE_LOOP, ANYSHAPE_DUMP,
-ANYSHAPE_VERIFY, ANYSHAPE_THREADS). Out: one frozen `Options` that the rest of the VM reads; nothing else here looks at the environment.
+ANYSHAPE_VERIFY, ANYSHAPE_THREADS). Out: one frozen `Options` that the rest of the VM reads; beside it only `run/policies.py` looks at the
+environment.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from anyshape.errors import ArgumentError
 from anyshape.public import fits, short, spell
-from anyshape.vm.native.pool_layout import MOST_THREADS
+from anyshape.vm.native import MOST_THREADS
+from anyshape.vm.run.policies import policies_left_out
 
 if TYPE_CHECKING:
     from anyshape.vm.run.recorder import Recorder
@@ -56,7 +58,8 @@ class Options:
 
 
 def from_environment() -> Options:
-    """Raises ArgumentError for a value that no switch has."""
+    """Raises ArgumentError for a value that no switch has, and for a policy that there is not."""
+    policies_left_out()
     dump = frozenset(s for s in os.environ.get("ANYSHAPE_DUMP", "").split(",") if s)
     options = Options(
         target=os.environ.get("ANYSHAPE_TARGET", "host"),

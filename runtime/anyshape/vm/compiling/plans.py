@@ -27,6 +27,7 @@ from anyshape.vm.compiling.generate import generate, generate_function
 from anyshape.vm.compiling.kernels import KernelMaker, kernel_maker, target_called
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.unfused import one_step_per_node
+from anyshape.vm.native import usable_threads
 from anyshape.vm.program.blocks import array_type, pack, result_dtypes, unpack
 from anyshape.vm.program.disassemble import disassemble
 from anyshape.vm.program.table import Program
@@ -180,7 +181,6 @@ class Compiler:
 def packed_beside(report: Report) -> Iterator[BackgroundPacking]:
     """Large constants are laid out for the kernels made inside once `wait` returns; where no processor is left for it, at once."""
     from anyshape.lower.gemm import collected
-    from anyshape.vm.native.pool import usable_threads
 
     with collected(usable_threads()) as later:
         yield later

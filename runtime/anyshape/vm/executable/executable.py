@@ -27,7 +27,7 @@ from anyshape.vm.compiling.modules import load_modules
 from anyshape.vm.compiling.options import Options, make_options
 from anyshape.vm.compiling.plans import Compiler, Plan, expect, packed_beside
 from anyshape.vm.compiling.uncollected import uncollected
-from anyshape.vm.native import ahead
+from anyshape.vm.native import wait_for_memory
 from anyshape.vm.program.blocks import shown
 from anyshape.vm.program.disassemble import disassemble
 from anyshape.vm.program.table import ResultType
@@ -204,7 +204,7 @@ class Executable:
         """Returns once nothing of the compile goes on beside its caller any more: large constants are laid out meanwhile, for which calls
         wait by themselves, and memory for large results is touched."""
         _ = self.plan.programs
-        ahead.wait()
+        wait_for_memory()
 
     @public
     def check_first(self, check: Callable[[], None]) -> None:

@@ -31,6 +31,7 @@ from anyshape.vm.native.allocator_code import (
     TOP,
 )
 from anyshape.vm.run.arena import NEAR, bring_near
+from anyshape.vm.run.policies import Policy, in_use
 
 BYTES = 1 << 21
 """One huge page, where the system has them."""
@@ -60,6 +61,8 @@ class Handler(ctypes.Structure):
 
 def new_allocator(address: Callable[[str], int]) -> int:
     """`address`: of a function by name. The first piece is touched here, so that no call waits for its pages."""
+    if not in_use(Policy.ALLOCATOR):
+        return 0
     try:
         memory = mmap.mmap(-1, 2 * BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, ValueError):
@@ -89,7 +92,7 @@ def new_allocator(address: Callable[[str], int]) -> int:
 def _addresses() -> mmap.mmap | None:
     """Those of the store; None where a process has few, or none to spare: then nothing is allocated there."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY and limit < ALLOWED * STORE:
+    if not in_use(Policy.STORE) or (limit != resource.RLIM_INFINITY and limit < ALLOWED * STORE):
         return None
     with suppress(OSError, ValueError):
         return mmap.mmap(-1, STORE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NOT_RESERVED)

@@ -35,6 +35,7 @@ from anyshape.vm.run.destinations import unfit_destination
 from anyshape.vm.run.heap import no_memory_text
 from anyshape.vm.run.interpreter import failed_check, failed_kernel, overflow_text, too_deep_text, unfit_text
 from anyshape.vm.run.limits import cancelled_text, deadline, late_text
+from anyshape.vm.run.policies import Policy, in_use, policies_left_out
 from anyshape.vm.run.results import new_result
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def _object(make: Callable[[Target], Module], symbol: str) -> tuple[str, bytes]:
     from anyshape.lower.target import host_target
 
     target = host_target()
-    key = object_key(f"{symbol} by {code_version('anyshape.vm')} {code_version('anyshape.lower')}", target)
+    without = "".join(f" without {policy}" for policy in sorted(policies_left_out()))
+    key = object_key(f"{symbol} by {code_version('anyshape.vm')} {code_version('anyshape.lower')}{without}", target)
     return key, object_by_key(key, lambda: make(target).text(), target)
 
 
@@ -125,7 +127,7 @@ def _entry() -> Loaded | None:
 def _methods() -> Methods | None:
     """The direct entry of this machine, if there is one, and what allocates memory to its results."""
     loaded = _entry()
-    if loaded is None:
+    if loaded is None or not in_use(Policy.ENTRY):
         return None
     return Methods(loaded.address("anyshape_call"), new_allocator(loaded.address), (loaded, _loop()))
 
@@ -141,7 +143,7 @@ def _ahead() -> Ahead | None:
 
 def expect_results(types: Sequence[TensorType]) -> None:
     """Memory for results of these types is needed soon."""
-    if (wanted := typical_bytes(types)) and (ahead := _ahead()) is not None:
+    if in_use(Policy.AHEAD) and (wanted := typical_bytes(types)) and (ahead := _ahead()) is not None:
         ahead.expect(wanted)
 
 

@@ -121,9 +121,7 @@ class Frame:
         """From the plain loop into the careful one, which begins with this instruction: nothing is lost yet."""
         f = self.f
         f.store(f.convert("ptrtoint", self.at, I64), self.state, Word.AT)
-        f.store(const(I64, 1), self.state, Word.CAREFUL)
-        f.memset_zero(f.load(self.state, PTR, Word.LOST), f.shl(f.load(self.state, I64, Word.REGISTER_COUNT), 3))
-        f.ret(f.call("anyshape_careful", I64, [self.state]))
+        go_careful(f, self.state)
 
     def following(self) -> Val:
         """The address of the next instruction: behind what the row has, or as far as the length word says."""
@@ -134,3 +132,10 @@ class Frame:
         """To the next instruction, or to the one at an address."""
         self.next.append((to or self.following(), self.f.block))
         self.f.jump(self.dispatch)
+
+
+def go_careful(f: FunctionBuilder, state: Val) -> None:
+    """The rest of the call in the careful loop, with no register lost yet."""
+    f.store(const(I64, 1), state, Word.CAREFUL)
+    f.memset_zero(f.load(state, PTR, Word.LOST), f.shl(f.load(state, I64, Word.REGISTER_COUNT), 3))
+    f.ret(f.call("anyshape_careful", I64, [state]))

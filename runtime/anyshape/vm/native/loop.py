@@ -10,12 +10,13 @@ from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I64, PTR
 from anyshape.lower.target import Target
 from anyshape.vm.native import call_effects, effects, list_effects, scalars
-from anyshape.vm.native.frame import Frame
+from anyshape.vm.native.frame import Frame, go_careful
 from anyshape.vm.native.heap import add_heap
 from anyshape.vm.native.layout import End, Word
 from anyshape.vm.native.pool_code import add_pool
 from anyshape.vm.native.stop_code import add_stops
 from anyshape.vm.program.table import Op, handlers
+from anyshape.vm.run.policies import Policy, in_use
 
 STATE = [("state", PTR)]
 HANDLERS = handlers(Op, *map(vars, (scalars, effects, list_effects, call_effects)))
@@ -34,7 +35,10 @@ def add_loop(module: Module, internal: bool = False) -> None:
         state = f.arg("state")
         with f.if_(f.compare("ne", f.load(state, I64, Word.CAREFUL), 0)):
             f.ret(f.call("anyshape_careful", I64, [state]))
-        f.ret(f.call("anyshape_plain", I64, [state]))
+        if in_use(Policy.PLAIN):
+            f.ret(f.call("anyshape_plain", I64, [state]))
+        else:
+            go_careful(f, state)
 
 
 def loop_module(target: Target) -> Module:

@@ -15,6 +15,7 @@ from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
 from anyshape.vm.native.pool_layout import Line, PoolWord, place
+from anyshape.vm.run.policies import Policy, in_use
 
 _AFFINITY = {"x86_64": (203, 204), "aarch64": (122, 123), "riscv64": (122, 123)}
 """Numbers of the system calls sched_setaffinity and sched_getaffinity on Linux, by processor (the kernel's tables of system calls)."""
@@ -36,7 +37,7 @@ def add_affinity(module: Module) -> None:
             _bring(f, *numbers)
         f.ret()
     with module.function("pool_keep_apart", VOID, [("pool", PTR)], internal=True, noalias=False) as f:
-        if numbers is not None:
+        if numbers is not None and in_use(Policy.AFFINITY):
             _keep_apart(f)
         f.ret()
 

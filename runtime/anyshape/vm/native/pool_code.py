@@ -23,6 +23,7 @@ from anyshape.vm.native.pool_affinity import add_affinity, at_line
 from anyshape.vm.native.pool_layout import MOST_THREADS, PART_BITS, Line, PoolWord
 from anyshape.vm.native.pool_stalls import add_stalls
 from anyshape.vm.native.pool_trials import add_trials
+from anyshape.vm.run.policies import Policy, in_use
 
 SHARE = [
     ("pool", PTR), ("kernel", PTR), ("scalars", PTR), ("buffers", PTR), ("scratch", PTR), ("stride", I64), ("parts", I64),
@@ -68,6 +69,11 @@ def add_pool(module: Module, internal: bool = False) -> None:
         _sliced(f)
     with module.function("anyshape_work", VOID, _WORK, noalias=False) as f:
         _work(f)
+
+
+def spins() -> int:
+    """Looks before a thread sleeps."""
+    return _SPINS if in_use(Policy.SPINS) else 2
 
 
 def futex_of(target: Target) -> int | None:
@@ -235,7 +241,7 @@ def _join(f: FunctionBuilder, pool: Val, parts: Val, scalars: Val) -> None:
         return f.compare("eq", f.atomic_load(pool, I64, PoolWord.DONE), parts)
 
     def spin(end: Block) -> None:
-        with f.for_range(0, _SPINS // 2, at_least_once=True):
+        with f.for_range(0, spins() // 2, at_least_once=True):
             with f.if_(done()):
                 f.jump(end)
             f.call("pool_pause", VOID, [])
@@ -309,7 +315,7 @@ def _work(f: FunctionBuilder) -> None:
 
     f.jump(idle)
     f.start(idle)
-    with f.for_range(0, _SPINS, at_least_once=True):
+    with f.for_range(0, spins(), at_least_once=True):
         look(f.atomic_load(pool, I64, PoolWord.CLAIM))
         f.call("pool_pause", VOID, [])
     f.jump(sleep)

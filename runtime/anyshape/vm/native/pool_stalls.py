@@ -14,6 +14,7 @@ from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I32, I64, PTR, VOID, Val, const
 from anyshape.vm.native.pool_affinity import at_line
 from anyshape.vm.native.pool_layout import Line, PoolWord
+from anyshape.vm.run.policies import Policy, in_use
 
 _OF_THREAD = 6
 """Linux: what a clock's number ends with that counts a thread's time on processors; above these three bits is the thread, inverted."""
@@ -23,13 +24,13 @@ _SECOND = 1_000_000_000
 def add_stalls(module: Module) -> None:
     """Defines them; they do nothing where Linux is not."""
     pool = [("pool", PTR)]
-    linux = "linux" in module.target.triple
-    if linux:
+    looks = "linux" in module.target.triple and in_use(Policy.STALLS)
+    if looks:
         with module.function("pool_clock", I64, [("worker", I64)], internal=True) as f:
             f.ret(_clock(f))
     for name, body in (("pool_look", _look), ("pool_end_looking", _end_looking)):
         with module.function(name, VOID, pool, internal=True, noalias=False) as f:
-            if linux:
+            if looks:
                 body(f)
             f.ret()
 

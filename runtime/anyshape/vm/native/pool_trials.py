@@ -17,6 +17,7 @@ from __future__ import annotations
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I32, I64, PTR, VOID, Val, const
 from anyshape.vm.native.pool_layout import TABLE_PLACES, PoolWord, Stage
+from anyshape.vm.run.policies import Policy, in_use
 
 _STEP = 100_000
 """Nanoseconds of a stage: some ten kernels of a small model, and about what a worker needs to wake up in a virtual machine."""
@@ -46,7 +47,7 @@ TELL = [("pool", PTR), ("start", I64), ("kernel", PTR), ("scalars", PTR), ("coun
 def add_trials(module: Module) -> None:
     """Defines them; where Linux is not, everything is shared, untried."""
     pool = [("pool", PTR)]
-    if "linux" in module.target.triple:
+    if "linux" in module.target.triple and in_use(Policy.TRIALS):
         with module.function("pool_now", I64, [], internal=True, inline=False) as f:
             _now(f)
         for name, body in (("pool_begin_trial", _begin), ("pool_end_trial", _end)):

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from anyshape.errors import AnyshapeError
 from anyshape.vm.run.available import LOOKED_AT, available_memory
 from anyshape.vm.run.limits import Bounds
+from anyshape.vm.run.policies import Policy, in_use
 
 ALIGNMENT = 64
 MAPPED = 1 << 21
@@ -40,7 +41,7 @@ class Region:
 
     def __init__(self, varies: bool = False, roomy: bool = False) -> None:
         self.address, self.capacity = 0, 0
-        self._varies, self.roomy = varies, roomy
+        self._varies, self.roomy = varies and in_use(Policy.MAPPING), roomy
         self._owner: NDArray[np.uint8] | mmap.mmap | None = None
 
     def grow(self, size: int) -> None:
@@ -117,7 +118,8 @@ class Region:
 
 def bring_near(address: int, size: int) -> None:
     """Memory into the caches, by reading it."""
-    np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8).max()
+    if in_use(Policy.READING):
+        np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8).max()
 
 
 def _in_huge_pages(size: int) -> int:

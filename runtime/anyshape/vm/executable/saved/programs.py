@@ -18,7 +18,7 @@ from anyshape.lower.llvm.jit import keep_object, load_objects
 from anyshape.lower.target import Target
 from anyshape.vm.compiling.kernels import ENTRY, MachineCode, NativeKernel
 from anyshape.vm.executable.saved.container import Builder, Container
-from anyshape.vm.native.executor import loop_objects
+from anyshape.vm.native import loop_objects
 from anyshape.vm.program.table import CheckRecord, Program, ResultType
 
 Record = dict[str, Any]
