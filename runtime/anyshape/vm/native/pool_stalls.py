@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I32, I64, PTR, VOID, Val, const
+from anyshape.vm.native.clock_code import nanoseconds
 from anyshape.vm.native.pool_affinity import at_line
 from anyshape.vm.native.pool_layout import Line, PoolWord
 from anyshape.vm.run.policies import Policy, in_use
 
 _OF_THREAD = 6
 """Linux: what a clock's number ends with that counts a thread's time on processors; above these three bits is the thread, inverted."""
-_SECOND = 1_000_000_000
 
 
 def add_stalls(module: Module) -> None:
@@ -36,13 +36,9 @@ def add_stalls(module: Module) -> None:
 
 
 def _clock(f: FunctionBuilder) -> Val:
-    f.module.declare("clock_gettime", I32, [I32, PTR])
-    time = f.alloca(I64, 2)
-    for word in range(2):
-        f.store(const(I64, 0), time, word)
+    """The time that a thread has been on processors."""
     number = f.or_(f.shl(f.binary("xor", f.args[0], const(I64, -1)), 3), _OF_THREAD)
-    f.call("clock_gettime", I32, [f.convert("trunc", number, I32), time])
-    return f.add(f.mul(f.load(time, I64, 0), _SECOND), f.load(time, I64, 1))
+    return nanoseconds(f, f.convert("trunc", number, I32))
 
 
 def _look(f: FunctionBuilder) -> None:

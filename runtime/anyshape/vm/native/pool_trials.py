@@ -15,7 +15,8 @@ In: an open module. Out, for the owner of the pool: `pool_choose(pool)`, whether
 from __future__ import annotations
 
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
-from anyshape.lower.llvm.types import I32, I64, PTR, VOID, Val, const
+from anyshape.lower.llvm.types import I64, PTR, VOID, Val, const
+from anyshape.vm.native.clock_code import nanoseconds
 from anyshape.vm.native.pool_layout import TABLE_PLACES, PoolWord, Stage
 from anyshape.vm.run.policies import Policy, in_use
 
@@ -34,9 +35,6 @@ _KEEPS = 7, 8
 """What part of the sums the next trial finds: some eight trials decide."""
 _PAYS = 19, 20
 """Sharing pays where it takes less than this of the time alone: it takes others' processors, and a trial does not see all of its price."""
-_MONOTONIC = 1
-"""Linux: the number of the clock."""
-_SECOND = 1_000_000_000
 _MIX = 0x9E3779B97F4A7C15 - (1 << 64)
 """2^64 over the golden ratio, odd: multiplicative hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4)."""
 
@@ -49,7 +47,7 @@ def add_trials(module: Module) -> None:
     pool = [("pool", PTR)]
     if "linux" in module.target.triple and in_use(Policy.TRIALS):
         with module.function("pool_now", I64, [], internal=True, inline=False) as f:
-            _now(f)
+            f.ret(nanoseconds(f))
         for name, body in (("pool_begin_trial", _begin), ("pool_end_trial", _end)):
             with module.function(name, VOID, pool, internal=True, inline=False, noalias=False) as f:
                 body(f)
@@ -99,13 +97,6 @@ def _begin(f: FunctionBuilder) -> None:
 def _go_to(f: FunctionBuilder, pool: Val, stage: Stage) -> None:
     for word, value in ((PoolWord.STAGE, stage), (PoolWord.SPENT, 0), (PoolWord.KERNELS, 0)):
         f.store(const(I64, value), pool, word)
-
-
-def _now(f: FunctionBuilder) -> None:
-    f.module.declare("clock_gettime", I32, [I32, PTR])
-    time = f.alloca(I64, 2)
-    f.call("clock_gettime", I32, [const(I32, _MONOTONIC), time])
-    f.ret(f.add(f.mul(f.load(time, I64, 0), _SECOND), f.load(time, I64, 1)))
 
 
 def _add(f: FunctionBuilder, pool: Val, word: PoolWord, value: Val | int) -> Val:

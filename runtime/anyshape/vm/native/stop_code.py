@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, VOID, Val, const
+from anyshape.vm.native.clock_code import nanoseconds
 from anyshape.vm.native.layout import Stop, Word
 from anyshape.vm.native.pool_code import futex_of
 from anyshape.vm.native.ticker import ASLEEP_NOW, PERIOD, ClockWord
 
 _IDLE_TICKS = 50
-_MONOTONIC = 1
-_SECOND = 1_000_000_000
 _SHARE_OF_LOCK = 20
 PYTHON = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch")
 """What `anyshape_look` calls of Python."""
@@ -31,7 +30,7 @@ PYTHON = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyEr
 def add_stops(module: Module) -> None:
     """Defines them; `pool_sleep` and `pool_wake` are defined already."""
     with module.function("stop_now", I64, [], internal=True, inline=False) as f:
-        _now(f)
+        f.ret(nanoseconds(f))
     with module.function("anyshape_wake", VOID, [("clock", PTR)], inline=False, noalias=False) as f:
         (clock,) = f.args
         f.atomic_store(const(I64, 0), clock, ClockWord.ASLEEP)
@@ -43,13 +42,6 @@ def add_stops(module: Module) -> None:
         _signals(f)
     with module.function("anyshape_look", I32, [("state", PTR)], inline=False, noalias=False) as f:
         _look(f)
-
-
-def _now(f: FunctionBuilder) -> None:
-    f.module.declare("clock_gettime", I32, [I32, PTR])
-    time = f.alloca(I64, 2)
-    f.call("clock_gettime", I32, [const(I32, _MONOTONIC), time])
-    f.ret(f.add(f.mul(f.load(time, I64, 0), _SECOND), f.load(time, I64, 1)))
 
 
 def _pause(f: FunctionBuilder, clock: Val) -> None:
