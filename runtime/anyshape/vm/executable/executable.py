@@ -147,12 +147,12 @@ class Executable:
         direct = self._direct
         if direct is not None:
             try:
-                given = tuple([inputs[name] for name in self._names])
+                arguments = tuple([inputs[name] for name in self._names])
                 places = self._places.listed(outputs) if outputs else ()
             except (KeyError, TypeError, IndexError, ValueError, AttributeError):
                 direct = None  # said better below
         if direct is not None and len(inputs) == len(self._names):
-            results = direct(given, places)
+            results = direct(arguments, places)
             if results is not None:
                 return results
         return self._run_at_leisure(inputs, outputs)

@@ -50,10 +50,10 @@ class Ahead:
         self._touch = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(touch)
         self._touched = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(touched)
 
-    def expect(self, wanted: int) -> threading.Thread | None:
+    def expect(self, size: int) -> threading.Thread | None:
         """So many bytes are touched soon, by the thread that is given; None where that was done before, or there is no store."""
         with self._lock:
-            begin, self._end = self._end, max(self._end, -(-wanted // PIECE))
+            begin, self._end = self._end, max(self._end, -(-size // PIECE))
             pieces = self._end - begin
         if not pieces or not self._start:
             return None

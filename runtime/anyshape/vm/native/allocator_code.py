@@ -119,35 +119,35 @@ def _take(f: FunctionBuilder) -> None:
     """The address of `size` bytes, which are at least one, or null. Nearly 2**63 of them are with a head more than a signed word holds, and
     more than any block has."""
     allocator, size = f.args
-    wanted = f.and_(f.add(size, 2 * HEAD - 1), -HEAD)
+    least = f.and_(f.add(size, 2 * HEAD - 1), -HEAD)
     with f.for_range(0, TRIES, carried=[f.load(allocator, PTR, NEXT)], at_least_once=True) as each:
         (block,) = each.carried
         with f.if_(f.compare("eq", f.convert("ptrtoint", block, I64), f.convert("ptrtoint", allocator, I64))):
             f.ret(null())
-        with f.if_(f.compare("ge", f.load(block, I64, SIZE), wanted, unsigned=True)):
-            f.ret(f.call("cut", PTR, [allocator, block, wanted]))
+        with f.if_(f.compare("ge", f.load(block, I64, SIZE), least, unsigned=True)):
+            f.ret(f.call("cut", PTR, [allocator, block, least]))
         each.next(f.load(block, PTR, NEXT))
     end = f.load(allocator, PTR, END)
     block = _address(f, end, f.sub(0, f.load(end, I64, BEFORE)))
-    with f.if_(f.and_(_is_free(f, block), f.compare("ge", f.load(block, I64, SIZE), wanted, unsigned=True))):
-        f.ret(f.call("cut", PTR, [allocator, block, wanted]))
+    with f.if_(f.and_(_is_free(f, block), f.compare("ge", f.load(block, I64, SIZE), least, unsigned=True))):
+        f.ret(f.call("cut", PTR, [allocator, block, least]))
     f.ret(null())
 
 
 def _cut(f: FunctionBuilder) -> None:
     """The low end of a free block, all of it if what is left would be a head and nothing."""
-    _, block, wanted = f.args
+    _, block, least = f.args
     size, last, next_ = f.load(block, I64, SIZE), f.load(block, PTR, LAST), f.load(block, PTR, NEXT)
-    left = f.sub(size, wanted)
+    left = f.sub(size, least)
     with f.if_else(f.compare("gt", left, HEAD)) as branch:
         with branch.then():
-            rest = _address(f, block, wanted)
+            rest = _address(f, block, least)
             f.store(left, rest, SIZE)
-            f.store(wanted, rest, BEFORE)
+            f.store(least, rest, BEFORE)
             f.store(left, _address(f, block, size), BEFORE)
             _join(f, last, rest)
             _join(f, rest, next_)
-            branch.give(wanted)
+            branch.give(least)
         with branch.otherwise():
             _join(f, last, next_)
             branch.give(size)
@@ -258,12 +258,12 @@ def _reallocate(f: FunctionBuilder) -> None:
     allocator, memory, size = f.args
     with f.if_(f.not_(_is_ours(f, allocator, memory))):
         f.ret(f.call("PyMem_RawRealloc", PTR, [memory, size]))
-    made = f.call("PyMem_RawMalloc", PTR, [size])
-    with f.if_(_is_null(f, made)):
-        f.ret(made)
-    f.memmove(made, memory, f.umin(size, f.sub(_bytes(f, _head(f, memory)), HEAD)))
+    moved = f.call("PyMem_RawMalloc", PTR, [size])
+    with f.if_(_is_null(f, moved)):
+        f.ret(moved)
+    f.memmove(moved, memory, f.umin(size, f.sub(_bytes(f, _head(f, memory)), HEAD)))
     _take_back(f, allocator, memory)
-    f.ret(made)
+    f.ret(moved)
 
 
 def _free(f: FunctionBuilder) -> None:
@@ -294,12 +294,12 @@ def _new_array(f: FunctionBuilder) -> None:
     memory = f.call("take_block", PTR, [allocator, size])
     with f.if_(_is_null(f, memory)):
         f.ret(f.call("stored_array", PTR, f.args))
-    made = _array_over(f, memory, WRITABLE)
-    with f.if_(_is_null(f, made)):
+    array = _array_over(f, memory, WRITABLE)
+    with f.if_(_is_null(f, array)):
         f.call("give_back", PTR, [allocator, _head(f, memory)])
-        f.ret(made)
-    _hand_over(f, allocator, made, memory)
-    f.ret(made)
+        f.ret(array)
+    _hand_over(f, allocator, array, memory)
+    f.ret(array)
 
 
 def _stored_array(f: FunctionBuilder) -> None:
@@ -314,12 +314,12 @@ def _stored_array(f: FunctionBuilder) -> None:
     block = _head(f, memory)
     f.store(f.add(f.load(store, I64, OUT), _bytes(f, block)), store, OUT)
     _reaches(f, store, _end(f, block))
-    made = _array_over(f, memory, WRITABLE)
-    with f.if_(_is_null(f, made)):
+    array = _array_over(f, memory, WRITABLE)
+    with f.if_(_is_null(f, array)):
         f.call("store_back", VOID, [store, block])
-        f.ret(made)
-    _hand_over(f, store, made, memory)
-    f.ret(made)
+        f.ret(array)
+    _hand_over(f, store, array, memory)
+    f.ret(array)
 
 
 def _hand_over(f: FunctionBuilder, allocator: Val, array: Val, memory: Val) -> None:

@@ -39,7 +39,7 @@ class Tables:
     code: Words
     constants: Words
     kernels: Words
-    wanted: Words
+    argument_types: Words
     result_types: Words
     ranks: tuple[int, ...]
     kept: tuple[object, ...]
@@ -59,12 +59,14 @@ def tables_of(
     )  # of a function, there may be a thousand frames
     kernels = [ctypes.cast(k.entry, ctypes.c_void_p).value or 0 for k in program.kernels]
     if functions is None:
-        made: list[Tables] = []
-        made += [tables_of(f, None, made) for f in program.functions]
-        functions = made
+        all_tables: list[Tables] = []
+        all_tables += [tables_of(f, None, all_tables) for f in program.functions]
+        functions = all_tables
     constants = [address_of(c) for c in program.constants]
     dtypes = [np.dtype(t.dtype.numpy) for t in types or ()]
-    wanted = [w for d, t in zip(dtypes, types or ()) for w in (id(d), -1 if t.rank is None else t.rank, d.itemsize)]
+    argument_types = [
+        w for d, t in zip(dtypes, types or ()) for w in (id(d), -1 if t.rank is None else t.rank, d.itemsize)
+    ]
     results = [np.dtype(r.dtype.numpy) for r in program.results]
     ranks = [0] * len(program.arguments)
     for _, op, o in program.instructions():
@@ -76,7 +78,7 @@ def tables_of(
         _words(program.code),
         _words(constants),
         _words(kernels),
-        _words(wanted or [0, -1, 0] * len(program.arguments)),
+        _words(argument_types or [0, -1, 0] * len(program.arguments)),
         _words([w for d in results for w in (id(d), d.itemsize)]),
         tuple(ranks),
         (*dtypes, *results),
@@ -113,7 +115,7 @@ def _sizes(tables: Tables) -> dict[Word, int]:
         Word.RESULTS: len(program.results),
         Word.FRAME: AREA + _frame_words(program),
         Word.LOST: program.registers,
-        Word.GIVEN: len(program.results),
+        Word.DESTINATIONS: len(program.results),
         Word.HEAP: HEAP_WORDS,
         Word.CALLEES: len(tables.functions),
         Word.RETURNS: program.returns,
@@ -130,8 +132,8 @@ class NativeContext:
         "_bound",
         "_cancels",
         "_cells",
+        "_destinations",
         "_dims",
-        "_given",
         "_look",
         "_path",
         "_places",
@@ -161,7 +163,7 @@ class NativeContext:
             self.words[word] = self.state + 8 * at
             at += size
         self.words[Word.FRAME] += 8 * AREA
-        self._dims, self._given = at, self._places[Word.GIVEN]
+        self._dims, self._destinations = at, self._places[Word.DESTINATIONS]
         self._bound, self._registers = (
             (self._places[Word.ARGUMENTS], self._places[Word.RESULTS]),
             self._places[Word.REGISTERS],
@@ -182,7 +184,7 @@ class NativeContext:
         tables, words = self.tables, self.words
         fixed = {
             Word.CODE: tables.code, Word.CONSTANTS: tables.constants, Word.KERNELS: tables.kernels,
-            Word.WANTED: tables.wanted, Word.RESULT_TYPES: tables.result_types,
+            Word.ARGUMENT_TYPES: tables.argument_types, Word.RESULT_TYPES: tables.result_types,
         }  # fmt: skip
         for word, table in fixed.items():
             words[word] = address_of(table)
@@ -228,10 +230,10 @@ class NativeContext:
 
     def add_callee(self, number: int) -> None:
         """A frame for calls of a function from here; it is kept for the next."""
-        made = NativeContext(self.tables.functions[number], None, self._look, int(self.words[Word.ROOT]))
-        made.words[Word.HEAP] = self.words[Word.HEAP]
-        self.callees[number] = made
-        self.words[self._places[Word.CALLEES] + number] = made.state
+        callee = NativeContext(self.tables.functions[number], None, self._look, int(self.words[Word.ROOT]))
+        callee.words[Word.HEAP] = self.words[Word.HEAP]
+        self.callees[number] = callee
+        self.words[self._places[Word.CALLEES] + number] = callee.state
 
     def under(self, cancels: Any) -> None:
         """Calls stop once this counter is another than when they began."""
@@ -248,9 +250,9 @@ class NativeContext:
 
     def raised(self) -> None:
         """Raises what a signal's handler raised while the call ran."""
-        given = [int(w) or None for w in self.words[Word.RAISED : Word.RAISED + 3]]
+        error = [int(w) or None for w in self.words[Word.RAISED : Word.RAISED + 3]]
         self.words[Word.RAISED : Word.RAISED + 3] = 0
-        _RESTORE(*given)
+        _RESTORE(*error)
 
     @property
     def held(self) -> int:
@@ -275,7 +277,7 @@ class NativeContext:
 
     def give(self, places: Sequence[Any]) -> None:
         """What results are to be put in; the direct entry looks whether that is possible."""
-        at = self._given
+        at = self._destinations
         for place in places:
             if place is not None:
                 self._cells[at] = id(place)
@@ -283,7 +285,7 @@ class NativeContext:
 
     def take_back(self, count: int) -> None:
         """Nothing is given any more."""
-        for at in range(self._given, self._given + count):
+        for at in range(self._destinations, self._destinations + count):
             self._cells[at] = 0
 
     @property
@@ -294,7 +296,7 @@ class NativeContext:
     def register(self, number: int) -> int:
         return int(self._cells[self._registers + number])
 
-    def told(self) -> list[int]:
+    def failure(self) -> list[int]:
         """What the kernel that failed said, once: the words are as new for the next one."""
         return take(self.words[self._places[Word.FRAME] :])
 
@@ -316,10 +318,10 @@ class NativeContext:
         """The region that a number stands for now (the loop lets them change places), and where its address and capacity are."""
         pair = self._places[Word.REGIONS] + 2 * number
         address = int(self.words[pair])
-        found = self.regions[number]
-        if found.address != address:
-            found = next(r for r in self.regions if r.address == address)
-        return found, pair
+        region = self.regions[number]
+        if region.address != address:
+            region = next(r for r in self.regions if r.address == address)
+        return region, pair
 
     def put_result(self, number: int, array: NDArray[Any]) -> None:
         self._cells[self._bound[1] + number] = address_of(array)

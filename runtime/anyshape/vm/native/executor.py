@@ -143,8 +143,8 @@ def _ahead() -> Ahead | None:
 
 def expect_results(types: Sequence[TensorType]) -> None:
     """Memory for results of these types is needed soon."""
-    if in_use(Policy.AHEAD) and (wanted := typical_bytes(types)) and (ahead := _ahead()) is not None:
-        ahead.expect(wanted)
+    if in_use(Policy.AHEAD) and (size := typical_bytes(types)) and (ahead := _ahead()) is not None:
+        ahead.expect(size)
 
 
 class NativeExecutor:
@@ -277,13 +277,13 @@ class NativeExecutor:
     def _make_result(self, context: NativeContext, results: list[Array | None], places: Sequence[Array | None]) -> None:
         o = instruction(context)[1]
         number, dims = o["result"], tuple(map(context.register, o["dims"]))
-        made = places[number] if places else None
-        if made is None:
-            made = new_result(dims, self.program.results[number].dtype.numpy, self.program.results[number].name)
-        elif made.shape != dims:
-            raise unfit_destination(self.program.results[number], dims, made)
-        results[number] = made
-        context.put_result(number, made)
+        array = places[number] if places else None
+        if array is None:
+            array = new_result(dims, self.program.results[number].dtype.numpy, self.program.results[number].name)
+        elif array.shape != dims:
+            raise unfit_destination(self.program.results[number], dims, array)
+        results[number] = array
+        context.put_result(number, array)
 
     def error(self, end: int, context: NativeContext) -> AnyshapeError:
         """What the interpreter raises at this instruction with these registers."""
@@ -298,7 +298,7 @@ class NativeExecutor:
             return OverflowedError(unfit_text(context.register(o["value"]), o["of"]))
         if end == End.KERNEL:
             scalars, status = [*map(context.register, o["scalars"])], int(context.words[Word.KERNEL_STATUS])
-            return failed_kernel(program, o["kernel"], status, scalars, context.told())
+            return failed_kernel(program, o["kernel"], status, scalars, context.failure())
         if end == End.MEMORY:
             return AnyshapeError(no_memory_text(context.register(o["size"]) if "size" in o else 0))
         return VerifyError(f"{program.name}: the native loop ended with {end} at word {context.at}")

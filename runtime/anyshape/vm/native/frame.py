@@ -62,13 +62,13 @@ class Frame:
 
     def lists(self) -> list[tuple[Val, Val]]:
         """Where the names of the registers of each list begin, and how many there are."""
-        f, found = self.f, list[tuple[Val, Val]]()
+        f, lists = self.f, list[tuple[Val, Val]]()
         fixed = [p for p in self.op.parameters if p.mode is not Mode.LIST]
         for _ in self.op.parameters[len(fixed) :]:
-            at = f.gep(*found[-1], I64) if found else f.gep(self.at, HEAD + len(fixed), I64)
+            at = f.gep(*lists[-1], I64) if lists else f.gep(self.at, HEAD + len(fixed), I64)
             count = f.load(at, I64)
-            found.append((f.gep(at, 1, I64), count))
-        return found
+            lists.append((f.gep(at, 1, I64), count))
+        return lists
 
     def copy_list(self, first: Val, count: Val, to: Val) -> None:
         """The values of a list's registers to an address."""

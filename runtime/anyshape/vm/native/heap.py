@@ -46,7 +46,7 @@ def heap_imports() -> dict[str, int]:
     return {**own, "anyshape_spendable": ctypes.cast(_SPENDABLE, ctypes.c_void_p).value or 0}
 
 
-_SPENDABLE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(lambda wanted: available.spendable(wanted))
+_SPENDABLE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(lambda size: available.spendable(size))
 
 
 def add_heap(module: Module) -> None:
@@ -116,19 +116,19 @@ def _new(f: FunctionBuilder) -> None:
     memory = f.call("PyMem_RawMalloc", PTR, [f.add(size, HEAD_BYTES)])
     with f.if_(is_null(f, memory)):
         f.ret(memory)
-    made = f.gep(memory, const(I64, HEAD_BYTES // 8), I64)
+    handle = f.gep(memory, const(I64, HEAD_BYTES // 8), I64)
     heap = f.load(state, PTR, Word.HEAP)
     older = f.load(heap, I64, NEWEST)
     for value, place in ((older, OLDER), (const(I64, 0), NEWER), (const(I64, 1), HOLDERS), (kind, KIND)):
-        f.store(value, made, place)
+        f.store(value, handle, place)
     with f.if_(f.compare("ne", older, 0)):
-        f.store(_word(f, made), _pointer(f, older), NEWER)
+        f.store(_word(f, handle), _pointer(f, older), NEWER)
     with f.if_(f.compare("ne", kind, Kind.BLOCK)):
         for place in (LENGTH, ROOM, TABLE):
-            f.store(const(I64, 0), made, place)
-    f.store(_word(f, made), heap, NEWEST)
+            f.store(const(I64, 0), handle, place)
+    f.store(_word(f, handle), heap, NEWEST)
     f.store(f.add(f.load(heap, I64, HELD), 1), heap, HELD)
-    f.ret(made)
+    f.ret(handle)
 
 
 def _free(f: FunctionBuilder) -> None:
@@ -169,24 +169,24 @@ def _own(f: FunctionBuilder) -> None:
     state, shared = f.args
     with f.if_(f.compare("eq", f.load(shared, I64, HOLDERS), 1)):
         f.ret(shared)
-    made = f.call("heap_new", PTR, [state, const(I64, LIST_BYTES), const(I64, Kind.LIST)])
-    with f.if_(is_null(f, made)):
-        f.ret(made)
+    copy = f.call("heap_new", PTR, [state, const(I64, LIST_BYTES), const(I64, Kind.LIST)])
+    with f.if_(is_null(f, copy)):
+        f.ret(copy)
     length = f.load(shared, I64, LENGTH)
     with f.if_(f.compare("ne", length, 0)):
         size = f.shl(f.add(length, FIRST_ROOM), 3)
         table, source = f.call("PyMem_RawMalloc", PTR, [size]), f.load(shared, PTR, TABLE)
         with f.if_(is_null(f, table)):
             f.ret(table)
-        f.store(_word(f, table), made, TABLE)
-        f.store(f.add(length, FIRST_ROOM), made, ROOM)
-        f.store(length, made, LENGTH)
+        f.store(_word(f, table), copy, TABLE)
+        f.store(f.add(length, FIRST_ROOM), copy, ROOM)
+        f.store(length, copy, LENGTH)
         move(f, table, source, f.shl(length, 3))
         with f.for_range(0, length) as each:
             element = f.load(table, PTR, each.index)
             f.store(f.add(f.load(element, I64, HOLDERS), 1), element, HOLDERS)
     f.store(f.sub(f.load(shared, I64, HOLDERS), 1), shared, HOLDERS)
-    f.ret(made)
+    f.ret(copy)
 
 
 def _insert(f: FunctionBuilder) -> None:

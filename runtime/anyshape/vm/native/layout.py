@@ -39,11 +39,11 @@ class Word(IntEnum):
     """How the last call through `entry` ended."""
     ARGUMENT_COUNT = 15
     RESULT_COUNT = 16
-    WANTED = 17
+    ARGUMENT_TYPES = 17
     """Per argument: address of the dtype object, rank, bytes of an element."""
     RESULT_TYPES = 18
     """Per result: address of the dtype object, bytes of an element."""
-    GIVEN = 19
+    DESTINATIONS = 19
     """Per result: address of the object that the caller gave for it, or 0."""
     ARRAY_TYPE = 20
     """Address of the type of arrays, and of None: compiled code must not hold what differs between processes."""
@@ -92,7 +92,7 @@ class Word(IntEnum):
     COUNT = 45
 
 
-WANTED_WORDS, RESULT_WORDS = 3, 2
+ARGUMENT_WORDS, RESULT_WORDS = 3, 2
 """Words per entry of WANTED and of RESULT_TYPES."""
 
 

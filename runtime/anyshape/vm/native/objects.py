@@ -118,7 +118,7 @@ def functions() -> dict[str, int] | None:
         if not layout_is_as_published():
             return None
         api = ctypes.pythonapi
-        found = {name: ctypes.cast(getattr(api, name), ctypes.c_void_p).value or 0 for name in PYTHON}
+        addresses = {name: ctypes.cast(getattr(api, name), ctypes.c_void_p).value or 0 for name in PYTHON}
         module = "numpy._core._multiarray_umath" if np.__version__ >= "2" else "numpy.core._multiarray_umath"
         pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", api))
         table = pointer(import_module(module)._ARRAY_API, None)
@@ -128,7 +128,7 @@ def functions() -> dict[str, int] | None:
         if not _is_handled(entries[GET_HANDLER] or 0):
             return None
         advise = ctypes.cast(ctypes.CDLL(None).madvise, ctypes.c_void_p).value or 0
-        return {**found, "anyshape_new_array": entries[NEW_FROM_DESCR] or 0, "madvise": advise}
+        return {**addresses, "anyshape_new_array": entries[NEW_FROM_DESCR] or 0, "madvise": advise}
     except Exception:
         return None
 

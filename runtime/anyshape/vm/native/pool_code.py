@@ -309,8 +309,8 @@ def _work(f: FunctionBuilder) -> None:
     pool, thread = f.args
     idle, work, sleep, end = (f.new_block() for _ in range(4))
 
-    def look(found: Val) -> None:
-        with f.if_(_parts_left(f, found)):
+    def look(claim: Val) -> None:
+        with f.if_(_parts_left(f, claim)):
             f.jump(work)
 
     f.jump(idle)

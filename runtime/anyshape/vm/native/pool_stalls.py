@@ -51,8 +51,8 @@ def _look(f: FunctionBuilder) -> None:
             worker = f.atomic_load(pool, I64, id_, order="monotonic")
             now, before = f.call("pool_clock", I64, [worker]), f.atomic_load(pool, I64, clock, order="monotonic")
             f.atomic_store(now, pool, clock, order="monotonic")
-            told = f.compare("ne", now, 0)  # it is 0 where a clock may not be read
-            with f.if_(f.and_(told, f.compare("eq", now, before))):
+            readable = f.compare("ne", now, 0)  # it is 0 where a clock may not be read
+            with f.if_(f.and_(readable, f.compare("eq", now, before))):
                 f.atomic_store(const(I64, 1), pool, PoolWord.BROUGHT)
                 f.call("pool_bring", VOID, [worker])
 

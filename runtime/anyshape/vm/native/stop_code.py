@@ -70,7 +70,7 @@ def _tick(f: FunctionBuilder) -> None:
         f.atomic_update("add", clock, const(I64, 1), ClockWord.TICKS)
 
     def go_on_if_wanted() -> None:
-        with f.if_(f.compare("ne", f.atomic_update("xchg", clock, const(I64, 0), ClockWord.WANTED), 0)):
+        with f.if_(f.compare("ne", f.atomic_update("xchg", clock, const(I64, 0), ClockWord.LOOKED), 0)):
             f.atomic_store(const(I64, 0), clock, ClockWord.ASLEEP)
             f.store(const(I64, _IDLE_TICKS), left)
             f.jump(awake)
@@ -107,7 +107,7 @@ def _tick(f: FunctionBuilder) -> None:
 def _look(f: FunctionBuilder) -> None:
     (state,) = f.args
     clock = f.load(state, PTR, Word.CLOCK)
-    f.atomic_store(const(I64, 1), clock, ClockWord.WANTED)
+    f.atomic_store(const(I64, 1), clock, ClockWord.LOOKED)
     with f.if_(f.compare("eq", f.atomic_load(clock, I64, ClockWord.ASLEEP), ASLEEP_NOW)):
         f.call("anyshape_wake", VOID, [clock])
     cancels = f.atomic_load(f.load(state, PTR, Word.CANCELS), I64)

@@ -24,7 +24,7 @@ class ClockWord(IntEnum):
     TICKS = 0
     ASLEEP = 1
     """0: it ticks, 1: the thread sleeps, or will after one more tick; 2: there is no thread."""
-    WANTED = 2
+    LOOKED = 2
     """1: a call has looked since the last tick."""
     STOP = 3
     """1: the thread ends."""

@@ -42,15 +42,15 @@ def result_dtypes(t: TensorType) -> tuple[DType, ...]:
     return (WORDS, U8) if isinstance(t, ListType) else (t.dtype,)
 
 
-def pack(given: Any, t: TensorType) -> Array:
+def pack(argument: Any, t: TensorType) -> Array:
     """An argument as the program takes it; the arrays in it have to outlive the call."""
-    return np.array(_words(given, t), np.int64) if isinstance(t, ListType) else given
+    return np.array(_words(argument, t), np.int64) if isinstance(t, ListType) else argument
 
 
-def _words(given: Sequence[Any], t: TensorType) -> list[int]:
+def _words(elements: Sequence[Any], t: TensorType) -> list[int]:
     assert isinstance(t, ListType)
-    words = [len(given)]
-    for element in given:
+    words = [len(elements)]
+    for element in elements:
         if isinstance(t.element, ListType):
             words += _words(element, t.element)
         else:

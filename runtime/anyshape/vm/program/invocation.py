@@ -49,12 +49,12 @@ class Invocation:
     def _operations_by_node(self) -> dict[Node, Size]:
         """Equations stand in the order of the nodes, and a node's last one makes its last output."""
         ends = {self.step.tensors[v]: n for n in self.step.nodes for v in n.outputs if v in self.step.tensors}
-        found: dict[Node, Size] = dict.fromkeys(self.step.nodes, 0)
+        operations_of: dict[Node, Size] = dict.fromkeys(self.step.nodes, 0)
         waiting = []
         for q in self.step.equations:
             waiting.append(q)
             node = ends.get(q.target)
             if node is not None:
-                found[node] = found[node] + operations(waiting)
+                operations_of[node] = operations_of[node] + operations(waiting)
                 waiting = []
-        return found
+        return operations_of

@@ -94,19 +94,19 @@ def most_alive(tenants: Sequence[Tenant], sizes: Sizes) -> NDArray[np.float64]:
     for t, size in zip(tenants, sizes, strict=True):
         change[t.start] += size
         change[t.end + 1] -= size
-    found: NDArray[np.float64] = change.cumsum(axis=0).max(axis=0)
-    return found
+    most: NDArray[np.float64] = change.cumsum(axis=0).max(axis=0)
+    return most
 
 
 def _conflicts(tenants: Sequence[Tenant]) -> list[list[int]]:
     """Of each tenant, those alive at a step where it is too."""
     starts = np.array([t.start for t in tenants], np.int64)
     ends = np.array([t.end for t in tenants], np.int64)
-    found = []
+    conflicts = []
     for k, t in enumerate(tenants):
         others = np.flatnonzero((starts <= t.end) & (ends >= t.start))
-        found.append([int(j) for j in others if j != k])
-    return found
+        conflicts.append([int(j) for j in others if j != k])
+    return conflicts
 
 
 def _orders(tenants: Sequence[Tenant], sizes: Sizes) -> Iterator[tuple[int, ...]]:
@@ -156,11 +156,11 @@ def _by_breadth(tenants: Sequence[Tenant], share: Sequence[float]) -> tuple[int,
         for step in range(t.start, t.end + 1):
             alive[step].append(k)
     fullest = sorted(range(last + 1), key=lambda step: -sum(share[k] for k in alive[step]))
-    found: dict[int, None] = {}
+    order: dict[int, None] = {}
     for step in fullest:
         for k in sorted(alive[step], key=lambda k: (tenants[k].start - tenants[k].end, -share[k])):
-            found[k] = None
-    return tuple(found)
+            order[k] = None
+    return tuple(order)
 
 
 def _score(order: Sequence[int], conflicts: Sequence[Sequence[int]], sizes: Sizes, ideal: NDArray[np.float64]) -> float:

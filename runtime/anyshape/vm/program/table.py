@@ -161,12 +161,12 @@ _BY_NUMBER = {int(op): op for op in Op}
 
 def handlers(ops: Iterable[Instruction], *rooms: Mapping[str, Any]) -> dict[Instruction, Callable[..., Any]]:
     """What namespaces have for each instruction. Raises TypeError where one has none or two, or what is there is for none."""
-    found = [(name, handler) for room in rooms for name, handler in room.items() if name.startswith("do_")]
-    surplus = Counter(name for name, _ in found)
+    named_handlers = [(name, handler) for room in rooms for name, handler in room.items() if name.startswith("do_")]
+    surplus = Counter(name for name, _ in named_handlers)
     surplus.subtract(op.handler for op in ops)
     if wrong := sorted(name for name, count in surplus.items() if count):
         raise TypeError(f"there is not one handler for one instruction: {', '.join(wrong)}")
-    by_name = dict(found)
+    by_name = dict(named_handlers)
     return {op: by_name[op.handler] for op in ops}
 
 

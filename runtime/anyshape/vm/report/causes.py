@@ -114,11 +114,11 @@ class Causes:
         return f"the input {v.name}" if around is None else f"{v.name} within {named(around)}, which its turns decide"
 
     def _places(self, symbols: set[Dim]) -> list[str]:
-        found: dict[str, None] = {}
+        places: dict[str, None] = {}
         for s in sorted(symbols, key=str):
             known = self.shapes.get(s, [str(s)]) if s in self.entry else [self.of_dim(s).partition(";")[0]]
-            found.update((place, None) for place in known)
-        return list(found)
+            places.update((place, None) for place in known)
+        return list(places)
 
     def _dims(self, v: Value) -> str:
         """Dims of inputs that a known operand is made of."""
@@ -134,13 +134,13 @@ class Causes:
 
     def _way(self, v: Value) -> list[Value]:
         """From the value to the nearest one that decides, through the fewest nodes."""
-        wanted = {self.born[s] for s in self._unknown(v) if s in self.born}
+        deciding = {self.born[s] for s in self._unknown(v) if s in self.born}
         before: dict[Value, Value | None] = {v: None}
         waiting = deque([v])
         last = v
         while waiting:
             last = waiting.popleft()
-            if last in wanted or last.node is None:
+            if last in deciding or last.node is None:
                 break
             for u in self._blamed(last.node):
                 if u not in before:
@@ -152,12 +152,12 @@ class Causes:
         return way[::-1]
 
     def _unknown(self, v: Value) -> set[Dim]:
-        found = {s for e in v.contents for s in free_symbols(e)} if v.contents is not None else v.type.symbols()
-        return found - self.entry
+        symbols = {s for e in v.contents for s in free_symbols(e)} if v.contents is not None else v.type.symbols()
+        return symbols - self.entry
 
     def _blamed(self, node: Node) -> Iterator[Value]:
-        given = [v for v in node.inputs if v is not None and v.constant is None]
-        return iter([v for v in given if not self.is_known(v)] or given)
+        open_inputs = [v for v in node.inputs if v is not None and v.constant is None]
+        return iter([v for v in open_inputs if not self.is_known(v)] or open_inputs)
 
     def is_known(self, v: Value) -> bool:
         """Whether the elements follow from the inputs' dims."""
@@ -169,10 +169,10 @@ class Causes:
 
 def symbols_of(v: Value) -> set[Dim]:
     """Symbols of a value's dims and elements."""
-    found: set[Any] = set(v.type.symbols())
+    symbols: set[Any] = set(v.type.symbols())
     for e in v.contents or ():
-        found |= free_symbols(e)
-    return found
+        symbols |= free_symbols(e)
+    return symbols
 
 
 def named(node: Node) -> str:

@@ -144,10 +144,10 @@ class Context:
 
     def region(self, number: int, size: int) -> int:
         """The address of a region of at least `size` bytes."""
-        found = self.regions[number]
-        if size > found.capacity or not found.address:
-            found.grow(size)
-        return found.address
+        region = self.regions[number]
+        if size > region.capacity or not region.address:
+            region.grow(size)
+        return region.address
 
     def extend(self, number: int, size: int) -> int:
         """The same, with the old contents kept."""
@@ -182,9 +182,9 @@ class ContextPool:
         try:
             return self._idle.pop()
         except IndexError:
-            made = self._make()
-            made.under(self._cancels)
-            return made
+            context = self._make()
+            context.under(self._cancels)
+            return context
 
     def cancel(self) -> None:
         """Calls that are under way stop soon."""

@@ -22,8 +22,8 @@ def available_memory(meminfo: Path = MEMINFO, group: Path = GROUP) -> int:
 
 
 def _of_machine(meminfo: Path) -> int:
-    found = _numbers(meminfo).get("MemAvailable:")
-    return sys.maxsize if found is None else found * 1024
+    kibibytes = _numbers(meminfo).get("MemAvailable:")
+    return sys.maxsize if kibibytes is None else kibibytes * 1024
 
 
 def _of_group(group: Path) -> int:
@@ -43,6 +43,6 @@ def _numbers(path: Path) -> dict[str, int]:
         return {}
 
 
-def spendable(wanted: int) -> int:
+def spendable(size: int) -> int:
     """How many bytes may be taken, in small pieces, before it is asked again; 0 where `wanted` are not there."""
-    return wanted + LOOKED_AT if wanted + 2 * LOOKED_AT <= available_memory() else 0
+    return size + LOOKED_AT if size + 2 * LOOKED_AT <= available_memory() else 0

@@ -34,31 +34,31 @@ class Destinations:
     def number(self, name: str) -> int:
         return self._numbers[name][0]
 
-    def listed(self, given: Mapping[str, Any]) -> list[Any]:
+    def listed(self, outputs: Mapping[str, Any]) -> list[Any]:
         """What was given, in the order of the results. Raises KeyError for a name that no result has."""
-        found: list[Any] = [None] * len(self._results)
-        for name, place in given.items():
-            found[self._numbers[name][0]] = place
-        return found
+        places: list[Any] = [None] * len(self._results)
+        for name, place in outputs.items():
+            places[self._numbers[name][0]] = place
+        return places
 
-    def plan(self, given: Mapping[str, Any], arguments: Sequence[Any]) -> list[Array | None]:
+    def plan(self, outputs: Mapping[str, Any], arguments: Sequence[Any]) -> list[Array | None]:
         """Raises ArgumentError for a name that no result has, and for what is not a writable array of the result's dtype."""
-        found: list[Array | None] = [None] * len(self._results)
+        places: list[Array | None] = [None] * len(self._results)
         taken = [(at := address_of(a), at + a.nbytes) for a in arguments]
-        for name, place in given.items():
+        for name, place in outputs.items():
             if name not in self._numbers:
                 raise ArgumentError(f"there is no output {name}; the outputs are {', '.join(self._numbers)}")
             k, dtype = self._numbers[name]
-            _demand_apart(name, place, given)
+            _demand_apart(name, place, outputs)
             if place.__class__ is not _ndarray or place.dtype is not dtype or not place.flags.carray:
                 self._refuse(name, dtype, place)
                 continue
             start = address_of(place)
             end = start + place.nbytes
             if all(start >= e or s >= end for s, e in taken):
-                found[k] = place
+                places[k] = place
             taken.append((start, end))
-        return found
+        return places
 
     def _refuse(self, name: str, dtype: Any, place: Any) -> None:
         """Raises for what no result can be copied to; anything else is copied to."""
@@ -69,13 +69,13 @@ class Destinations:
         return unfit_destination(self._results[number], dims, place)
 
 
-def _demand_apart(name: str, place: Any, given: Mapping[str, Any]) -> None:
+def _demand_apart(name: str, place: Any, outputs: Mapping[str, Any]) -> None:
     """Raises ArgumentError for a place whose elements lie on one another, or on those of another place: no two results can be there."""
     if not isinstance(place, np.ndarray):
         return
     if overlaps_itself(place):
         raise ArgumentError(f"output {name}: elements of the array lie on one another, by its strides {place.strides}")
-    for other, theirs in given.items():
+    for other, theirs in outputs.items():
         if other != name and isinstance(theirs, np.ndarray) and _overlap(place, theirs):
             raise ArgumentError(f"output {name}: its array shares memory with that of output {other}")
 
@@ -114,8 +114,8 @@ def overlaps_itself(a: Array) -> bool:
 
 
 def unfit_destination(result: ResultType, dims: tuple[int, ...], place: Array) -> ArgumentError:
-    wanted = f"an array of shape {dims} and dtype {result.dtype.numpy}"
-    return ArgumentError(f"output {result.name} must be {wanted}, got {_described(place)}")
+    demand = f"an array of shape {dims} and dtype {result.dtype.numpy}"
+    return ArgumentError(f"output {result.name} must be {demand}, got {_described(place)}")
 
 
 def _described(place: Any) -> str:

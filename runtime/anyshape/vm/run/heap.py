@@ -39,14 +39,14 @@ class Heap:
             raise AnyshapeError(no_memory_text(size)) from None
         return self._add(address_of(memory), memory)
 
-    def _add(self, handle: int, made: Object) -> int:
-        self._objects[handle], self._holders[handle] = made, 1
+    def _add(self, handle: int, added: Object) -> int:
+        self._objects[handle], self._holders[handle] = added, 1
         return handle
 
     def elements(self, handle: int) -> list[int]:
-        found = self._objects[handle]
-        assert isinstance(found, list)
-        return found
+        elements = self._objects[handle]
+        assert isinstance(elements, list)
+        return elements
 
     def retain(self, handle: int) -> None:
         self._holders[handle] += 1
@@ -62,12 +62,12 @@ class Heap:
     def own(self, handle: int) -> int:
         if self._holders[handle] == 1:
             return handle
-        made = self.new_list()
-        self.elements(made).extend(self.elements(handle))
+        copy = self.new_list()
+        self.elements(copy).extend(self.elements(handle))
         for element in self.elements(handle):
             self.retain(element)
         self._holders[handle] -= 1
-        return made
+        return copy
 
     def finish(self, name: str) -> None:
         """At the end of a program. Raises VerifyError if something is still held."""

@@ -136,10 +136,10 @@ class _Run:
                 raise OverflowedError(overflow_text(self.program, op.named(operands)))
             spreads |= lost and p.mode is Mode.SPREADING
             values.append(value)
-        made = None if spreads else getattr(self, op.handler)(*values[op.writes :])
+        number = None if spreads else getattr(self, op.handler)(*values[op.writes :])
         if op.writes:
             assert isinstance(operands[0], int)
-            self.r[operands[0]] = int(made) if made is not None and INT64_MIN <= made <= INT64_MAX else None
+            self.r[operands[0]] = int(number) if number is not None and INT64_MIN <= number <= INT64_MAX else None
 
     def read(self, registers: tuple[int, ...]) -> Any:
         return tuple(self.r[k] for k in registers)
@@ -224,8 +224,8 @@ class _Run:
         self.context.swap(one, other)
 
     def do_output(self, result: int, dims: tuple[int, ...]) -> int:
-        made = self.program.results[result]
-        a = self.results[result] = new_result(dims, made.dtype.numpy, made.name)
+        result_type = self.program.results[result]
+        a = self.results[result] = new_result(dims, result_type.dtype.numpy, result_type.name)
         return address_of(a)
 
     def do_invoke(self, kernel: int, scratch: int, scalars: tuple[int, ...], buffers: tuple[int, ...]) -> None:
@@ -299,12 +299,12 @@ def growing(program: Program, number: int) -> Iterator[None]:
 
 
 def failed_kernel(
-    program: Program, number: int, status: int, scalars: Sequence[int], told: Sequence[int]
+    program: Program, number: int, status: int, scalars: Sequence[int], failure: Sequence[int]
 ) -> AnyshapeError:
-    """`scalars`: what the kernel was called with; `told`: the words ahead of them."""
+    """`scalars`: what the kernel was called with; `failure`: the words ahead of them."""
     kernel = program.kernels[number]
     if 0 < status <= len(kernel.errors):
-        return ShapeError(refusal(kernel.errors[status - 1], scalars, told))
+        return ShapeError(refusal(kernel.errors[status - 1], scalars, failure))
     return AnyshapeError(f"kernel {kernel.name} ended with the unknown status {status}")
 
 

@@ -54,8 +54,8 @@ class Recorder:
 
     def taken(self) -> tuple[Sample, ...]:
         """What was recorded since the last time."""
-        found, self.samples = tuple(self.samples), []
-        return found
+        samples, self.samples = tuple(self.samples), []
+        return samples
 
 
 class RecordedExecutor:
@@ -72,20 +72,20 @@ class RecordedExecutor:
 
     def run(self, arguments: Sequence[Array], context: Context, places: Sequence[Array | None]) -> list[Array] | None:
         times: list[float] = []
-        made: list[Callable[[float], Sample]] = []
+        unfinished: list[Callable[[float], Sample]] = []
 
         def trace(word: int, op: Op, operands: tuple[Operand, ...], registers: list[int | None]) -> None:
             kernel = op.named(operands).get("kernel")
             if kernel is not None:
                 note = self.program.notes[word]
                 sizes = {s: registers[r] or 0 for s, r in note.registers.items()}
-                made.append(_sample(self.program.kernels[kernel].name, note, sizes))
+                unfinished.append(_sample(self.program.kernels[kernel].name, note, sizes))
 
         kernels = tuple(_TimedKernel(k, times) for k in self.program.kernels)
         results = interpreter.run(replace(self.program, kernels=kernels), arguments, context, trace)
         if results is not None:
             self.recorder.samples += [
-                sample(max(0.0, t - self.recorder.overhead)) for sample, t in zip(made, times, strict=True)
+                sample(max(0.0, t - self.recorder.overhead)) for sample, t in zip(unfinished, times, strict=True)
             ]
         return results
 

@@ -105,7 +105,7 @@ def _chain(programs: Sequence[Program], compiler: Compiler, head: SavedHead, gua
         plan = Straight(program, following, compiler.options, types, compiler.lock)
         if k + 1 < len(programs):
             plan.general()
-        following = (lambda made: lambda: made)(plan)
+        following = (lambda fixed: lambda: fixed)(plan)
     assert plan is not None
     return plan
 

@@ -115,9 +115,9 @@ def _programs(plan: Plan, builder: Builder, options: Options) -> Record:
 
 def _straight(plan: Plan) -> list[Straight]:
     """The plan and the variants behind it, as far as they are straight."""
-    found: list[Straight] = []
+    plans: list[Straight] = []
     following: Plan | None = plan
     while isinstance(following, Straight):
-        found.append(following)
+        plans.append(following)
         following = following.compiled_general
-    return found
+    return plans
