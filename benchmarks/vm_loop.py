@@ -81,7 +81,7 @@ def calls(program: Program, types: list[TensorType], arguments: list[Any]) -> di
     native.run(arguments, own)  # its memory has the right size now
     pool.give_back(own)
     found: dict[str, Callable[[], object]] = {
-        "turns": lambda: native._in_turns(arguments, own, ()),
+        "turns": lambda: native._resume(arguments, own, ()),
         "python": lambda: python.run(arguments, context, ()),
     }
     if direct is None:

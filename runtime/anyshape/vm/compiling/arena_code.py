@@ -78,7 +78,7 @@ class ArenaCode:
 def _number(groups: Mapping[int, StorageGroup]) -> dict[int, int]:
     """A region for every group: one may lose its contents to a later group when none of its own values is alive any more."""
     free_after: list[int] = []
-    found: dict[int, int] = {}
+    region_of: dict[int, int] = {}
     for ready in sorted(groups, key=lambda ready: (ready != ENTRY, groups[ready].start)):
         group = groups[ready]
         region = next((k for k, end in enumerate(free_after) if k > 0 and end < group.start), None)
@@ -86,5 +86,5 @@ def _number(groups: Mapping[int, StorageGroup]) -> dict[int, int]:
             region = len(free_after) if ready == ENTRY else max(len(free_after), 1)
             free_after += [-1] * (region + 1 - len(free_after))
         free_after[region] = group.end
-        found[ready] = region
-    return found
+        region_of[ready] = region
+    return region_of

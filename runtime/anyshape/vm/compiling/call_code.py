@@ -24,9 +24,9 @@ def words_of(t: TensorType) -> int:
 
 
 def _reference(g: Emission, at: int, node: Node) -> None:
-    (made,) = node.outputs
+    (output,) = node.outputs
     number = g.code.register(g.functions[node.attrs["callee"]])
-    g.code.emit(Op.STORE, g.allocate(made), 0, number, I64)
+    g.code.emit(Op.STORE, g.allocate(output), 0, number, I64)
 
 
 def _call(g: Emission, at: int, node: Node) -> None:
@@ -48,16 +48,16 @@ def _call(g: Emission, at: int, node: Node) -> None:
 
 def _take(g: Emission, at: int, results: Sequence[Value], starts: Sequence[int]) -> None:
     """Results into memory of the caller; a list that nobody wants is released."""
-    code, wanted = g.code, set(g.liveness.outputs[at])
+    code, needed = g.code, set(g.liveness.outputs[at])
     for v, start in zip(results, starts):
         if is_list(v):
             handle = code.new(Op.TAKEN, start)
-            if v in wanted:
+            if v in needed:
                 g.storages[v].address = handle
                 g.holds.own(v)
             else:
                 code.emit(Op.RELEASE, handle)
-        elif v in wanted:
+        elif v in needed:
             g.check_sizes(v)
             source = code.new(Op.TAKEN, start)
             code.emit(Op.COPY, g.allocate(v), source, code.register(byte_count(v.type)))

@@ -147,30 +147,30 @@ class Codegen(Emission):
         if isinstance(step, RegionStep):
             self.step_code.regions(self, at, step)
             self.flush()
-            made = step.node.outputs
+            outputs = step.node.outputs
         elif isinstance(step, TableStep):
             if step.kernel is not None:
                 self.step_code.walk(self, at, step)
             else:
                 EMITTERS[step.node.op](self, at, step.node)
             self.flush()
-            made = self.liveness.outputs[at]
+            outputs = self.liveness.outputs[at]
         else:
-            made = self.liveness.outputs[at] if isinstance(step, KernelStep) else (step.output,)
-            for v in made:
+            outputs = self.liveness.outputs[at] if isinstance(step, KernelStep) else (step.output,)
+            for v in outputs:
                 self.check_sizes(v)
             if isinstance(step, KernelStep):
                 self.compute(at, step)
-        for v in made:
+        for v in outputs:
             self.load_symbols(v)
 
     def compute(self, at: int, step: KernelStep) -> None:
         """What registers hold is stored; for anything else a kernel is called."""
-        made = self.liveness.outputs[at]
-        for v in made:
+        outputs = self.liveness.outputs[at]
+        for v in outputs:
             self.allocate(v)
         if at in self.liveness.stored:
-            for v in made:
+            for v in outputs:
                 self.store(v)
         else:
             self.invoke(at, step)

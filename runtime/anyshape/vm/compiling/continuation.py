@@ -107,22 +107,22 @@ class Continued:
         """The plan for what the live values are now, and which of them it takes."""
         key = self.key(values)
         with self._lock:
-            found = self._tails.get(key)
-            if found is not None:
+            tail = self._tails.get(key)
+            if tail is not None:
                 self._tails.move_to_end(key)
-                return found
+                return tail
         with self.compiler.lock:
             with self._lock:
-                found = self._tails.get(self.key(values))  # another thread may just have made it
-            if found is not None:
-                return found
-            made = self.build(values)
+                tail = self._tails.get(self.key(values))  # another thread may just have made it
+            if tail is not None:
+                return tail
+            tail = self.build(values)
             key = self.key(values)  # a level may have risen meanwhile
         with self._lock:
-            self._tails[key] = made
+            self._tails[key] = tail
             while len(self._tails) > LIMIT:
                 self._tails.popitem(last=False)
-        return made
+        return tail
 
     def key(self, values: dict[Value, Any]) -> tuple[Any, ...]:
         parts: list[Any] = []
@@ -168,8 +168,8 @@ class Continued:
 
     def typed(self, values: dict[Value, Any]) -> tuple[Function, Passed, dict[Value, Value]]:
         """The tail over the live values as they are; those it takes; what stands for each in it."""
-        given: list[Size] = [n for v, level in self.levels.items() if level < SHAPE for n in v.type.shape or ()]
-        bound = {n for n in given if isinstance(n, Dim) and n.is_symbol}
+        sizes: list[Size] = [n for v, level in self.levels.items() if level < SHAPE for n in v.type.shape or ()]
+        bound = {n for n in sizes if isinstance(n, Dim) and n.is_symbol}
         mapping: dict[Value, Value] = {}
         params: list[Value] = []
         passed: list[tuple[Value, int | None]] = []
@@ -210,19 +210,19 @@ class ContinuedBy:
 
         @lru_cache(LIMIT + 1)
         def by(part: Plan) -> Plan:
-            made = part.by(options)
-            self._made.append(made)
-            return made
+            plan = part.by(options)
+            self._plans.append(plan)
+            return plan
 
         self._by = by
-        self._made: list[Plan] = []
+        self._plans: list[Plan] = []
 
     def run(self, arrays: Sequence[Any], places: Sequence[Array | None] = ()) -> list[Any]:
         return self._plan.run(arrays, places, lambda part: self._by(part))
 
     def cancel(self) -> None:
         self._plan.cancel()
-        for plan in tuple(self._made):
+        for plan in tuple(self._plans):
             plan.cancel()
 
     def by(self, options: Options) -> Plan:
@@ -240,10 +240,10 @@ class ContinuedBy:
 def _type(v: Value, a: Array, level: int, bound: set[Dim]) -> TensorType:
     """What the tail knows of a value: relations between dims are kept where their symbols are bound by some live value."""
     if isinstance(v.type, ListType):
-        made = _own_type(a, v.type)
-        assert isinstance(made, ListType)
+        own = _own_type(a, v.type)
+        assert isinstance(own, ListType)
         said = without_dims(v.type, lambda s: s not in bound)
-        return said if made.never or said.tensor.shape is not None else made
+        return said if own.never or said.tensor.shape is not None else own
     if level == SHAPE:
         return TensorType(v.type.dtype, a.shape)
     if v.type.shape is None:
@@ -251,19 +251,19 @@ def _type(v: Value, a: Array, level: int, bound: set[Dim]) -> TensorType:
     return TensorType(v.type.dtype, tuple(n if free_symbols(n) <= bound else fresh("?", 0) for n in v.type.shape))
 
 
-def _own_type(given: Any, t: TensorType) -> TensorType:
+def _own_type(value: Any, t: TensorType) -> TensorType:
     """What is seen of a value: the ranks of its tensors."""
     if not isinstance(t, ListType):
-        return TensorType(t.dtype, tuple(fresh("?", 0) for _ in given.shape))
-    elements = [list_of(_own_type(e, t.element), t.optional) for e in given]
+        return TensorType(t.dtype, tuple(fresh("?", 0) for _ in value.shape))
+    elements = [list_of(_own_type(e, t.element), t.optional) for e in value]
     if not elements:
         return list_of(t.element, t.optional, never=True)
     return without_dims(reduce(lambda a, b: joined_list(a, b, "an element"), elements), lambda s: True)
 
 
-def _ranks(given: Any) -> Any:
+def _ranks(value: Any) -> Any:
     """The ranks that are among the tensors."""
-    return frozenset(map(_ranks, given)) if isinstance(given, list) else given.ndim
+    return frozenset(map(_ranks, value)) if isinstance(value, list) else value.ndim
 
 
 def _list(elements: Sequence[Value], t: ListType) -> Value:
@@ -275,19 +275,19 @@ def _list(elements: Sequence[Value], t: ListType) -> Value:
 def _blocked(f: Function) -> tuple[Node, ...]:
     """Nodes with a result of unknown rank, and all that follow from one."""
     unknown = {p for p in f.params if p.type.shape is None}
-    found: list[Node] = []
+    blocked: list[Node] = []
     for node in f.nodes:
         if any(v in unknown for v in node.inputs) or node.is_open:
             unknown.update(node.outputs)
-            found.append(node)
-    return tuple(found)
+            blocked.append(node)
+    return tuple(blocked)
 
 
 def _live(f: Function, tail: Sequence[Node]) -> tuple[Value, ...]:
     """Values from before the cut that the tail or a result needs."""
-    made = {v for node in tail for v in node.outputs}
-    wanted = [v for node in tail for v in node.inputs if v is not None] + list(f.results)
-    return tuple(dict.fromkeys(v for v in wanted if v not in made and v.constant is None))
+    computed = {v for node in tail for v in node.outputs}
+    needed = [v for node in tail for v in node.inputs if v is not None] + list(f.results)
+    return tuple(dict.fromkeys(v for v in needed if v not in computed and v.constant is None))
 
 
 def _is_first_blocked(node: Node) -> bool:
@@ -297,13 +297,13 @@ def _is_first_blocked(node: Node) -> bool:
 
 def _operands(node: Node) -> set[Value]:
     """What decides the node's shapes: its operand parameters, and what its regions capture for those of their nodes."""
-    found = {v for v in node.operand_inputs().values() if v is not None}
+    deciding = {v for v in node.operand_inputs().values() if v is not None}
     captured = node.op.control.captured(node) if node.op.control is not None else ()
     for region in node.regions:
         inner = {v for n in region.nodes for v in _operands(n)}
         own = region.params[len(region.params) - len(captured) :]
-        found |= {v for v, p in zip(captured, own, strict=True) if p in inner}
-    return found
+        deciding |= {v for v, p in zip(captured, own, strict=True) if p in inner}
+    return deciding
 
 
 def _first_operands(tail: Sequence[Node], live: set[Value]) -> list[Value]:

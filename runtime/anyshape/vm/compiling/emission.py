@@ -114,7 +114,7 @@ class Emission:
             parts += [f"{', ' if k else ''}{self.named(s)} = ", s]
         return (*parts, ")")
 
-    def told(self, cond: bool | Cond) -> tuple[str | Dim | Cond, ...]:
+    def explanation(self, cond: bool | Cond) -> tuple[str | Dim | Cond, ...]:
         """The same where there are such words, and what is to be checked."""
         return self.equation_of(cond) if self.names is not None and isinstance(cond, Cond) else ()
 
@@ -152,10 +152,10 @@ class Emission:
         if v in self.lists:
             return self.lists[v]
         if v in self.storages:
-            found = self.storages[v].address
-            if found is None:
+            address = self.storages[v].address
+            if address is None:
                 raise AnyshapeError(f"the value {v} is needed before a step computes it")
-            return found
+            return address
         if v.constant is not None:
             return self.constant(v.constant)
         return self.code.pure(Op.ARGUMENT, self.f.params.index(v))
@@ -194,7 +194,9 @@ class Emission:
                 where = v.node.op.full_name if v.node is not None else ""
                 source = v.node.source if v.node is not None else ""
                 cond = ge(n, 0)
-                self.check(cond, (f"dim {axis} of the result would be negative: ", n, *self.told(cond)), where, source)
+                self.check(
+                    cond, (f"dim {axis} of the result would be negative: ", n, *self.explanation(cond)), where, source
+                )
 
     def store(self, v: Value) -> None:
         address = self.address(v)

@@ -63,8 +63,8 @@ def collect_checks(g: Emission) -> None:
 def _check_size(g: Emission, p: Value, axis: int, got: int) -> None:
     """The size of an argument that its type fixes."""
     assert p.type.shape is not None
-    wanted = p.type.shape[axis]
-    unbound = [str(s) for s in free_symbols(wanted) if not g.code.is_defined(s)]
+    expected = p.type.shape[axis]
+    unbound = [str(s) for s in free_symbols(expected) if not g.code.is_defined(s)]
     if unbound:
         raise UnsupportedError(
             f"input {p.name}: {p.type}: nothing binds {', '.join(sorted(unbound))}; "
@@ -72,10 +72,10 @@ def _check_size(g: Emission, p: Value, axis: int, got: int) -> None:
         )
     size = _size_symbol(p, axis)
     g.code.define(size, got)
-    parts: tuple[str | Dim | Cond, ...] = (f"input {p.name}: dim {axis} must be {wanted}", ", got ", size)
-    if not isinstance(wanted, int):
-        parts = (f"input {p.name}: dim {axis} must be {wanted} = ", wanted, ", got ", size)
-    g.check(equal(size, wanted), parts, equation=f"{p.name}.shape[{axis}] == {wanted}")
+    parts: tuple[str | Dim | Cond, ...] = (f"input {p.name}: dim {axis} must be {expected}", ", got ", size)
+    if not isinstance(expected, int):
+        parts = (f"input {p.name}: dim {axis} must be {expected} = ", expected, ", got ", size)
+    g.check(equal(size, expected), parts, equation=f"{p.name}.shape[{axis}] == {expected}")
 
 
 def _check_bounds(g: Emission, s: Dim, p: Value, axis: int) -> None:

@@ -46,8 +46,8 @@ class Folding:
         data = [v for v in node.inputs[:count] if v is not None]
         types = _open_types(data)
         operands = tuple(_key(v) for v in node.inputs[count:])
-        given = tuple(v is not None for v in node.inputs)
-        key = (node.op, alike(node.attrs), node.count, given, operands, tuple(types))
+        present = tuple(v is not None for v in node.inputs)
+        key = (node.op, alike(node.attrs), node.count, present, operands, tuple(types))
         if key not in self._known:
             self._known[key] = self._compiled(node, types)
         known = self._known[key]
@@ -66,8 +66,8 @@ class Folding:
         left, count = iter(params), len(node.data_inputs)
         inputs = [None if v is None else next(left) if k < count else v for k, v in enumerate(node.inputs)]
         try:
-            made = build(node.op, inputs, node.attrs, node.source, count=node.count)
-            f = Function(params, made.outputs, node.op.name)
+            call = build(node.op, inputs, node.attrs, node.source, count=node.count)
+            f = Function(params, call.outputs, node.op.name)
             return f, Compiler(self._options, Report(), threading.RLock(), compute=self).plan(f)
         except AnyshapeError:
             return None

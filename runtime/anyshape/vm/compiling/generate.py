@@ -72,11 +72,13 @@ class FunctionCode(Codegen):
     def results(self) -> None:
         starts = accumulate((words_of(v.type) for v in self.f.results), initial=0)
         for k, (v, start) in enumerate(zip(self.f.results, starts)):
-            self.code.emit(Op.GIVE, start, (self.given(k, v), *(self.code.register(n) for n in v.type.shape or ())))
+            self.code.emit(
+                Op.GIVE, start, (self.result_address(k, v), *(self.code.register(n) for n in v.type.shape or ()))
+            )
         self.holds.after(len(self.schedule.steps))
         self.refuse_pending()
 
-    def given(self, k: int, v: Value) -> int:
+    def result_address(self, k: int, v: Value) -> int:
         """Where a result is, in a region of this function."""
         if is_list(v):
             return self.holds.take(v, len(self.schedule.steps))

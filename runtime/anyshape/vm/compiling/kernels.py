@@ -85,7 +85,7 @@ class KernelMaker(Protocol):
     """Turns steps into kernels; `made` counts the different kernels."""
 
     @property
-    def made(self) -> int: ...
+    def count(self) -> int: ...
 
     def lower(self, step: KernelStep) -> LoweredStep: ...
 
@@ -142,7 +142,7 @@ class NativeKernels:
         self._kernels: dict[tuple[str, tuple[str, ...]], NativeKernel] = {}
 
     @property
-    def made(self) -> int:
+    def count(self) -> int:
         return len(self._codes)
 
     def lower(self, step: KernelStep) -> LoweredStep:
@@ -172,11 +172,11 @@ class NativeKernels:
     def _native(self, kernel: Any, step: KernelStep) -> NativeKernel:
         errors = tuple(e.template(kernel.scalars) for e in kernel.errors)
         key = (kernel.text, errors)
-        found = self._kernels.get(key)
-        if found is None:
+        native = self._kernels.get(key)
+        if native is None:
             with self.report.phase("llvm"):
-                found = self._kernels[key] = NativeKernel(step_name(step), errors, self._load(kernel))
-        return found
+                native = self._kernels[key] = NativeKernel(step_name(step), errors, self._load(kernel))
+        return native
 
     def _load(self, kernel: Any) -> MachineCode:
         """Machine code by its text, shared by all programs of the process that need it."""
@@ -198,18 +198,18 @@ def origins(step: KernelStep) -> dict[Equation, Origin]:
     """Of every equation."""
     from anyshape.lower import Origin
 
-    made = {n: Origin(n.op.full_name, n.source, _operands(n, step.tensors)) for n in step.nodes}
-    return {q: made[q.maker if q.maker in made else step.nodes[0]] for q in step.equations}
+    origin_of = {n: Origin(n.op.full_name, n.source, _operands(n, step.tensors)) for n in step.nodes}
+    return {q: origin_of[q.maker if q.maker in origin_of else step.nodes[0]] for q in step.equations}
 
 
 def _operands(node: Node, tensors: Mapping[Value, Tensor]) -> dict[Tensor, str]:
     """What the op calls its tensors, which others have named."""
     named: dict[Value, str] = {}
-    for name, given in node.grouped_inputs().items():
-        if isinstance(given, tuple):
-            named |= {v: f"{name}[{k}]" for k, v in enumerate(given)}
-        elif given is not None:
-            named[given] = name
+    for name, operand in node.grouped_inputs().items():
+        if isinstance(operand, tuple):
+            named |= {v: f"{name}[{k}]" for k, v in enumerate(operand)}
+        elif operand is not None:
+            named[operand] = name
     if len(node.outputs) == len(node.op.outputs):
         named |= {v: o.name for v, o in zip(node.outputs, node.op.outputs, strict=True)}
     return {tensors[v]: name for v, name in named.items() if v in tensors}
@@ -222,15 +222,15 @@ class InterpretedKernels:
         self._count = 0
 
     @property
-    def made(self) -> int:
+    def count(self) -> int:
         return self._count
 
     def lower(self, step: KernelStep) -> LoweredStep:
         self._count += 1
         inputs = tuple(step.tensors[v] for v in step.inputs)
         outputs = tuple(step.tensors[v] for v in step.outputs)
-        found = tuple(sorted(_symbols(step, (*inputs, *outputs)), key=lambda s: s.uid))
-        return LoweredStep(InterpretedKernel(step, found, inputs, outputs), found, inputs, outputs, 0)
+        scalars = tuple(sorted(_symbols(step, (*inputs, *outputs)), key=lambda s: s.uid))
+        return LoweredStep(InterpretedKernel(step, scalars, inputs, outputs), scalars, inputs, outputs, 0)
 
 
 def _symbols(step: KernelStep, tensors: tuple[Tensor, ...]) -> set[Dim]:
@@ -260,9 +260,9 @@ class InterpretedKernel:
         sizes = dict(zip(self.symbols, numbers))
         arrays = {t: array_at(a, t, sizes) for t, a in zip(tensors, addresses)}
         try:
-            given = {t: arrays[t] for t in self.inputs}
+            inputs = {t: arrays[t] for t in self.inputs}
             old = {t: arrays[t].copy() for t in self.outputs}  # what no equation defines stays as it is
-            results = interpret(self.step.equations, {**old, **given}, sizes)
+            results = interpret(self.step.equations, {**old, **inputs}, sizes)
         except Refused as e:
             assert e.equation is not None
             origin = self.origins[e.equation]

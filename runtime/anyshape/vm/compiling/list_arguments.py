@@ -30,12 +30,12 @@ class Reader:
         """The handle of a list with what is read."""
         code = self.code
         word = code.register(8)
-        made = code.new(Op.LIST, int(isinstance(t.element, ListType)))
+        handle = code.new(Op.LIST, int(isinstance(t.element, ListType)))
         count = code.new(Op.LOAD, self.at, 0, I64)
         self.next(word)
-        with counted(code, count) as turn:
-            code.emit(Op.INSERT, made, turn, self.element(t.element))
-        return made
+        with counted(code, count) as iteration:
+            code.emit(Op.INSERT, handle, iteration, self.element(t.element))
+        return handle
 
     def element(self, t: TensorType) -> int:
         if isinstance(t, ListType):
@@ -63,14 +63,14 @@ class Reader:
                     f"input {self.name}: nothing binds {names} of its elements, {t}; give each symbol a dim of a tensor that is an input, "
                     "or write ?, which differs from element to element"
                 )
-            got, wanted = self.code.new(Op.LOAD, self.at, DIMS + axis, I64), self.code.register(n)
+            got, expected = self.code.new(Op.LOAD, self.at, DIMS + axis, I64), self.code.register(n)
             size = fresh("size")
             known = f"{n} = " if isinstance(n, Dim) else ""
             value = fresh("wanted")
             parts = (f"input {self.name}: dim {axis} of an element must be {known}", value, ", got ", size)
             equation = f"dim {axis} of an element == {n}"
-            self.g.checks.append(CheckRecord(parts, (size, value), (got, wanted), equation))
-            self.code.emit(Op.CHECK, self.code.new(Op.EQ, got, wanted), len(self.g.checks) - 1)
+            self.g.checks.append(CheckRecord(parts, (size, value), (got, expected), equation))
+            self.code.emit(Op.CHECK, self.code.new(Op.EQ, got, expected), len(self.g.checks) - 1)
 
 
 class Writer:
@@ -80,9 +80,9 @@ class Writer:
         self.code, self.type, self.handle = code, t, handle
 
     def variable(self, start: int) -> int:
-        made = self.code.unset()
-        self.code.move(made, start)
-        return made
+        register = self.code.unset()
+        self.code.move(register, start)
+        return register
 
     def write(self, first: int) -> None:
         """The results `first`, words, and the next, elements."""
@@ -97,8 +97,8 @@ class Writer:
         code = self.code
         if isinstance(t, ListType):
             code.emit(Op.ADD, self.words, self.words, code.register(1))
-            with counted(code, code.new(Op.LENGTH, handle)) as turn:
-                self.measure(t.element, code.new(Op.ELEMENT, handle, turn))
+            with counted(code, code.new(Op.LENGTH, handle)) as iteration:
+                self.measure(t.element, code.new(Op.ELEMENT, handle, iteration))
             return
         words = code.new(Op.ADD, code.new(Op.LOAD, handle, RANK, I64), code.register(DIMS))
         code.emit(Op.ADD, self.words, self.words, words)
@@ -115,8 +115,8 @@ class Writer:
             count = code.new(Op.LENGTH, handle)
             code.emit(Op.STORE, self.to, 0, count, I64)
             code.emit(Op.ADD, self.to, self.to, word)
-            with counted(code, count) as turn:
-                self.copy(t.element, code.new(Op.ELEMENT, handle, turn))
+            with counted(code, count) as iteration:
+                self.copy(t.element, code.new(Op.ELEMENT, handle, iteration))
             return
         words = code.new(Op.ADD, code.new(Op.LOAD, handle, RANK, I64), code.register(DIMS))
         size = code.new(Op.MUL, words, word)

@@ -72,13 +72,13 @@ class Holds:
 @contextmanager
 def counted(code: ShapeCode, count: int) -> Iterator[int]:
     """A loop in the table: gives the register that counts turns."""
-    one, turn = code.register(1), code.unset()
-    code.move(turn, code.register(0))
+    one, iteration = code.register(1), code.unset()
+    code.move(iteration, code.register(0))
     top = len(code.words)
-    leave = code.unless(code.new(Op.LT, turn, count))
+    leave = code.unless(code.new(Op.LT, iteration, count))
     with code.scope():
-        yield turn
-    code.emit(Op.ADD, turn, turn, one)
+        yield iteration
+    code.emit(Op.ADD, iteration, iteration, one)
     code.jump(top)
     code.land(leave)
 
@@ -119,10 +119,10 @@ def _is_wanted(g: Emission, at: int) -> bool:
 def _make(g: Emission, at: int, node: Node) -> None:
     t = node.outputs[0].type
     assert isinstance(t, ListType)
-    made = g.code.new(Op.LIST, int(isinstance(t.element, ListType)))
+    handle = g.code.new(Op.LIST, int(isinstance(t.element, ListType)))
     for k, v in enumerate(v for v in node.inputs if v is not None):
-        g.code.emit(Op.INSERT, made, g.code.register(k), _element(g, at, v))
-    _define(g, node.outputs[0], made)
+        g.code.emit(Op.INSERT, handle, g.code.register(k), _element(g, at, v))
+    _define(g, node.outputs[0], handle)
 
 
 def _insert(g: Emission, at: int, node: Node) -> None:
@@ -135,26 +135,26 @@ def _insert(g: Emission, at: int, node: Node) -> None:
 
 def _erase(g: Emission, at: int, node: Node) -> None:
     code = g.code
-    given = g.address(operand(node, 0))
-    position = _position(g, node, given, between=False)
+    handle = g.address(operand(node, 0))
+    position = _position(g, node, handle, between=False)
     own = code.new(Op.OWN, g.holds.take(operand(node, 0), at))
     code.emit(Op.ERASE, own, position)
     _define(g, node.outputs[0], own)
 
 
 def _at(g: Emission, at: int, node: Node) -> None:
-    code, (made,) = g.code, node.outputs
+    code, (output,) = g.code, node.outputs
     handle = g.address(operand(node, 0))
-    found = code.new(Op.ELEMENT, handle, _position(g, node, handle, between=False))
-    if is_list(made):
-        code.emit(Op.RETAIN, found)
-        _define(g, made, found)
+    element = code.new(Op.ELEMENT, handle, _position(g, node, handle, between=False))
+    if is_list(output):
+        code.emit(Op.RETAIN, element)
+        _define(g, output, element)
         return
-    _define_dims(g, node, lambda axis: code.new(Op.LOAD, found, DIMS + axis, I64))
+    _define_dims(g, node, lambda axis: code.new(Op.LOAD, element, DIMS + axis, I64))
     if _is_wanted(g, at):
-        to = g.allocate(made)
-        start = code.register(head_bytes(len(made.type.shape or ())))
-        code.emit(Op.COPY, to, code.new(Op.VIEW, found, start), code.register(byte_count(made.type)))
+        to = g.allocate(output)
+        start = code.register(head_bytes(len(output.type.shape or ())))
+        code.emit(Op.COPY, to, code.new(Op.VIEW, element, start), code.register(byte_count(output.type)))
 
 
 def _define_dims(g: Emission, node: Node, register: Callable[[int], int]) -> None:
@@ -164,9 +164,9 @@ def _define_dims(g: Emission, node: Node, register: Callable[[int], int]) -> Non
 
 
 def _length(g: Emission, at: int, node: Node) -> None:
-    (made,) = node.outputs
+    (output,) = node.outputs
     length = g.code.new(Op.LENGTH, g.address(operand(node, 0)))
-    g.code.emit(Op.STORE, g.allocate(made), 0, length, I64)
+    g.code.emit(Op.STORE, g.allocate(output), 0, length, I64)
 
 
 # --- checks ---
@@ -190,12 +190,12 @@ def _position(g: Emission, node: Node, handle: int, between: bool) -> int:
                 {n: count},
             )
         return last
-    given = _number(g, said)
-    position = code.new(Op.SELECT, code.new(Op.LT, given, zero), code.new(Op.ADD, given, count), given)
+    number = _number(g, said)
+    position = code.new(Op.SELECT, code.new(Op.LT, number, zero), code.new(Op.ADD, number, count), number)
     fits = code.new(Op.AND, code.new(Op.GE, position, zero), code.new(Op.LE, position, last))
-    wanted = f" (-length <= position {'<=' if between else '<'} length does not hold: length = "
-    parts = ("position ", i, " is outside of a list of ", n, wanted, n, ", position = ", i, ")")
-    _check(g, node, fits, parts, {i: given, n: count})
+    condition = f" (-length <= position {'<=' if between else '<'} length does not hold: length = "
+    parts = ("position ", i, " is outside of a list of ", n, condition, n, ", position = ", i, ")")
+    _check(g, node, fits, parts, {i: number, n: count})
     return position
 
 

@@ -135,10 +135,10 @@ class _Analysis:
             self.liveness.loads.setdefault(v, []).append((k, s))
             self.want(v)
         elif s in self.born:
-            made = self.born[s]
-            assert made.node is not None
-            if made.node.regions:
-                self.want(made)
+            value = self.born[s]
+            assert value.node is not None
+            if value.node.regions:
+                self.want(value)
             else:
                 self.sized.add(self.liveness.defined_at[s])
         elif s not in self.liveness.defined_at and self.own is not None:
@@ -230,11 +230,11 @@ class _Analysis:
     def walk_step(self, at: int, step: TableStep, kernel: KernelStep, outputs: tuple[Value, ...]) -> None:
         """The list, and what else the kernel reads, if results are wanted and not only their sizes."""
         node, liveness, walk = step.node, self.liveness, step.node.bound.walk
-        wanted: list[Element] = [*(c.cond for c in walk.checks), *(e.item for e in walk.elements.sums)]
+        elements: list[Element] = [*(c.cond for c in walk.checks), *(e.item for e in walk.elements.sums)]
         read = [v for v in (node.sequence,) if v is not None]
         if outputs:
             lowered = replace(self.maker.lower(narrowed(kernel, outputs)), parts=1, slices=1)
-            wanted += [*lowered.scalars, lowered.scratch]
+            elements += [*lowered.scalars, lowered.scratch]
             if free_symbols(lowered.scratch) & walk.inside:
                 room = fresh("room", 0)
                 liveness.rooms[at], liveness.defined_at[room] = (room, lowered.scratch), at
@@ -248,7 +248,7 @@ class _Analysis:
         liveness.reads[at] = tuple(v for v in dict.fromkeys(read) if v is not walk.value and v not in step.carried)
         for v in liveness.reads[at]:
             self.want(v)
-        self.want_symbols({s for e in wanted for s in free_symbols(e)} - walk.inside)
+        self.want_symbols({s for e in elements for s in free_symbols(e)} - walk.inside)
         for v in node.outputs:
             self.want_symbols(n for n in v.type.shape or () if isinstance(n, Dim))
 
@@ -281,8 +281,8 @@ def copied(
 
 def first_sizes(node: Node) -> Mapping[Dim, Size]:
     """Dims of stacks that a loop without turns has."""
-    found: Mapping[Dim, Size] = node.bound.firsts if node.op.control is not None and node.op.control.repeats else {}
-    return found
+    sizes: Mapping[Dim, Size] = node.bound.firsts if node.op.control is not None and node.op.control.repeats else {}
+    return sizes
 
 
 def results_of(step: Step) -> tuple[Value, ...]:

@@ -27,14 +27,15 @@ class OpenLength(NamedTuple):
 def refuse_open_lengths(nodes: Iterable[Node]) -> None:
     """Raises UnsupportedError for the first loop that has such a vector."""
     for node in nodes:
-        found = next(open_lengths(node), None)
-        if found is None:
+        open_length = next(open_lengths(node), None)
+        if open_length is None:
             continue
-        maker = found.vector.node
-        what = f"the vector that {named(maker)} makes" if maker is not None else f"the vector {found.vector.name}"
+        maker = open_length.vector.node
+        what = f"the vector that {named(maker)} makes" if maker is not None else f"the vector {open_length.vector.name}"
         raise UnsupportedError(
-            f"{named(node)}: each turn decides anew how long {what} is, {found.vector.type}, which {named(found.node)} takes for its "
-            f"{found.operand}; machine code is made for one length, so say it, by a reshape to [1] or as a constant"
+            f"{named(node)}: each turn decides anew how long {what} is, {open_length.vector.type}, which "
+            f"{named(open_length.node)} takes for its {open_length.operand}; "
+            "machine code is made for one length, so say it, by a reshape to [1] or as a constant"
         )
 
 
@@ -58,8 +59,8 @@ def _in_body(region: Function, own: set[Value]) -> Iterator[OpenLength]:
         yield from open_lengths(node)
         if node.bound is not None or any(v is not None and v.type.shape is None for v in node.inputs):
             continue
-        given = node.operand_inputs()
+        operands = node.operand_inputs()
         for p in node.op.operands:
-            v = given[p.name]
+            v = operands[p.name]
             if v in own and p.is_vector and v is not None and v.type.rank == 1 and not v.type.is_static:
                 yield OpenLength(node, p.name, v)

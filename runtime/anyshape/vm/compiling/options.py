@@ -79,13 +79,13 @@ def _number(text: str) -> int:
         raise ArgumentError(f"ANYSHAPE_THREADS must be a number, got {text!r}") from None
 
 
-def make_options(given: Mapping[str, Any]) -> Options:
+def make_options(arguments: Mapping[str, Any]) -> Options:
     """The environment's options with the given ones in their place. Raises ArgumentError for an unknown one."""
     names = [f.name for f in fields(Options)]
-    unknown = sorted(set(given) - set(names))
+    unknown = sorted(set(arguments) - set(names))
     if unknown:
         raise ArgumentError(f"compile has no option {', '.join(unknown)}; there are {', '.join(names)}")
-    said = {k: v for k, v in given.items() if v is not None}
+    said = {k: v for k, v in arguments.items() if v is not None}
     if fits(said.get("dump"), set[str] | list[str] | tuple[str, ...]):
         said["dump"] = frozenset(said["dump"])
     return checked(replace(from_environment(), **said))
@@ -106,8 +106,8 @@ def checked(options: Options) -> Options:
         if getattr(options, name) not in allowed:
             raise ArgumentError(f"{name} must be one of {', '.join(allowed)}, got {getattr(options, name)!r}")
     if not 0 <= options.threads <= MOST_THREADS:
-        wanted = f"a number from 1 to {MOST_THREADS}, or 0 for all processors"
-        raise ArgumentError(f"threads must be {wanted}, got {options.threads!r}")
+        demand = f"a number from 1 to {MOST_THREADS}, or 0 for all processors"
+        raise ArgumentError(f"threads must be {demand}, got {options.threads!r}")
     strange = sorted(options.dump - set(STAGES))
     if strange:
         raise ArgumentError(f"cannot dump {', '.join(strange)}; stages are {', '.join(STAGES)}")

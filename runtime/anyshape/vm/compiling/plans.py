@@ -153,7 +153,7 @@ class Compiler:
             program = replace(program, functions=tuple(self._function(c, functions, maker) for c in functions))
         if "program" in options.dump:
             options.show("program", f.name, "\n".join(map(disassemble, (program, *program.functions))))
-        report.compiled(maker.made)
+        report.compiled(maker.count)
         return program
 
     def _schedule(self, f: Function) -> Schedule:
@@ -230,12 +230,12 @@ def refuse_dynamic(f: Function) -> None:
 def _dynamic(f: Function) -> list[str]:
     """What is not static in a function, and why."""
     causes = Causes(f)
-    found = [causes.of_node(n) for n in causes.nodes if n.op.variant == "dyn"]
+    lines = [causes.of_node(n) for n in causes.nodes if n.op.variant == "dyn"]
     others = [(n, v) for n in causes.nodes if n.op.variant != "dyn" for v in n.outputs]
-    found += [f"{named(n)}: {causes.of_type(v)}" for n, v in others if not v.type.is_static]
+    lines += [f"{named(n)}: {causes.of_type(v)}" for n, v in others if not v.type.is_static]
     lists = [n for n, v in others if isinstance(v.type, ListType)]
     lists = [n for n in lists if not any(v is not None and isinstance(v.type, ListType) for v in n.inputs)] or lists
-    return found + [f"{named(n)}: how many elements it comes to have is known at run time" for n in lists]
+    return lines + [f"{named(n)}: how many elements it comes to have is known at run time" for n in lists]
 
 
 class Straight:
@@ -277,8 +277,8 @@ class Straight:
         results = self._run_once(packed, spread)
         if results is None:
             return self.general().run(arrays, places)
-        made = iter(results)
-        return [unpack(made, t) for t in self._types[1]]
+        arrays_left = iter(results)
+        return [unpack(arrays_left, t) for t in self._types[1]]
 
     def _run_arrays(self, arrays: Sequence[Array], places: Sequence[Array | None]) -> list[Array]:
         results = self._run_once(arrays, places)

@@ -20,7 +20,7 @@ from anyshape.vm.compiling.emission import Emission, aligned, byte_count
 from anyshape.vm.compiling.entry_code import collect_checks
 from anyshape.vm.compiling.list_code import is_list
 from anyshape.vm.compiling.liveness import Liveness
-from anyshape.vm.compiling.stack_code import Stack, named, reserve, sizes_of_no_turns
+from anyshape.vm.compiling.stack_code import Stack, named, reserve, sizes_of_no_iterations
 from anyshape.vm.compiling.walk_code import emit_walk
 from anyshape.vm.program.memory_plan import Held, Inside
 from anyshape.vm.program.table import ELEMENT_CODE, CheckRecord, Op
@@ -66,8 +66,8 @@ class Body(Codegen):
         return self.code.new(Op.EXTEND, self.spare[k], self.code.register(aligned(byte_count(v.type))))
 
     def address(self, v: Value) -> int:
-        found = self.places.get(self.liveness.origin(v))
-        return found if found is not None else super().address(v)
+        place = self.places.get(self.liveness.origin(v))
+        return place if place is not None else super().address(v)
 
     def result(self, v: Value) -> int:
         """The address of a result; a list comes with a hold on it."""
@@ -125,8 +125,8 @@ def _branch(g: Emission, at: int, step: RegionStep) -> None:
     sizes = {s: code.unset() for s in born}
     before, highest, end = g.regions, g.regions, 0
     captured = node.op.control.captured(node) if node.op.control is not None else ()
-    given = [v for v in captured if is_list(v) and g.holds.is_last(v, at)]
-    for v in given:
+    handed_over = [v for v in captured if is_list(v) and g.holds.is_last(v, at)]
+    for v in handed_over:
         g.holds.owned.discard(v)  # each branch takes the hold over
     for k, region in enumerate(node.regions):
         with code.scope():
@@ -136,9 +136,9 @@ def _branch(g: Emission, at: int, step: RegionStep) -> None:
             else:
                 liveness = g.liveness.bodies[at][k]
                 inner = dict(zip(captured, region.params[len(region.params) - len(captured) :], strict=True))
-                body = _body(g, step, k, _places(g, node, region.params, liveness), {}, [inner[v] for v in given])
+                body = _body(g, step, k, _places(g, node, region.params, liveness), {}, [inner[v] for v in handed_over])
                 body.emit(liveness)
-                title = f"{_told(node)}, where its condition {'holds' if k == 0 else 'does not hold'}"
+                title = f"{_title(node)}, where its condition {'holds' if k == 0 else 'does not hold'}"
                 g.inside.append(Inside(title, body.plan()))
                 highest = max(highest, body.regions)
                 for to, v in zip(addresses, region.results, strict=True):
@@ -157,7 +157,7 @@ def _branch(g: Emission, at: int, step: RegionStep) -> None:
         _give(g, v, address)
 
 
-def _told(node: Node) -> str:
+def _title(node: Node) -> str:
     return f"{node.op.name} ({node.source})" if node.source else node.op.name
 
 
@@ -183,7 +183,7 @@ class _Loop:
         assert step.node.op.control is not None
         self.count = step.node.op.control.captures_from(step.node)
         self.carried = self.region.params[1 : 1 + self.count]
-        self.turn_symbols: set[Dim] = step.node.bound.iteration
+        self.iteration_symbols: set[Dim] = step.node.bound.iteration
         self.variables: set[int] = set()
 
     def emit(self) -> None:
@@ -192,16 +192,16 @@ class _Loop:
         top = len(code.words)
         leave = code.unless(self.goes_on())
         with code.scope():
-            self.one_turn()
+            self.one_iteration()
         code.jump(top)
         code.land(leave)
         self.finish()
 
     def variable(self, start: int) -> int:
-        made = self.code.unset()
-        self.code.move(made, start)
-        self.variables.add(made)
-        return made
+        register = self.code.unset()
+        self.code.move(register, start)
+        self.variables.add(register)
+        return register
 
     def new_region(self) -> int:
         self.g.regions += 1
@@ -218,7 +218,7 @@ class _Loop:
             self.trip = code.register(count)
         elif trip is not None:
             self.trip = code.new(Op.LOAD, g.address(trip), 0, ELEMENT_CODE["i64"])
-        self.turn = self.variable(zero)
+        self.iteration = self.variable(zero)
         self.again = None
         if known_truth(cond) is not True or known_truth(self.region.results[0]) is not True:
             self.again = self.variable(self.one if cond is None else truth(g, cond))
@@ -227,7 +227,7 @@ class _Loop:
         self.dims: dict[Dim, int] = {}
         for p, v in zip(self.carried, initial, strict=True):
             for n, start in zip(p.type.shape or (), v.type.shape or ()):
-                if isinstance(n, Dim) and n in self.turn_symbols and n not in self.dims:
+                if isinstance(n, Dim) and n in self.iteration_symbols and n not in self.dims:
                     self.dims[n] = self.variable(code.register(start))
         self.pairs = [(self.new_region(), self.new_region()) for _ in self.carried]
         self.stacks = [Stack(g, node, k, self.new_region()) for k in range(self.count, len(node.outputs))]
@@ -242,27 +242,27 @@ class _Loop:
         """A register that says whether there is another turn."""
         if self.trip is None:
             return self.again if self.again is not None else self.one
-        left = self.code.new(Op.LT, self.turn, self.trip)
+        left = self.code.new(Op.LT, self.iteration, self.trip)
         return left if self.again is None else self.code.new(Op.AND, left, self.again)
 
-    def one_turn(self) -> None:
+    def one_iteration(self) -> None:
         code, region = self.code, self.region
         for s, r in self.dims.items():
             code.define(s, r)
         for e in region.params[0].contents or ():
             if isinstance(e, Dim):
-                code.define(e, self.turn)
+                code.define(e, self.iteration)
         number = self.places.get(region.params[0])
         if number is not None:
-            code.emit(Op.STORE, number, 0, self.turn, ELEMENT_CODE["i64"])
+            code.emit(Op.STORE, number, 0, self.iteration, ELEMENT_CODE["i64"])
         places = {**self.places, **dict(zip(self.carried, self.addresses, strict=True))}
         spare = {1 + k: spare for k, (_, spare) in enumerate(self.pairs)}
         body = _body(self.g, self.step, 0, places, spare, [p for p in self.carried if is_list(p)])
         body.emit(self.liveness)
-        self.g.inside.append(Inside(f"each turn of {_told(self.node)}", body.plan(), tuple(self.held(body))))
+        self.g.inside.append(Inside(f"each turn of {_title(self.node)}", body.plan(), tuple(self.held(body))))
         self.g.regions = body.regions
         for stack, v in zip(self.stacks, region.results[1 + self.count :], strict=True):
-            stack.append(v, body.address(v), self.turn)
+            stack.append(v, body.address(v), self.iteration)
         self.hand_on(body)
 
     def held(self, body: Body) -> Iterator[Held]:
@@ -292,7 +292,7 @@ class _Loop:
         body.release()
         if self.again is not None:
             moves.append((self.again, truth(body, self.region.results[0])))
-        moves.append((self.turn, code.new(Op.ADD, self.turn, self.one)))
+        moves.append((self.iteration, code.new(Op.ADD, self.iteration, self.one)))
         safe = []
         for to, source in dict(moves).items():
             if source in self.variables:
@@ -316,13 +316,13 @@ class _Loop:
 
     def finish(self) -> None:
         code, node = self.code, self.node
-        sizes_of_no_turns(self.stacks, self.turn)
+        sizes_of_no_iterations(self.stacks, self.iteration)
         for s, (k, axis) in node.bound.born.items():
             if k < self.count:
                 n = (self.carried[k].type.shape or ())[axis]
                 code.define(s, self.after(n))
             else:
-                code.define(s, self.turn if axis == 0 else self.stacks[k - self.count].dims[axis - 1])
+                code.define(s, self.iteration if axis == 0 else self.stacks[k - self.count].dims[axis - 1])
         for v, address in zip(node.outputs, self.addresses):
             _give(self.g, v, address)
         for v, stack in zip(node.outputs[self.count :], self.stacks, strict=True):

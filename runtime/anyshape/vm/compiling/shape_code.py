@@ -50,10 +50,10 @@ class ShapeCode:
 
     def _decided(self, op: Op, operands: tuple[Operand, ...]) -> int | None:
         """The result of a sum or a maximum of constants, which is what the memory plan of a static program is made of."""
-        given = [self._constants.get(r) for r in operands]
-        if op not in (Op.ADD, Op.MAX) or any(not isinstance(n, int) for n in given):
+        constants = [self._constants.get(r) for r in operands]
+        if op not in (Op.ADD, Op.MAX) or any(not isinstance(n, int) for n in constants):
             return None
-        a, b = (n for n in given if isinstance(n, int))
+        a, b = (n for n in constants if isinstance(n, int))
         result = a + b if op == Op.ADD else max(a, b)
         return result if result <= INT64_MAX else None
 
@@ -76,9 +76,9 @@ class ShapeCode:
 
     def zeroed(self) -> int:
         """A register that is 0 at first."""
-        made = self.unset()
-        self.move(made, self.register(0))
-        return made
+        register = self.unset()
+        self.move(register, self.register(0))
+        return register
 
     def unless(self, register: int) -> int:
         """A jump for when the register is 0; `land` gives it its target."""

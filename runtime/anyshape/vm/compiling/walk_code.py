@@ -42,17 +42,17 @@ class _Walking:
         self.define(first, self.walk.first)
         self.sizes()
         g.flush()
-        made = g.liveness.outputs[self.at]
-        if not made:
+        outputs = g.liveness.outputs[self.at]
+        if not outputs:
             return
-        for v in made:
+        for v in outputs:
             g.check_sizes(v)
             g.allocate(v)
         if self.at in g.memory.scratch:
             g.arena.address(g.memory.scratch[self.at])
         element = g.storages[self.walk.value] = Storage(self.walk.value, self.at, self.at, elsewhere=True)
         start = code.register(head_bytes(len(self.walk.elements.any)))
-        copies = [c for v, result in self.step.carried.items() if result in made and (c := self.before(v, result))]
+        copies = [c for v, result in self.step.carried.items() if result in outputs and (c := self.before(v, result))]
         with self.each() as block:
             element.address = code.new(Op.VIEW, block, start)
             for copy in copies:
@@ -78,7 +78,7 @@ class _Walking:
         most = self.code.zeroed() if room else 0
         with self.each():
             for c in self.walk.checks:
-                self.g.check(c.cond, (*c.parts, *self.g.told(c.cond)), c.op, c.where)
+                self.g.check(c.cond, (*c.parts, *self.g.explanation(c.cond)), c.op, c.where)
             for register, e in zip(totals, sums, strict=True):
                 code.emit(Op.ADD, register, register, code.register(e.item))
             if room:
@@ -94,9 +94,9 @@ class _Walking:
         """A loop over the elements, in which the symbols of one are defined: gives the register of its block."""
         code, sums = self.code, self.walk.elements.sums
         before = [self.code.zeroed() for _ in sums]
-        with counted(code, self.count) as turn:
-            block = code.new(Op.ELEMENT, self.handle, turn)
-            code.define(self.walk.elements.index, turn)
+        with counted(code, self.count) as iteration:
+            block = code.new(Op.ELEMENT, self.handle, iteration)
+            code.define(self.walk.elements.index, iteration)
             self.define(block, self.walk.each)
             for register, e in zip(before, sums, strict=True):
                 assert isinstance(e.before, Dim)

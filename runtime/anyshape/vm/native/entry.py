@@ -163,22 +163,22 @@ def _call(f: FunctionBuilder) -> None:
     with f.if_(f.compare("eq", f.convert("ptrtoint", results, I64), 0)):
         f.call("PyErr_Clear", VOID, [])
         give_up(const(I64, End.OUTPUT))
-    _turns(f, state, results, give_up)
+    _run_to_end(f, state, results, give_up)
 
 
-def _turns(f: FunctionBuilder, state: Val, results: Val, give_up: Callable[[Val], None]) -> None:
-    turn, after = f.new_block(), f.new_block()
-    f.jump(turn)
-    f.start(turn)
+def _run_to_end(f: FunctionBuilder, state: Val, results: Val, give_up: Callable[[Val], None]) -> None:
+    again, after = f.new_block(), f.new_block()
+    f.jump(again)
+    f.start(again)
     end = f.call("run_unlocked", I64, [state])
     with f.if_(f.compare("eq", end, End.DONE)):
         f.ret(results)
     with f.if_(f.compare("eq", end, End.OUTPUT)):
         is_put = f.call("make_result", I1, [state, results])
-        f.branch(is_put, turn, after)
+        f.branch(is_put, again, after)
     with f.if_(f.compare("eq", end, End.REGION)):
         grown = f.call("anyshape_grow", I64, [state])
-        f.branch(f.compare("ne", grown, 0), turn, after)
+        f.branch(f.compare("ne", grown, 0), again, after)
     f.jump(after)
     f.start(after)
     f.call("Py_DecRef", VOID, [results])

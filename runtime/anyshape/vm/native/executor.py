@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from anyshape.lower.target import Target
 
 Array = NDArray[Any]
-Turn = Callable[[int], int]
+RunLoop = Callable[[int], int]
 
 
 def _object(make: Callable[[Target], Module], symbol: str) -> tuple[str, bytes]:
@@ -74,7 +74,7 @@ def loop_objects() -> dict[str, bytes]:
 
 
 @cache
-def _loop() -> tuple[Turn, Loaded]:
+def _loop() -> tuple[RunLoop, Loaded]:
     """The loop of this machine, from the object cache after the first time; and what keeps it loaded."""
     from anyshape.vm.native.loop import loop_module
 
@@ -158,7 +158,7 @@ class NativeExecutor:
         for function in program.functions:
             verify_program(function, len(program.functions))
         self._tables = tables_of(program, types)
-        self._turn, self._loaded = _loop()
+        self._run_loop, self._loaded = _loop()
         self._ticker = _ticker()
         shares = any(op is Op.SHARE for p in (program, *program.functions) for _, op, _ in p.instructions())
         self._pool = _pool() if shares and threads > 1 else None
@@ -226,7 +226,7 @@ class NativeExecutor:
                     self._stop(context)
                 raise self.error(end, context.innermost)
         try:
-            return self._in_turns(arguments, context, places)
+            return self._resume(arguments, context, places)
         finally:
             self._forget(context)
 
@@ -246,7 +246,7 @@ class NativeExecutor:
         if context.held:
             _forget()(context.state)
 
-    def _in_turns(
+    def _resume(
         self, arguments: Sequence[Array], context: NativeContext, places: Sequence[Array | None]
     ) -> list[Array] | None:
         """Without the direct entry, or where it cannot go on: memory must grow, or a result cannot be made."""
@@ -257,7 +257,7 @@ class NativeExecutor:
             context.words[Word.THREADS] = min(self._threads, self._pool.workers + 1)
         results: list[Array | None] = [None] * len(self.program.results)
         while True:
-            end = self._turn(context.state)
+            end = self._run_loop(context.state)
             if end == End.DONE:
                 return [a for a in results if a is not None]
             if end == End.DECLINED:
