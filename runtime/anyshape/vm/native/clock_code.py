@@ -14,7 +14,7 @@ _SECOND = 1_000_000_000
 
 
 def nanoseconds(f: FunctionBuilder, clock: Val = MONOTONIC) -> Val:
-    """What the clock says now."""
+    """Reads the clock."""
     f.module.declare("clock_gettime", I32, [I32, PTR])
     time = f.alloca(I64, 2)
     for word in range(2):

@@ -1,8 +1,8 @@
-"""Whether a result can be computed in an array that the caller gave for it: two functions of the direct entry.
+"""Check of a destination: two functions of the direct entry that decide whether a result can be computed in the caller's array.
 
-In: a state whose arguments are bound, with the dims of the result in the frame. Out: yes, or no: then Python finds out what is wrong,
-or computes elsewhere and copies. The array must be an array of the result's dtype and dims, dense and writable, and share no memory with an
-argument or with what was given for another result.
+In: a state whose arguments are bound, with the dims of the result in the frame. Out: yes, or no: then Python raises what is wrong,
+or computes elsewhere and copies. A destination must be an array of the result's dtype and dims, dense and writable, and share no memory
+with an argument or with another destination.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DESTINATION = [("state", PTR), ("place", PTR), ("number", I64)]
 
 
 def end_of(f: FunctionBuilder) -> None:
-    """Where dense elements of `size` bytes, from `start` on, end."""
+    """Returns the end address of dense elements of `size` bytes that begin at `start`."""
     start, dims, rank, size = f.args
     with f.for_range(0, rank, carried=(size,)) as each:
         each.next(f.mul(each.carried[0], f.load(dims, I64, each.index)))

@@ -3,7 +3,7 @@
 In: a target. Out: a module with `anyshape_call(self, arguments, count)`; `self` is the array that holds a state. It compares each
 argument's type, dtype, rank and flags with what the program takes, points the loop to its elements and dims, runs, makes results and
 has memory grow as the loop asks for that, and gives the interpreter's lock back while kernels run. It returns a list of results, or None:
-then ENDED says why, and Python does the same call again at leisure. It never raises.
+then ENDED says why, and Python does the same call again, without this entry. It never raises.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAKE = [("state", PTR), ("list", PTR)]
 
 
 def entry_module(target: Target) -> Module:
-    """`anyshape_run` is imported."""
+    """Makes the module of the direct entry, which imports `anyshape_run`."""
     module = Module(target)
     for name, (result, types) in _DECLARED.items():
         module.declare(name, result, types)
@@ -62,7 +62,7 @@ def entry_module(target: Target) -> Module:
 
 
 def _bind(f: FunctionBuilder) -> None:
-    """Whether all arguments are exactly what is wanted; their elements and dims are in the state then."""
+    """Compares all arguments with what the program takes and writes their addresses and dims into the state; returns whether all fit."""
     state, arguments, count = f.args
     with f.if_(f.compare("ne", count, f.load(state, I64, Word.ARGUMENT_COUNT))):
         f.ret(const(I1, 0))
@@ -83,7 +83,8 @@ def _bind(f: FunctionBuilder) -> None:
 
 
 def _make_result(f: FunctionBuilder) -> None:
-    """The result that the loop stopped for, made or taken from the caller, into the list and into RESULTS; or whether that failed."""
+    """Makes the result that the loop returned for, or takes the caller's destination, and puts it into the list and into RESULTS; returns
+    whether that succeeded."""
     state, results = f.args
     at = f.load(state, PTR, Word.AT)
     number, rank = f.load(at, I64, HEAD + 1), f.load(at, I64, HEAD + 2)
@@ -117,7 +118,7 @@ def _make_result(f: FunctionBuilder) -> None:
 
 
 def _run_unlocked(f: FunctionBuilder) -> None:
-    """A turn; its kernels run without the interpreter's lock, and where it has none the lock is never given back."""
+    """Runs the loop. Kernels run without the interpreter's lock; where no kernel runs, the lock is kept."""
     (state,) = f.args
     f.store(const(I64, 1), state, Word.HOLD)
     end = f.call("anyshape_run", I64, [state])
@@ -146,12 +147,12 @@ def _call(f: FunctionBuilder) -> None:
     with f.if_(f.compare("gt", threads, 1)):
         workers = f.atomic_load(f.load(state, PTR, Word.POOL), I64, PoolWord.WORKERS, order="monotonic")
         with f.if_(f.compare("lt", workers, f.sub(threads, 1))):
-            give_up(const(I64, End.ARGUMENTS))  # threads are started at leisure
+            give_up(const(I64, End.ARGUMENTS))  # Python starts threads
     clock = f.load(state, PTR, Word.CLOCK)
     asleep = f.atomic_load(clock, I64, ClockWord.ASLEEP)
     with f.if_(f.compare("ne", asleep, 0)):
         with f.if_(f.compare("eq", asleep, NO_THREAD)):
-            give_up(const(I64, End.ARGUMENTS))  # it is started at leisure
+            give_up(const(I64, End.ARGUMENTS))  # Python starts it
         f.call("anyshape_wake", VOID, [clock])
     with f.if_(f.compare("eq", f.load(state, I64, Word.BEGUN), 0)):
         f.store(f.load(f.load(state, PTR, Word.CANCELS), I64), state, Word.CANCELS_SEEN)

@@ -1,7 +1,7 @@
-"""Runs programs by the native loop: turns of machine code, and between them what only Python can do.
+"""Execution of programs by the native loop, and what only Python can do while the loop stands still.
 
-In: a program with machine-code kernels. Out: `NativeExecutor.run`, equal to `interpreter.run` in results and in every message. Regions
-grow and results are made between turns; a call that needs neither is one turn.
+In: a program with machine-code kernels. Out: `NativeExecutor.run`, equal to `interpreter.run` in results and in every message. The loop
+returns where a region must grow or a result must be made, and goes on after that; a call that needs neither is one run of the loop.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RunLoop = Callable[[int], int]
 
 
 def _object(make: Callable[[Target], Module], symbol: str) -> tuple[str, bytes]:
-    """A module of this room as object code, and its key in caches; its text is made only where no cache has it for this version."""
+    """Compiles a module of this room; its key in caches, and its object code. The text is made only where no cache has this version."""
     from anyshape.lower.llvm.jit import object_by_key, object_key
     from anyshape.lower.target import host_target
 
@@ -65,7 +65,7 @@ def _load(make: Callable[[Target], Module], symbols: Sequence[str], imports: Map
 
 
 def loop_objects() -> dict[str, bytes]:
-    """The code of this room by its keys: a saved model takes it along, so that loading compiles nothing."""
+    """Object code of this room by its keys: a saved model takes it along, so that loading compiles nothing."""
     from anyshape.vm.native.entry import entry_module
     from anyshape.vm.native.loop import loop_module
 
@@ -75,7 +75,7 @@ def loop_objects() -> dict[str, bytes]:
 
 @cache
 def _loop() -> tuple[RunLoop, Loaded]:
-    """The loop of this machine, from the object cache after the first time; and what keeps it loaded."""
+    """Loads the loop of this machine, from the object cache after the first time; its entry, and the object that keeps it loaded."""
     from anyshape.vm.native.loop import loop_module
 
     symbols = (
@@ -112,7 +112,7 @@ def _forget() -> Callable[[int], None]:
 
 @cache
 def _entry() -> Loaded | None:
-    """The code of the direct entry; None where Python's objects are not as it expects them."""
+    """Loads the direct entry; None where Python's objects are not laid out as it expects."""
     from anyshape.vm.native.entry import entry_module
 
     imports = functions()
@@ -134,7 +134,7 @@ def _methods() -> Methods | None:
 
 @cache
 def _ahead() -> Ahead | None:
-    """What touches memory for results of the direct entry."""
+    """Makes the object that touches memory for results of the direct entry."""
     loaded, methods = _entry(), _methods()
     if loaded is None or methods is None:
         return None
@@ -142,13 +142,13 @@ def _ahead() -> Ahead | None:
 
 
 def expect_results(types: Sequence[TensorType]) -> None:
-    """Memory for results of these types is needed soon."""
+    """Has memory for results of these types touched, which are needed soon."""
     if in_use(Policy.AHEAD) and (size := typical_bytes(types)) and (ahead := _ahead()) is not None:
         ahead.expect(size)
 
 
 class NativeExecutor:
-    """One program, ready. `context()` makes what a call needs; `run` is safe from any number of threads, each with its own context.
+    """Executor of one program. `context()` makes the memory of a call; `run` is safe from any number of threads, each with a context.
 
     `types` of the arguments make the direct entry possible. `threads`: how many may work on one kernel."""
 
@@ -166,7 +166,7 @@ class NativeExecutor:
         self._methods = _methods() if types is not None else None
 
     def direct(self, pool: ContextPool) -> Callable[..., list[Array] | None] | None:
-        """The direct entry with a context from the pool, if this process has such an entry."""
+        """Makes the direct entry with contexts from the pool; None if this process has no such entry."""
         if self._methods is None:
             return None
         take, give_back = pool.take, pool.give_back
@@ -198,7 +198,8 @@ class NativeExecutor:
     def run(
         self, arguments: Sequence[Array], context: NativeContext, places: Sequence[Array | None] = ()
     ) -> list[Array] | None:
-        """The results, or None where a guard declined. Raises what `interpreter.run` raises. Results are put in `places` that fit."""
+        """Runs the program; the results, or None where a guard declined. Raises what `interpreter.run` raises. Results are computed in the
+        `places` that fit."""
         context.begin(deadline())
         try:
             if places:
@@ -231,7 +232,7 @@ class NativeExecutor:
             self._forget(context)
 
     def _stop(self, context: NativeContext) -> NoReturn:
-        """Raises why a call stopped."""
+        """Raises the error of a call that was stopped."""
         why = int(context.words[Word.STOP])
         self._forget(context)
         if why == Stop.RAISED:
@@ -242,14 +243,15 @@ class NativeExecutor:
 
     @staticmethod
     def _forget(context: NativeContext) -> None:
-        """Gives back the lists of a call that ended early."""
+        """Frees the lists of a call that ended early."""
         if context.held:
             _forget()(context.state)
 
     def _resume(
         self, arguments: Sequence[Array], context: NativeContext, places: Sequence[Array | None]
     ) -> list[Array] | None:
-        """Without the direct entry, or where it cannot go on: memory must grow, or a result cannot be made."""
+        """Runs a call with arguments bound by Python, and does between runs of the loop what it returned for. For calls without the direct
+        entry, and for those that it gave up."""
         context.bind(arguments)
         self._ticker.ensure()
         if self._pool is not None:
@@ -286,7 +288,7 @@ class NativeExecutor:
         context.put_result(number, array)
 
     def error(self, end: int, context: NativeContext) -> AnyshapeError:
-        """What the interpreter raises at this instruction with these registers."""
+        """Makes the error that the interpreter raises at this instruction with these registers."""
         program, (_, o) = context.tables.program, instruction(context)
         if end == End.DEPTH:
             return UnsupportedError(too_deep_text(self.program.functions[context.register(o["function"])]))

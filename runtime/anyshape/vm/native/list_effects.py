@@ -1,4 +1,7 @@
-"""The loop's handlers of instructions on lists. In: the open loop, at the block of an opcode. Out: the code of its handler, over `heap`."""
+"""Handlers of the loop for instructions on lists.
+
+In: the open loop, at the block of an opcode. Out: the code of its handler, over `heap`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from anyshape.vm.native.layout import End
 
 
 def _write_handle(frame: Frame, handle: Val) -> None:
-    """A handle into the first register, or the end of the turn where there was no memory."""
+    """Writes a handle into the first register; where it is null, there was no memory, and the loop returns."""
     frame.leave_if(is_null(frame.f, handle), lambda: frame.leave(End.MEMORY))
     frame.write(frame.f.convert("ptrtoint", handle, I64))
 

@@ -1,4 +1,4 @@
-"""The native loop as LLVM text: walks the table of a program, whatever program it is.
+"""Native loop as LLVM text: walks the table of a program, whatever program it is.
 
 In: a target. Out: a module with `anyshape_run(state) -> i64` (an `End`). It holds two loops from one emitter: the plain one, and
 the careful one that it goes over to, for the rest of the call, where a number first overflows.
@@ -20,7 +20,7 @@ from anyshape.vm.run.policies import Policy, in_use
 
 STATE = [("state", PTR)]
 HANDLERS = handlers(Op, *map(vars, (scalars, effects, list_effects, call_effects)))
-"""By instruction, what emits its code into an open `Frame`; it need not go on."""
+"""Function that emits the code of an instruction into an open `Frame`, by instruction; it need not jump to the next one."""
 
 
 def add_loop(module: Module, internal: bool = False) -> None:

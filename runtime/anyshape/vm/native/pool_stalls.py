@@ -1,9 +1,9 @@
-"""A worker that loses its processor in the middle of a part goes on where its caller is, which only waits for it.
+"""Detection of stalls: a worker that loses its processor in the middle of a part is moved to the processor of its caller, which waits.
 
-Beside a process that computes all the time a worker has its processor for a time slice, and then has not: who waits for its part would
-wait for milliseconds. So who waits looks at the workers' clocks, and a worker that holds a part and has not run since the last look is
-moved to the caller's processor. It sleeps there as soon as it has nothing to do, so that its caller has its processor back, and keeps off
-it from then on as before (`pool_affinity.py`).
+Beside a process that computes all the time, a worker has its processor for a time slice, and then has not: the caller would wait
+milliseconds for its part. So a caller that waits looks at the workers' clocks, and moves a worker that holds a part and has not run since
+the last look to its own processor. The worker sleeps as soon as it has nothing to do, so that the caller has its processor back, and keeps
+off it from then on as before (`pool_affinity.py`).
 
 In: an open module. Out: `pool_look(pool)` and `pool_end_looking(pool)`, for the owner of the pool while it waits, and after.
 """
@@ -18,11 +18,11 @@ from anyshape.vm.native.pool_layout import Line, PoolWord
 from anyshape.vm.run.policies import Policy, in_use
 
 _OF_THREAD = 6
-"""Linux: what a clock's number ends with that counts a thread's time on processors; above these three bits is the thread, inverted."""
+"""Low three bits of the number of a clock that counts a thread's time on processors, on Linux; above them is the thread, inverted."""
 
 
 def add_stalls(module: Module) -> None:
-    """Defines them; they do nothing where Linux is not."""
+    """Defines both functions, which do nothing on systems other than Linux."""
     pool = [("pool", PTR)]
     looks = "linux" in module.target.triple and in_use(Policy.STALLS)
     if looks:
@@ -36,13 +36,14 @@ def add_stalls(module: Module) -> None:
 
 
 def _clock(f: FunctionBuilder) -> Val:
-    """The time that a thread has been on processors."""
+    """Reads how long a thread has been on processors."""
     number = f.or_(f.shl(f.binary("xor", f.args[0], const(I64, -1)), 3), _OF_THREAD)
     return nanoseconds(f, f.convert("trunc", number, I32))
 
 
 def _look(f: FunctionBuilder) -> None:
-    """Whoever began a part after the last look has run since then, so that the first look of a wait moves nobody."""
+    """Moves the workers that hold a part and have not run since the last look. A worker that began its part after the last look has run
+    since then, so the first look of a wait moves none."""
     (pool,) = f.args
     count = f.atomic_load(pool, I64, PoolWord.WORKERS, order="monotonic")
     with f.for_range(0, count) as loop:
@@ -58,7 +59,7 @@ def _look(f: FunctionBuilder) -> None:
 
 
 def _end_looking(f: FunctionBuilder) -> None:
-    """Some workers may be anywhere now, others keep off a processor still: the next calls find out which one all should."""
+    """Resets affinity if workers were moved: those may run anywhere now, others still keep off a processor; later calls decide anew."""
     (pool,) = f.args
     with f.if_(f.compare("ne", f.atomic_load(pool, I64, PoolWord.BROUGHT), 0)):
         f.atomic_store(const(I64, -1), pool, PoolWord.AVOIDED)

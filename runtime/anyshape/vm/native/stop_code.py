@@ -1,15 +1,14 @@
-"""Whether a call is to stop, in generated code: the clock that makes calls look, and what they see.
+"""Stopping of calls in generated code: the clock that makes calls look, and the look itself.
 
 In: an open module. Out: `anyshape_tick(clock)`, the life of the thread that counts ticks; `anyshape_look(state) -> i32`, which loops and
 kernels call after a tick: whether the call is to stop, because it was cancelled, its deadline is over, or a signal's handler raised.
 
-Who looks wants more ticks, and says so. The thread ticks every 20 ms; when for a second nobody wanted any it sleeps until a call
-begins that finds it asleep. It says that it is asleep before its last tick: a call that did not see the one sees the other, and wakes it.
+A call that looks sets the word LOOKED. The thread ticks every 20 ms; after a second in which no call looked it sleeps until a call begins
+that finds it asleep. It sets the word ASLEEP before its last tick: a call that did not see the word sees the tick, and wakes the thread.
 
-Handlers of signals run in Python's main thread, with the interpreter's lock, as always: a call in that thread takes the lock and asks,
-so any
-handler of a user's, of any signal, does what it does elsewhere, exceptions included. Where another thread holds the lock for long, that is
-asked more seldom, so that it costs no more than a twentieth.
+Handlers of signals run in Python's main thread, with the interpreter's lock, as always: a call in that thread takes the lock and asks
+Python, so any handler of a user's, of any signal, does what it does elsewhere, exceptions included. Where another thread holds the lock
+for long, Python is asked more seldom, so that waiting costs no more than a twentieth.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from anyshape.vm.native.ticker import ASLEEP_NOW, PERIOD, ClockWord
 _IDLE_TICKS = 50
 _SHARE_OF_LOCK = 20
 PYTHON = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch")
-"""What `anyshape_look` calls of Python."""
+"""Functions of Python that `anyshape_look` calls."""
 
 
 def add_stops(module: Module) -> None:
-    """Defines them; `pool_sleep` and `pool_wake` are defined already."""
+    """Defines both functions; `pool_sleep` and `pool_wake` are defined already."""
     with module.function("stop_now", I64, [], internal=True, inline=False) as f:
         f.ret(nanoseconds(f))
     with module.function("anyshape_wake", VOID, [("clock", PTR)], inline=False, noalias=False) as f:
@@ -45,7 +44,7 @@ def add_stops(module: Module) -> None:
 
 
 def _pause(f: FunctionBuilder, clock: Val) -> None:
-    """One period, or until the thread is to end."""
+    """Sleeps for one period, or until the thread is to end."""
     if futex_of(f.target) is not None:
         stop = f.gep(clock, int(ClockWord.STOP), I64)
         f.call("pool_sleep", VOID, [stop, const(I64, 0), const(I64, PERIOD)])
@@ -127,7 +126,7 @@ def _look(f: FunctionBuilder) -> None:
 
 
 def _signals(f: FunctionBuilder) -> None:
-    """Runs handlers that wait; whether one raised, and then what, which is kept in the state."""
+    """Runs handlers of signals that wait; returns whether one raised an exception, which is kept in the state."""
     (state,) = f.args
     for name, result, types in (
         ("PyGILState_Ensure", I32, []),
