@@ -35,7 +35,7 @@ class Signature:
         self._fast = tuple((None if p.type.dtype is LIST else p.type.dtype.numpy, p.type.rank) for p in params)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Array]:
-        """Raises ArgumentError, DtypeError or ShapeError."""
+        """Puts arguments in the order of the inputs. Raises ArgumentError, DtypeError or ShapeError for those that do not fit."""
         if len(args) + len(kwargs) < len(self.names):
             args, kwargs = self._members(args, kwargs)
         if not args and len(kwargs) == len(self.names) and all(map(kwargs.__contains__, self.names)):
@@ -84,7 +84,7 @@ class Signature:
 
 
 def adapt(name: str, type: TensorType, argument: Any) -> Any:
-    """A dense native array of the type's dtype and rank, or a list of such."""
+    """Converts an argument to a dense native array of the type's dtype and rank, or to a list of such."""
     if isinstance(type, ListType):
         return _adapted_list(name, type, argument)
     try:
@@ -108,7 +108,7 @@ def _adapted(name: str, type: TensorType, argument: Any) -> Any:
 
 
 def _copied(name: str, a: Array, dtype: np.dtype[Any]) -> Array:
-    """Dense and native. An array of stride 0 takes no memory until it is copied, however many elements it has."""
+    """Copies an array to a dense native one. An array of stride 0 takes no memory until it is copied, however many elements it has."""
     if a.nbytes >= LOOKED_AT and a.nbytes > available_memory():
         raise _no_memory(name, a)
     return a.astype(dtype, order="C")
@@ -120,7 +120,7 @@ def _no_memory(name: str, a: Any) -> ArgumentError:
 
 
 def _characters(name: str, type: TensorType, argument: Any) -> Array:
-    """Of strings, which have a dim less than the type; or of code points, u32, which have all."""
+    """Converts strings, which have a dim less than the type, or code points, u32, which have all dims."""
     a = np.asarray(argument)
     if a.dtype == CHAR.computed and a.ndim == type.rank:
         return np.ascontiguousarray(a).reshape(a.shape).view(CHAR.numpy)
@@ -136,7 +136,7 @@ def _characters(name: str, type: TensorType, argument: Any) -> Array:
 
 
 def _adapted_list(name: str, type: ListType, argument: Any) -> list[Any]:
-    """Of an optional, None is nothing, and anything else the element."""
+    """Converts a list element by element. Of an optional, None is the empty list, and anything else the element."""
     if type.optional:
         return [] if argument is None else [adapt(name, type.element, argument)]
     if not isinstance(argument, list | tuple):

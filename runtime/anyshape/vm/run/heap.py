@@ -1,7 +1,7 @@
-"""Lists and their elements as the interpreter keeps them: counted objects by handle. The native loop has its own (`native/heap.py`).
+"""Heap of lists and their elements in the interpreter: counted objects by handle. The native loop has its own (`native/heap.py`).
 
-In: instructions on lists. Out: handles: a block's is its address, a list's a number. A program releases all that it made; one that does
-not is wrong, and the interpreter says so.
+In: instructions on lists. Out: handles: a block's is its address, a list's a number. A program releases all objects that it made; one that
+does not is wrong, and the interpreter says so.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Heap:
         return copy
 
     def finish(self, name: str) -> None:
-        """At the end of a program. Raises VerifyError if something is still held."""
+        """Ends a program. Raises VerifyError if an object is still held."""
         if self._objects:
             raise VerifyError(f"{name}: {len(self._objects)} objects of lists are still held at the end of the program")
 

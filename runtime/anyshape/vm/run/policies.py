@@ -17,10 +17,10 @@ VARIABLE = "ANYSHAPE_WITHOUT"
 
 @unique
 class Policy(StrEnum):
-    """Each by the name that ANYSHAPE_WITHOUT knows it by, and what becomes of a call without it."""
+    """Policy by its name in ANYSHAPE_WITHOUT. Each docstring says how a call runs without the policy."""
 
     TRIALS = "trials"
-    """Every kernel with more than one part is shared: nobody times whether that pays."""
+    """Every kernel with more than one part is shared, without being timed."""
     AFFINITY = "affinity"
     """The system alone decides on which processor a worker runs."""
     STALLS = "stalls"
@@ -45,7 +45,7 @@ class Policy(StrEnum):
 
 @cache
 def policies_left_out() -> frozenset[Policy]:
-    """Those that the environment names. Raises ArgumentError for a name that no policy has."""
+    """The policies that the environment leaves out. Raises ArgumentError for a name that no policy has."""
     names = {name for name in os.environ.get(VARIABLE, "").split(",") if name}
     if unknown := sorted(names - set(Policy)):
         raise ArgumentError(f"{VARIABLE} names no policy by {', '.join(unknown)}; there are {', '.join(Policy)}")
@@ -53,5 +53,5 @@ def policies_left_out() -> frozenset[Policy]:
 
 
 def in_use(policy: Policy) -> bool:
-    """Whether the process runs with the policy."""
+    """Tests whether the process runs with the policy."""
     return policy not in policies_left_out()
