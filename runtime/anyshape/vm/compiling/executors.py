@@ -1,4 +1,4 @@
-"""What runs a program: the native loop, or the interpreter.
+"""Executors of a program: the native loop, or the interpreter.
 
 In: a program and the options. Out: an `Executor`. Both take the same table to the same results and the same messages; which one is
 used is a matter of speed and of debugging. Kernels that are Python themselves are never called from native code.
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 class CallContext(Protocol):
-    """What one call owns while it runs."""
+    """Memory that one call owns while it runs."""
 
     @property
     def bytes(self) -> int:
@@ -31,7 +31,7 @@ class CallContext(Protocol):
         ...
 
     def under(self, cancels: Any) -> None:
-        """Calls stop once this counter is another than when they began."""
+        """Takes the counter of cancellations: a call stops once the counter is another than when the call began."""
         ...
 
 
@@ -73,7 +73,7 @@ class PythonExecutor:
 
 
 def make_executor(program: Program, options: Options, types: Sequence[TensorType]) -> Executor:
-    """`types` are those of the program's arguments."""
+    """Makes the executor of a program. `types` are those of its arguments."""
     if options.recorder is not None:
         from anyshape.vm.run.recorder import RecordedExecutor
 
@@ -85,7 +85,7 @@ def make_executor(program: Program, options: Options, types: Sequence[TensorType
 
 
 def expect_results(types: Sequence[TensorType], options: Options) -> None:
-    """A program with results of these types is made ready; the memory that typical calls need for them had better be there by then."""
+    """Has memory for results of these types touched while their program is being compiled, so that it is there for the first call."""
     if _is_native(options):
         native.expect_results(types)
 

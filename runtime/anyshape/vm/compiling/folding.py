@@ -1,4 +1,4 @@
-"""Calls on constants, made by kernels while a model is compiled: what `passes.folding` gives up on.
+"""Folding by kernels: calls on constants, run while a model is compiled, where the interpreter in `passes.folding` would take too long.
 
 In: a node whose operands are constants. Out: its results. The call is compiled as a function of its own, for operands of any sizes, so that
 the next call of its kind takes no compile, and its kernels come from the caches that all kernels come from.
@@ -30,12 +30,12 @@ Array = NDArray[Any]
 
 
 def folding(options: Options) -> Folding | None:
-    """None where kernels are the interpreter themselves."""
+    """Makes the folding of a compile; None where kernels are the interpreter themselves."""
     return Folding(options) if options.kernels == "native" else None
 
 
 class Folding:
-    """Computes with the kernels of one compile's target, on one thread; what is compiled for it serves that compile alone."""
+    """Computes calls with the kernels of one compile's target, on one thread; programs compiled for it serve that compile alone."""
 
     def __init__(self, options: Options) -> None:
         self._options = replace(options, threads=1, dims={}, recorder=None)

@@ -1,4 +1,4 @@
-"""The memory plan for people: what lies where from which step to which, with symbolic sizes, and the total as a formula.
+"""Text of memory plans, for people: where values lie from which step to which, with symbolic sizes, and the total as a formula.
 
 In: an executable. Out: text.
 """
