@@ -1,6 +1,7 @@
-"""Lists as arguments and results of a program.
+"""Code of lists as arguments and results of a program.
 
-In: the code generator, and a list's type. Out: loops in the table that read what `blocks.pack` made, and write what `blocks.unpack` reads.
+In: the code generator, and a list's type. Out: loops in the table that read the words of `blocks.pack`, and write those of
+`blocks.unpack`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from anyshape.vm.program.table import CheckRecord, Op
 
 
 class Reader:
-    """`at`: a register with the address of the next word of an argument."""
+    """Reader of a list. `at`: a register with the address of the next word of the argument."""
 
     def __init__(self, g: Emission, name: str, address: int) -> None:
         self.g, self.code, self.name = g, g.code, name
@@ -27,7 +28,7 @@ class Reader:
         self.code.emit(Op.ADD, self.at, self.at, words)
 
     def read(self, t: ListType) -> int:
-        """The handle of a list with what is read."""
+        """Emits the reading of a list; the register of its handle."""
         code = self.code
         word = code.register(8)
         handle = code.new(Op.LIST, int(isinstance(t.element, ListType)))
@@ -53,7 +54,7 @@ class Reader:
         return block
 
     def check(self, t: TensorType, rank: int) -> None:
-        """That an element is what the type says. Its rank and dtype were compared when it was packed."""
+        """Emits checks of an element's dims; its rank and dtype were compared when it was packed."""
         for axis, n in enumerate(t.shape or ()):
             if n is DIFFERS:
                 continue
@@ -74,7 +75,7 @@ class Reader:
 
 
 class Writer:
-    """Writes one result: measured first, then copied."""
+    """Writer of a list that is a result: it is measured first, then copied."""
 
     def __init__(self, code: ShapeCode, t: ListType, handle: int) -> None:
         self.code, self.type, self.handle = code, t, handle
@@ -85,7 +86,7 @@ class Writer:
         return register
 
     def write(self, first: int) -> None:
-        """The results `first`, words, and the next, elements."""
+        """Emits two arrays: result `first` holds the words, the next one the elements."""
         code = self.code
         self.words, self.bytes = (self.variable(code.register(0)) for _ in range(2))
         self.measure(self.type, self.handle)

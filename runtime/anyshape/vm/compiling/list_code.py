@@ -1,9 +1,9 @@
-"""Code of ops on lists, and who holds what.
+"""Code of ops on lists, with the counting of their holders.
 
 In: the code generator at a step on lists. Out: its instructions; handles of the results. A value that is a list is a register that holds
 a handle. Each value of a body owns one hold on its list; the last step that uses the value takes the hold over, or it is released behind
-that step. So an op may change a list in place whenever nobody else holds it, which is seen at run time, and a turn of a loop leaves
-nothing behind. What a body sees of its surroundings is held there.
+that step. So an op may change a list in place whenever no other value holds it, which is seen at run time, and an iteration of a loop
+leaves nothing behind. The surroundings of a body hold the lists that the body reads of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_list(v: Value | None) -> bool:
 
 
 class Holds:
-    """The lists that the values of one body own, from step to step."""
+    """Holds of the values of one body on their lists, from step to step."""
 
     def __init__(self, g: Emission, owned: Iterable[Value] = ()) -> None:
         self.g, self.owned = g, set(owned)
@@ -49,12 +49,12 @@ class Holds:
         self.owned.add(v)
 
     def is_last(self, v: Value, at: int) -> bool:
-        """Whether step `at` is the only use from there on, so that it may take the hold."""
+        """Tests whether step `at` is the only use from there on, so that it may take the hold."""
         uses = self.uses.get(v, {})
         return v in self.owned and max(uses, default=-1) <= at and uses.get(at, 0) <= 1
 
     def take(self, v: Value, at: int) -> int:
-        """The handle, with a hold that is the caller's."""
+        """Emits a hold for the caller, or takes that of the value; the register of the handle."""
         handle = self.g.address(v)
         if self.is_last(v, at):
             self.owned.discard(v)
@@ -63,7 +63,7 @@ class Holds:
         return handle
 
     def after(self, at: int) -> None:
-        """Releases what nothing behind step `at` uses."""
+        """Emits the release of lists that no step behind `at` uses."""
         for v in [v for v in self.owned if max(self.uses.get(v, {}), default=-1) <= at]:
             self.owned.discard(v)
             self.g.code.emit(Op.RELEASE, self.g.address(v))
@@ -71,7 +71,7 @@ class Holds:
 
 @contextmanager
 def counted(code: ShapeCode, count: int) -> Iterator[int]:
-    """A loop in the table: gives the register that counts turns."""
+    """Emits a loop in the table around the body of the `with`; yields the register that counts iterations."""
     one, iteration = code.register(1), code.unset()
     code.move(iteration, code.register(0))
     top = len(code.words)
@@ -84,7 +84,7 @@ def counted(code: ShapeCode, count: int) -> Iterator[int]:
 
 
 def head(code: ShapeCode, rank: int | None, block: int) -> int:
-    """The register of a head's bytes."""
+    """Emits the number of bytes of a head; its register."""
     if rank is not None:
         return code.register(head_bytes(rank))
     read = code.new(Op.LOAD, block, RANK, I64)
@@ -93,7 +93,7 @@ def head(code: ShapeCode, rank: int | None, block: int) -> int:
 
 
 def _block(g: Emission, v: Value) -> int:
-    """A tensor as an element: its own memory, with a head."""
+    """Emits a block for a tensor that becomes an element: a head and a copy of its elements."""
     code, shape = g.code, v.type.shape or ()
     size, start = code.register(byte_count(v.type)), code.register(head_bytes(len(shape)))
     block = code.new(Op.BLOCK, code.new(Op.ADD, size, start))
@@ -173,7 +173,7 @@ def _length(g: Emission, at: int, node: Node) -> None:
 
 
 def _position(g: Emission, node: Node, handle: int, between: bool) -> int:
-    """The register of a position from 0 on, checked; the last if none is said."""
+    """Emits a position and its check; the register of the position from 0 on. Without a position it is the last one."""
     code = g.code
     count = code.new(Op.LENGTH, handle)
     one, zero = code.register(1), code.register(0)
@@ -200,7 +200,7 @@ def _position(g: Emission, node: Node, handle: int, between: bool) -> int:
 
 
 def _check(g: Emission, node: Node, holds: int, parts: tuple[str | Dim, ...], registers: Mapping[Dim, int]) -> None:
-    """`registers`: where the sizes among the parts of the message are."""
+    """Emits a check. `registers` hold the sizes among the parts of the message."""
     equation = "a position is in the list"
     g.checks.append(
         CheckRecord(parts, tuple(registers), tuple(registers.values()), equation, node.op.full_name, node.source)

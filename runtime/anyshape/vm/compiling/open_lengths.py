@@ -1,8 +1,8 @@
-"""What a loop would have to decide anew in each turn, which machine code cannot, found before the program runs: a vector whose length
-the turn computes, and that decides a rank.
+"""Open lengths: vectors that decide a rank and whose length an iteration of a loop computes. Machine code is made for one rank, so such
+loops are refused before the program runs.
 
-In: the nodes that cannot be typed before the run. Out: an UnsupportedError that names loop, call, vector and length; nothing where what the
-run brings may still tell the length.
+In: the nodes that cannot be typed before the run. Out: an UnsupportedError that names loop, call, vector and length; nothing where the
+run may still tell the length.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anyshape.vm.report.causes import named
 
 
 class OpenLength(NamedTuple):
-    """A call that takes a vector of a length that differs from turn to turn, as this operand."""
+    """A call that takes, as this operand, a vector of a length that differs from iteration to iteration."""
 
     node: Node
     operand: str
@@ -40,11 +40,11 @@ def refuse_open_lengths(nodes: Iterable[Node]) -> None:
 
 
 def open_lengths(loop: Node) -> Iterator[OpenLength]:
-    """Those of a loop whose own operands are typed, and of loops within it."""
+    """The open lengths of a loop whose operands are typed, and of loops within it."""
     if loop.op.control is None or not loop.op.control.repeats:
         return
     if any(v is not None and v.type.shape is None for v in loop.inputs):
-        return  # what is not known of them may tell
+        return  # their types, once known, may tell the length
     captured = len(loop.op.control.captured(loop))
     for region in loop.regions:
         own = set(region.params[: len(region.params) - captured])
@@ -52,7 +52,7 @@ def open_lengths(loop: Node) -> Iterator[OpenLength]:
 
 
 def _in_body(region: Function, own: set[Value]) -> Iterator[OpenLength]:
-    """`own`: what differs from turn to turn, to which is added what is made of it."""
+    """The open lengths of a loop's body. `own`: values that differ from iteration to iteration; those computed from them are added."""
     for node in region.nodes:
         if any(v in own for v in node.inputs):
             own.update(node.outputs)

@@ -1,4 +1,4 @@
-"""Every switch of a compile and of debugging, in one typed place.
+"""Options of a compile and of debugging, in one typed place.
 
 In: keyword arguments of `anyshape.compile` and the environment (ANYSHAPE_TARGET, ANYSHAPE_KERNELS, ANYSHAPE_LOOP, ANYSHAPE_DUMP,
 ANYSHAPE_VERIFY, ANYSHAPE_THREADS). Out: one frozen `Options` that the rest of the VM reads; beside it only `run/policies.py` looks at the
@@ -31,13 +31,13 @@ TARGETS = ("host", "avx512", "avx2", "sse")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compile. `executor`: "graph" refuses a model of which any type is not fully static. `target`: this machine, or less of it.
-    `kernels`: machine code, or the slow interpreter of equations. `fuse`: off makes one kernel per node.
-    `loop`: what walks programs, the native loop or Python (which interpreted kernels always use).
+    """Options of a compile. `executor`: "graph" refuses a model of which any type is not fully static. `target`: this machine, or less of
+    it. `kernels`: machine code, or the slow interpreter of equations. `fuse`: off makes one kernel per node.
+    `loop`: the executor of programs, the native loop or Python (which interpreted kernels always use).
     `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `repair`: an ONNX model that the
     standard refuses is taken for what it most likely means, and the report says how. `threads`: how many may work on one kernel, at most
-    and by default (0) as many as this process may use processors; results do not depend on it. `recorder`: what takes the times of
-    kernels, for `profile`."""
+    and by default (0) as many as this process may use processors; results do not depend on it. `recorder`: the recorder of kernels, for
+    `profile`."""
 
     executor: str = "vm"
     target: str = "host"
@@ -58,7 +58,7 @@ class Options:
 
 
 def from_environment() -> Options:
-    """Raises ArgumentError for a value that no switch has, and for a policy that there is not."""
+    """Reads the options of the environment. Raises ArgumentError for a value that no option has, and for a policy that there is not."""
     policies_left_out()
     dump = frozenset(s for s in os.environ.get("ANYSHAPE_DUMP", "").split(",") if s)
     options = Options(
@@ -80,7 +80,7 @@ def _number(text: str) -> int:
 
 
 def make_options(arguments: Mapping[str, Any]) -> Options:
-    """The environment's options with the given ones in their place. Raises ArgumentError for an unknown one."""
+    """Reads the options of the environment and puts the caller's in their place. Raises ArgumentError for an unknown one."""
     names = [f.name for f in fields(Options)]
     unknown = sorted(set(arguments) - set(names))
     if unknown:

@@ -1,8 +1,8 @@
 """Code of control flow: branches and loops are jumps in the table, their bodies stand where they run.
 
 In: the code generator at a step with regions. Out: its instructions; addresses and dims of its results. A body has memory of its own,
-regions used again each time it runs. What goes from turn to turn is written to a region beside the one that is read, and the two change
-places; what turns collect is appended to a region that grows by half. Nothing else outlives a turn.
+regions used again each time it runs. A value that is carried to the next iteration is written to a region beside the one that is read, and
+the two are swapped; values that iterations collect are appended to a region that grows by half. Nothing else outlives an iteration.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ STEP_CODE = StepCode(emit_regions, emit_walk)
 
 @dataclass(eq=False)
 class Body(Codegen):
-    """The code of one region. `places`: registers of its parameters' addresses; `spare`: by result, the region to compute it in."""
+    """Code of one region. `places`: registers of its parameters' addresses; `spare`: by result, the region to compute it in."""
 
     places: Mapping[Value, int] = field(default_factory=dict)
     spare: Mapping[int, int] = field(default_factory=dict)
     owned: Collection[Value] = ()
-    """Its parameters that are lists of its own."""
+    """Parameters that are lists and that the body releases."""
 
     def emit(self, liveness: Liveness) -> None:
         self.f, self.liveness = self.schedule.function, liveness
@@ -61,7 +61,7 @@ class Body(Codegen):
         return self.owned
 
     def output(self, k: int, v: Value) -> int:
-        """The place of a value that is carried to the next turn."""
+        """The register of the address of a value that is carried to the next iteration."""
         self.check_sizes(v)
         return self.code.new(Op.EXTEND, self.spare[k], self.code.register(aligned(byte_count(v.type))))
 
@@ -74,17 +74,17 @@ class Body(Codegen):
         return self.holds.take(v, len(self.schedule.steps)) if is_list(v) else self.address(v)
 
     def release(self) -> None:
-        """Lists that are no result."""
+        """Emits the release of lists that are no result."""
         self.holds.after(len(self.schedule.steps))
 
     def is_direct(self, k: int) -> bool:
-        """Whether result k was computed where it belongs."""
+        """Tests whether result k was computed in its spare region."""
         storage = self.storages.get(self.liveness.origin(self.f.results[k]))
         return storage is not None and storage.result == k
 
 
 def truth(g: Emission, v: Value) -> int:
-    """A register that holds a condition."""
+    """The register of a condition."""
     if v.contents is not None:
         e = v.contents[0]
         assert isinstance(e, bool | Cond)
@@ -93,7 +93,7 @@ def truth(g: Emission, v: Value) -> int:
 
 
 def _places(g: Emission, node: Node, params: Sequence[Value], liveness: Liveness) -> dict[Value, int]:
-    """Addresses of what is captured, as far as it is read; of lists always."""
+    """Addresses of captured values that the region reads, and of all captured lists."""
     captured = node.op.control.captured(node) if node.op.control is not None else ()
     inner = params[len(params) - len(captured) :]
     return {p: g.address(v) for p, v in zip(inner, captured, strict=True) if p in liveness.values or is_list(p)}
@@ -115,7 +115,7 @@ def _body(
 
 
 def _branch(g: Emission, at: int, step: RegionStep) -> None:
-    """Both bodies use the same regions: only one of them runs."""
+    """Emits a branch. Both bodies use the same regions: only one of them runs."""
     node, code = step.node, g.code
     cond = node.inputs[-1]
     assert cond is not None
@@ -162,7 +162,7 @@ def _title(node: Node) -> str:
 
 
 def _give(g: Emission, v: Value, address: int) -> None:
-    """A result of the node."""
+    """Sets the address of a result of the node."""
     g.storages[v].address = address
     if is_list(v):
         g.holds.own(v)
@@ -174,7 +174,7 @@ def _fail(g: Emission, text: str) -> None:
 
 
 class _Loop:
-    """The code of one loop. Registers that change from turn to turn are written by moves at its end."""
+    """Code of one loop. Registers that change from iteration to iteration are written by moves at its end."""
 
     def __init__(self, g: Emission, at: int, step: RegionStep) -> None:
         self.g, self.at, self.step, self.code, self.node = g, at, step, g.code, step.node
@@ -239,7 +239,7 @@ class _Loop:
             self.places[number] = code.new(Op.REGION, self.new_region(), code.register(8))
 
     def goes_on(self) -> int:
-        """A register that says whether there is another turn."""
+        """Emits the condition of another iteration; its register."""
         if self.trip is None:
             return self.again if self.again is not None else self.one
         left = self.code.new(Op.LT, self.iteration, self.trip)
@@ -266,7 +266,7 @@ class _Loop:
         self.hand_on(body)
 
     def held(self, body: Body) -> Iterator[Held]:
-        """What lies beside the body's own memory, for people."""
+        """Lists memory beside the body's own, for people."""
         results = self.region.results[1:]
         for p, v, pair in zip(self.carried, results, self.pairs):
             if not is_list(p) and body.liveness.origin(v) is not p:
@@ -275,7 +275,7 @@ class _Loop:
             yield Held(stack.called, (stack.region,), self.g.spelled(byte_count(v.type)), collected=True)
 
     def hand_on(self, body: Body) -> None:
-        """All that the next turn finds is computed before any of it is put in place: it may be permuted."""
+        """Emits the carried values of the next iteration. All are computed before any is put in place: they may be permuted."""
         code, moves = self.code, list[tuple[int, int]]()
         swaps: list[tuple[int, int]] = []
         for k, (p, v) in enumerate(zip(self.carried, self.region.results[1 : 1 + self.count], strict=True)):
@@ -306,7 +306,7 @@ class _Loop:
             code.emit(Op.SWAP, a, b)
 
     def carried_over(self, body: Body, k: int, v: Value) -> int:
-        """The address of a carried value in its spare region."""
+        """Emits a carried value in its spare region, copied if need be; the register of its address."""
         if body.is_direct(1 + k):
             return body.address(v)
         size = self.code.register(byte_count(v.type))
@@ -329,7 +329,7 @@ class _Loop:
             self.g.storages[v].address = code.new(Op.EXTEND, stack.region, stack.filled)
 
     def after(self, n: Size) -> int:
-        """A dim of a carried value when the loop is over."""
+        """The register of a dim of a carried value when the loop is over."""
         if isinstance(n, Dim) and n in self.dims:
             return self.dims[n]
         unknown = [str(s) for s in free_symbols(n) if not self.code.is_defined(s)]

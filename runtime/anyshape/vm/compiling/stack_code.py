@@ -1,6 +1,7 @@
-"""The code of what a loop collects.
+"""Code of stacks, in which a loop collects values.
 
-Turns append to a region that grows by half; where the number of turns and what one collects are known before, it is made for all at once.
+Iterations append to a region that grows by half; where the number of iterations and the size of what each collects are known before the
+first, the region is made for all at once.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from anyshape.vm.compiling.liveness import first_sizes
 from anyshape.vm.program.table import CheckRecord, Op
 
 MOST_ITERATIONS = 1 << 47
-"""Turns of which each collects something: a process has no more addresses."""
+"""Number of iterations that can each collect a value: a process has no more addresses."""
 
 
 class Stack:
-    """Of one result: its region, the bytes in it so far, and the registers of dims that every turn must repeat."""
+    """Stack of one result: its region, the bytes in it so far, and the registers of dims that must be the same in every iteration."""
 
     def __init__(self, g: Emission, node: Node, k: int, region: int) -> None:
         self.g, self.code, self.node, self.type, self.region = g, g.code, node, node.outputs[k].type, region
@@ -28,12 +29,12 @@ class Stack:
         self.filled, self.dims = self.code.zeroed(), {axis: self.code.zeroed() for axis in own}
         firsts = first_sizes(node)
         self.firsts = {self.dims[axis]: firsts[s] for axis, s in own.items() if s in firsts}
-        """what those dims are where there is no turn"""
+        """those dims where there is no iteration"""
         self.called = f"collected value {k - (node.op.control.captures_from(node) if node.op.control else 0)}"
         self.what = named(g, node, self.called)
 
     def of_one_iteration(self) -> TensorType | None:
-        """What one turn collects, if that is known before the first."""
+        """The type of what one iteration collects, if it is known before the first."""
         firsts = first_sizes(self.node)
         sizes = tuple(firsts.get(n, n) if isinstance(n, Dim) else n for n in (self.type.shape or ())[1:])
         return TensorType(self.type.dtype, sizes) if all(map(self.code.is_defined, sizes)) else None
@@ -49,7 +50,7 @@ class Stack:
         code.move(self.filled, total)
 
     def _same_size(self, v: Value, axis: int, expected: int, iteration: int) -> None:
-        """Stacked values have one shape: that of the first turn."""
+        """Emits the check that a stacked value has the shape of the first one."""
         code = self.code
         got = code.register((v.type.shape or ())[axis])
         first = code.new(Op.EQ, iteration, code.register(0))
@@ -70,8 +71,8 @@ class Stack:
 
 
 def reserve(stacks: Sequence[Stack], trip: int) -> None:
-    """Memory for all turns at once, if what they collect is known: what does not fit is refused before the first. `trip`: the register
-    of their number, which nothing else decides."""
+    """Emits memory for all iterations at once, if the type of what they collect is known: what does not fit is refused before the first.
+    `trip`: the register of their number, which nothing else decides."""
     known = [(s, t) for s in stacks if (t := s.of_one_iteration()) is not None]
     if not known:
         return
@@ -90,7 +91,7 @@ def reserve(stacks: Sequence[Stack], trip: int) -> None:
 
 
 def sizes_of_no_iterations(stacks: Sequence[Stack], iteration: int) -> None:
-    """Dims of stacks to which no turn gave any."""
+    """Emits the dims of stacks for the case that there was no iteration."""
     firsts = [pair for s in stacks for pair in s.firsts.items()]
     if not firsts:
         return
@@ -103,6 +104,6 @@ def sizes_of_no_iterations(stacks: Sequence[Stack], iteration: int) -> None:
 
 
 def named(g: Emission, node: Node, what: str) -> int:
-    """The number of a check that names what grows, and is never made."""
+    """Adds a check record that names what grows and is never checked; its number."""
     g.checks.append(CheckRecord((located("loop", node.source, what),), (), (), what))
     return len(g.checks) - 1
