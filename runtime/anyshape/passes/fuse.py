@@ -5,8 +5,8 @@ A node joins the group of a producer when no other path leads from that group to
 - the producer is only read here, and is a map that may be computed while it is read (a prologue): it moves data, or is elementwise
   over the node's domain, or is cheap.
 A group holds at most one contraction, and then no other reduction; but for a contraction whose rows are reduced or normalised by a group,
-and multiplied by the next contraction: the three run by blocks of rows, so that what is between them is never there as a whole (`rows.py`).
-In the end groups whose contractions read one operand become one, side by side (`side_by_side.py`).
+and multiplied by the next contraction: the three run by blocks of rows, so that what is between them is never there as a whole (`kernel_model/rows.py`).
+In the end groups whose contractions read one operand become one, side by side (`kernel_model/left_operand.py`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from anyshape.errors import VerifyError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
-from anyshape.passes.classify import Kind, classify, is_cheap, looks_up, puts_rows
+from anyshape.kernel_model.forms import Kind, classify, is_cheap, looks_up, puts_rows
+from anyshape.kernel_model.left_operand import MOST_BESIDE, LeftOperand, left_operand
+from anyshape.kernel_model.rows import by_rows, has_own_rows, multiplies_rows
 from anyshape.passes.group_equations import GroupEquations, in_order
 from anyshape.passes.groups import FusionGroup, Shape, sizes_of, waits_for
 from anyshape.passes.parts import steps_of, takes_parts
 from anyshape.passes.pieces import in_pieces
-from anyshape.passes.rows import by_rows, has_own_rows, multiplies_rows
-from anyshape.passes.side_by_side import MOST_BESIDE, LeftOperand, left_operand
 from anyshape.passes.simplify import viewed
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, ViewStep, stands_alone
 from anyshape.passes.walks import table_step

@@ -13,7 +13,7 @@ from anyshape.dims import Dim, Size, free_symbols
 from anyshape.equations.builder import Equation
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node, Value
-from anyshape.passes.classify import Kind
+from anyshape.kernel_model.forms import Kind
 
 Shape = tuple[Size, ...]
 
