@@ -8,5 +8,5 @@ left_operand    what contractions side by side in one kernel share
 kernel_size     how much code a kernel of equations is
 
 Fusion asks here and decides by nothing else what shares a kernel; the lowering decides by the same matcher and table what it makes of it.
-`tests/lower/test_kernel_model.py` holds the answers to what the lowering then does, for every kernel of the specs' examples and of encoders.
+`tests/lower/test_kernel_model.py` holds the answers to what the lowering then does, for every kernel of the specs' examples.
 """
