@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import product
 
 from anyshape.equations.recurrences import as_steps, without_units
 from anyshape.graph.function import Function
@@ -26,7 +27,10 @@ from anyshape.passes.steps import Schedule, stands_alone
 
 MAX_NODES = 40
 """A bound on the size of one kernel: code generation is linear in it, and registers are few."""
-_RULES = {when: tuple(r for r in RULES if r.when is when) for when in When}
+_RULES = {
+    (when, p, c): tuple(r for r in RULES if r.when is when and p in r.producers and c in r.consumers)
+    for when, p, c in product(When, Kind, Kind)
+}
 
 
 def fuse(f: Function) -> Schedule:
@@ -70,8 +74,9 @@ class _Fusion:
         computed = [v for v, group in operands.items() if not group.is_alone]
         for v in sorted(computed, key=lambda v: operands[v].kind is not Kind.CONTRACTION):
             self.apply(When.OPERAND, v, node)
-        for v in _data(node):
-            self.apply(When.VIEW, v, node)
+        for v in operands:
+            if v.node is not None and v.node.op.view:
+                self.apply(When.VIEW, v, node)
         self.try_moves(self.graph.group_of[node])
 
     def try_moves(self, group: FusionGroup) -> None:
@@ -81,8 +86,10 @@ class _Fusion:
         for node in list(group.nodes):
             for v in _data(node) if not node.op.view else ():
                 if len(self.graph.readers[v]) > 1 and v.node is not None and self.graph.group_of[v.node] is not group:
-                    for when in (When.OPERAND, When.VIEW):
-                        self.apply(when, v, node, only_moves=True)
+                    if v.node.op.view:
+                        self.apply(When.VIEW, v, node, only_moves=True)
+                    elif self.graph.group_of[v.node].kind is Kind.MOVE:
+                        self.apply(When.OPERAND, v, node)
 
     def try_side_by_side(self) -> None:
         last: dict[LeftOperand, FusionGroup] = {}
@@ -112,14 +119,17 @@ class _Fusion:
         self, when: When, v: Value, node: Node, producer: FusionGroup | None = None, only_moves: bool = False
     ) -> None:
         """Applies the first rule that fits an edge. `producer`: the group at its other end, if that is not the one of the value."""
-        assert v.node is not None or producer is not None or when is When.VIEW
         consumer = self.graph.group_of[node]
-        producer = producer or (self.graph.group_of[v.node] if v.node is not None else None)
-        if producer is None or producer is consumer or consumer.is_alone or producer.apart:
+        if producer is None and v.node is not None:
+            producer = self.graph.group_of[v.node]
+        if producer is None or producer is consumer or consumer.is_alone:
+            return
+        rules = _RULES[when, producer.kind, consumer.kind]
+        if not rules:
             return
         edge = Edge(graph=self.graph, stated=self.stated, value=v, node=node, producer=producer, consumer=consumer)
         refused: list[Groups] = []
-        for rule in _RULES[when]:
+        for rule in rules:
             groups = rule.joins(edge)
             if groups is None or groups in refused or (only_moves and groups[0].kind is not Kind.MOVE):
                 continue
@@ -138,11 +148,12 @@ class _Fusion:
 
 
 def _decides_a_size(groups: Groups) -> bool:
-    """Whether elements of one group may decide sizes of another, which a kernel has to know before it starts."""
-    operands = (
-        (v.node, g) for g in groups for n in g.nodes if not n.op.view for v in n.param_operands if v is not None
-    )
-    return any(n in other.nodes for n, g in operands for other in groups if other is not g)
+    """Whether elements of one group may decide sizes of a later one, which a kernel has to know before it starts."""
+    for k, group in enumerate(groups[1:], 1):
+        operands = [v.node for n in group.nodes if not n.op.view for v in n.param_operands if v is not None]
+        if any(n in earlier.nodes for n in operands for earlier in groups[:k]):
+            return True
+    return False
 
 
 def _data(node: Node) -> Iterable[Value]:

@@ -24,7 +24,7 @@ from anyshape.passes.simplify import viewed
 Groups = Sequence[FusionGroup]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Edge:
     """A value that a node reads, the group that computes it, and the group of the node. For contractions side by side: what both read, and
     the groups of both."""
@@ -54,26 +54,32 @@ class When(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """`joins`: the groups that become one, producers first; None where the rule does not apply."""
+    """`joins`: the groups that become one, producers first; None where the rule does not apply. It is asked for producers and consumers
+    of these kinds."""
 
     name: str
     description: str
     when: When
+    producers: frozenset[Kind]
+    consumers: frozenset[Kind]
     joins: Callable[[Edge], Groups | None]
 
 
 def _pair(name: str, description: str, kinds: tuple[str, str], fits: Callable[[Edge], bool]) -> Rule:
     """A rule that makes producer and consumer one. `kinds`: those that either may be of."""
-    of_producer, of_consumer = ({Kind(k) for k in names.split()} for names in kinds)
 
     def joins(e: Edge) -> Groups | None:
-        if e.producer.kind not in of_producer or e.consumer.kind not in of_consumer:
-            return None
-        if any(e.graph.outputs_read(n) > 1 for n in (e.value.node, e.node) if n is not None):
-            return None
-        return (e.producer, e.consumer) if fits(e) else None
+        several = any(e.graph.outputs_read(n) > 1 for n in (e.value.node, e.node) if n is not None)
+        return (e.producer, e.consumer) if not several and fits(e) else None
 
-    return Rule(name=name, description=description, when=When.OPERAND, joins=joins)
+    producers, consumers = map(_kinds, kinds)
+    return Rule(
+        name=name, description=description, when=When.OPERAND, producers=producers, consumers=consumers, joins=joins
+    )
+
+
+def _kinds(names: str) -> frozenset[Kind]:
+    return frozenset(map(Kind, names.split()))
 
 
 # --- chains of contractions ---
@@ -82,7 +88,7 @@ def _pair(name: str, description: str, kinds: tuple[str, str], fits: Callable[[E
 def _rows_between(e: Edge) -> Groups | None:
     """The first contraction, its rows, and the contraction of these rows."""
     rows, second = e.producer, e.consumer
-    if rows.kind is not Kind.ROW or second.kind is not Kind.CONTRACTION or second.contractions > 1 or not e.is_private:
+    if second.contractions > 1 or not e.is_private:
         return None
     if not multiplies_rows(e.stated.equations[e.node], e.stated.tensors[e.value]):
         return None
@@ -148,7 +154,7 @@ def _across_views(e: Edge) -> Groups | None:
     if not views or seen is None or seen.node is None:
         return None
     producer, between = e.graph.group_of[seen.node], [e.graph.group_of[n] for n in reversed(views)]
-    if {producer.kind, e.consumer.kind} - {Kind.MOVE, Kind.MAP} or any(len(g.nodes) > 1 for g in between):
+    if producer.kind not in (Kind.MOVE, Kind.MAP) or any(len(g.nodes) > 1 for g in between):
         return None
     if e.graph.outputs_read(seen.node) > 1 or e.graph.outputs_read(e.node) > 1 or any(n.checks for n in views):
         return None
@@ -170,6 +176,8 @@ RULES = (
         name="rows between contractions",
         description="a contraction, rows of its result, and a contraction of these rows, if nobody else reads what is between",
         when=When.OPERAND,
+        producers=_kinds("row"),
+        consumers=_kinds("contraction"),
         joins=_rows_between,
     ),
     _pair(
@@ -224,12 +232,16 @@ RULES = (
         name="maps across views",
         description="maps with nothing but views between them, which nobody else reads, are one over the refinement of both shapes",
         when=When.VIEW,
+        producers=_kinds("move"),
+        consumers=_kinds("move map"),
         joins=_across_views,
     ),
     Rule(
         name="side by side",
         description="contractions that read one operand alike, none of which needs another, are shared out to threads together",
         when=When.END,
+        producers=_kinds("contraction"),
+        consumers=_kinds("contraction"),
         joins=_side_by_side,
     ),
 )  # fmt: skip

@@ -99,6 +99,8 @@ class GroupGraph:
     def may_become_one(self, groups: Sequence[FusionGroup]) -> bool:
         """Whether the groups stay without cycles if these are one, as far as a bounded search tells."""
         inside = set(groups)
+        if all(r in inside for g in groups[:-1] for r in g.readers) and not groups[-1].readers:
+            return True  # nothing leads out of them
         top, bottom = max(g.level for g in groups), min(g.level for g in groups)
         ahead = _search(inside, lambda g: g.readers, lambda g: g.level < top)
         behind = _search(inside, lambda g: g.operands, lambda g: g.level > bottom)
