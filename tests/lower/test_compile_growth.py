@@ -20,14 +20,14 @@ from anyshape import ops
 from anyshape.errors import AnyshapeError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
+from anyshape.kernel_model.forms import Kind, classify
+from anyshape.kernel_model.kernel_size import MOST_INSTRUCTIONS, KernelSizes
 from anyshape.lower.kernel import Group
 from anyshape.lower.lowering import lower_group
 from anyshape.lower.schedule.inline import inline_group
 from anyshape.lower.target import host_target
 from anyshape.passes import optimise
-from anyshape.passes.classify import Kind, classify
 from anyshape.passes.fuse import MAX_NODES, fuse
-from anyshape.passes.kernel_size import MOST_INSTRUCTIONS, KernelSizes
 from anyshape.passes.parts import takes_parts
 from anyshape.passes.steps import KernelStep
 from anyshape_testing.running import register

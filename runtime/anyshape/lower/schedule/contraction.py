@@ -1,8 +1,7 @@
 """Recognises contractions and cuts a kernel into phases: matrix products with their epilogues, and scopes of rows.
 
-In: stages of stores. Out: phases in order. A contraction is a sum of a product of two factors that both use the summed
-variable and each own a further one; which op it came from does not matter. What only a contraction can not do with
-(a computed factor, a second reduction on its result) goes through scratch, in a phase of its own.
+In: stages of stores. Out: phases in order. What a contraction is, says `kernel_model/contractions.py`, to fusion too. What only a
+contraction can not do with (a computed factor, a second reduction on its result) goes through scratch, in a phase of its own.
 """
 
 from __future__ import annotations
@@ -14,16 +13,15 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anyshape.dims import Size
-from anyshape.dtypes import BF16, F16, F32
+from anyshape.dtypes import DType
 from anyshape.equations import Tensor
+from anyshape.kernel_model.contractions import Contraction, Terms, as_stored, contraction_of
 from anyshape.lower.analyse.collapse import Rebuild
 from anyshape.lower.analyse.vector_product import with_row
 from anyshape.lower.analyse.windows import Windows, product_windows
 from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Operation, Reduction, affine, walk
 from anyshape.lower.ir.stores import Store, below, reductions_of
 from anyshape.lower.schedule.tree import Scope, components
-
-_ELEMENTS = ("f32", "f64", "i32", "i64")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -88,7 +86,7 @@ class _Splitter:
     def component(self, stores: list[Store]) -> None:
         while True:
             reds = reductions_of(stores)
-            found = next((r for r in reds if is_contraction(r)), None)
+            found = next((r for r in reds if contraction(r)), None)
             if found is None:
                 window = self.window(stores, reds)
                 self.out.items.append(stores if window is None else window)
@@ -119,7 +117,11 @@ class _Splitter:
 
     def window(self, stores: list[Store], reds: list[Reduction]) -> Product | None:
         """A sum over several variables of a plain operand, in which they are contiguous, times anything: a convolution, say."""
-        if len(reds) != 1 or any(s.domain != reds[0].domain for s in stores) or not is_window(reds[0]):
+        if (
+            len(reds) != 1
+            or any(s.domain != reds[0].domain for s in stores)
+            or contraction(reds[0], over_several=True) is None
+        ):
             return None
         (found,) = reds
         over = found.variables
@@ -212,29 +214,34 @@ class _Splitter:
 
 
 def _plain_access(factor: DagNode) -> Access | None:
-    """Where a factor is in memory, if it is a plain load. Products widen a float of 16 bits to f32 as they read it."""
-    match factor:
-        case Operation("cast", (wide,)) if factor.dtype == F32 and wide.dtype in (F16, BF16):
-            factor = wide
-    return factor.access if isinstance(factor, Load) and factor.access.is_plain else None
+    """Where a factor is in memory, if it is a plain load. Products widen some dtypes as they read them."""
+    stored = as_stored(NODES, factor)
+    return stored.access if isinstance(stored, Load) and stored.access.is_plain else None
 
 
-def is_contraction(r: Reduction) -> bool:
-    match r:
-        case Reduction("sum", (k,), Operation("mul", (a, b))) if r.dtype in _ELEMENTS:
-            if any(isinstance(n, Reduction) and is_contraction(n) for n in walk((a, b))):
-                return False
-            owned = (a.domain - b.domain) and (b.domain - a.domain)
-            return bool(owned) and k in a.domain and k in b.domain and a.domain | b.domain - {k} >= r.domain
-    return False
+class _Nodes:
+    """How the matcher of contractions sees the graph that is scheduled, in which variables of one value are gone."""
+
+    def dtype(self, term: DagNode) -> DType:
+        return term.dtype
+
+    def variables(self, term: DagNode) -> frozenset[LoopVar]:
+        return term.domain
+
+    def sum_of(self, term: DagNode) -> tuple[tuple[LoopVar, ...], DagNode] | None:
+        return (term.variables, term.body) if isinstance(term, Reduction) and term.kind == "sum" else None
+
+    def arguments(self, operation: str, term: DagNode) -> tuple[DagNode, ...] | None:
+        return term.args if isinstance(term, Operation) and term.name == operation else None
 
 
-def is_window(r: Reduction) -> bool:
-    """A sum of products over several variables; what is in the products is looked at by `_Splitter.window`."""
-    match r:
-        case Reduction("sum", (_, _, *_) as over, Operation("mul", args)) if r.dtype in _ELEMENTS:
-            return all(set(over) <= a.domain for a in args)
-    return False
+NODES: Terms[DagNode, LoopVar] = _Nodes()
+
+
+def contraction(r: Reduction, over_several: bool = False) -> Contraction[DagNode, LoopVar] | None:
+    """The contraction that a sum is, over one variable or over several; the latter's operands are looked at by `_Splitter.window`."""
+    found = contraction_of(NODES, r)
+    return found if found is not None and (len(found.summed) > 1) == over_several else None
 
 
 def _joined(x: Access, over: tuple[LoopVar, ...]) -> Size | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from anyshape.dims import Size
+from anyshape.kernel_model.costs import STORE_CYCLES
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.ir.dag import DagNode, LoopVar
 from anyshape.lower.ir.stores import Store, reductions_of
@@ -15,8 +16,6 @@ from anyshape.lower.llvm.target_probe import multiply_adds
 from anyshape.lower.schedule.contraction import Product, Step
 from anyshape.lower.target import Target
 
-_STORE_COST = 4
-"""Cycles per vector, as `cost` counts a load."""
 _OPERAND_CYCLES = 2
 """A product reads a vector of its second operand from a cache further out: 32 bytes a cycle."""
 
@@ -46,7 +45,7 @@ def _rows(stores: tuple[Store, ...]) -> Size:
     for r in reductions_of(stores):
         total = total + _loop(r.body, r.domain | frozenset(r.variables))
     for s in stores:
-        total = total + _loop(s.value, s.domain) + points(s.variables) * _STORE_COST
+        total = total + _loop(s.value, s.domain) + points(s.variables) * STORE_CYCLES
     return total
 
 
