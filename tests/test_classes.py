@@ -15,8 +15,6 @@ MOST = 2
 OPEN = {
     "anyshape.lower.emit.nest.Nests",
     "anyshape.lower.emit.rows.Rows",
-    "anyshape.lower.llvm.atomics.Atomics",
-    "anyshape.lower.llvm.builder.FunctionBuilder",
 }
 """Deeper ones that are left; the list only gets shorter."""
 

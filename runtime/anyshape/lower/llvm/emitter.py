@@ -1,6 +1,6 @@
-"""What every part of the builder stands on: blocks of lines, fresh names, calls.
+"""Blocks of LLVM text, fresh names and calls, below the instructions of `builder.py`.
 
-In: lines of LLVM text. Out: the blocks of one function. The operations are in arithmetic, memory and control.
+In: lines of LLVM text. Out: the blocks of one function.
 """
 
 from __future__ import annotations
