@@ -26,19 +26,23 @@ def lanes_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | No
 
     Lanes along which every index goes up by one lie between two places, which a row computes once."""
     vector = values.vector
-    steps = [values.coefficient(b.index.coefficient(vector.variable)) for b in bounds] if vector is not None else []
+    steps = (
+        [values.sizes.coefficient(b.index.coefficient(vector.variable)) for b in bounds] if vector is not None else []
+    )
     if vector is None or 1 not in steps or set(steps) > {0, 1} or any(b.index.lets for b in bounds):
         return _each_inside(values, bounds, copy)
     f = values.f
     key = ("between", tuple(bounds), vector.variable)
-    ends = [values.find((*key, which)) for which in range(2)]
+    ends = [values.levels.find((*key, which)) for which in range(2)]
     if None in ends:
-        index, room = values.indices[vector.variable], vector.copies * vector.lanes
+        index, room = values.levels.indices[vector.variable], vector.copies * vector.lanes
         between = _between(values, bounds)
-        with values.at(_depth(values, bounds, frozenset(v for b in bounds for v, _ in b.index.terms))):
+        with values.levels.at(_depth(values, bounds, frozenset(v for b in bounds for v, _ in b.index.terms))):
             for which, place in enumerate(between):
                 near = f.smax(f.smin(f.sub(place, index), room), 0)
-                ends[which] = values.remember((*key, which), f.splat(f.convert("trunc", near, I32), vector.lanes))
+                ends[which] = values.levels.remember(
+                    (*key, which), f.splat(f.convert("trunc", near, I32), vector.lanes)
+                )
     places = const_vector(I32, list(range(copy * vector.lanes, (copy + 1) * vector.lanes)))
     low, high = ends
     assert low is not None
@@ -52,15 +56,15 @@ def _between(values: Values, bounds: Sequence[Bound]) -> tuple[Val, Val]:
     assert vector is not None
     others = frozenset(v for b in bounds for v, _ in b.index.terms if v is not vector.variable)
     key = ("range", tuple(bounds), vector.variable)
-    found = [values.find((*key, which)) for which in range(2)]
+    found = [values.levels.find((*key, which)) for which in range(2)]
     if found[0] is not None and found[1] is not None:
         return found[0], found[1]
-    with values.at(_depth(values, bounds, others)):
+    with values.levels.at(_depth(values, bounds, others)):
         low = high = ok = None
         for b in bounds:
-            parts = [(values.indices[v], c) for v, c in b.index.terms if v is not vector.variable]
-            rest, extent = values.offset(parts, b.index.offset), values.size(b.extent)
-            if values.coefficient(b.index.coefficient(vector.variable)) == 0:
+            parts = [(values.levels.indices[v], c) for v, c in b.index.terms if v is not vector.variable]
+            rest, extent = values.sizes.offset(parts, b.index.offset), values.sizes.of(b.extent)
+            if values.sizes.coefficient(b.index.coefficient(vector.variable)) == 0:
                 ok = values.conjunction(ok, f.compare("lt", rest, extent, unsigned=True))
                 continue
             first, last = f.neg(rest), f.sub(extent, rest)
@@ -68,20 +72,20 @@ def _between(values: Values, bounds: Sequence[Bound]) -> tuple[Val, Val]:
         assert low is not None
         assert high is not None
         high = high if ok is None else f.select(ok, high, low)
-        return values.remember((*key, 0), low), values.remember((*key, 1), high)
+        return values.levels.remember((*key, 0), low), values.levels.remember((*key, 1), high)
 
 
 def _depth(values: Values, bounds: Sequence[Bound], variables: frozenset[LoopVar]) -> int:
     """Where the variables and all sizes have values."""
     sizes = [n for b in bounds for n in (b.extent, b.index.offset, *(c for _, c in b.index.terms))]
-    return max(values.depth_of_variables(variables), values.step_depth(sizes))
+    return max(values.levels.depth_of_variables(variables), values.levels.step_depth(sizes))
 
 
 def _each_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | None:
     """One unsigned comparison each."""
     total: Val | None = None
     for b in bounds:
-        ok = values.f.compare("lt", values.index_value(b.index, copy), values.size(b.extent), unsigned=True)
+        ok = values.f.compare("lt", values.index_value(b.index, copy), values.sizes.of(b.extent), unsigned=True)
         total = values.conjunction(total, ok)
     return total
 
@@ -99,43 +103,45 @@ def check_access(values: Values, access: Access, copy: int) -> None:
             continue
         domain = b.index.domain if b.guard is None else b.index.domain | b.guard.domain
         varies = values.vector is not None and values.vector.variable in domain
-        if values.find(("checked", b, copy if varies else -1)) is None:
+        if values.levels.find(("checked", b, copy if varies else -1)) is None:
             waiting.setdefault((_check_depth(values, b), varies), []).append(b)
     for (depth, varies), bounds in waiting.items():
-        turns = values.turns(depth)
-        with values.at(depth):
+        turns = values.levels.loops_inside(depth)
+        with values.levels.at(depth):
             _test(values, bounds, copy, turns)
             for b in bounds:
-                values.remember(("checked", b, copy if varies else -1), const(I1, 1))
+                values.levels.remember(("checked", b, copy if varies else -1), const(I1, 1))
 
 
 def _check_ends(values: Values, b: Bound) -> None:
     """An index that goes straight with positions is in range for all of them if it is at both ends, which are tested ahead of the loops."""
     f, index = values.f, b.index
-    if values.find(("checked", b, -1)) is not None:
+    if values.levels.find(("checked", b, -1)) is not None:
         return
-    depth = values.outermost(values.step_depth((index.offset, b.extent, *(c for _, c in index.terms))))
-    depth = max(depth, values.step_depth(v.extent for v in values.turns(depth)))
-    turns = values.turns(depth)
-    with values.at(depth):
-        low = high = values.offset([(values.indices[v], c) for v, c in index.terms if v not in turns], index.offset)
+    depth = values.levels.outermost(values.levels.step_depth((index.offset, b.extent, *(c for _, c in index.terms))))
+    depth = max(depth, values.levels.step_depth(v.extent for v in values.levels.loops_inside(depth)))
+    turns = values.levels.loops_inside(depth)
+    with values.levels.at(depth):
+        low = high = values.sizes.offset(
+            [(values.levels.indices[v], c) for v, c in index.terms if v not in turns], index.offset
+        )
         for v, c in index.terms:
             if v in turns:
                 below, above = _reach(values, v, c)
                 low, high = f.add(low, below), f.add(high, above)
         asked = (high,) if low.number is not None and low.number >= 0 else dict.fromkeys((low, high))
-        n = values.size(b.extent)
+        n = values.sizes.of(b.extent)
         ends = {at: f.compare("lt", at, n, unsigned=True) for at in asked}
         good, first = reduce(f.and_, ends.values()), next(iter(ends))
         failed = _Asked(b, good, ((0, _is(good)),), lambda: f.select(ends[first], high, first))
         _refuse(values, [failed], _perhaps_empty(values, turns))
-        values.remember(("checked", b, -1), const(I1, 1))
+        values.levels.remember(("checked", b, -1), const(I1, 1))
 
 
 def _reach(values: Values, v: LoopVar, c: Size) -> tuple[Val, Val]:
     """How far c times the variable goes below 0 and above it, where its loop has a turn."""
     f, none = values.f, const(I64, 0)
-    last = f.mul(f.sub(values.size(v.extent), 1), values.size(c))
+    last = f.mul(f.sub(values.sizes.of(v.extent), 1), values.sizes.of(c))
     if v.extent in values.populated and dims.ge(c, 0) is True:
         return none, last
     return f.smin(last, none), f.smax(last, none)
@@ -144,17 +150,17 @@ def _reach(values: Values, v: LoopVar, c: Size) -> tuple[Val, Val]:
 def _perhaps_empty(values: Values, turns: Sequence[LoopVar]) -> list[Val]:
     """Extents that may be 0, as far as is known where code is written."""
     extents = dict.fromkeys(v.extent for v in turns)
-    return [values.size(n) for n in extents if dims.ge(n, 1) is not True and n not in values.populated]
+    return [values.sizes.of(n) for n in extents if dims.ge(n, 1) is not True and n not in values.populated]
 
 
 def _check_depth(values: Values, b: Bound) -> int:
     """Where all that the check reads is known, and from where nothing but loops leads to the access."""
     nodes = [n for n, _ in b.index.lets] + ([] if b.guard is None else [b.guard])
-    known = max((values.depth(n) for n in nodes), default=0)
-    known = max(known, values.depth_of_variables(frozenset(v for v, _ in b.index.terms)))
-    known = max(known, values.step_depth((b.index.offset, b.extent, *(c for _, c in b.index.lets))))
-    depth = values.outermost(known)
-    return max(depth, values.step_depth(v.extent for v in values.turns(depth)))
+    known = max((values.levels.depth(n) for n in nodes), default=0)
+    known = max(known, values.levels.depth_of_variables(frozenset(v for v, _ in b.index.terms)))
+    known = max(known, values.levels.step_depth((b.index.offset, b.extent, *(c for _, c in b.index.lets))))
+    depth = values.levels.outermost(known)
+    return max(depth, values.levels.step_depth(v.extent for v in values.levels.loops_inside(depth)))
 
 
 def check_block(values: Values, bounds: Sequence[Bound], copies: Sequence[int]) -> None:
@@ -162,17 +168,17 @@ def check_block(values: Values, bounds: Sequence[Bound], copies: Sequence[int]) 
 
     What is told is loaded anew: with the test alone to use it, a load is a part of the instruction that adds to it."""
     asked = [_all_good(values, b, copies) for b in bounds]
-    values.forget()
+    values.levels.forget()
     _refuse(values, asked, (), anew=True)
 
 
 def _all_good(values: Values, b: Bound, copies: Sequence[int]) -> _Asked:
     """Lanes in which all copies are in range. `-n <= i < n` is `i + n < 2 * n` without sign, whatever `wrap` makes of i."""
-    f, wrapped, n = values.f, _wrapped(b), values.size(b.extent)
+    f, wrapped, n = values.f, _wrapped(b), values.sizes.of(b.extent)
     if wrapped is None:
         numbers = [values.index_value(b.index, copy) for copy in copies]
     else:
-        numbers, n = [f.add(values.value(wrapped, copy), n) for copy in copies], f.mul(n, 2)
+        numbers, n = [f.add(values.of(wrapped, copy), n) for copy in copies], f.mul(n, 2)
     each = [partial(f.compare, "lt", i, n, unsigned=True) for i in numbers]
     return _Asked(b, _below(f, numbers, n), tuple(zip(copies, each, strict=True)))
 
@@ -215,7 +221,7 @@ def _in_fewer_lanes(values: Values, b: Bound, ok: Val, copy: int) -> Val:
     f, asked_of_all = values.f, b.guard is None and values.mask(copy) is None
     if not (ok.type.lanes and b.index.lets and asked_of_all and f.target.extremes_u64):
         return ok
-    return _below(f, [values.index_value(b.index, copy)], values.size(b.extent))
+    return _below(f, [values.index_value(b.index, copy)], values.sizes.of(b.extent))
 
 
 def _below(f: FunctionBuilder, numbers: Sequence[Val], n: Val) -> Val:
@@ -283,10 +289,10 @@ def _refuse(values: Values, asked: Sequence[_Asked], extents: Sequence[Val], ane
         loads = loads_below([n for n, _ in a.bound.index.lets])
         if anew:
             for let, _ in a.bound.index.lets:
-                values.value(let, copy)
+                values.of(let, copy)
         refuse_index(values, a.bound.error, index, loads, copy, ok)
         if anew:
-            values.forget()
+            values.levels.forget()
         f.start(following)
 
 
@@ -313,14 +319,14 @@ def _count_from_end(values: Values, b: Bound, copy: int) -> None:
         return
     f, node, varies = values.f, b.index.lets[0][0], values.varies(wrapped)
     key = (node, copy if varies else -1)
-    if values.find(key) is not None:
+    if values.levels.find(key) is not None:
         return
-    i, n = values.value(wrapped, copy), values.size(b.extent)
+    i, n = values.of(wrapped, copy), values.sizes.of(b.extent)
     if not i.type.lanes:
         total, past = f.with_overflow("uadd", i, n)
-        values.remember(key, f.select(past, total, i))
+        values.levels.remember(key, f.select(past, total, i))
     elif f.target.extremes_u64:
-        values.remember(key, f.umin(i, f.add(i, n)))
+        values.levels.remember(key, f.umin(i, f.add(i, n)))
 
 
 def _good(values: Values, b: Bound, copy: int) -> Val:
@@ -328,7 +334,7 @@ def _good(values: Values, b: Bound, copy: int) -> Val:
     ok = lanes_inside(values, [b], copy)
     assert ok is not None
     if b.guard is not None:
-        ok = _either(values, ok, values.f.not_(values.value(b.guard, copy)))
+        ok = _either(values, ok, values.f.not_(values.of(b.guard, copy)))
     mask = values.mask(copy)
     if ok.type.lanes and mask is not None:
         ok = _either(values, ok, values.f.not_(mask))

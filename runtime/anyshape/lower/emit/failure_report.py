@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from anyshape.dims import Size, free_symbols
+from anyshape.dims import Dim, Size, free_symbols
 from anyshape.dtypes import F64, DType
 from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
@@ -32,18 +32,30 @@ def loads_below(roots: Sequence[DagNode]) -> list[Load]:
     return [n for n in reversed(walk(roots)) if isinstance(n, Load)]
 
 
-def told_of(values: Values, error: int, loads: Sequence[Load]) -> list[Load]:
-    """Which of the loads are told of an error, one for each tensor that people know. Wherever it is told, they are of the same tensors."""
-    found: dict[Tensor, Load] = {}
-    for n in loads:
-        if _is_known(values, n.access.tensor):
-            found.setdefault(n.access.tensor, n)
-    tensors = tuple(found)[:MOST_ELEMENTS]
-    return [found[t] for t in tensors] if values.errors.setdefault(error, tensors) == tensors else []
+class ReportedElements:
+    """Of which tensors a failure report has an element: `tensors` by number of the error, the same wherever the error is checked.
 
+    Elements of tensors that nobody named are not reported, nor of tensors with sizes that the kernel itself computes."""
 
-def _is_known(values: Values, t: Tensor) -> bool:
-    return t not in values.unnamed and not any(free_symbols(n) & values.found for n in t.shape[1:])
+    def __init__(self, unnamed: frozenset[Tensor], computed: frozenset[Dim]) -> None:
+        self.tensors: dict[int, tuple[Tensor, ...]] = {}
+        self._unnamed, self._computed = unnamed, computed
+
+    def loads(self, error: int, loads: Sequence[Load]) -> list[Load]:
+        """Those of the loads that are reported with an error, one for each tensor."""
+        by_tensor: dict[Tensor, Load] = {}
+        for n in loads:
+            if self._is_known(n.access.tensor):
+                by_tensor.setdefault(n.access.tensor, n)
+        tensors = tuple(by_tensor)[:MOST_ELEMENTS]
+        return [by_tensor[t] for t in tensors] if self.tensors.setdefault(error, tensors) == tensors else []
+
+    def _is_known(self, t: Tensor) -> bool:
+        return t not in self._unnamed and not any(self.is_computed(n) for n in t.shape[1:])
+
+    def is_computed(self, n: Size) -> bool:
+        """Whether a size is none of the caller's."""
+        return bool(free_symbols(n) & self._computed)
 
 
 def refuse_index(
@@ -51,12 +63,12 @@ def refuse_index(
 ) -> None:
     """Ends the kernel at an index; `ok` says of which lanes it is in range."""
     place = _Place(values, copy, ok)
-    refuse(values, error, [place.element(n) for n in told_of(values, error, loads)], place.index(index))
+    refuse(values.f, error, [place.element(n) for n in values.reported.loads(error, loads)], place.index(index))
 
 
-def refuse(values: Values, error: int, elements: Sequence[Element], index: Val | None = None) -> None:
+def refuse(f: FunctionBuilder, error: int, elements: Sequence[Element], index: Val | None = None) -> None:
     """Ends the kernel by a call: what it takes to tell stays out of the code between checks."""
-    f, none = values.f, const(I64, 0)
+    none = const(I64, 0)
     told = sum(1 << k for k, e in enumerate(elements) if e is not None)
     words = [none if index is None else index, *(w for e in elements for w in (e or (none, none)))]
     name = f"tell_{len(elements)}"
@@ -99,11 +111,11 @@ def first_lane(f: FunctionBuilder, ok: Val) -> Val:
     return f.reduce("umin", f.select(ok, const(I32.vector(lanes), lanes), const_vector(I32, list(range(lanes)))))
 
 
-def word_of(values: Values, value: Val, dtype: DType) -> Val:
-    """A scalar as it is told."""
+def word_of(f: FunctionBuilder, value: Val, dtype: DType) -> Val:
+    """A scalar as a word of the report."""
     if dtype.is_float:
-        return values.f.bitcast(elementwise.convert(values.f, value, dtype, F64), I64)
-    return elementwise.convert(values.f, value, dtype, INT64)
+        return f.bitcast(elementwise.convert(f, value, dtype, F64), I64)
+    return elementwise.convert(f, value, dtype, INT64)
 
 
 class _Place:
@@ -117,14 +129,14 @@ class _Place:
 
     def element(self, load: Load) -> Element:
         value, place = self.node(load), self.affine(load.access.address)
-        return None if value is None or place is None else (place, word_of(self.values, value, load.dtype))
+        return None if value is None or place is None else (place, word_of(self.values.f, value, load.dtype))
 
     def index(self, i: DagNode | Affine | Val) -> Val | None:
         return i if isinstance(i, Val) else self.affine(i) if isinstance(i, Affine) else self.node(i)
 
     def node(self, n: DagNode) -> Val | None:
         """The value, if there is one."""
-        value = self.values.find((n, self.copy if self.values.varies(n) else -1))
+        value = self.values.levels.find((n, self.copy if self.values.varies(n) else -1))
         if value is None or not value.type.lanes:
             return value
         if self.lane is None:
@@ -141,13 +153,13 @@ class _Place:
         for value, c in parts:
             if value is None:
                 return None
-            total = f.add(total, f.mul(value, self.size(self.values.coefficient(c))))
+            total = f.add(total, f.mul(value, self.size(self.values.sizes.coefficient(c))))
         return total
 
     def position(self, v: LoopVar) -> Val | None:
         values, f = self.values, self.values.f
-        index, vector = values.indices.get(v), values.vector
-        if index is None or v not in values.level_of:
+        index, vector = values.levels.indices.get(v), values.vector
+        if index is None or v not in values.levels.level_of:
             return None
         if vector is None or v is not vector.variable:
             return index
@@ -159,15 +171,15 @@ class _Place:
 
     def size(self, s: Size) -> Val:
         """Loaded here, unless it is at hand."""
-        values, f = self.values, self.values.f
         if isinstance(s, int):
             return const(I64, s)
-        found = values.find(("scalar", s))
-        if found is not None:
-            return found
-        rest, steps = values.stepped(s)
+        sizes, f = self.values.sizes, self.values.f
+        known = self.values.levels.find(("scalar", s))
+        if known is not None:
+            return known
+        rest, steps = sizes.stepped(s)
         if not steps:
-            return f.load(f.args[0], I64, values.scalars.setdefault(s, len(values.scalars)))
+            return sizes.load(s)
         total = self.size(rest)
         for value, c in steps:
             total = f.add(total, f.mul(value, self.size(c)))

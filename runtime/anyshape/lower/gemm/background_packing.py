@@ -82,6 +82,11 @@ class Pages:
     def stop(self) -> None:
         self.claimed[0] = self.count
 
+    def take(self) -> mmap.mmap:
+        """The mapping, for arrays."""
+        self.used = True
+        return self.mapping
+
     def give_back(self, used: int) -> None:
         """What lies behind the bytes in use."""
         begin = -(-used // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -147,8 +152,7 @@ class BackgroundPacking:
         """The mapping to go on in: one of which the pages are touched, if there is any left."""
         for pages in self._ahead:
             if not pages.used and size <= len(pages.mapping):
-                pages.used = True
-                return pages.mapping
+                return pages.take()
         return mapped(size)
 
     def add(self, packer: int, table: Words, *kept: object) -> None:

@@ -233,22 +233,18 @@ class FunctionBuilder(Emitter):
         return Block("b" + self.fresh()[2:])
 
     def jump(self, to: Block) -> None:
-        self.line(f"br label %{to.label}")
-        self.block.terminated = True
+        self.end(f"br label %{to.label}")
 
     def branch(self, cond: Val, yes: Block, no: Block) -> None:
-        self.line(f"br {cond}, label %{yes.label}, label %{no.label}")
-        self.block.terminated = True
+        self.end(f"br {cond}, label %{yes.label}, label %{no.label}")
 
     def expect(self, cond: Val, usual: Block, other: Block) -> None:
         """A branch that hardly ever goes the other way: that block is laid out of the way."""
         weights = '!{!"branch_weights", i32 1048576, i32 1}'
-        self.line(f"br {cond}, label %{usual.label}, label %{other.label}, !prof {weights}")
-        self.block.terminated = True
+        self.end(f"br {cond}, label %{usual.label}, label %{other.label}, !prof {weights}")
 
     def ret(self, value: Val | None = None) -> None:
-        self.line("ret void" if value is None else f"ret {value}")
-        self.block.terminated = True
+        self.end("ret void" if value is None else f"ret {value}")
 
     def phi(self, type_: Type, incoming: Sequence[tuple[Val, Block]], block: Block | None = None) -> Val:
         """A phi at the head of `block` (the current one unless given)."""
@@ -316,8 +312,7 @@ class FunctionBuilder(Emitter):
 
     def switch(self, value: Val, default: Block, cases: Sequence[tuple[int, Block]]) -> None:
         table = " ".join(f"{value.type} {number}, label %{block.label}" for number, block in cases)
-        self.line(f"switch {value}, label %{default.label} [ {table} ]")
-        self.block.terminated = True
+        self.end(f"switch {value}, label %{default.label} [ {table} ]")
 
     # memory
 

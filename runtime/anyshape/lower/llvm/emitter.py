@@ -41,6 +41,15 @@ class Emitter:
         self.blocks.append(block)
         self.block = block
 
+    def resume(self, block: Block) -> None:
+        """Go on emitting in a block that is in the text already."""
+        self.block = block
+
+    def end(self, text: str) -> None:
+        """Append the last line of a block: a branch or a return."""
+        self.line(text)
+        self.block.terminated = True
+
     def fresh(self) -> str:
         self._count += 1
         return f"%v{self._count}"

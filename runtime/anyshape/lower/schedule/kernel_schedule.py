@@ -139,9 +139,7 @@ def _phases(dag: Dag, stages: list[list[Store]], group: Group) -> tuple[list[Ste
 
 
 def _planned(dag: Dag, stores: list[Store]) -> Scope:
-    scope = plan(stores)
-    scope.windows = row_windows(dag, stores)
-    return scope
+    return replace(plan(stores), windows=row_windows(dag, stores))
 
 
 def _is_serial_after(before: Sequence[Phase], ordered: Sequence[Ordered]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from anyshape.dims import Size
@@ -37,6 +37,9 @@ class Loop:
     reductions: tuple[Reduction, ...] = ()
     stores: tuple[Store, ...] = ()
     keep: tuple[DagNode, ...] = ()
+
+    def write_to_scratch(self, nodes: tuple[DagNode, ...]) -> None:
+        self.keep = nodes
 
 
 @dataclass(eq=False)
@@ -76,8 +79,7 @@ def plan(stores: list[Store], around: frozenset[LoopVar] = frozenset()) -> Scope
     """The tree of one component; loops over `around` are open already."""
     scope = _Planner(set()).scope(list(stores), around, False)
     keep_shared_values(scope)
-    scope.transposed = _turned_variable(scope)
-    return scope
+    return replace(scope, transposed=_turned_variable(scope))
 
 
 def _turned_variable(scope: Scope) -> LoopVar | None:
@@ -272,7 +274,7 @@ def keep_shared_values(scope: Scope) -> None:
     for i, first in enumerate(loops):
         later = [s for s in loops[i + 1 :] if set(s.variables) == set(first.variables)]
         if later and not is_cut(first.reductions, first.variables):
-            first.keep = _worth_keeping(first, later, frozenset(kept))
+            first.write_to_scratch(_worth_keeping(first, later, frozenset(kept)))
             kept |= set(first.keep)
     for s in scope.steps:
         if isinstance(s, Scope):
