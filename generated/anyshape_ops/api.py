@@ -736,7 +736,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:100
+# specs/contraction.yaml:107
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -748,7 +748,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:155
+# specs/contraction.yaml:162
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
@@ -1347,7 +1347,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:382
+# specs/ensembles.yaml:384
 @called
 def count_grams(
     x: Operand,
@@ -1928,7 +1928,7 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
     return call(LP_NORM, [x], {"axis": axis, "p": p}, source)[0]
 
 
-# specs/normalisation.yaml:203
+# specs/normalisation.yaml:204
 @called
 def lrn(
     x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
@@ -1940,7 +1940,7 @@ def lrn(
     return call(LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
-# specs/normalisation.yaml:228
+# specs/normalisation.yaml:229
 @called
 def global_average_pool(x: Operand, *, source: str = "") -> Value:
     """The mean of every channel of every image.
@@ -1950,7 +1950,7 @@ def global_average_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_AVERAGE_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:240
+# specs/normalisation.yaml:241
 @called
 def global_max_pool(x: Operand, *, source: str = "") -> Value:
     """The largest element of every channel of every image.
@@ -1960,7 +1960,7 @@ def global_max_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_MAX_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:253
+# specs/normalisation.yaml:254
 @called
 def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     """The p-norm of every channel of every image.
@@ -2164,7 +2164,7 @@ def multinomial(
     return call_alias(STATIC_MULTINOMIAL, DYN_MULTINOMIAL, [seed, x], {"draws": draws, "to": to}, source)[0]
 
 
-# specs/recurrent.yaml:90
+# specs/recurrent.yaml:100
 @called
 def rnn(
     x: Operand,
@@ -2201,7 +2201,7 @@ def rnn(
     )
 
 
-# specs/recurrent.yaml:161
+# specs/recurrent.yaml:172
 @called
 def gru(
     x: Operand,
@@ -2240,7 +2240,7 @@ def gru(
     )
 
 
-# specs/recurrent.yaml:248
+# specs/recurrent.yaml:260
 @called
 def lstm(
     x: Operand,
@@ -2282,7 +2282,7 @@ def lstm(
     )
 
 
-# specs/reduction.yaml:43
+# specs/reduction.yaml:48
 @called
 def sum(
     x: Operand,
@@ -2303,7 +2303,7 @@ def sum(
     )[0]
 
 
-# specs/reduction.yaml:62
+# specs/reduction.yaml:67
 @called
 def mean(
     x: Operand,
@@ -2324,7 +2324,7 @@ def mean(
     )[0]
 
 
-# specs/reduction.yaml:89
+# specs/reduction.yaml:94
 @called
 def prod(
     x: Operand,
@@ -2345,7 +2345,7 @@ def prod(
     )[0]
 
 
-# specs/reduction.yaml:107
+# specs/reduction.yaml:112
 @called
 def max(
     x: Operand,
@@ -2367,7 +2367,7 @@ def max(
     )[0]
 
 
-# specs/reduction.yaml:128
+# specs/reduction.yaml:133
 @called
 def min(
     x: Operand,
@@ -2389,7 +2389,7 @@ def min(
     )[0]
 
 
-# specs/reduction.yaml:149
+# specs/reduction.yaml:154
 @called
 def l1(
     x: Operand,
@@ -2410,7 +2410,7 @@ def l1(
     )[0]
 
 
-# specs/reduction.yaml:168
+# specs/reduction.yaml:173
 @called
 def l2(
     x: Operand,
@@ -2431,7 +2431,7 @@ def l2(
     )[0]
 
 
-# specs/reduction.yaml:186
+# specs/reduction.yaml:191
 @called
 def sum_square(
     x: Operand,
@@ -2456,7 +2456,7 @@ def sum_square(
     )[0]
 
 
-# specs/reduction.yaml:205
+# specs/reduction.yaml:210
 @called
 def log_sum(
     x: Operand,
@@ -2477,7 +2477,7 @@ def log_sum(
     )[0]
 
 
-# specs/reduction.yaml:223
+# specs/reduction.yaml:228
 @called
 def log_sum_exp(
     x: Operand,
@@ -2502,7 +2502,7 @@ def log_sum_exp(
     )[0]
 
 
-# specs/reduction.yaml:244
+# specs/reduction.yaml:249
 @called
 def any(
     x: Operand,
@@ -2523,7 +2523,7 @@ def any(
     )[0]
 
 
-# specs/reduction.yaml:259
+# specs/reduction.yaml:264
 @called
 def all(
     x: Operand,
@@ -2544,7 +2544,7 @@ def all(
     )[0]
 
 
-# specs/reduction.yaml:274
+# specs/reduction.yaml:279
 @called
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2557,7 +2557,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:286
+# specs/reduction.yaml:291
 @called
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -3023,7 +3023,7 @@ def pair_weights(coefficients: Operand, owner: Operand, *, source: str = "") -> 
     return call(PAIR_WEIGHTS, [coefficients, owner], {}, source)[0]
 
 
-# specs/supports.yaml:86
+# specs/supports.yaml:87
 @called
 def pair_votes(scores: Operand, classes: int, *, source: str = "") -> Value:
     """How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any other
@@ -3034,7 +3034,7 @@ def pair_votes(scores: Operand, classes: int, *, source: str = "") -> Value:
     return call(PAIR_VOTES, [scores], {"classes": classes}, source)[0]
 
 
-# specs/supports.yaml:109
+# specs/supports.yaml:110
 @called
 def couple_pairs(shares: Operand, classes: int, *, source: str = "") -> Value:
     """Probabilities of classes that agree best with how likely each class is beside each other one.

@@ -1,4 +1,4 @@
-"""Compositions: that every name is known where it is read, that calls fit the ops they call, and that loops and branches give something.
+"""Checks compositions: every name is known where it is read, calls fit the called ops, and loops and branches define names.
 
 In: an op's analysis, the specs of all ops. Out: findings.
 """
@@ -20,7 +20,7 @@ K = ValueKind
 
 
 def check_compositions(ops: tuple[OpAnalysis, ...], findings: Findings) -> None:
-    """All composed ops of an analysis."""
+    """Checks all composed ops of an analysis."""
     specs = {a.spec.name: a.spec for a in ops}
     _one_op_a_sign(specs, findings)
     for a in ops:
@@ -39,7 +39,7 @@ def _one_op_a_sign(specs: Mapping[str, OpSpec], findings: Findings) -> None:
 
 
 def _no_circle(spec: OpSpec, specs: Mapping[str, OpSpec], findings: Findings) -> None:
-    """A body would never end that calls its own op, by itself or through others."""
+    """Checks that no body calls its own op, by itself or through other composed ops."""
     reached: dict[str, str] = {}
     waiting = [(spec.name, "")]
     while waiting:
@@ -55,11 +55,11 @@ def _no_circle(spec: OpSpec, specs: Mapping[str, OpSpec], findings: Findings) ->
 
 
 class _Checker(ExpressionChecker):
-    """One body, step by step."""
+    """Checks one body, step by step."""
 
     def __init__(self, a: OpAnalysis, specs: Mapping[str, OpSpec], findings: Findings) -> None:
         super().__init__(a, specs, findings)
-        self.made: dict[str, Node] = {}
+        self.defined: dict[str, Node] = {}
 
     def check(self) -> None:
         assert self.spec.compose is not None
@@ -75,18 +75,18 @@ class _Checker(ExpressionChecker):
         self.steps(self.spec.compose.steps, block)
         for operand in self.spec.outputs:
             self.read.add(operand.name)
-            wanted = K.TENSORS if operand.signature.variadic else K.TENSOR
-            got = block.scope.get(operand.name) if operand.name in self.made else None
+            expected = K.TENSORS if operand.signature.variadic else K.TENSOR
+            got = block.scope.get(operand.name) if operand.name in self.defined else None
             if got is None:
                 why = block.elsewhere.get(operand.name)
                 text = f"the composition does not make the output '{operand.name}'" + (f": {why}" if why else "")
-                self.findings.add(operand.span, text, self.made)
-            elif got != wanted:
-                words = ("several tensors", "one") if wanted is K.TENSORS else ("one tensor", "several")
+                self.findings.add(operand.span, text, self.defined)
+            elif got != expected:
+                words = ("several tensors", "one") if expected is K.TENSORS else ("one tensor", "several")
                 self.findings.add(
                     operand.span, f"the output '{operand.name}' is {words[0]}, and the body gives {words[1]}"
                 )
-        for name, node in self.made.items():
+        for name, node in self.defined.items():
             if name not in self.read:
                 self.findings.add(node.span, f"'{name}' is computed but never used")
 
@@ -144,9 +144,9 @@ class _Checker(ExpressionChecker):
         taken = "an input" if name in self.of.inputs else "a parameter" if self.spec.param(name) else "a dim or size"
         if name in self.of.inputs or name in self.of.rule:
             self.findings.add(target.span, f"'{name}' is already the name of {taken}")
-        self.made.setdefault(name, target)
+        self.defined.setdefault(name, target)
         block.scope[name] = kind
-        block.made.add(name)
+        block.defined.add(name)
         block.elsewhere.pop(name, None)
 
     def _collect(self, target: Store, element: Item, block: Block) -> None:
@@ -158,7 +158,7 @@ class _Checker(ExpressionChecker):
                 target.span, f"'{target.tensor}' is made already; a loop collects under a name of its own"
             )
         else:
-            self.made.setdefault(target.tensor, target)
+            self.defined.setdefault(target.tensor, target)
             block.collected[target.tensor] = target
             block.elsewhere[target.tensor] = "a loop collects it, and it is whole behind the loop"
 
@@ -186,14 +186,14 @@ class _Checker(ExpressionChecker):
     def _turns(self, step: For | While, inner: Block, block: Block) -> None:
         assert inner.collected is not None
         self.steps(step.body, inner)
-        carried = {n for n in inner.made if n in block.scope}
+        carried = {n for n in inner.defined if n in block.scope}
         for name in sorted(carried):
             self._one_carried(name, inner, step)
-        self._leave(inner.made - carried, f"it is made in each turn of the loop in line {step.span.line}", block)
+        self._leave(inner.defined - carried, f"it is made in each turn of the loop in line {step.span.line}", block)
         for name in inner.collected:
             block.scope[name] = K.TENSOR
             block.elsewhere.pop(name, None)
-        block.made |= carried | set(inner.collected)
+        block.defined |= carried | set(inner.collected)
         if isinstance(step, While):
             self._condition(step.cond, Block({**block.scope}, block.elsewhere))
         if not carried and not inner.collected:
@@ -208,35 +208,35 @@ class _Checker(ExpressionChecker):
         then, other = block.inside(), block.inside()
         self.steps(step.then, then)
         self.steps(step.other, other)
-        both = then.made & other.made
-        kept = both | {n for n in then.made | other.made if n in block.scope}
+        both = then.defined & other.defined
+        kept = both | {n for n in then.defined | other.defined if n in block.scope}
         for name in sorted(kept):
             self.kept(name, then, other, step, static)
-            block.scope[name] = (then if name in then.made else other).scope[name]
+            block.scope[name] = (then if name in then.defined else other).scope[name]
             block.elsewhere.pop(name, None)
         self._leave(
-            (then.made | other.made) - kept, f"only one side of the `if` in line {step.span.line} makes it", block
+            (then.defined | other.defined) - kept, f"only one side of the `if` in line {step.span.line} makes it", block
         )
-        block.made |= kept
+        block.defined |= kept
         if not kept:
             self.findings.add(
                 step.span, "nothing comes out of this branch: its sides make no name that is known behind it"
             )
 
     def kept(self, name: str, then: Block, other: Block, step: Branch, static: bool) -> None:
-        """What is known behind a branch."""
+        """Checks a name that is known after a branch."""
         kinds = {side.scope[name] for side in (then, other)} - {K.ANY}
         if len(kinds) > 1:
             self.findings.add(step.span, f"'{name}' is one tensor on one side of this `if`, and several on the other")
         elif not static:
-            self._one_carried(name, then if name in then.made else other, step)
+            self._one_carried(name, then if name in then.defined else other, step)
 
     def _leave(self, names: set[str], why: str, block: Block) -> None:
         for name in names:
             block.elsewhere.setdefault(name, why)
 
     def _condition(self, cond: Expr, block: Block) -> bool:
-        """Whether it is decided when the body is built."""
+        """Checks a condition, and returns whether it is decided when the body is built."""
         kind = self.tensor(cond, block)
         if kind not in (K.TENSOR, K.BOOL, K.ANY):
             self.findings.add(cond.span, "a condition is a tensor of one truth, or a comparison of what the rule knows")

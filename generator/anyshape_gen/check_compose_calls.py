@@ -1,6 +1,6 @@
-"""Expressions of a composition: names that are known, calls that fit the ops they call, signs that an op says it is.
+"""Checks expressions of a composition: names are known, calls fit the called ops, and every sign is the `operator:` of an op.
 
-In: an op's analysis, the specs of all ops, what is known where an expression stands. Out: findings, and the expression's kind.
+In: an op's analysis, the specs of all ops, an expression and the names in scope. Out: findings, and the expression's kind.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
 from anyshape_gen.body_nodes import Store
-from anyshape_gen.composing import OF_SIGNATURES, TENSORS, Composer, Given
+from anyshape_gen.composing import OF_SIGNATURES, TENSORS, Argument, Composer
 from anyshape_gen.functions import FUNCTIONS
 from anyshape_gen.model import OpSpec, ParamSpec
 from anyshape_gen.nodes import (
@@ -40,22 +40,22 @@ K = ValueKind
 
 @dataclass
 class Block:
-    """What is known at a place of the body."""
+    """The names that are known at a place of the body."""
 
     scope: dict[str, ValueKind]
     elsewhere: dict[str, str] = field(default_factory=dict)
     """names that are known in other places only, and why"""
     collected: dict[str, Store] | None = None
-    """of the loop around, if the block is its body"""
-    made: set[str] = field(default_factory=set)
-    """what the block assigns"""
+    """names that the innermost loop collects, if the block is the body of a loop"""
+    defined: set[str] = field(default_factory=set)
+    """names that the block assigns"""
 
     def inside(self, collected: dict[str, Store] | None = None) -> Block:
         return Block(dict(self.scope), dict(self.elsewhere), collected)
 
 
 class ExpressionChecker:
-    """Expressions of one body."""
+    """Checks expressions of one body."""
 
     def __init__(self, a: OpAnalysis, specs: Mapping[str, OpSpec], findings: Findings) -> None:
         self.spec, self.findings = a.spec, findings
@@ -63,14 +63,14 @@ class ExpressionChecker:
         self.read: set[str] = set()
 
     def one(self, e: Item, block: Block) -> None:
-        """One tensor, or a number where one may stand."""
+        """Checks that an expression is one tensor, or a number."""
         kind = self.tensor(e, block)
         if kind in (K.TENSORS, K.VECTOR, K.STR, K.DTYPE, K.NONE):
             words = "several tensors" if kind is K.TENSORS else f"a {kind.value}"
             self.findings.add(e.span, f"one tensor is wanted here, and this is {words}")
 
     def tensor(self, e: Item, block: Block) -> ValueKind:
-        """Checks an expression; gives its kind."""
+        """Checks an expression, and returns its kind."""
         kind = self.of.kind(e, block.scope)
         if kind not in TENSORS and not (isinstance(e, Call) and self.of.called(e, block.scope)):
             self._rule(e, block)
@@ -125,7 +125,7 @@ class ExpressionChecker:
             self.findings.unknown(e.span, "name", e.id, {*block.scope, *self.of.rule})
 
     def _rule(self, e: Item, block: Block) -> None:
-        """What the rule knows: names, and the functions of the language on them."""
+        """Checks an expression that is no tensor: names that the rule knows, and functions of the language on them."""
         functions = {f.name for f in self.spec.defines}
         for node in walk(e):
             match node:
@@ -170,21 +170,21 @@ class ExpressionChecker:
         if called is None:
             self.findings.unknown(e.span, "op", e.func, self.of.specs)
             return
-        given: set[str] = set()
+        passed: set[str] = set()
         for argument in self.of.arguments(called, e):
-            if not isinstance(argument, Given):
+            if not isinstance(argument, Argument):
                 self._superfluous(called, argument)
                 continue
-            if argument.name in given:
+            if argument.name in passed:
                 self.findings.add(argument.value.span, f"'{argument.name}' of '{called.name}' is given twice")
-            given.add(argument.name)
+            passed.add(argument.name)
             if argument.param is None:
                 self._input(called, argument, block)
             else:
                 self._param(called, argument.param, argument.value, block)
         required = [o.name for o in called.inputs if o.signature.default is None and not o.signature.optional]
         required += [p.name for p in called.params if p.default is None]
-        missing = [name for name in required if name not in given]
+        missing = [name for name in required if name not in passed]
         if missing:
             self.findings.add(e.span, f"'{called.name}' needs {' and '.join(missing)}")
 
@@ -196,7 +196,7 @@ class ExpressionChecker:
         else:
             self.findings.add(value.span, f"'{called.name}' takes {len(known)} arguments: {', '.join(known)}")
 
-    def _input(self, called: OpSpec, argument: Given, block: Block) -> None:
+    def _input(self, called: OpSpec, argument: Argument, block: Block) -> None:
         operand = called.input(argument.name)
         assert operand is not None
         value = argument.value

@@ -1,4 +1,4 @@
-"""Names that become Python: they must be identifiers, and stand for one thing each.
+"""Checks names that occur in generated Python: each is an identifier, and names one thing only.
 
 In: an `OpSpec`. Out: findings.
 """
@@ -15,7 +15,7 @@ from anyshape_gen.source import Findings
 
 
 def check_identifiers(spec: OpSpec, findings: Findings) -> None:
-    """The names of the op, its operands and parameters, and of the ONNX operators it maps."""
+    """Checks the names of the op, of its operands and parameters, and of the ONNX operators that it maps."""
     for what, name, node in _names(spec):
         if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
             findings.add(node.span, f"'{name}' cannot be the name of {what}: write letters, digits and _")

@@ -1,4 +1,4 @@
-"""Dims against runs, members of enumerations, and conditions that must be static.
+"""Checks dims against runs, members of enumerations, and conditions that must be static.
 
 In: an `OpSpec` and the kinds of the names in scope. Out: findings.
 """
@@ -19,7 +19,7 @@ SINGLE = (K.INT, K.FLOAT, K.BOOL)
 
 
 def check_kinds(spec: OpSpec, kinds: Mapping[str, ValueKind], findings: Findings) -> None:
-    """All of it, for one op."""
+    """Checks the kinds of one op."""
     _one_or_many(spec, findings)
     for operand in spec.outputs:
         for piece in operand.signature.pieces:
@@ -31,7 +31,7 @@ def check_kinds(spec: OpSpec, kinds: Mapping[str, ValueKind], findings: Findings
 
 
 def _one_or_many(spec: OpSpec, findings: Findings) -> None:
-    """A name is one dim or a run of dims, in all inputs alike."""
+    """Checks that a name is one dim, or a run of dims, in all inputs alike."""
     first: dict[str, tuple[str, str]] = {}
     for operand in spec.inputs:
         for piece in operand.signature.pieces:
@@ -56,7 +56,7 @@ def _named(piece: Piece) -> Iterator[Dim | Run]:
 
 
 def _output_piece(operand: Operand, piece: Piece, kinds: Mapping[str, ValueKind], findings: Findings) -> None:
-    """`s` where `*s` is meant, and the other way round."""
+    """Checks that an output has `*s` where s is a run, and `s` where it is one dim."""
     variadic = operand.signature.variadic
     scope = {**kinds, variadic.var: K.INT} if variadic else kinds
     match piece:
@@ -79,7 +79,7 @@ def _output_piece(operand: Operand, piece: Piece, kinds: Mapping[str, ValueKind]
 
 
 def _members(spec: OpSpec, findings: Findings) -> None:
-    """Comparisons of an enumeration with what is not one of its members."""
+    """Checks that an enumeration is compared with its own members only."""
     members = {param.name: param.kind.members for param in spec.params if param.kind.base == "enum"}
     bodies: list[Node] = [*spec.shape, *spec.defines]
     bodies += [body for body in (spec.kernel, spec.procedure, spec.compose) if body is not None]
@@ -94,7 +94,7 @@ def _members(spec: OpSpec, findings: Findings) -> None:
 
 
 def _truths(spec: OpSpec, kinds: Mapping[str, ValueKind], findings: Findings) -> None:
-    """`int(e)` of what is no truth."""
+    """Checks that the argument of `int(e)` is a truth value."""
     words = {K.INT: "an integer", K.FLOAT: "a float", K.STR: "a string", K.DTYPE: "a dtype"}
     bodies: list[Node] = [*spec.shape, *spec.defines, *([spec.kernel] if spec.kernel is not None else [])]
     for node in walk_all(bodies):
@@ -132,7 +132,7 @@ def _must_be_static(spec: OpSpec, condition: Expr, findings: Findings) -> None:
 
 
 def deciding(node: Node) -> Iterator[Name]:
-    """Names whose values decide a condition; of what only a length is taken, the rank is static."""
+    """Yields the names whose values decide a condition; a name of which only the length is read is left out, since ranks are static."""
     if isinstance(node, Name):
         yield node
     elif not (isinstance(node, Call) and node.func in ("len", "rank", "present", "is_int", "is_float")):

@@ -1,7 +1,7 @@
-"""Procedures: what their steps may set and read, and where.
+"""Checks procedures: which names and elements their steps set and read, and where.
 
-In: an `OpSpec` with a procedure, a `NameChecker`, the names in scope. Out: findings. A name may be read where every way through the steps
-before has set it; loops may run no turn, so what they set is not known after them.
+In: an `OpSpec` with a procedure, a `NameChecker`, the names in scope. Out: findings. A name may be read where every path through the
+steps before has set it; a loop may have no iteration, so names that it sets are not known after it.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ SINGLE = (K.INT, K.FLOAT, K.BOOL)
 
 
 def born_sizes(statements: tuple[Statement, ...]) -> dict[str, Born]:
-    """The sizes of a rule that a procedure finds."""
-    found: dict[str, Born] = {}
+    """Collects the data-dependent sizes of a rule, which a procedure computes."""
+    sizes: dict[str, Born] = {}
     for s in statements:
         if isinstance(s, Born):
-            found[s.name] = s
+            sizes[s.name] = s
         elif isinstance(s, If):
-            found |= born_sizes((*s.then, *s.other))
-    return found
+            sizes |= born_sizes((*s.then, *s.other))
+    return sizes
 
 
 def filling(value: Item, spec: OpSpec) -> Item:
-    """What an array is full of: a value as it is, zeros where a dtype is told in its place."""
+    """Returns the initial elements of an array: the value that the step has, or zeros where it has a dtype instead."""
     variables = {rule.var for rule in spec.dtypes}
     if isinstance(value, Name) and (value.id in variables or is_dtype_name(value.id)):
         return (
@@ -64,7 +64,7 @@ def filling(value: Item, spec: OpSpec) -> Item:
 def check_procedure(
     spec: OpSpec, procedure: Procedure, names: NameChecker, scope: Mapping[str, ValueKind], findings: Findings
 ) -> None:
-    """All steps of a procedure."""
+    """Checks all steps of a procedure."""
     born = born_sizes(spec.shape)
     results = dict.fromkeys((o.name for o in spec.outputs), K.TENSOR)
     known = {name: kind for name, kind in scope.items() if name not in born}
@@ -87,8 +87,8 @@ def check_procedure(
 
 
 class _Checker:
-    """`first`: the first step that sets each name; `written`: tensors of which elements are set; `loops`: variables of the loops around a
-    step, `looped`: of all before it."""
+    """Checks steps in order. `first`: the first step that sets each name; `written`: tensors of which elements are set; `loops`: variables
+    of the loops around a step; `looped`: variables of all loops before it."""
 
     def __init__(self, spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind], findings: Findings) -> None:
         self.spec, self.names, self.scope, self.findings = spec, names, scope, findings
@@ -100,7 +100,7 @@ class _Checker:
         self.outputs = {o.name for o in spec.outputs}
 
     def block(self, steps: tuple[Step, ...], before: set[str], in_loop: bool) -> set[str] | None:
-        """What is set after the steps, if it was `before`; None where none of them comes to its end."""
+        """Returns the names that are set after the steps, if those of `before` are set before them; None if their end is not reached."""
         now: set[str] | None = set(before)
         for step in steps:
             if now is None:
@@ -154,21 +154,21 @@ class _Checker:
             self.findings.add(node.span, f"'{name}' is not set on every way to here")
         self.names.expr(node, self.scope, "kernel")
 
-    # --- what is set
+    # --- assignments
 
     def assign(self, step: Set, now: set[str]) -> set[str]:
         match step.value:
             case Call("array", (shape, value), ()):
                 return self.array(step, shape, value, now)
         self.expr(step.value, now)
-        found = set(now)
+        assigned = set(now)
         for target in step.targets:
             if target.items is None:
                 self.variable(step, target, now)
-                found.add(target.tensor)
+                assigned.add(target.tensor)
             else:
                 self.element(target, now)
-        return found
+        return assigned
 
     def array(self, step: Set, shape: Item, value: Item, now: set[str]) -> set[str]:
         target = step.targets[0]
@@ -194,7 +194,7 @@ class _Checker:
         self.scope.setdefault(target.tensor, kind if kind in SINGLE else K.ANY)
 
     def taken(self, target: Store, kind: ValueKind) -> bool:
-        """Whether the name is something else already."""
+        """Whether the name already has another meaning, which is a finding."""
         name = target.tensor
         if name in self.first:
             if (self.scope.get(name) == K.TENSOR) != (kind == K.TENSOR):

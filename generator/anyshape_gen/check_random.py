@@ -1,4 +1,4 @@
-"""Random numbers: which dtype they have, and that only what says so is different at every run.
+"""Checks random numbers: each has a dtype, and only ops with the trait `random` differ from run to run.
 
 In: an `OpSpec`. Out: findings.
 """
@@ -15,7 +15,7 @@ from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, walk_all
 
 NAMED = ("f32", "f64", "i32", "i64")
-"""Dtypes that an expression can name"""
+"""Dtypes by whose names an expression casts"""
 UNFIT = {"bool", *CLASSES["narrow"]}
 """Dtypes that no random number has"""
 
@@ -26,7 +26,7 @@ def check_random(spec: OpSpec, findings: Findings) -> None:
 
 
 def _numbers(spec: OpSpec, findings: Findings) -> None:
-    """Every philox() is made a number of a dtype on the spot."""
+    """Checks that every philox() is the argument of a cast to a dtype."""
     choices = {rule.var: rule.choices for rule in spec.dtypes}
     bodies: list[Node] = [*spec.defines, *([spec.kernel] if spec.kernel is not None else [])]
     for parent, call in _with_parent(bodies):
@@ -53,7 +53,7 @@ def _with_parent(nodes: list[Node]) -> Iterator[tuple[Node | None, Call]]:
 
 
 def _entropy(spec: OpSpec, findings: Findings) -> None:
-    """entropy() is all of an equation for the only element of an output, of an op with the trait `random`."""
+    """Checks that entropy() is the whole right side of an equation for the only element of an output, in an op with the trait `random`."""
     equations = spec.kernel.equations if spec.kernel is not None else ()
     whole = {id(e.value) for e in equations if _is_single(spec, e)}
     calls = [n for n in walk_all([*spec.defines, *equations]) if isinstance(n, Call) and n.func == "entropy"]

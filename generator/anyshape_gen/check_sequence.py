@@ -1,6 +1,6 @@
-"""Sequences: what an op may say of tensors that may come as a list, which is gone through element by element.
+"""Checks ops with sequence inputs: tensors that may be passed as a list, whose elements a program loops over.
 
-In: an `OpSpec` with a `seq` input, then its resolved kernel. Out: findings about what cannot be said of one element at a time.
+In: an `OpSpec` with a `seq` input, then its resolved kernel. Out: findings about what cannot be computed one element at a time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CHOSEN = "a variable of the left side, or by that of the reduction that is the w
 
 
 def check_sequences(spec: OpSpec, findings: Findings) -> None:
-    """The signature and the rule."""
+    """Checks the signature and the rule."""
     for o in spec.outputs:
         if o.signature.sequence:
             findings.add(o.span, "an output is no sequence; `T[…] for v in count` makes several outputs")
@@ -49,7 +49,7 @@ def _signature(spec: OpSpec, o: Operand, findings: Findings) -> None:
 
 
 def check_elements(spec: OpSpec, kernel: ResolvedKernel, findings: Findings) -> None:
-    """The equations: each can be stated for one element alone."""
+    """Checks that each equation can be computed for one element of the sequence alone."""
     if spec.sequence is None:
         return
     by_element = {q.target.tensor for q in kernel.equations if _numbers(q)}
@@ -63,11 +63,11 @@ def check_elements(spec: OpSpec, kernel: ResolvedKernel, findings: Findings) -> 
 
 
 def _numbers(q: ResolvedEquation) -> list[str]:
-    """The variable that says which element an equation is about: on the left side, or of the reduction that is the right side."""
-    found = [v.name for v in q.vars if v.role is Role.ELEMENT]
+    """Lists the variables that number an element of the sequence: on the left side, or of the reduction that is the whole right side."""
+    variables = [v.name for v in q.vars if v.role is Role.ELEMENT]
     if isinstance(q.value, Reduction) and chooses_tensor(q.value, q.value.generators[0]):
-        found.append(q.value.generators[0].targets[0].name)
-    return found
+        variables.append(q.value.generators[0].targets[0].name)
+    return variables
 
 
 def _equation(spec: OpSpec, q: ResolvedEquation, numbers: list[str], by_element: set[str], findings: Findings) -> None:
@@ -86,7 +86,7 @@ def _equation(spec: OpSpec, q: ResolvedEquation, numbers: list[str], by_element:
 
 
 def _same_in_all(spec: OpSpec, nodes: Iterable[Node], numbers: Iterable[str], findings: Findings) -> None:
-    """Nothing reads a dim that differs from element to element but as a part, as a sum, or as that of the element at hand."""
+    """Checks that a dim that differs from element to element is read only as a part, as a sum, or as that of the current element."""
     own = spec.own_dims
     if not own:
         return

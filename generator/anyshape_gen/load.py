@@ -22,11 +22,12 @@ from anyshape_gen.model import (
     Reference,
     Rewrite,
     SpecFile,
+    TermFunction,
     Weakness,
 )
 from anyshape_gen.nodes import Function, Name, Node
 from anyshape_gen.parse_kernel import parse_kernel, parse_procedure
-from anyshape_gen.parse_onnx import parse_mapping
+from anyshape_gen.parse_onnx import MappingReader, TermReader
 from anyshape_gen.parse_rewrites import parse_rewrite
 from anyshape_gen.parse_rules import SIGNS, RuleReader, parse_expression
 from anyshape_gen.parse_signature import parse_kind, parse_signature
@@ -63,6 +64,7 @@ def load_file(path: str, content: str, findings: Findings) -> SpecFile:
     loader.known_keys(root, FILE_KEYS, "a spec file")
     shared = loader.functions(root.get("define"))
     loader.oracles = {o.name: o for o in loader.parsed(root.get("oracles"), parse_oracles) or ()}
+    loader.terms = {f.name: f for f in loader.term_functions(root.get("terms"))}
     families = {key.text.value: value for key, value in loader.entries(root.get("families"))}
     found = [loader.op(key, value, families, shared) for key, value in loader.entries(root.get("ops"))]
     ops = [op for op in found if op is not None]
@@ -77,7 +79,13 @@ def load_file(path: str, content: str, findings: Findings) -> SpecFile:
             if key.text.value not in used:
                 findings.add(key.span, f"no op of this file is of the family '{key.text.value}'")
     mappings = tuple(loader.mappings(root.get("onnx"), ()))
-    return SpecFile(path, tuple(ops), mappings, tuple(loader.refusals(root.get("refused"))))
+    if len(ops) == len(found):
+        called = {f.name for m in (*mappings, *(m for op in ops for m in op.onnx)) for f in m.functions}
+        for name, term in loader.terms.items():
+            if name not in called:
+                findings.add(term.span, f"the function '{name}' is never called")
+    refused = tuple(loader.refusals(root.get("refused")))
+    return SpecFile(path, tuple(ops), mappings, tuple(loader.terms.values()), refused)
 
 
 @dataclass
@@ -85,6 +93,7 @@ class _Loader:
     findings: Findings
     oracles: dict[str, Oracle] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
+    terms: dict[str, TermFunction] = field(default_factory=dict)
 
     # --- shapes of YAML
     # -----------------------------------------------------------------------------------------------------
@@ -150,6 +159,10 @@ class _Loader:
         text = self.text(node)
         found = RuleReader(text, self.findings).parse_functions() if text else ()
         return {function.name: function for function in found}
+
+    def term_functions(self, node: YNode | None) -> tuple[TermFunction, ...]:
+        text = self.text(node)
+        return TermReader(text, self.findings).parse_terms() if text else ()
 
     def op(self, key: YScalar, node: YNode, families: dict[str, YNode], shared: dict[str, Function]) -> OpSpec | None:
         own = YMap(self.entries(node), node.span)
@@ -304,6 +317,7 @@ class _Loader:
 
     def mappings(self, node: YNode | None, inputs: tuple[str, ...]) -> Iterator[OnnxMapping]:
         for op, versions in self.entries(node):
+            reader = MappingReader(op.text.value, inputs, self.terms, self.findings)
             for since, value in self.entries(versions):
                 if not since.text.value.isdigit():
                     self.findings.add(since.span, "an opset is a number")
@@ -313,7 +327,7 @@ class _Loader:
                 if text is None or (text.value in ("null", "~", "")):
                     yield OnnxMapping(op.text.value, opset, True, span=since.span)
                 else:
-                    yield parse_mapping(op.text.value, opset, text, inputs, since.span, self.findings)
+                    yield reader.parse(opset, text)
 
     def refusals(self, node: YNode | None) -> Iterator[OnnxRefusal]:
         for op, value in self.entries(node):

@@ -1,9 +1,9 @@
-"""Mutants of a spec: the same op with one thing in its rule, kernel, defaults or outputs changed.
+"""Mutates a spec: each mutant is the same op with one change in its rule, kernel, defaults or outputs.
 
 In: an `OpSpec`. Out: `Mutant`s, each a whole `OpSpec`, in the order of the text. The tests of a spec are tried against them:
-a mutant that no test notices is something the spec says and nothing checks. What is mutated is what decides results: the
-statements of the rule, the functions it uses, the equations, the defaults, the outputs' dims, the rewrites' conditions. Words of
-messages, summaries, mappings, references and examples are not: they are not computed with, or they are the tests.
+a mutant that no test notices is a part of the spec that nothing checks. What decides results is mutated: the
+statements of the rule, the functions it uses, the equations, the defaults, the outputs' dims, the rewrites' conditions. Messages,
+summaries, mappings, references and examples are not: no result depends on them, or they are the tests.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from anyshape_gen.nodes import (
 from anyshape_gen.printer import equation_text, step_text, to_text
 
 Edit = tuple[str, Any]
-"""What is changed, in words, and what stands there then; `None` takes it away."""
+"""A change in words, and the new node; `None` removes the old one."""
 
 OPERATORS = {"+": "-", "-": "+", "*": "+", "/": "*", "//": "*", "%": "//", "**": "*"}
 ORDERED = ("-", "/", "//", "%", "**")
@@ -75,15 +75,15 @@ SHEDDABLE = frozenset(
     ["abs", "floor", "ceil", "round_even", "trunc", "sqrt", "exp", "log", "sin", "cos", "tanh", "erf"]
     + ["wrap", "reflect", "clamp", "unique", "sorted", "broadcast", "prefix"]
 )
-"""Functions whose first argument can stand in their place."""
+"""Functions whose call can be replaced by its first argument."""
 
 SYMMETRIC = ("min", "max", "broadcast", "fill", "promote", "zip", "bit_and", "bit_or", "bit_xor")
-"""Functions of two arguments that nobody swaps, or whose order does not matter."""
+"""Functions of two arguments that are symmetric, or whose arguments nobody swaps by mistake."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """`label` names it among the mutants of its op: where, what stood there, what stands there now."""
+    """A mutant; `label` names it among the mutants of its op: the line, the old text and the new text."""
 
     op: str
     kind: str
@@ -93,7 +93,7 @@ class Mutant:
 
 
 def mutants(spec: OpSpec, shared: Callable[[Node], bool] = lambda function: False) -> Iterator[Mutant]:
-    """All mutants of an op; `shared(function)` leaves out a function that another op's mutants cover."""
+    """Yields all mutants of an op; `shared(function)` leaves out a function that another op's mutants cover."""
     seen: dict[str, int] = {}
     for room in ("params", "defines", "shape", "outputs", "kernel", "procedure", "rewrites"):
         part = getattr(spec, room)
@@ -111,7 +111,7 @@ def mutants(spec: OpSpec, shared: Callable[[Node], bool] = lambda function: Fals
 
 
 def _changed(value: Any, spec: OpSpec) -> Iterator[tuple[str, str, int, Any]]:
-    """(kind, words, line, value with one thing below it changed)."""
+    """Yields (kind, words, line, value with one node below it changed)."""
     if isinstance(value, tuple):
         for k, x in enumerate(value):
             for kind, words, line, new in _changed(x, spec):
@@ -128,7 +128,7 @@ def _changed(value: Any, spec: OpSpec) -> Iterator[tuple[str, str, int, Any]]:
 
 
 def _whole(node: Any) -> Any:
-    """A choice from which the only statement of a side was taken."""
+    """Repairs an `if` of which the only statement of a side was removed."""
     if isinstance(node, If) and not node.then:
         return (
             replace(node, cond=Unary("not", node.cond, span=node.span), then=node.other, other=())
@@ -139,13 +139,15 @@ def _whole(node: Any) -> Any:
 
 
 def _around(value: Node, new: Node) -> str:
-    """A constant or name that changed is told with what stands around it."""
+    """Words a change with the expression around it, since a changed constant or name alone says too little."""
     return (
-        f"{shown(value)} >> {shown(new)}" if isinstance(value, (*_TOLD, ParamSpec, Assert, Equation, Signature)) else ""
+        f"{shown(value)} >> {shown(new)}"
+        if isinstance(value, (*_SHOWN, ParamSpec, Assert, Equation, Signature))
+        else ""
     )
 
 
-_TOLD = (
+_SHOWN = (
     BinOp,
     BoolOp,
     Call,
@@ -166,7 +168,7 @@ _TOLD = (
 
 
 def _left_alone(node: Node, field: str) -> bool:
-    """Spans, words, targets of equations (other names for the same), signatures' texts, patterns of rewrites."""
+    """Whether a field is not mutated: spans, messages, targets of equations, texts of signatures, patterns of rewrites."""
     if field in (
         "span",
         "message",
@@ -317,7 +319,7 @@ def _reduction(node: Reduction) -> Iterator[Edit]:
 
 
 def _names(node: Name, spec: OpSpec) -> Iterator[Edit]:
-    """Another dim of the signature, another tensor of the same dtype and rank."""
+    """Yields another dim of the signature, or another tensor of the same dtype and rank."""
     for group in (_dims(spec), _runs(spec)):
         if node.id in group and len(group) > 1:
             yield "dim", replace(node, id=group[(group.index(node.id) + 1) % len(group)])
@@ -327,29 +329,29 @@ def _names(node: Name, spec: OpSpec) -> Iterator[Edit]:
 
 
 def _dims(spec: OpSpec) -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     for o in spec.inputs:
         for p in o.signature.pieces:
             inner = p.dim if isinstance(p, AtAxis) else p
-            if isinstance(inner, Dim) and not inner.optional and inner.element is None and inner.name not in found:
-                found.append(inner.name)
-    return found
+            if isinstance(inner, Dim) and not inner.optional and inner.element is None and inner.name not in names:
+                names.append(inner.name)
+    return names
 
 
 def _runs(spec: OpSpec) -> list[str]:
     from anyshape_gen.model import Run
 
-    found: list[str] = []
+    names: list[str] = []
     for o in spec.inputs:
         for p in o.signature.pieces:
             inner = p.run if isinstance(p, AtAxes) else p
-            if isinstance(inner, Run) and inner.element is None and inner.name not in found:
-                found.append(inner.name)
-    return found
+            if isinstance(inner, Run) and inner.element is None and inner.name not in names:
+                names.append(inner.name)
+    return names
 
 
 def _alike(name: str, spec: OpSpec) -> str | None:
-    """The next input with the same form of signature."""
+    """Returns the next input with the same form of signature."""
     forms = {o.name: (o.signature.dtype, [type(p) for p in o.signature.pieces]) for o in spec.inputs}
     if name not in forms:
         return None

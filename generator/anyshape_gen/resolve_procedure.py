@@ -1,7 +1,7 @@
-"""Procedures made explicit: dtypes of variables and arrays, every read and place matched to its tensor, what loops run over.
+"""Resolves procedures: dtypes of variables and arrays, every read and store matched to its tensor, domains of loops.
 
 In: an `OpSpec` with a procedure. Out: `ResolvedProcedure`, and findings where a dtype, a shape or an index does not fit. Expressions are
-resolved by the resolver of kernels: a variable is a tensor of rank 0, an array one of which the procedure says the shape.
+resolved by the resolver of kernels: a variable is a tensor of rank 0, an array a tensor of the shape that the procedure defines.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NO_DTYPE = "the dtype of '{name}' is not known: write it, as in f32(0.0) or F(0.
 
 
 class ProcedureResolver(KernelResolver):
-    """One op's procedure."""
+    """Resolves one procedure."""
 
     steps = True
 
@@ -66,13 +66,13 @@ class ProcedureResolver(KernelResolver):
         self.scope = Vars()
 
     def resolve_steps(self) -> ResolvedProcedure | None:
-        """The procedure with everything explicit; None (with findings) where that fails."""
-        before = len(self.findings.found)
+        """Resolves the procedure; None (with findings) where that fails."""
+        before = len(self.findings.items)
         asserts = tuple(replace(n, cond=self._value(n.cond, Vars(), report=True)) for n in self.kernel.asserts)
         for name in self.born:
             self._variable(name, "i64", K.INT)
         steps = self.block(self.procedure.steps)
-        if len(self.findings.found) > before:
+        if len(self.findings.items) > before:
             return None
         arrays = tuple(
             ScratchTensor(name, t.dtype, vector(tuple(slot_item(s) for s in t.slots or ())))
@@ -91,7 +91,7 @@ class ProcedureResolver(KernelResolver):
         self.kinds[name] = kind
 
     def local(self, node: Any, hidden: frozenset[str] = frozenset()) -> Any:
-        """An expression or item with `v[()]` for every variable."""
+        """Substitutes `v[()]` for every variable in an expression or item."""
         match node:
             case Name(id=name) if name in self.variables and name not in hidden:
                 return Index(node, (), span=node.span)
@@ -150,9 +150,9 @@ class ProcedureResolver(KernelResolver):
             self.findings.add(step.span, text)
             return step
         resolved = [self.value(v) for v in values if not isinstance(v, (Star, Slice))]
-        for target, given in zip(step.targets, values):
-            if target.items is None and not isinstance(given, (Star, Slice)):
-                self._declare(target, given)
+        for target, expression in zip(step.targets, values):
+            if target.items is None and not isinstance(expression, (Star, Slice)):
+                self._declare(target, expression)
         value: Expr = resolved[0] if len(resolved) == 1 else VecLit(tuple(resolved), span=step.value.span)
         return replace(step, targets=tuple(self.target(t) for t in step.targets), value=value)
 
@@ -168,7 +168,7 @@ class ProcedureResolver(KernelResolver):
             self.findings.add(target.span, f"'{name}' is {known}, and is set to {dtype} here: write {known}(…)")
 
     def _dtype(self, name: str, value: Expr) -> str:
-        found = value_dtype(self.local(value), self._dtype_of)
+        dtype = value_dtype(self.local(value), self._dtype_of)
         if self._adapts(value):
             kind = kind_of(value, self.kinds)
             if kind == K.BOOL:
@@ -177,10 +177,10 @@ class ProcedureResolver(KernelResolver):
                 if name not in self.scratch:
                     self.findings.add(value.span, NO_DTYPE.format(name=name))
                 return "f32"
-        return found or "i64"
+        return dtype or "i64"
 
     def _adapts(self, value: Expr) -> bool:
-        """Whether the value is of literals, dims and parameters only, which take the dtype they meet."""
+        """Whether the value consists of literals, dims and parameters only, which take the dtype of the other operand."""
         return value_dtype(self.local(value), lambda t: None) == "i64" and not any(
             isinstance(n, (Index, Call, Reduction, Comprehension)) for n in walk(self.local(value))
         )
@@ -224,7 +224,7 @@ class ProcedureResolver(KernelResolver):
                 self.findings.add(step.domain.span, text)
 
     def _check_room(self, written: Comprehension, keys: Comprehension) -> None:
-        """Of a number of keys that data decides, an array that is read at each of them says how many they can be."""
+        """Checks that an array is read at each of a data-dependent number of keys: its size bounds their number."""
         (g,) = keys.generators
         if not any(isinstance(n, TensorRead) for n in walk(g.domain)):
             return

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from anyshape_gen.analysis import analyse
-from anyshape_gen.bounds.beside import FEW
 from anyshape_gen.bounds.check_op import How, verdicts
+from anyshape_gen.bounds.parallel import FEW
 from anyshape_gen.bounds.report import page
 from anyshape_gen.bounds.safety import prove_indices
 from anyshape_gen.bounds.store import FILE, read_record, record_text
@@ -179,7 +179,7 @@ def test_the_record_and_the_page_are_current() -> None:
     kept = read_record(path)
     findings = Findings()
     analysis, found = prove_indices(analysis, kept, findings, Memo())
-    assert not findings.found
+    assert not findings.items
     assert kept == found, "run `make gen`"
     assert path.read_text() == record_text(analysis, found)
     assert (ROOT / "docs" / "index-safety.md").read_text() == page(analysis, found)
@@ -227,7 +227,7 @@ def test_a_read_that_is_not_proved_is_emitted_with_its_check() -> None:
     findings = Findings()
     analysis = analyse({"specs/m.yaml": spec(body)}, complete=False)
     analysis, _ = prove_indices(analysis, {}, findings, Memo())
-    assert not findings.found
+    assert not findings.items
     code = kernel(analysis.op("an_op")).text
     assert "checked(x)[bit_and(i, n)] + x[i]" in code
 
@@ -238,5 +238,5 @@ def test_every_construct_of_the_language_has_a_verdict(path: Path) -> None:
     analysis = analyse({"specs/m.yaml": path.read_text()}, complete=False)
     findings = Findings()
     _, found = prove_indices(analysis, {}, findings, Memo())
-    assert not findings.found
+    assert not findings.items
     assert len(found) == sum(a.kernel is not None for a in analysis.ops)

@@ -334,7 +334,7 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.end(source="specs/ensembles.yaml:243")
 
 
-# specs/ensembles.yaml:382
+# specs/ensembles.yaml:384
 def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     k = bound.k
@@ -355,12 +355,12 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda a: and_(le(0, starts[a]), le(starts[a], p))),
         ("n-grams begin behind the last of ", p, " items"),
-        "specs/ensembles.yaml:397: all(0 <= starts[a] <= p for a in k) does not hold",
+        "specs/ensembles.yaml:399: all(0 <= starts[a] <= p for a in k) does not hold",
     )
     eqs.demand(
         reduce_("all", [g], lambda a: and_(le(0, places[a]), lt(places[a], size))),
         ("a column is none of ", size),
-        "specs/ensembles.yaml:398: all(0 <= places[a] < size for a in g) does not hold",
+        "specs/ensembles.yaml:400: all(0 <= places[a] < size for a in g) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -408,4 +408,4 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
                     procedure.set(
                         checked(y)[*b, u], where(gt(checked(y)[*b, u], 0), lambda: checked(factor)[u], lambda: 0)
                     )
-    procedure.end(source="specs/ensembles.yaml:400")
+    procedure.end(source="specs/ensembles.yaml:402")

@@ -34,7 +34,7 @@ def pair_weights_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.end(source="specs/supports.yaml:47")
 
 
-# specs/supports.yaml:86
+# specs/supports.yaml:87
 def pair_votes_kernel(eqs: Equations, bound: Bound) -> None:
     n, classes = bound.n, bound.classes
     scores = eqs.tensor("scores")
@@ -47,17 +47,17 @@ def pair_votes_kernel(eqs: Equations, bound: Bound) -> None:
             with procedure.range("j", i + 1, classes) as j:
                 procedure.set(checked(y)[t, where(gt(checked(scores)[t, e[()]], 0), lambda: i, lambda: j)], 1, "add")
                 procedure.set(e[()], 1, "add")
-    procedure.end(source="specs/supports.yaml:96")
+    procedure.end(source="specs/supports.yaml:97")
 
 
-# specs/supports.yaml:109
+# specs/supports.yaml:110
 def couple_pairs_kernel(eqs: Equations, bound: Bound) -> None:
     n, p, classes = bound.n, bound.p, bound.classes
     shares = eqs.tensor("shares")
     eqs.demand(
         reduce_("all", [n, p], lambda t, e: and_(le(0, shares[t, e]), le(shares[t, e], 1))),
         ("a share is not within 0..1",),
-        "specs/supports.yaml:120: all(0 <= shares[t, e] <= 1 for t in n for e in p) does not hold",
+        "specs/supports.yaml:121: all(0 <= shares[t, e] <= 1 for t in n for e in p) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -118,4 +118,4 @@ def couple_pairs_kernel(eqs: Equations, bound: Bound) -> None:
                         procedure.set(checked(s)[j], checked(s)[j] / (1 + d[()]))
         with procedure.loop("i", classes) as i:
             procedure.set(checked(y)[t, i], cast(checked(s)[i], eqs.dtypes["F"]))
-    procedure.end(source="specs/supports.yaml:122")
+    procedure.end(source="specs/supports.yaml:123")

@@ -15,12 +15,6 @@ from anyshape_ops import api
 # specs/attention.yaml:66
 def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(10)
-    if not (
-        (rank_of(n, n.input(0)) == 3) and (n.input(1) is not None) and (n.input(2) is not None) and (
-            rank_of(n, n.input(1)) != 5
-        )
-    ):
-        n.refuse("packed queries, keys and values")
     heads_ = needed(n, n.attr("num_heads"), "num_heads")
     hidden_ = api.shape_of(n.input(0), start=2, end=3, source=n.source)
     moved_ = (
@@ -196,6 +190,12 @@ def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
         scale=n.attr("scale", 0.0),
         source=n.source,
     )
+    if not (
+        (rank_of(n, n.input(0)) == 3) and (n.input(1) is not None) and (n.input(2) is not None) and (
+            rank_of(n, n.input(1)) != 5
+        )
+    ):
+        n.refuse("packed queries, keys and values")
     return [
         api.reshape(api.transpose(attended_, axes=(0, 2, 1, 3), source=n.source), (0, 0, -1), source=n.source),
         k_,
@@ -207,14 +207,6 @@ def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
 # specs/attention.yaml:95
 def com_microsoft_decoder_masked_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(11)
-    if not ((rank_of(n, n.input(0)) == 3) and (n.input(1) is not None) and (n.input(2) is not None)):
-        n.refuse("packed queries, keys and values")
-    if not ((n.input(5) is None) or ((n.attr("past_present_share_buffer", 0) == 1) and (n.input(7) is not None))):
-        n.refuse("DecoderMaskedMultiHeadAttention with a past that is no shared buffer")
-    if not ((n.output_count <= 3) or (n.attr("output_qk", 0) == 1)):
-        n.refuse("DecoderMaskedMultiHeadAttention that gives scores without output_qk")
-    if not ((n.attr("past_present_share_buffer", 0) >= 0) and ((n.input(8) is None) or (rank_of(n, n.input(8)) < 2))):
-        n.refuse("DecoderMaskedMultiHeadAttention with many beam_widths")
     heads_ = needed(n, n.attr("num_heads"), "num_heads")
     hidden_ = api.shape_of(n.input(0), start=2, end=3, source=n.source)
     moved_ = (
@@ -350,6 +342,14 @@ def com_microsoft_decoder_masked_multi_head_attention_1(n: OnnxNode) -> Sequence
         )
     )
     attended_ = api.attention(q_, known_, told_, biased_, scale=n.attr("scale", 0.0), source=n.source)
+    if not ((rank_of(n, n.input(0)) == 3) and (n.input(1) is not None) and (n.input(2) is not None)):
+        n.refuse("packed queries, keys and values")
+    if not ((n.input(5) is None) or ((n.attr("past_present_share_buffer", 0) == 1) and (n.input(7) is not None))):
+        n.refuse("DecoderMaskedMultiHeadAttention with a past that is no shared buffer")
+    if not ((n.output_count <= 3) or (n.attr("output_qk", 0) == 1)):
+        n.refuse("DecoderMaskedMultiHeadAttention that gives scores without output_qk")
+    if not ((n.attr("past_present_share_buffer", 0) >= 0) and ((n.input(8) is None) or (rank_of(n, n.input(8)) < 2))):
+        n.refuse("DecoderMaskedMultiHeadAttention with many beam_widths")
     return [
         api.reshape(api.transpose(attended_, axes=(0, 2, 1, 3), source=n.source), (0, 0, -1), source=n.source),
         k_,
@@ -361,16 +361,6 @@ def com_microsoft_decoder_masked_multi_head_attention_1(n: OnnxNode) -> Sequence
 # specs/attention.yaml:123
 def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(7)
-    if not ((n.attr("do_rotary", 0) == 0) and (n.attr("rotary_embedding_dim", 0) >= 0)):
-        n.refuse("Attention with rotation")
-    if not ((n.attr("past_present_share_buffer", 0) == 0) or (n.input(4) is None)):
-        n.refuse("Attention with a past_present_share_buffer")
-    if not (
-        (n.output_count < 2) or (n.attr("qkv_hidden_sizes") is None) or (
-            min(n.attr("qkv_hidden_sizes") or (0,)) == max(n.attr("qkv_hidden_sizes") or (0,))
-        )
-    ):
-        n.refuse("the present of keys and values of different sizes")
     heads_ = needed(n, n.attr("num_heads"), "num_heads")
     made_ = (
         api.add(api.matmul(n.input(0), n.input(1), source=n.source), n.input(2), source=n.source)
@@ -474,6 +464,16 @@ def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
         scale=n.attr("scale", 0.0),
         source=n.source,
     )
+    if not ((n.attr("do_rotary", 0) == 0) and (n.attr("rotary_embedding_dim", 0) >= 0)):
+        n.refuse("Attention with rotation")
+    if not ((n.attr("past_present_share_buffer", 0) == 0) or (n.input(4) is None)):
+        n.refuse("Attention with a past_present_share_buffer")
+    if not (
+        (n.output_count < 2) or (n.attr("qkv_hidden_sizes") is None) or (
+            min(n.attr("qkv_hidden_sizes") or (0,)) == max(n.attr("qkv_hidden_sizes") or (0,))
+        )
+    ):
+        n.refuse("the present of keys and values of different sizes")
     return [
         api.reshape(api.transpose(attended_, axes=(0, 2, 1, 3), source=n.source), (0, 0, -1), source=n.source), present_
     ]
@@ -482,10 +482,6 @@ def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
 # specs/attention.yaml:148
 def com_microsoft_qattention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(9)
-    if n.attr("do_rotary", 0) != 0:
-        n.refuse("QAttention with rotation")
-    if not ((n.attr("past_present_share_buffer", 0) == 0) or (n.input(8) is None)):
-        n.refuse("QAttention with a past_present_share_buffer")
     heads_ = needed(n, n.attr("num_heads"), "num_heads")
     x_ = api.cast(n.input(0), to=dtype_of(n, n.input(2)), source=n.source)
     made_ = api.add(
@@ -589,6 +585,10 @@ def com_microsoft_qattention_1(n: OnnxNode) -> Sequence[Value]:
         scale=n.attr("scale", 0.0),
         source=n.source,
     )
+    if n.attr("do_rotary", 0) != 0:
+        n.refuse("QAttention with rotation")
+    if not ((n.attr("past_present_share_buffer", 0) == 0) or (n.input(8) is None)):
+        n.refuse("QAttention with a past_present_share_buffer")
     return [
         api.reshape(api.transpose(attended_, axes=(0, 2, 1, 3), source=n.source), (0, 0, -1), source=n.source), present_
     ]
@@ -597,10 +597,6 @@ def com_microsoft_qattention_1(n: OnnxNode) -> Sequence[Value]:
 # specs/attention.yaml:281
 def com_microsoft_rotary_embedding_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
-    if not ((n.attr("scale", 1.0) < inf) and (n.attr("is_packed_batching", 0) >= 0)):
-        n.refuse("RotaryEmbedding of an infinite scale")
-    if not (n.attr("rotary_embedding_dim", 0) >= 0):
-        n.refuse("a negative rotary_embedding_dim")
     pairs_ = api.shape_of(n.input(2), start=1, end=2, source=n.source)
     split__ = (
         api.concat(
@@ -632,6 +628,10 @@ def com_microsoft_rotary_embedding_1(n: OnnxNode) -> Sequence[Value]:
         interleaved=n.attr("interleaved", 0) == 1,
         source=n.source,
     )
+    if not ((n.attr("scale", 1.0) < inf) and (n.attr("is_packed_batching", 0) >= 0)):
+        n.refuse("RotaryEmbedding of an infinite scale")
+    if not (n.attr("rotary_embedding_dim", 0) >= 0):
+        n.refuse("a negative rotary_embedding_dim")
     return (
         [api.reshape(turned_, api.shape_of(n.input(0), source=n.source), allowzero=True, source=n.source)]
         if rank_of(n, n.input(0)) == 3 else [api.transpose(turned_, axes=(0, 2, 1, 3), source=n.source)]

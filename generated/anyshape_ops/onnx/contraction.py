@@ -59,6 +59,14 @@ def gemm_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contraction.yaml:62
 def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
+    weights_ = api.reshape(vector(n.attr("coefficients")), (n.attr("targets", 1), -1), source=n.source)
+    y_ = api.gemm(
+        api.cast(n.input(0), to=parse_dtype("f32"), source=n.source),
+        weights_,
+        (vector(n.attr("intercepts")) if n.attr("intercepts") is not None else None),
+        trans_b=True,
+        source=n.source,
+    )
     if rank_of(n, n.input(0)) != 2:
         n.refuse("LinearRegressor of other than rows")
     if not (n.attr("coefficients") is not None):
@@ -69,14 +77,6 @@ def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
         ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
     ):
         n.refuse("LinearRegressor with another post_transform")
-    weights_ = api.reshape(vector(n.attr("coefficients")), (n.attr("targets", 1), -1), source=n.source)
-    y_ = api.gemm(
-        api.cast(n.input(0), to=parse_dtype("f32"), source=n.source),
-        weights_,
-        (vector(n.attr("intercepts")) if n.attr("intercepts") is not None else None),
-        trans_b=True,
-        source=n.source,
-    )
     return (
         [api.sigmoid(y_, source=n.source)]
         if n.attr("post_transform", "NONE") == "LOGISTIC" else (
@@ -89,10 +89,44 @@ def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contraction.yaml:70
 def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
+    weights_ = api.reshape(
+        vector(n.attr("coefficients")),
+        (
+            api.concat((vector((-1,)), api.shape_of(n.input(0), start=1, source=n.source)), axis=0, source=n.source)
+            if n.attr("intercepts") is None else (len(n.attr("intercepts") or ()), -1)
+        ),
+        source=n.source,
+    )
+    score_ = api.gemm(
+        api.cast(n.input(0), to=parse_dtype("f32"), source=n.source),
+        weights_,
+        (vector(n.attr("intercepts")) if n.attr("intercepts") is not None else None),
+        trans_b=True,
+        source=n.source,
+    )
+    rows_ = api.shape_of(weights_, end=1, source=n.source)
+    alone_ = api.equal(rows_, vector((1,)), source=n.source)
+    beyond_ = api.maximum(
+        api.sub(api.add(rows_, rows_, source=n.source), vector((4,)), source=n.source), vector((0,)), source=n.source
+    )
+    above_ = api.cast(api.greater(score_, scalar(0.0), source=n.source), to=parse_dtype("f32"), source=n.source)
+    none_ = api.mul(above_, scalar(0.0), source=n.source)
+    other_ = (
+        api.sigmoid(api.neg(score_, source=n.source), source=n.source)
+        if n.attr("post_transform", "NONE") == "LOGISTIC" else api.sub(scalar(1.0), score_, source=n.source)
+    )
+    labels_ = (
+        strings(n.attr("classlabels_strings"))
+        if n.attr("classlabels_strings") is not None else vector(n.attr("classlabels_ints"))
+    )
+    squashed_ = (
+        api.sigmoid(score_, source=n.source)
+        if n.attr("post_transform", "NONE") == "LOGISTIC" else (
+            api.softmax(score_, axis=-1, source=n.source) if n.attr("post_transform", "NONE") == "SOFTMAX" else score_
+        )
+    )
     if rank_of(n, n.input(0)) != 2:
         n.refuse("LinearClassifier of other than rows")
-    if not (n.attr("intercepts") is not None):
-        n.refuse("LinearClassifier without intercepts")
     if not (
         (len(n.attr("intercepts") or ()) != 1) or (
             (len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) == 2
@@ -105,29 +139,8 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
         ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
     ):
         n.refuse("LinearClassifier with another post_transform")
-    score_ = api.gemm(
-        api.cast(n.input(0), to=parse_dtype("f32"), source=n.source),
-        api.reshape(vector(n.attr("coefficients")), (len(n.attr("intercepts") or ()), -1), source=n.source),
-        vector(n.attr("intercepts")),
-        trans_b=True,
-        source=n.source,
-    )
-    labels_ = (
-        strings(n.attr("classlabels_strings"))
-        if n.attr("classlabels_strings") is not None else vector(n.attr("classlabels_ints"))
-    )
-    squashed_ = (
-        api.sigmoid(score_, source=n.source)
-        if n.attr("post_transform", "NONE") == "LOGISTIC" else (
-            api.softmax(score_, axis=-1, source=n.source) if n.attr("post_transform", "NONE") == "SOFTMAX" else score_
-        )
-    )
     return (
         [
-            api.gather(labels_, api.argmax(score_, axis=-1, keepdims=False, source=n.source), axis=0, source=n.source),
-            squashed_,
-        ]
-        if len(n.attr("intercepts") or ()) != 1 else [
             api.gather(
                 labels_,
                 api.cast(
@@ -140,32 +153,74 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
             ),
             api.concat(
                 (
+                    other_,
                     (
-                        api.sigmoid(api.neg(score_, source=n.source), source=n.source),
-                        api.sigmoid(score_, source=n.source),
-                    )
-                    if n.attr("post_transform", "NONE") == "LOGISTIC" else (
-                        api.sub(scalar(1.0), score_, source=n.source), score_
-                    )
+                        api.sigmoid(score_, source=n.source)
+                        if n.attr("post_transform", "NONE") == "LOGISTIC" else score_
+                    ),
                 ),
                 axis=-1,
                 source=n.source,
             ),
         ]
+        if len(n.attr("intercepts") or ()) == 1 else (
+            [
+                api.gather(
+                    labels_,
+                    api.add(
+                        beyond_,
+                        api.argmax(
+                            api.slice(
+                                api.concat(
+                                    (none_, api.where(alone_, above_, score_, source=n.source)),
+                                    axis=-1,
+                                    source=n.source,
+                                ),
+                                starts=(-2,),
+                                ends=(9223372036854775807,),
+                                axes=(1,),
+                                source=n.source,
+                            ),
+                            axis=-1,
+                            keepdims=False,
+                            source=n.source,
+                        ),
+                        source=n.source,
+                    ),
+                    axis=0,
+                    source=n.source,
+                ),
+                api.slice(
+                    api.concat(
+                        (
+                            other_,
+                            (
+                                api.where(alone_, score_, squashed_, source=n.source)
+                                if n.attr("post_transform", "NONE") == "SOFTMAX" else squashed_
+                            ),
+                        ),
+                        axis=-1,
+                        source=n.source,
+                    ),
+                    starts=(-2,),
+                    ends=(9223372036854775807,),
+                    axes=(1,),
+                    source=n.source,
+                ),
+            ]
+            if (n.attr("intercepts") is None) and ((len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) == 2) else [
+                api.gather(
+                    labels_, api.argmax(score_, axis=-1, keepdims=False, source=n.source), axis=0, source=n.source
+                ),
+                squashed_,
+            ]
+        )
     )
 
 
-# specs/contraction.yaml:80
+# specs/contraction.yaml:86
 def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if rank_of(n, n.input(0)) != 2:
-        n.refuse("SVMRegressor of other than rows")
-    if n.attr("post_transform", "NONE") != "NONE":
-        n.refuse("SVMRegressor with a post_transform")
-    if not (n.attr("rho") is not None):
-        n.refuse("SVMRegressor without rho")
-    if not ((n.attr("n_supports", 0) > 0) or (n.attr("kernel_type", "LINEAR") == "LINEAR")):
-        n.refuse("SVMRegressor of another kernel without supports")
     rows_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
     gamma_ = api.gather(
         vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0)),
@@ -228,6 +283,20 @@ def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
         api.gather(vector(n.attr("rho")), scalar(0), axis=0, source=n.source),
         source=n.source,
     )
+    if rank_of(n, n.input(0)) != 2:
+        n.refuse("SVMRegressor of other than rows")
+    if n.attr("post_transform", "NONE") != "NONE":
+        n.refuse("SVMRegressor with a post_transform")
+    if not (n.attr("rho") is not None):
+        n.refuse("SVMRegressor without rho")
+    if not (
+        (n.attr("kernel_type", "LINEAR") == "LINEAR") or (n.attr("kernel_type", "LINEAR") == "POLY") or (n.attr("kernel_type", "LINEAR") == "RBF") or (
+            n.attr("kernel_type", "LINEAR") == "SIGMOID"
+        )
+    ):
+        n.refuse("SVMRegressor of another kernel_type")
+    if not ((n.attr("n_supports", 0) > 0) or (n.attr("kernel_type", "LINEAR") == "LINEAR")):
+        n.refuse("SVMRegressor of another kernel without supports")
     return (
         [
             api.sub(
@@ -244,26 +313,14 @@ def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/contraction.yaml:126
+# specs/contraction.yaml:133
 def einsum_12(n: OnnxNode) -> Sequence[Value]:
     return [einsum(n, n.inputs(), n.attr("equation"))]
 
 
-# specs/contraction.yaml:129
+# specs/contraction.yaml:136
 def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
-    if not (
-        (n.attr("transA", 0) >= 0) and (n.attr("transB", 0) >= 0) and (n.attr("transBatchA", 0) >= 0) and (
-            n.attr("transBatchB", 0) >= 0
-        )
-    ):
-        n.refuse("FusedMatMul with a negative flag")
-    if not (
-        ((n.attr("transBatchA", 0) == 0) and (n.attr("transBatchB", 0) == 0)) or (
-            (rank_of(n, n.input(0)) > 2) and (rank_of(n, n.input(0)) == rank_of(n, n.input(1)))
-        )
-    ):
-        n.refuse("FusedMatMul of transposed batches of fewer than three axes, or of different numbers")
     plain_ = (n.attr("transA", 0) == 0) and (n.attr("transB", 0) == 0) and (n.attr("transBatchA", 0) == 0) and (
         n.attr("transBatchB", 0) == 0
     )
@@ -297,6 +354,18 @@ def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
         api.matmul(n.input(0), n.input(1), source=n.source)
         if plain_ else einsum(n, (n.input(0), n.input(1)), (((left_ + ",") + right_) + "->") + result_)
     )
+    if not (
+        (n.attr("transA", 0) >= 0) and (n.attr("transB", 0) >= 0) and (n.attr("transBatchA", 0) >= 0) and (
+            n.attr("transBatchB", 0) >= 0
+        )
+    ):
+        n.refuse("FusedMatMul with a negative flag")
+    if not (
+        ((n.attr("transBatchA", 0) == 0) and (n.attr("transBatchB", 0) == 0)) or (
+            (rank_of(n, n.input(0)) > 2) and (rank_of(n, n.input(0)) == rank_of(n, n.input(1)))
+        )
+    ):
+        n.refuse("FusedMatMul of transposed batches of fewer than three axes, or of different numbers")
     return [
         api.mul(
             product_,
@@ -306,14 +375,14 @@ def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:139
+# specs/contraction.yaml:146
 def com_microsoft_transpose_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
-    if not ((n.attr("transA", 0) >= 0) and (n.attr("transB", 0) >= 0)):
-        n.refuse("TransposeMatMul with a negative flag")
     left_ = ("j" if rank_of(n, n.input(0)) == 1 else ("...ij" if n.attr("transA", 0) == 0 else "...ji"))
     right_ = ("j" if rank_of(n, n.input(1)) == 1 else ("...jk" if n.attr("transB", 0) == 0 else "...kj"))
     result_ = ("..." + ("i" if rank_of(n, n.input(0)) > 1 else "")) + ("k" if rank_of(n, n.input(1)) > 1 else "")
+    if not ((n.attr("transA", 0) >= 0) and (n.attr("transB", 0) >= 0)):
+        n.refuse("TransposeMatMul with a negative flag")
     return [
         api.mul(
             einsum(n, (n.input(0), n.input(1)), (((left_ + ",") + right_) + "->") + result_),
@@ -323,7 +392,7 @@ def com_microsoft_transpose_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:167
+# specs/contraction.yaml:174
 def det_11(n: OnnxNode) -> Sequence[Value]:
     return [api.det(n.input(0), source=n.source)]
 

@@ -106,10 +106,6 @@ def image_scaler_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/contrib.yaml:24
 def crop_1(n: OnnxNode) -> Sequence[Value]:
-    if len(n.attr("border") or ()) != 4:
-        n.refuse("Crop by other than four borders")
-    if rank_of(n, n.input(0)) != 4:
-        n.refuse("Crop of other than images in batches")
     border_ = vector(n.attr("border"))
     corner_ = api.gather(border_, vector((1, 0)), source=n.source)
     far_ = api.gather(border_, vector((3, 2)), source=n.source)
@@ -119,6 +115,10 @@ def crop_1(n: OnnxNode) -> Sequence[Value]:
             api.shape_of(n.input(0), start=2, source=n.source), far_, source=n.source
         )
     )
+    if len(n.attr("border") or ()) != 4:
+        n.refuse("Crop by other than four borders")
+    if rank_of(n, n.input(0)) != 4:
+        n.refuse("Crop of other than images in batches")
     return [
         api.slice(
             n.input(0),
@@ -177,9 +177,9 @@ def com_microsoft_scaled_si_lu_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:52
 def com_microsoft_bias_softmax_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
+    biased_ = api.add(n.input(0), n.input(1), source=n.source)
     if not (n.attr("is_inner_broadcast", 1) >= 0):
         n.refuse("a negative is_inner_broadcast")
-    biased_ = api.add(n.input(0), n.input(1), source=n.source)
     return [
         api.reshape(
             api.softmax(api.flatten(biased_, axis=n.attr("axis", 1), source=n.source), source=n.source),
@@ -193,8 +193,6 @@ def com_microsoft_bias_softmax_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:57
 def com_microsoft_cdist_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
-    if not ((n.attr("metric", "sqeuclidean") == "euclidean") or (n.attr("metric", "sqeuclidean") == "sqeuclidean")):
-        n.refuse("CDist with another metric")
     far_ = api.sum_square(
         api.sub(
             api.expand_dims(n.input(0), axes=(1,), source=n.source),
@@ -205,6 +203,8 @@ def com_microsoft_cdist_1(n: OnnxNode) -> Sequence[Value]:
         keepdims=False,
         source=n.source,
     )
+    if not ((n.attr("metric", "sqeuclidean") == "euclidean") or (n.attr("metric", "sqeuclidean") == "sqeuclidean")):
+        n.refuse("CDist with another metric")
     return (
         [api.sqrt(far_, source=n.source)]
         if n.attr("metric", "sqeuclidean") == "euclidean" else [needed(n, far_, "far")]
@@ -404,8 +404,6 @@ def com_microsoft_qlinear_leaky_relu_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:90
 def com_microsoft_qlinear_softmax_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
-    if not (n.attr("opset") is not None):
-        n.refuse("QLinearSoftmax that does not say of which opset it is")
     whole_ = api.dequantize_linear(n.input(0), n.input(1), n.input(2), source=n.source)
     soft_ = (
         api.softmax(whole_, axis=n.attr("axis", -1), source=n.source)
@@ -416,6 +414,8 @@ def com_microsoft_qlinear_softmax_1(n: OnnxNode) -> Sequence[Value]:
             source=n.source,
         )
     )
+    if not (n.attr("opset") is not None):
+        n.refuse("QLinearSoftmax that does not say of which opset it is")
     return [
         api.quantize_linear(
             soft_,
@@ -492,8 +492,6 @@ def com_microsoft_qlinear_reduce_mean_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:103
 def com_microsoft_qlinear_global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
-    if not ((n.attr("channels_last", 0) == 0) or (rank_of(n, n.input(0)) == 4)):
-        n.refuse("channels that are last in other than images")
     first_ = (
         api.transpose(n.input(0), axes=(0, 3, 1, 2), source=n.source) if n.attr("channels_last", 0) == 1 else n.input(0)
     )
@@ -505,6 +503,8 @@ def com_microsoft_qlinear_global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
         n.input(4),
         source=n.source,
     )
+    if not ((n.attr("channels_last", 0) == 0) or (rank_of(n, n.input(0)) == 4)):
+        n.refuse("channels that are last in other than images")
     return (
         [api.transpose(y_, axes=(0, 2, 3, 1), source=n.source)]
         if n.attr("channels_last", 0) == 1 else [needed(n, y_, "y")]
@@ -514,8 +514,6 @@ def com_microsoft_qlinear_global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:109
 def com_microsoft_qlinear_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
-    if not ((n.attr("channels_last", 0) == 0) or (rank_of(n, n.input(0)) == 4)):
-        n.refuse("channels that are last in other than images")
     first_ = (
         api.transpose(n.input(0), axes=(0, 3, 1, 2), source=n.source) if n.attr("channels_last", 0) == 1 else n.input(0)
     )
@@ -535,6 +533,8 @@ def com_microsoft_qlinear_average_pool_1(n: OnnxNode) -> Sequence[Value]:
         (n.input(4) if n.input(4) is not None else api.cast(scalar(0), to=dtype_of(n, n.input(0)), source=n.source)),
         source=n.source,
     )
+    if not ((n.attr("channels_last", 0) == 0) or (rank_of(n, n.input(0)) == 4)):
+        n.refuse("channels that are last in other than images")
     return (
         [api.transpose(y_, axes=(0, 2, 3, 1), source=n.source)]
         if n.attr("channels_last", 0) == 1 else [needed(n, y_, "y")]
@@ -544,10 +544,6 @@ def com_microsoft_qlinear_average_pool_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:116
 def com_microsoft_qlinear_conv_1(n: OnnxNode) -> Sequence[Value]:
     n.only(9)
-    if not ((n.attr("channels_last", 0) == 0) or (rank_of(n, n.input(0)) == 4)):
-        n.refuse("channels that are last in other than images")
-    if not ((n.attr("kernel_shape") is None) or (len(n.attr("kernel_shape") or ()) >= 0)):
-        n.refuse("a kernel_shape")
     first_ = (
         api.transpose(n.input(0), axes=(0, 3, 1, 2), source=n.source) if n.attr("channels_last", 0) == 1 else n.input(0)
     )
@@ -568,6 +564,10 @@ def com_microsoft_qlinear_conv_1(n: OnnxNode) -> Sequence[Value]:
         groups=n.attr("group", 1),
         source=n.source,
     )
+    if not ((n.attr("channels_last", 0) == 0) or (rank_of(n, n.input(0)) == 4)):
+        n.refuse("channels that are last in other than images")
+    if not ((n.attr("kernel_shape") is None) or (len(n.attr("kernel_shape") or ()) >= 0)):
+        n.refuse("a kernel_shape")
     return (
         [api.transpose(y_, axes=(0, 2, 3, 1), source=n.source)]
         if n.attr("channels_last", 0) == 1 else [needed(n, y_, "y")]
@@ -805,14 +805,6 @@ def com_microsoft_sparse_to_dense_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:162
 def com_microsoft_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
-    if not ((n.attr("activation_params") is not None) or (n.attr("activation", "") in ("", "Relu", "Sigmoid", "Tanh"))):
-        n.refuse("FusedConv with another activation, or without what it needs")
-    if not (
-        (n.attr("activation_params") is None) or (n.attr("activation", "") in ("LeakyRelu", "HardSigmoid", "Clip"))
-    ):
-        n.refuse("FusedConv with activation_params and another activation")
-    if not (len(n.attr("kernel_shape") or ()) >= 0):
-        n.refuse("a kernel_shape")
     how_ = n.attr("activation", "")
     given_ = n.attr("activation_params", (0.0, 0.0))
     plain_ = api.conv(
@@ -827,6 +819,14 @@ def com_microsoft_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
         source=n.source,
     )
     y_ = (api.add(plain_, n.input(3), source=n.source) if n.input(3) is not None else plain_)
+    if not ((n.attr("activation_params") is not None) or (n.attr("activation", "") in ("", "Relu", "Sigmoid", "Tanh"))):
+        n.refuse("FusedConv with another activation, or without what it needs")
+    if not (
+        (n.attr("activation_params") is None) or (n.attr("activation", "") in ("LeakyRelu", "HardSigmoid", "Clip"))
+    ):
+        n.refuse("FusedConv with activation_params and another activation")
+    if not (len(n.attr("kernel_shape") or ()) >= 0):
+        n.refuse("a kernel_shape")
     return (
         [api.relu(y_, source=n.source)]
         if how_ == "Relu" else (
@@ -858,10 +858,6 @@ def com_microsoft_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:172
 def com_microsoft_nhwc_conv_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
-    if rank_of(n, n.input(0)) != 4:
-        n.refuse("NhwcConv of other than images")
-    if not (len(n.attr("kernel_shape") or ()) >= 0):
-        n.refuse("a kernel_shape")
     y_ = api.conv(
         api.transpose(n.input(0), axes=(0, 3, 1, 2), source=n.source),
         api.transpose(n.input(1), axes=(0, 3, 1, 2), source=n.source),
@@ -873,22 +869,16 @@ def com_microsoft_nhwc_conv_1(n: OnnxNode) -> Sequence[Value]:
         groups=n.attr("group", 1),
         source=n.source,
     )
+    if rank_of(n, n.input(0)) != 4:
+        n.refuse("NhwcConv of other than images")
+    if not (len(n.attr("kernel_shape") or ()) >= 0):
+        n.refuse("a kernel_shape")
     return [api.transpose(y_, axes=(0, 2, 3, 1), source=n.source)]
 
 
 # specs/contrib.yaml:178
 def com_microsoft_nhwc_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
-    if not ((n.attr("activation_params") is not None) or (n.attr("activation", "") in ("", "Relu", "Sigmoid", "Tanh"))):
-        n.refuse("NhwcFusedConv with another activation, or without what it needs")
-    if not (
-        (n.attr("activation_params") is None) or (n.attr("activation", "") in ("LeakyRelu", "HardSigmoid", "Clip"))
-    ):
-        n.refuse("NhwcFusedConv with activation_params and another activation")
-    if rank_of(n, n.input(0)) != 4:
-        n.refuse("NhwcFusedConv of other than images")
-    if not (len(n.attr("kernel_shape") or ()) >= 0):
-        n.refuse("a kernel_shape")
     how_ = n.attr("activation", "")
     given_ = n.attr("activation_params", (0.0, 0.0))
     plain_ = api.transpose(
@@ -907,6 +897,16 @@ def com_microsoft_nhwc_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
         source=n.source,
     )
     y_ = (api.add(plain_, n.input(3), source=n.source) if n.input(3) is not None else plain_)
+    if not ((n.attr("activation_params") is not None) or (n.attr("activation", "") in ("", "Relu", "Sigmoid", "Tanh"))):
+        n.refuse("NhwcFusedConv with another activation, or without what it needs")
+    if not (
+        (n.attr("activation_params") is None) or (n.attr("activation", "") in ("LeakyRelu", "HardSigmoid", "Clip"))
+    ):
+        n.refuse("NhwcFusedConv with activation_params and another activation")
+    if rank_of(n, n.input(0)) != 4:
+        n.refuse("NhwcFusedConv of other than images")
+    if not (len(n.attr("kernel_shape") or ()) >= 0):
+        n.refuse("a kernel_shape")
     return (
         [api.relu(y_, source=n.source)]
         if how_ == "Relu" else (
@@ -938,8 +938,6 @@ def com_microsoft_nhwc_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:189
 def com_microsoft_nhwc_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if rank_of(n, n.input(0)) != 4:
-        n.refuse("NhwcMaxPool of other than images")
     y_ = api.max_pool(
         api.transpose(n.input(0), axes=(0, 3, 1, 2), source=n.source),
         kernel=n.attr("kernel_shape"),
@@ -950,16 +948,14 @@ def com_microsoft_nhwc_max_pool_1(n: OnnxNode) -> Sequence[Value]:
         ceil_mode=n.attr("ceil_mode", 0) == 1,
         source=n.source,
     )
+    if rank_of(n, n.input(0)) != 4:
+        n.refuse("NhwcMaxPool of other than images")
     return [api.transpose(y_[0], axes=(0, 2, 3, 1), source=n.source)]
 
 
 # specs/contrib.yaml:196
 def com_microsoft_group_norm_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
-    if rank_of(n, n.input(0)) != 4:
-        n.refuse("GroupNorm of other than images")
-    if not ((n.attr("activation") == 0) or (n.attr("activation") == 1)):
-        n.refuse("GroupNorm with another activation")
     first_ = api.cast(
         (
             api.transpose(n.input(0), axes=(0, 3, 1, 2), source=n.source)
@@ -977,6 +973,10 @@ def com_microsoft_group_norm_1(n: OnnxNode) -> Sequence[Value]:
         source=n.source,
     )
     acted_ = (api.swish(normal_, source=n.source) if n.attr("activation") == 1 else normal_)
+    if rank_of(n, n.input(0)) != 4:
+        n.refuse("GroupNorm of other than images")
+    if not ((n.attr("activation") == 0) or (n.attr("activation") == 1)):
+        n.refuse("GroupNorm with another activation")
     return (
         [
             api.cast(
@@ -990,14 +990,6 @@ def com_microsoft_group_norm_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:204
 def com_microsoft_skip_group_norm_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
-    if not (
-        (rank_of(n, n.input(0)) == 4) and (
-            (n.attr("channels_last", 1) == 1) or ((rank_of(n, n.input(3)) == 4) and (n.input(4) is None))
-        )
-    ):
-        n.refuse("SkipGroupNorm of other than images whose channels are last")
-    if not ((n.attr("activation") == 0) or (n.attr("activation") == 1)):
-        n.refuse("SkipGroupNorm with another activation")
     laid_ = (api.expand_dims(n.input(3), axes=(1, 2), source=n.source) if rank_of(n, n.input(3)) == 2 else n.input(3))
     total_ = (
         api.add(api.add(n.input(0), laid_, source=n.source), n.input(4), source=n.source)
@@ -1017,6 +1009,14 @@ def com_microsoft_skip_group_norm_1(n: OnnxNode) -> Sequence[Value]:
         source=n.source,
     )
     acted_ = (api.swish(normal_, source=n.source) if n.attr("activation") == 1 else normal_)
+    if not (
+        (rank_of(n, n.input(0)) == 4) and (
+            (n.attr("channels_last", 1) == 1) or ((rank_of(n, n.input(3)) == 4) and (n.input(4) is None))
+        )
+    ):
+        n.refuse("SkipGroupNorm of other than images whose channels are last")
+    if not ((n.attr("activation") == 0) or (n.attr("activation") == 1)):
+        n.refuse("SkipGroupNorm with another activation")
     return [
         (
             api.cast(
@@ -1031,10 +1031,6 @@ def com_microsoft_skip_group_norm_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:216
 def com_microsoft_mat_mul_bnb4_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
-    if not ((n.attr("quant_type") == 0) or (n.attr("quant_type") == 1)):
-        n.refuse("MatMulBnb4 of codes that are neither FP4 nor NF4")
-    if not ((n.attr("transB", 1) == 1) and (n.attr("training_mode", 0) == 0)):
-        n.refuse("MatMulBnb4 of a gradient")
     high_ = api.bitwise_shift(
         api.reshape(n.input(1), (-1, 1), source=n.source),
         api.cast(scalar(4), to=parse_dtype("u8"), source=n.source),
@@ -1110,42 +1106,16 @@ def com_microsoft_mat_mul_bnb4_1(n: OnnxNode) -> Sequence[Value]:
         source=n.source,
     )
     weight_ = api.reshape(whole_, (n.attr("N"), n.attr("K")), source=n.source)
+    if not ((n.attr("quant_type") == 0) or (n.attr("quant_type") == 1)):
+        n.refuse("MatMulBnb4 of codes that are neither FP4 nor NF4")
+    if not ((n.attr("transB", 1) == 1) and (n.attr("training_mode", 0) == 0)):
+        n.refuse("MatMulBnb4 of a gradient")
     return [api.matmul(n.input(0), api.transpose(weight_, source=n.source), source=n.source)]
 
 
 # specs/contrib.yaml:227
 def com_microsoft_gather_block_quantized_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
-    if not (n.attr("block_size", 128) > 0):
-        n.refuse("GatherBlockQuantized of blocks without elements")
-    if not (
-        (-rank_of(n, n.input(0)) <= n.attr("gather_axis", 0)) and (n.attr("gather_axis", 0) < rank_of(n, n.input(0))) and (
-            -rank_of(n, n.input(0)) <= n.attr("quantize_axis", 1)
-        ) and (n.attr("quantize_axis", 1) < rank_of(n, n.input(0)))
-    ):
-        n.refuse("GatherBlockQuantized along an axis that the data have not")
-    if not ((dtype_of(n, n.input(0)) == parse_dtype("u8")) or (n.attr("bits", 4) == 4)):
-        n.refuse("GatherBlockQuantized of codes that have not as many bits as their dtype")
-    if not (
-        (
-            dtype_of(n, n.input(0)) != parse_dtype("u8")
-        ) or (n.attr("bits", 4) == 2) or (n.attr("bits", 4) == 4) or (n.attr("bits", 4) == 8)
-    ):
-        n.refuse("GatherBlockQuantized of bytes with codes of other than 2, 4 or 8 bits")
-    if not (
-        (dtype_of(n, n.input(0)) != parse_dtype("u8")) or (n.attr("gather_axis", 0) == 0) or (
-            n.attr("gather_axis", 0) == -rank_of(n, n.input(0))
-        )
-    ):
-        n.refuse("GatherBlockQuantized of bytes along another axis than the first")
-    if not (
-        (dtype_of(n, n.input(0)) != parse_dtype("u8")) or (
-            (rank_of(n, n.input(0)) > 1) and (
-                (n.attr("quantize_axis", 1) == -1) or (n.attr("quantize_axis", 1) == (rank_of(n, n.input(0)) - 1))
-            )
-        )
-    ):
-        n.refuse("GatherBlockQuantized of bytes with blocks along another axis than the last")
     bytes__ = dtype_of(n, n.input(0)) == parse_dtype("u8")
     along_ = (
         n.attr("gather_axis", 0) if n.attr("gather_axis", 0) >= 0 else n.attr("gather_axis", 0) + rank_of(n, n.input(0))
@@ -1229,6 +1199,36 @@ def com_microsoft_gather_block_quantized_1(n: OnnxNode) -> Sequence[Value]:
             source=n.source,
         )
     )
+    if not (n.attr("block_size", 128) > 0):
+        n.refuse("GatherBlockQuantized of blocks without elements")
+    if not (
+        (-rank_of(n, n.input(0)) <= n.attr("gather_axis", 0)) and (n.attr("gather_axis", 0) < rank_of(n, n.input(0))) and (
+            -rank_of(n, n.input(0)) <= n.attr("quantize_axis", 1)
+        ) and (n.attr("quantize_axis", 1) < rank_of(n, n.input(0)))
+    ):
+        n.refuse("GatherBlockQuantized along an axis that the data have not")
+    if not ((dtype_of(n, n.input(0)) == parse_dtype("u8")) or (n.attr("bits", 4) == 4)):
+        n.refuse("GatherBlockQuantized of codes that have not as many bits as their dtype")
+    if not (
+        (
+            dtype_of(n, n.input(0)) != parse_dtype("u8")
+        ) or (n.attr("bits", 4) == 2) or (n.attr("bits", 4) == 4) or (n.attr("bits", 4) == 8)
+    ):
+        n.refuse("GatherBlockQuantized of bytes with codes of other than 2, 4 or 8 bits")
+    if not (
+        (dtype_of(n, n.input(0)) != parse_dtype("u8")) or (n.attr("gather_axis", 0) == 0) or (
+            n.attr("gather_axis", 0) == -rank_of(n, n.input(0))
+        )
+    ):
+        n.refuse("GatherBlockQuantized of bytes along another axis than the first")
+    if not (
+        (dtype_of(n, n.input(0)) != parse_dtype("u8")) or (
+            (rank_of(n, n.input(0)) > 1) and (
+                (n.attr("quantize_axis", 1) == -1) or (n.attr("quantize_axis", 1) == (rank_of(n, n.input(0)) - 1))
+            )
+        )
+    ):
+        n.refuse("GatherBlockQuantized of bytes with blocks along another axis than the last")
     return (
         [
             api.reshape(

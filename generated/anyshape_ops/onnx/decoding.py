@@ -16,14 +16,14 @@ from anyshape_ops import api
 
 # specs/decoding.yaml:152
 def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
+    made_ = api.causal_conv(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)
+    wide_ = api.cast(made_[0], to=parse_dtype("f32"), source=n.source)
     if not (
         (n.attr("activation", "none") == "none") or (n.attr("activation", "none") == "silu") or (
             n.attr("activation", "none") == "swish"
         )
     ):
         n.refuse("CausalConvWithState with another activation")
-    made_ = api.causal_conv(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)
-    wide_ = api.cast(made_[0], to=parse_dtype("f32"), source=n.source)
     return [
         (
             api.cast(
@@ -40,40 +40,6 @@ def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
 # specs/decoding.yaml:303
 def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(14)
-    if not ((n.output_count <= 3) or (n.attr("qk_output", 0) == 1) or (n.attr("qk_output", 0) == 2)):
-        n.refuse("GroupQueryAttention that gives scores, and does not say which")
-    if not ((n.attr("qk_output", 0) >= 0) and (n.attr("qk_output", 0) <= 2)):
-        n.refuse("GroupQueryAttention with another qk_output than 0, 1 and 2")
-    if not ((n.output_count <= 3) or (n.attr("sliding_window_cache", 0) == 0)):
-        n.refuse("GroupQueryAttention that gives the scores of a cache of a window")
-    if not (
-        (n.attr("sliding_window_cache", 0) == 0) or ((n.input(3) is not None) and (n.attr("local_window_size", -1) > 0))
-    ):
-        n.refuse("GroupQueryAttention with a cache of a window that has no past or no window")
-    if n.attr("local_window_size", -1) == 0:
-        n.refuse("GroupQueryAttention with a window of nothing")
-    if not ((n.attr("causal", 1) == 1) or ((n.attr("causal", 1) == 0) and (n.attr("local_window_size", -1) == -1))):
-        n.refuse("GroupQueryAttention with a window of what lies ahead")
-    if not (
-        ((n.input(12) is None) == (n.attr("k_quant_type", "NONE") == "NONE")) and (
-            (n.input(13) is None) == (n.attr("v_quant_type", "NONE") == "NONE")
-        )
-    ):
-        n.refuse("GroupQueryAttention with a quantised cache without its scales, or with scales and no quantised cache")
-    if n.attr("k_quant_type", "NONE") != n.attr("v_quant_type", "NONE"):
-        n.refuse("GroupQueryAttention with keys quantised otherwise than values")
-    if not (
-        (n.input(12) is None) or (
-            (n.input(3) is not None) and (
-                ((n.attr("kv_cache_bit_width", 0) == 8) and (dtype_of(n, n.input(3)) == parse_dtype("i8"))) or (
-                    (n.attr("kv_cache_bit_width", 0) == 4) and (dtype_of(n, n.input(3)) == parse_dtype("u8"))
-                )
-            )
-        )
-    ):
-        n.refuse("GroupQueryAttention with a quantised cache of other codes than 8 bits in i8 and 4 bits in u8")
-    if not (n.attr("qk_norm_epsilon", 0.0) < inf):
-        n.refuse("GroupQueryAttention with an infinite qk_norm_epsilon")
     heads_ = needed(n, n.attr("num_heads"), "num_heads")
     groups_ = needed(n, n.attr("kv_num_heads"), "kv_num_heads")
     wide_k_ = (
@@ -265,6 +231,40 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
         api.append_at(n.input(4), code_v_, start_, gone_, size=needed(n, size_, "size"), source=n.source)
         if n.input(12) is not None else made_[2]
     )
+    if not ((n.output_count <= 3) or (n.attr("qk_output", 0) == 1) or (n.attr("qk_output", 0) == 2)):
+        n.refuse("GroupQueryAttention that gives scores, and does not say which")
+    if not ((n.attr("qk_output", 0) >= 0) and (n.attr("qk_output", 0) <= 2)):
+        n.refuse("GroupQueryAttention with another qk_output than 0, 1 and 2")
+    if not ((n.output_count <= 3) or (n.attr("sliding_window_cache", 0) == 0)):
+        n.refuse("GroupQueryAttention that gives the scores of a cache of a window")
+    if not (
+        (n.attr("sliding_window_cache", 0) == 0) or ((n.input(3) is not None) and (n.attr("local_window_size", -1) > 0))
+    ):
+        n.refuse("GroupQueryAttention with a cache of a window that has no past or no window")
+    if n.attr("local_window_size", -1) == 0:
+        n.refuse("GroupQueryAttention with a window of nothing")
+    if not ((n.attr("causal", 1) == 1) or ((n.attr("causal", 1) == 0) and (n.attr("local_window_size", -1) == -1))):
+        n.refuse("GroupQueryAttention with a window of what lies ahead")
+    if not (
+        ((n.input(12) is None) == (n.attr("k_quant_type", "NONE") == "NONE")) and (
+            (n.input(13) is None) == (n.attr("v_quant_type", "NONE") == "NONE")
+        )
+    ):
+        n.refuse("GroupQueryAttention with a quantised cache without its scales, or with scales and no quantised cache")
+    if n.attr("k_quant_type", "NONE") != n.attr("v_quant_type", "NONE"):
+        n.refuse("GroupQueryAttention with keys quantised otherwise than values")
+    if not (
+        (n.input(12) is None) or (
+            (n.input(3) is not None) and (
+                ((n.attr("kv_cache_bit_width", 0) == 8) and (dtype_of(n, n.input(3)) == parse_dtype("i8"))) or (
+                    (n.attr("kv_cache_bit_width", 0) == 4) and (dtype_of(n, n.input(3)) == parse_dtype("u8"))
+                )
+            )
+        )
+    ):
+        n.refuse("GroupQueryAttention with a quantised cache of other codes than 8 bits in i8 and 4 bits in u8")
+    if not (n.attr("qk_norm_epsilon", 0.0) < inf):
+        n.refuse("GroupQueryAttention with an infinite qk_norm_epsilon")
     return [
         api.reshape(made_[0], (0, 0, -1), source=n.source),
         keys_,
@@ -275,16 +275,6 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/decoding.yaml:403
 def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
-    if not ((n.attr("kv_num_heads") > 0) and ((n.attr("q_num_heads") % n.attr("kv_num_heads")) == 0)):
-        n.refuse("LinearAttention whose heads of queries are no multiple of those of keys")
-    if (
-        (n.attr("update_rule", "gated_delta") == "gated") or (n.attr("update_rule", "gated_delta") == "gated_delta")
-    ) != (n.input(4) is not None):
-        n.refuse("LinearAttention with another update_rule than its decay says")
-    if (
-        (n.attr("update_rule", "gated_delta") == "delta") or (n.attr("update_rule", "gated_delta") == "gated_delta")
-    ) != (n.input(5) is not None):
-        n.refuse("LinearAttention with another update_rule than its beta says")
     made_ = api.linear_attention(
         n.input(0),
         n.input(1),
@@ -297,6 +287,22 @@ def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
         scale=n.attr("scale", 0.0),
         source=n.source,
     )
+    if not ((n.attr("kv_num_heads") > 0) and ((n.attr("q_num_heads") % n.attr("kv_num_heads")) == 0)):
+        n.refuse("LinearAttention whose heads of queries are no multiple of those of keys")
+    if not (
+        (n.attr("update_rule", "gated_delta") == "linear") or (n.attr("update_rule", "gated_delta") == "gated") or (n.attr("update_rule", "gated_delta") == "delta") or (
+            n.attr("update_rule", "gated_delta") == "gated_delta"
+        )
+    ):
+        n.refuse("LinearAttention with another update_rule")
+    if (
+        (n.attr("update_rule", "gated_delta") == "gated") or (n.attr("update_rule", "gated_delta") == "gated_delta")
+    ) != (n.input(4) is not None):
+        n.refuse("LinearAttention with another update_rule than its decay says")
+    if (
+        (n.attr("update_rule", "gated_delta") == "delta") or (n.attr("update_rule", "gated_delta") == "gated_delta")
+    ) != (n.input(5) is not None):
+        n.refuse("LinearAttention with another update_rule than its beta says")
     return [
         made_[0],
         api.cast(

@@ -14,10 +14,9 @@ from anyshape_ops import api
 # specs/ensembles.yaml:75
 def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if not (len(n.attr("classes_strings") or ()) > 0):
-        n.refuse("LabelEncoder without classes")
-    classes_ = strings(n.attr("classes_strings"))
+    classes_ = strings(n.attr("classes_strings") if n.attr("classes_strings") is not None else ())
     places_ = api.arange(scalar(0), scalar(len(n.attr("classes_strings") or ())), scalar(1), source=n.source)
+    beyond_ = api.arange(scalar(0), scalar(len(n.attr("classes_strings") or ()) + 1), scalar(1), source=n.source)
     return (
         [
             api.gather(
@@ -29,7 +28,7 @@ def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
         if dtype_of(n, n.input(0)) == parse_dtype("char") else [
             api.gather(
                 api.concat((classes_, strings((n.attr("default_string", "_Unused"),))), axis=0, source=n.source),
-                api.look_up(n.input(0), places_, places_, api.size(classes_, source=n.source), source=n.source),
+                api.look_up(n.input(0), beyond_, beyond_, api.size(classes_, source=n.source), source=n.source),
                 axis=0,
                 source=n.source,
             )
@@ -167,12 +166,6 @@ def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
 # specs/ensembles.yaml:294
 def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if not (
-        (n.attr("post_transform", "NONE") == "NONE") or (
-            n.attr("post_transform", "NONE") == "LOGISTIC"
-        ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
-    ):
-        n.refuse("TreeEnsembleRegressor with another post_transform")
     rows_ = api.cast(
         n.input(0),
         to=(parse_dtype("f64") if dtype_of(n, n.input(0)) == parse_dtype("f64") else parse_dtype("f32")),
@@ -251,6 +244,18 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
         )
     )
     found_ = api.add(total_, base_, source=n.source)
+    if not (
+        (n.attr("post_transform", "NONE") == "NONE") or (
+            n.attr("post_transform", "NONE") == "LOGISTIC"
+        ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
+    ):
+        n.refuse("TreeEnsembleRegressor with another post_transform")
+    if not (
+        (n.attr("aggregate_function", "SUM") == "SUM") or (
+            n.attr("aggregate_function", "SUM") == "AVERAGE"
+        ) or (n.attr("aggregate_function", "SUM") == "MIN") or (n.attr("aggregate_function", "SUM") == "MAX")
+    ):
+        n.refuse("TreeEnsembleRegressor with another aggregate_function")
     return [
         api.cast(
             (
@@ -266,47 +271,9 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:307
+# specs/ensembles.yaml:308
 def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if not (
-        (
-            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
-        ) or (
-            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
-        ) or (max(n.attr("class_ids") or (0,)) == 0)
-    ):
-        n.refuse("weights of the second of two classes alone")
-    if not (
-        (
-            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
-        ) or (
-            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
-        ) or (len(n.attr("base_values") or ()) < 2)
-    ):
-        n.refuse("weights of one of two classes and two base values")
-    if not (
-        (
-            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
-        ) or (
-            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
-        ) or (n.attr("base_values_as_tensor") is None)
-    ):
-        n.refuse("weights of one of two classes and a tensor of base values")
-    if not (
-        (
-            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
-        ) or (
-            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
-        ) or (n.attr("post_transform", "NONE") != "SOFTMAX")
-    ):
-        n.refuse("weights of one of two classes and a softmax")
-    if not (
-        (n.attr("post_transform", "NONE") == "NONE") or (
-            n.attr("post_transform", "NONE") == "LOGISTIC"
-        ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
-    ):
-        n.refuse("TreeEnsembleClassifier with another post_transform")
     apart_ = (
         (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
     ) or (min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,)))
@@ -404,6 +371,44 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
         source=n.source,
     )
     cut_ = api.mul(most_, api.cast(scalar(0.5), to=dtype_of(n, rows_), source=n.source), source=n.source)
+    if not (
+        (
+            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
+        ) or (
+            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
+        ) or (max(n.attr("class_ids") or (0,)) == 0)
+    ):
+        n.refuse("weights of the second of two classes alone")
+    if not (
+        (
+            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
+        ) or (
+            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
+        ) or (len(n.attr("base_values") or ()) < 2)
+    ):
+        n.refuse("weights of one of two classes and two base values")
+    if not (
+        (
+            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
+        ) or (
+            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
+        ) or (n.attr("base_values_as_tensor") is None)
+    ):
+        n.refuse("weights of one of two classes and a tensor of base values")
+    if not (
+        (
+            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
+        ) or (
+            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
+        ) or (n.attr("post_transform", "NONE") != "SOFTMAX")
+    ):
+        n.refuse("weights of one of two classes and a softmax")
+    if not (
+        (n.attr("post_transform", "NONE") == "NONE") or (
+            n.attr("post_transform", "NONE") == "LOGISTIC"
+        ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
+    ):
+        n.refuse("TreeEnsembleClassifier with another post_transform")
     return (
         [
             api.gather(labels_, api.argmax(found_, axis=-1, keepdims=False, source=n.source), axis=0, source=n.source),
@@ -447,11 +452,9 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/ensembles.yaml:330
+# specs/ensembles.yaml:331
 def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if not (n.attr("post_transform", 0) < 3):
-        n.refuse("TreeEnsemble with another post_transform")
     rows_ = api.cast(
         n.input(0),
         to=(parse_dtype("f64") if dtype_of(n, n.input(0)) == parse_dtype("f64") else parse_dtype("f32")),
@@ -579,6 +582,10 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
         ),
         source=n.source,
     )
+    if not ((0 <= n.attr("post_transform", 0)) and (n.attr("post_transform", 0) < 3)):
+        n.refuse("TreeEnsemble with another post_transform")
+    if not ((0 <= n.attr("aggregate_function", 1)) and (n.attr("aggregate_function", 1) < 4)):
+        n.refuse("TreeEnsemble with another aggregate_function")
     return [
         api.cast(
             (
@@ -593,7 +600,7 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:430
+# specs/ensembles.yaml:432
 def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
     pool_ = (strings(n.attr("pool_strings")) if n.attr("pool_strings") is not None else vector(n.attr("pool_int64s")))
     weights_ = (

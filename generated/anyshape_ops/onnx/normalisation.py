@@ -124,11 +124,11 @@ def rmsnormalization_23(n: OnnxNode) -> Sequence[Value]:
 
 # specs/normalisation.yaml:139
 def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
-    if n.attr("stash_type", 1) != 1:
-        n.refuse("SimplifiedLayerNormalization that computes in another dtype than f32")
     normal_ = api.rms_norm(
         n.input(0), n.input(1), axis=n.attr("axis", -1), epsilon=n.attr("epsilon", 1e-05), source=n.source
     )
+    if n.attr("stash_type", 1) != 1:
+        n.refuse("SimplifiedLayerNormalization that computes in another dtype than f32")
     return [normal_[0], api.cast(normal_[1], to=parse_dtype("f32"), source=n.source)]
 
 
@@ -164,6 +164,8 @@ def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     v_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
     most_ = api.max(v_, axes=(-1,), keepdims=True, source=n.source)
+    if not ((n.attr("norm", "MAX") == "MAX") or (n.attr("norm", "MAX") == "L1") or (n.attr("norm", "MAX") == "L2")):
+        n.refuse("Normalizer with another norm")
     return (
         [api.lp_norm(v_, axis=-1, p=1, source=n.source)]
         if n.attr("norm", "MAX") == "L1" else (
@@ -180,7 +182,7 @@ def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/normalisation.yaml:222
+# specs/normalisation.yaml:223
 def lrn_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lrn(
@@ -194,17 +196,17 @@ def lrn_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:234
+# specs/normalisation.yaml:235
 def global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_average_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:246
+# specs/normalisation.yaml:247
 def global_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_max_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:263
+# specs/normalisation.yaml:264
 def global_lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_lp_pool(n.input(0), p=n.attr("p"), source=n.source)]
 

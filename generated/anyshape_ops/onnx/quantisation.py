@@ -34,8 +34,6 @@ def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
 
 # specs/quantisation.yaml:77
 def dequantize_linear_23(n: OnnxNode) -> Sequence[Value]:
-    if not n.attr_dtype("output_dtype", parse_dtype("f32")).is_float:
-        n.refuse("DequantizeLinear to what is no float")
     wide_ = api.dequantize_linear(
         n.input(0),
         api.cast(
@@ -53,6 +51,8 @@ def dequantize_linear_23(n: OnnxNode) -> Sequence[Value]:
         block_size=n.attr("block_size"),
         source=n.source,
     )
+    if not n.attr_dtype("output_dtype", parse_dtype("f32")).is_float:
+        n.refuse("DequantizeLinear to what is no float")
     return (
         [
             api.dequantize_linear(
@@ -212,22 +212,6 @@ def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
 # specs/quantisation.yaml:302
 def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
     n.only(6)
-    if not (
-        (n.input(3) is None) or (dtype_of(n, n.input(3)) == parse_dtype("u8")) or (
-            dtype_of(n, n.input(3)) == dtype_of(n, n.input(2))
-        )
-    ):
-        n.refuse("MatMulNBits with zero points that are neither packed nor of its scales' dtype")
-    if not (
-        (n.attr("bits", 4) < 8) or (
-            (n.input(4) is None) and ((n.input(3) is None) or (dtype_of(n, n.input(3)) == parse_dtype("u8")))
-        )
-    ):
-        n.refuse("MatMulNBits of 8 bits with g_idx or with zero points that are not packed")
-    if not (n.attr("accuracy_level", 0) >= 0):
-        n.refuse("a negative accuracy_level")
-    if n.attr("weight_prepacked", 0) != 0:
-        n.refuse("MatMulNBits with weights laid out for another device")
     blocks_ = ((n.attr("K") + n.attr("block_size")) - 1) // n.attr("block_size")
     scales_ = api.reshape(n.input(2), (n.attr("N"), -1), source=n.source)
     middle_ = api.full(
@@ -304,6 +288,22 @@ def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
         )
         if (n.input(4) is not None) or (packed_ is None) else None
     )
+    if not (
+        (n.input(3) is None) or (dtype_of(n, n.input(3)) == parse_dtype("u8")) or (
+            dtype_of(n, n.input(3)) == dtype_of(n, n.input(2))
+        )
+    ):
+        n.refuse("MatMulNBits with zero points that are neither packed nor of its scales' dtype")
+    if not (
+        (n.attr("bits", 4) < 8) or (
+            (n.input(4) is None) and ((n.input(3) is None) or (dtype_of(n, n.input(3)) == parse_dtype("u8")))
+        )
+    ):
+        n.refuse("MatMulNBits of 8 bits with g_idx or with zero points that are not packed")
+    if not (n.attr("accuracy_level", 0) >= 0):
+        n.refuse("a negative accuracy_level")
+    if n.attr("weight_prepacked", 0) != 0:
+        n.refuse("MatMulNBits with weights laid out for another device")
     return (
         [api.matmul_nbits(whole_, codes_, laid_, centre_, added_, bits=n.attr("bits", 4), source=n.source)]
         if (n.input(4) is None) and ((n.input(3) is None) or (dtype_of(n, n.input(3)) == parse_dtype("u8"))) else (

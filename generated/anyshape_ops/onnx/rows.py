@@ -64,11 +64,11 @@ def hardmax_13(n: OnnxNode) -> Sequence[Value]:
 
 # specs/rows.yaml:93
 def layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
-    if n.attr("stash_type", 1) != 1:
-        n.refuse("LayerNormalization that computes in another dtype than f32")
     normal_ = api.layer_norm(
         n.input(0), n.input(1), n.input(2), axis=n.attr("axis", -1), epsilon=n.attr("epsilon", 1e-05), source=n.source
     )
+    if n.attr("stash_type", 1) != 1:
+        n.refuse("LayerNormalization that computes in another dtype than f32")
     return [
         normal_[0],
         api.cast(normal_[1], to=parse_dtype("f32"), source=n.source),
@@ -95,8 +95,6 @@ def com_microsoft_skip_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
 # specs/rows.yaml:103
 def com_microsoft_embed_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     n.only(9)
-    if not (n.attr("mask_index_type", 0) >= 0):
-        n.refuse("a negative mask_index_type")
     where__ = (
         n.input(8)
         if n.input(8) is not None else api.arange(
@@ -128,6 +126,8 @@ def com_microsoft_embed_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
             api.shape_of(n.input(0), end=1, source=n.source), dtype=parse_dtype("i32"), source=n.source
         )
     )
+    if not (n.attr("mask_index_type", 0) >= 0):
+        n.refuse("a negative mask_index_type")
     return [
         api.layer_norm(total_, n.input(5), n.input(6), epsilon=n.attr("epsilon", 1e-12), source=n.source)[0],
         index_,

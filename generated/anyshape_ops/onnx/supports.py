@@ -14,26 +14,29 @@ from anyshape_ops import api
 # specs/supports.yaml:60
 def ai_onnx_ml_svmclassifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if rank_of(n, n.input(0)) != 2:
-        n.refuse("SVMClassifier of other than rows")
-    if not ((len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) > 1):
-        n.refuse("SVMClassifier of fewer than two classes")
-    if not ((len(n.attr("vectors_per_class") or ()) > 0) and (len(n.attr("support_vectors") or ()) > 0)):
-        n.refuse("SVMClassifier without supports")
-    if not (
-        (n.attr("kernel_params") is not None) and (n.attr("rho") is not None) and (n.attr("coefficients") is not None)
-    ):
-        n.refuse("SVMClassifier without kernel_params, rho or coefficients")
-    if n.attr("post_transform", "NONE") != "NONE":
-        n.refuse("SVMClassifier with a post_transform")
     rows_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
     labels_ = (
         strings(n.attr("classlabels_strings"))
         if n.attr("classlabels_strings") is not None else vector(n.attr("classlabels_ints"))
     )
-    gamma_ = api.gather(vector(n.attr("kernel_params")), scalar(0), axis=0, source=n.source)
-    moved_ = api.gather(vector(n.attr("kernel_params")), scalar(1), axis=0, source=n.source)
-    power_ = api.gather(vector(n.attr("kernel_params")), scalar(2), axis=0, source=n.source)
+    gamma_ = api.gather(
+        vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0)),
+        scalar(0),
+        axis=0,
+        source=n.source,
+    )
+    moved_ = api.gather(
+        vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0)),
+        scalar(1),
+        axis=0,
+        source=n.source,
+    )
+    power_ = api.gather(
+        vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0)),
+        scalar(2),
+        axis=0,
+        source=n.source,
+    )
     weights_ = api.reshape(
         vector(n.attr("coefficients")),
         ((len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) - 1, -1),
@@ -113,6 +116,22 @@ def ai_onnx_ml_svmclassifier_1(n: OnnxNode) -> Sequence[Value]:
         )
         if len(n.attr("prob_a") or ()) > 0 else scores_
     )
+    if rank_of(n, n.input(0)) != 2:
+        n.refuse("SVMClassifier of other than rows")
+    if not ((len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) > 1):
+        n.refuse("SVMClassifier of fewer than two classes")
+    if not ((len(n.attr("vectors_per_class") or ()) > 0) and (len(n.attr("support_vectors") or ()) > 0)):
+        n.refuse("SVMClassifier without supports")
+    if not ((n.attr("rho") is not None) and (n.attr("coefficients") is not None)):
+        n.refuse("SVMClassifier without rho or coefficients")
+    if not (
+        (n.attr("kernel_type", "LINEAR") == "LINEAR") or (n.attr("kernel_type", "LINEAR") == "POLY") or (n.attr("kernel_type", "LINEAR") == "RBF") or (
+            n.attr("kernel_type", "LINEAR") == "SIGMOID"
+        )
+    ):
+        n.refuse("SVMClassifier of another kernel_type")
+    if n.attr("post_transform", "NONE") != "NONE":
+        n.refuse("SVMClassifier with a post_transform")
     return [
         api.gather(
             labels_,

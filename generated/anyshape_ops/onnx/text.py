@@ -16,12 +16,12 @@ from anyshape_ops import api
 # specs/text.yaml:76
 def ai_onnx_ml_category_mapper_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
+    ints_ = vector(n.attr("cats_int64s"))
+    names_ = strings(n.attr("cats_strings"))
     if not (
         (n.attr("cats_int64s") is not None) and (len(n.attr("cats_int64s") or ()) == len(n.attr("cats_strings") or ()))
     ):
         n.refuse("CategoryMapper without as many strings as integers")
-    ints_ = vector(n.attr("cats_int64s"))
-    names_ = strings(n.attr("cats_strings"))
     return (
         [
             api.gather(

@@ -49,7 +49,7 @@ GEMM = OpDef(
     source="specs/contraction.yaml:38",
 )
 
-# specs/contraction.yaml:100
+# specs/contraction.yaml:107
 # contract: no dyn variant, it has no parameters that are operands
 CONTRACT = OpDef(
     name="contract",
@@ -68,10 +68,10 @@ CONTRACT = OpDef(
     relation=relations.contract_relation,
     kernel=kernels.contract_kernel,
     summary="The product of two tensors whose dims have labels, summed over the labels that the result does not have.",
-    source="specs/contraction.yaml:100",
+    source="specs/contraction.yaml:107",
 )
 
-# specs/contraction.yaml:155
+# specs/contraction.yaml:162
 # det: no dyn variant, it has no parameters
 DET = OpDef(
     name="det",
@@ -83,5 +83,5 @@ DET = OpDef(
     relation=relations.det_relation,
     kernel=kernels.det_kernel,
     summary="The determinants of square matrices, by elimination with the largest pivot of each column.",
-    source="specs/contraction.yaml:155",
+    source="specs/contraction.yaml:162",
 )

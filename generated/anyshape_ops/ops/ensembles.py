@@ -107,7 +107,7 @@ TREE_ENSEMBLE = OpDef(
     source="specs/ensembles.yaml:211",
 )
 
-# specs/ensembles.yaml:382
+# specs/ensembles.yaml:384
 # count_grams: no dyn variant, it has no parameters that are operands
 COUNT_GRAMS = OpDef(
     name="count_grams",
@@ -131,5 +131,5 @@ COUNT_GRAMS = OpDef(
     relation=relations.count_grams_relation,
     kernel=kernels.count_grams_kernel,
     summary="How often each of some n-grams of integers is in each row, counted in the column that the n-gram names, plain or weighted.",
-    source="specs/ensembles.yaml:382",
+    source="specs/ensembles.yaml:384",
 )

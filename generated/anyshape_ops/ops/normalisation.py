@@ -163,7 +163,7 @@ LP_NORM = OpDef(
     source="specs/normalisation.yaml:172",
 )
 
-# specs/normalisation.yaml:203
+# specs/normalisation.yaml:204
 # lrn: no dyn variant, it has no parameters that are operands
 LRN = OpDef(
     name="lrn",
@@ -181,10 +181,10 @@ LRN = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.lrn_kernel,
     summary="Every element divided by a power of the mean square of its neighbours in `size` channels.",
-    source="specs/normalisation.yaml:203",
+    source="specs/normalisation.yaml:204",
 )
 
-# specs/normalisation.yaml:228
+# specs/normalisation.yaml:229
 # global_average_pool: no dyn variant, it has no parameters
 GLOBAL_AVERAGE_POOL = OpDef(
     name="global_average_pool",
@@ -196,10 +196,10 @@ GLOBAL_AVERAGE_POOL = OpDef(
     relation=relations.global_average_pool_relation,
     kernel=kernels.global_average_pool_kernel,
     summary="The mean of every channel of every image.",
-    source="specs/normalisation.yaml:228",
+    source="specs/normalisation.yaml:229",
 )
 
-# specs/normalisation.yaml:240
+# specs/normalisation.yaml:241
 # global_max_pool: no dyn variant, it has no parameters
 GLOBAL_MAX_POOL = OpDef(
     name="global_max_pool",
@@ -211,10 +211,10 @@ GLOBAL_MAX_POOL = OpDef(
     relation=relations.global_max_pool_relation,
     kernel=kernels.global_max_pool_kernel,
     summary="The largest element of every channel of every image.",
-    source="specs/normalisation.yaml:240",
+    source="specs/normalisation.yaml:241",
 )
 
-# specs/normalisation.yaml:253
+# specs/normalisation.yaml:254
 # global_lp_pool: no dyn variant, it has no parameters that are operands
 GLOBAL_LP_POOL = OpDef(
     name="global_lp_pool",
@@ -227,5 +227,5 @@ GLOBAL_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.global_lp_pool_kernel,
     summary="The p-norm of every channel of every image.",
-    source="specs/normalisation.yaml:253",
+    source="specs/normalisation.yaml:254",
 )

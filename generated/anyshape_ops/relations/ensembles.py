@@ -107,7 +107,7 @@ def tree_ensemble_relation(
     return rule.bind(outputs={"y": Vec((n, targets))}, m=m, f=f, t=t, e=e, targets=targets, s=s, n=n, how=how)
 
 
-# specs/ensembles.yaml:382
+# specs/ensembles.yaml:384
 def count_grams_relation(
     rule: Rule,
     *,

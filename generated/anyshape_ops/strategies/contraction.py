@@ -132,28 +132,28 @@ GEMM = Property(
     gemm_case,
     gemm_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/contraction.yaml:94"),
+        Example({"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/contraction.yaml:101"),
         Example(
             {"a": Given((3, 2)), "b": Given((4, 3)), "c": Given((4,))},
             {"trans_a": True, "trans_b": True, "alpha": 0.5, "beta": 2.0},
             {"y": Given((2, 4))},
             None,
-            "specs/contraction.yaml:95",
+            "specs/contraction.yaml:102",
         ),
-        Example({"a": Given((2, 3)), "b": Given((4, 3))}, {}, {}, "inner sizes", "specs/contraction.yaml:96"),
+        Example({"a": Given((2, 3)), "b": Given((4, 3))}, {}, {}, "inner sizes", "specs/contraction.yaml:103"),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "c": Given((3, 4))},
             {},
             {},
             "does not broadcast",
-            "specs/contraction.yaml:97",
+            "specs/contraction.yaml:104",
         ),
         Example(
             {"a": Given(value=((1, 2),)), "b": Given(value=((3,), (4,))), "c": Given(value=(5,))},
             {},
             {"y": Given(value=((16,),))},
             None,
-            "specs/contraction.yaml:98",
+            "specs/contraction.yaml:105",
         ),
     ),
     "specs/contraction.yaml:38",
@@ -165,7 +165,7 @@ GEMM = Property(
 )
 
 
-# specs/contraction.yaml:100
+# specs/contraction.yaml:107
 def contract_case(d: Draw) -> Case:
     d_ = d.run("d")
     e = d.run("e")
@@ -176,7 +176,7 @@ def contract_case(d: Draw) -> Case:
     return Case({"a": d_, "b": d.default(e)}, {"left": left, "right": right, "result": result})
 
 
-# specs/contraction.yaml:123
+# specs/contraction.yaml:130
 def contract_reference(a: Any, b: Any, left: Any, right: Any, result: Any) -> Any:
     return (
         lambda names: np.sum(
@@ -197,83 +197,83 @@ CONTRACT = Property(
             {"left": (0, 1), "right": (1, 2), "result": (0, 2)},
             {"y": Given((2, 4))},
             None,
-            "specs/contraction.yaml:145",
+            "specs/contraction.yaml:152",
         ),
         Example(
             {"a": Given((3, 3))},
             {"left": (0, 0), "right": (), "result": ()},
             {"y": Given(())},
             None,
-            "specs/contraction.yaml:146",
+            "specs/contraction.yaml:153",
         ),
         Example(
             {"a": Given((2,)), "b": Given((3,))},
             {"left": (0,), "right": (1,), "result": (1, 0)},
             {"y": Given((3, 2))},
             None,
-            "specs/contraction.yaml:147",
+            "specs/contraction.yaml:154",
         ),
         Example(
             {"a": Given((2,))},
             {"left": (0,), "right": (), "result": (0, 0)},
             {},
             "stands once",
-            "specs/contraction.yaml:148",
+            "specs/contraction.yaml:155",
         ),
         Example(
             {"a": Given((2,))},
             {"left": (0,), "right": (), "result": (1,)},
             {},
             "must be one of",
-            "specs/contraction.yaml:149",
+            "specs/contraction.yaml:156",
         ),
         Example(
             {"a": Given((2,)), "b": Given((3,))},
             {"left": (0,), "right": (0,), "result": (0,)},
             {},
             "have equal sizes",
-            "specs/contraction.yaml:150",
+            "specs/contraction.yaml:157",
         ),
         Example(
             {"a": Given(value=((1, 2), (3, 4))), "b": Given(value=(5, 6))},
             {"left": (0, 1), "right": (1,), "result": (0,)},
             {"y": Given(value=(17, 39))},
             None,
-            "specs/contraction.yaml:151",
+            "specs/contraction.yaml:158",
         ),
         Example(
             {"a": Given(value=((1, 2), (3, 4)))},
             {"left": (0, 0), "right": (), "result": ()},
             {"y": Given(value=5)},
             None,
-            "specs/contraction.yaml:152",
+            "specs/contraction.yaml:159",
         ),
         Example(
             {"a": Given(value=(100, 100), dtype="i8")},
             {"left": (0,), "right": (), "result": ()},
             {"y": Given(value=-56, dtype="i8")},
             None,
-            "specs/contraction.yaml:153",
+            "specs/contraction.yaml:160",
         ),
     ),
-    "specs/contraction.yaml:100",
+    "specs/contraction.yaml:107",
     asserts=(
-        Refusal(r"a label stands once in the result, got .*", "specs/contraction.yaml:112"),
-        Refusal(r"each label of .* must be one of .*", "specs/contraction.yaml:113"),
-        Refusal(r"labels .* have the sizes .*; equal labels have equal sizes", "specs/contraction.yaml:114"),
+        Refusal(r"a label stands once in the result, got .*", "specs/contraction.yaml:119"),
+        Refusal(r"each label of .* must be one of .*", "specs/contraction.yaml:120"),
+        Refusal(r"labels .* have the sizes .*; equal labels have equal sizes", "specs/contraction.yaml:121"),
     ),
-    reference_source="specs/contraction.yaml:123",
+    reference_source="specs/contraction.yaml:130",
 )
 
 
-# specs/contraction.yaml:155
+# specs/contraction.yaml:162
 def det_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.dim("n")
     return Case({"x": Vec((*b, n, n))}, {})
 
 
-# specs/contraction.yaml:166
+# specs/contraction.yaml:173
 def det_reference(x: Any) -> Any:
     return determinants(x)
 
@@ -288,31 +288,31 @@ DET = Property(
             {},
             {"y": Given(value=-2.0)},
             None,
-            "specs/contraction.yaml:169",
+            "specs/contraction.yaml:176",
         ),
-        Example({"x": Given((2, 3, 3))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:170"),
+        Example({"x": Given((2, 3, 3))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:177"),
         Example(
             {"x": Given(value=((0.0, 1.0), (0.0, 2.0)))},
             {},
             {"y": Given(value=0.0)},
             None,
-            "specs/contraction.yaml:171",
+            "specs/contraction.yaml:178",
         ),
         Example(
             {"x": Given(value=((1.0, 2.0), (1.0, 5.0)))},
             {},
             {"y": Given(value=3.0)},
             None,
-            "specs/contraction.yaml:172",
+            "specs/contraction.yaml:179",
         ),
         Example(
             {"x": Given(value=((-1.0, 2.0), (-1.0, 5.0)))},
             {},
             {"y": Given(value=-3.0)},
             None,
-            "specs/contraction.yaml:173",
+            "specs/contraction.yaml:180",
         ),
     ),
-    "specs/contraction.yaml:155",
-    reference_source="specs/contraction.yaml:166",
+    "specs/contraction.yaml:162",
+    reference_source="specs/contraction.yaml:173",
 )

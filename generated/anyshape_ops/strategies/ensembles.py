@@ -502,7 +502,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((5,), (6,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:346",
+            "specs/ensembles.yaml:348",
         ),
         Example(
             {
@@ -522,7 +522,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:347",
+            "specs/ensembles.yaml:349",
         ),
         Example(
             {
@@ -542,7 +542,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((4,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:348",
+            "specs/ensembles.yaml:350",
         ),
         Example(
             {
@@ -562,7 +562,7 @@ TREE_ENSEMBLE = Property(
             {"how": "max"},
             {"y": Given(value=((6,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:349",
+            "specs/ensembles.yaml:351",
         ),
         Example(
             {
@@ -582,7 +582,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:350",
+            "specs/ensembles.yaml:352",
         ),
         Example(
             {
@@ -602,7 +602,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:351",
+            "specs/ensembles.yaml:353",
         ),
         Example(
             {
@@ -622,7 +622,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:352",
+            "specs/ensembles.yaml:354",
         ),
         Example(
             {
@@ -642,7 +642,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:353",
+            "specs/ensembles.yaml:355",
         ),
         Example(
             {
@@ -662,7 +662,7 @@ TREE_ENSEMBLE = Property(
             {"targets": 0},
             {},
             "0 targets",
-            "specs/ensembles.yaml:354",
+            "specs/ensembles.yaml:356",
         ),
         Example(
             {
@@ -682,7 +682,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:355",
+            "specs/ensembles.yaml:357",
         ),
         Example(
             {
@@ -702,7 +702,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:356",
+            "specs/ensembles.yaml:358",
         ),
         Example(
             {
@@ -722,7 +722,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:357",
+            "specs/ensembles.yaml:359",
         ),
         Example(
             {
@@ -742,7 +742,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:358",
+            "specs/ensembles.yaml:360",
         ),
         Example(
             {
@@ -762,7 +762,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:359",
+            "specs/ensembles.yaml:361",
         ),
         Example(
             {
@@ -782,7 +782,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin behind",
-            "specs/ensembles.yaml:360",
+            "specs/ensembles.yaml:362",
         ),
         Example(
             {
@@ -802,7 +802,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is none",
-            "specs/ensembles.yaml:361",
+            "specs/ensembles.yaml:363",
         ),
         Example(
             {
@@ -822,7 +822,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:362",
+            "specs/ensembles.yaml:364",
         ),
         Example(
             {
@@ -842,7 +842,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,), (1,), (1,)))},
             None,
-            "specs/ensembles.yaml:363",
+            "specs/ensembles.yaml:365",
         ),
         Example(
             {
@@ -862,7 +862,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:364",
+            "specs/ensembles.yaml:366",
         ),
         Example(
             {
@@ -882,7 +882,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:365",
+            "specs/ensembles.yaml:367",
         ),
         Example(
             {
@@ -902,7 +902,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:366",
+            "specs/ensembles.yaml:368",
         ),
         Example(
             {
@@ -922,7 +922,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,), (4,)))},
             None,
-            "specs/ensembles.yaml:367",
+            "specs/ensembles.yaml:369",
         ),
         Example(
             {
@@ -942,7 +942,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:368",
+            "specs/ensembles.yaml:370",
         ),
         Example(
             {
@@ -962,7 +962,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:369",
+            "specs/ensembles.yaml:371",
         ),
         Example(
             {
@@ -982,7 +982,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:370",
+            "specs/ensembles.yaml:372",
         ),
         Example(
             {
@@ -1002,7 +1002,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:371",
+            "specs/ensembles.yaml:373",
         ),
         Example(
             {
@@ -1022,7 +1022,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:372",
+            "specs/ensembles.yaml:374",
         ),
         Example(
             {
@@ -1042,7 +1042,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin",
-            "specs/ensembles.yaml:373",
+            "specs/ensembles.yaml:375",
         ),
         Example(
             {
@@ -1062,7 +1062,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is",
-            "specs/ensembles.yaml:374",
+            "specs/ensembles.yaml:376",
         ),
         Example(
             {
@@ -1082,7 +1082,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,),))},
             None,
-            "specs/ensembles.yaml:375",
+            "specs/ensembles.yaml:377",
         ),
         Example(
             {
@@ -1102,7 +1102,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((-3,),))},
             None,
-            "specs/ensembles.yaml:376",
+            "specs/ensembles.yaml:378",
         ),
         Example(
             {
@@ -1122,7 +1122,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((1.5,),))},
             None,
-            "specs/ensembles.yaml:377",
+            "specs/ensembles.yaml:379",
         ),
         Example(
             {
@@ -1142,7 +1142,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:378",
+            "specs/ensembles.yaml:380",
         ),
         Example(
             {
@@ -1162,7 +1162,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((8,),))},
             None,
-            "specs/ensembles.yaml:379",
+            "specs/ensembles.yaml:381",
         ),
         Example(
             {
@@ -1182,7 +1182,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((3,),))},
             None,
-            "specs/ensembles.yaml:380",
+            "specs/ensembles.yaml:382",
         ),
     ),
     "specs/ensembles.yaml:211",
@@ -1192,7 +1192,7 @@ TREE_ENSEMBLE = Property(
 )
 
 
-# specs/ensembles.yaml:382
+# specs/ensembles.yaml:384
 def count_grams_case(d: Draw) -> Case:
     o = d.run("o")
     l = d.dim("l")
@@ -1211,7 +1211,7 @@ def count_grams_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:426
+# specs/ensembles.yaml:428
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -1234,7 +1234,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "skips": 4},
             {"y": Given(value=((1, 1),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:434",
+            "specs/ensembles.yaml:436",
         ),
         Example(
             {
@@ -1247,7 +1247,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "mode": "IDF"},
             {"y": Given(value=((0.5,),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:435",
+            "specs/ensembles.yaml:437",
         ),
         Example(
             {
@@ -1260,7 +1260,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:436",
+            "specs/ensembles.yaml:438",
         ),
         Example(
             {
@@ -1273,7 +1273,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:437",
+            "specs/ensembles.yaml:439",
         ),
         Example(
             {
@@ -1286,7 +1286,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:438",
+            "specs/ensembles.yaml:440",
         ),
         Example(
             {
@@ -1299,7 +1299,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:439",
+            "specs/ensembles.yaml:441",
         ),
         Example(
             {
@@ -1312,7 +1312,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:440",
+            "specs/ensembles.yaml:442",
         ),
         Example(
             {
@@ -1325,7 +1325,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:441",
+            "specs/ensembles.yaml:443",
         ),
         Example(
             {
@@ -1338,7 +1338,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:442",
+            "specs/ensembles.yaml:444",
         ),
         Example(
             {
@@ -1351,7 +1351,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:443",
+            "specs/ensembles.yaml:445",
         ),
         Example(
             {
@@ -1364,7 +1364,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:444",
+            "specs/ensembles.yaml:446",
         ),
         Example(
             {
@@ -1377,7 +1377,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:445",
+            "specs/ensembles.yaml:447",
         ),
         Example(
             {
@@ -1390,7 +1390,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:446",
+            "specs/ensembles.yaml:448",
         ),
         Example(
             {
@@ -1403,7 +1403,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:447",
+            "specs/ensembles.yaml:449",
         ),
         Example(
             {
@@ -1416,7 +1416,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:448",
+            "specs/ensembles.yaml:450",
         ),
         Example(
             {
@@ -1429,7 +1429,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2, "most": 2, "skips": 9},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:450",
+            "specs/ensembles.yaml:452",
         ),
         Example(
             {
@@ -1442,7 +1442,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:451",
+            "specs/ensembles.yaml:453",
         ),
         Example(
             {
@@ -1455,7 +1455,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:452",
+            "specs/ensembles.yaml:454",
         ),
         Example(
             {
@@ -1468,11 +1468,11 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:453",
+            "specs/ensembles.yaml:455",
         ),
     ),
-    "specs/ensembles.yaml:382",
-    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:395"), Refusal(r".* skipped", "specs/ensembles.yaml:396")),
-    reference_source="specs/ensembles.yaml:426",
+    "specs/ensembles.yaml:384",
+    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:397"), Refusal(r".* skipped", "specs/ensembles.yaml:398")),
+    reference_source="specs/ensembles.yaml:428",
     stepped=True,
 )

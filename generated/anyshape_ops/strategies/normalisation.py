@@ -380,23 +380,23 @@ LP_NORM = Property(
     lp_norm_case,
     lp_norm_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:196"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:197"),
         Example(
-            {"x": Given((2, 3, 4))}, {"axis": 1, "p": 1}, {"y": Given((2, 3, 4))}, None, "specs/normalisation.yaml:197"
+            {"x": Given((2, 3, 4))}, {"axis": 1, "p": 1}, {"y": Given((2, 3, 4))}, None, "specs/normalisation.yaml:198"
         ),
-        Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:198"),
+        Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:199"),
         Example(
             {"x": Given(value=(((3.0, 4.0), (0.0, 5.0)),))},
             {},
             {"y": Given(value=(((0.6, 0.8), (0.0, 1.0)),))},
             None,
-            "specs/normalisation.yaml:199",
+            "specs/normalisation.yaml:200",
         ),
         Example(
-            {"x": Given(value=(1.0, 0.0))}, {}, {"y": Given(value=(1.0, 0.0))}, None, "specs/normalisation.yaml:200"
+            {"x": Given(value=(1.0, 0.0))}, {}, {"y": Given(value=(1.0, 0.0))}, None, "specs/normalisation.yaml:201"
         ),
         Example(
-            {"x": Given(value=(0.0, 0.0))}, {}, {"y": Given(value=(0.0, 0.0))}, None, "specs/normalisation.yaml:201"
+            {"x": Given(value=(0.0, 0.0))}, {}, {"y": Given(value=(0.0, 0.0))}, None, "specs/normalisation.yaml:202"
         ),
     ),
     "specs/normalisation.yaml:172",
@@ -405,7 +405,7 @@ LP_NORM = Property(
 )
 
 
-# specs/normalisation.yaml:203
+# specs/normalisation.yaml:204
 def lrn_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -420,7 +420,7 @@ def lrn_case(d: Draw) -> Case:
     )
 
 
-# specs/normalisation.yaml:220
+# specs/normalisation.yaml:221
 def lrn_reference(x: Any, size: Any, alpha: Any, beta: Any, bias: Any) -> Any:
     return x / (
         np.asarray(bias, x.dtype)
@@ -442,23 +442,23 @@ LRN = Property(
     lrn_case,
     lrn_reference,
     (
-        Example({"x": Given((2, 5, 3))}, {"size": 3}, {"y": Given((2, 5, 3))}, None, "specs/normalisation.yaml:224"),
-        Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:225"),
+        Example({"x": Given((2, 5, 3))}, {"size": 3}, {"y": Given((2, 5, 3))}, None, "specs/normalisation.yaml:225"),
+        Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:226"),
         Example(
             {"x": Given(value=((2.0,),))},
             {"size": 1},
             {"y": Given(value=((1.99940020992,),))},
             None,
-            "specs/normalisation.yaml:226",
+            "specs/normalisation.yaml:227",
         ),
     ),
-    "specs/normalisation.yaml:203",
-    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:214"),),
-    reference_source="specs/normalisation.yaml:220",
+    "specs/normalisation.yaml:204",
+    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:215"),),
+    reference_source="specs/normalisation.yaml:221",
 )
 
 
-# specs/normalisation.yaml:228
+# specs/normalisation.yaml:229
 def global_average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -466,7 +466,7 @@ def global_average_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {})
 
 
-# specs/normalisation.yaml:233
+# specs/normalisation.yaml:234
 def global_average_pool_reference(x: Any) -> Any:
     return np.mean(x, tuple(range(2, x.ndim)), keepdims=True)
 
@@ -476,22 +476,22 @@ GLOBAL_AVERAGE_POOL = Property(
     global_average_pool_case,
     global_average_pool_reference,
     (
-        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:236"),
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:237"),
+        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:237"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:238"),
         Example(
             {"x": Given(value=(((1.0, 2.0), (-3.0, 5.0)),))},
             {},
             {"y": Given(value=(((1.5,), (1.0,)),))},
             None,
-            "specs/normalisation.yaml:238",
+            "specs/normalisation.yaml:239",
         ),
     ),
-    "specs/normalisation.yaml:228",
-    reference_source="specs/normalisation.yaml:233",
+    "specs/normalisation.yaml:229",
+    reference_source="specs/normalisation.yaml:234",
 )
 
 
-# specs/normalisation.yaml:240
+# specs/normalisation.yaml:241
 def global_max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -499,7 +499,7 @@ def global_max_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {})
 
 
-# specs/normalisation.yaml:245
+# specs/normalisation.yaml:246
 def global_max_pool_reference(x: Any) -> Any:
     return np.max(
         x, tuple(range(2, x.ndim)), keepdims=True, initial=np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
@@ -511,29 +511,29 @@ GLOBAL_MAX_POOL = Property(
     global_max_pool_case,
     global_max_pool_reference,
     (
-        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:248"),
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:249"),
+        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:249"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:250"),
         Example(
             {"x": Given(value=(((-3.0, -1.0), (2.0, nan)),))},
             {},
             {"y": Given(value=(((-1.0,), (nan,)),))},
             None,
-            "specs/normalisation.yaml:250",
+            "specs/normalisation.yaml:251",
         ),
         Example(
             {"x": Given(value=(((200, 100),),), dtype="u8")},
             {},
             {"y": Given(value=(((200,),),), dtype="u8")},
             None,
-            "specs/normalisation.yaml:251",
+            "specs/normalisation.yaml:252",
         ),
     ),
-    "specs/normalisation.yaml:240",
-    reference_source="specs/normalisation.yaml:245",
+    "specs/normalisation.yaml:241",
+    reference_source="specs/normalisation.yaml:246",
 )
 
 
-# specs/normalisation.yaml:253
+# specs/normalisation.yaml:254
 def global_lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -542,7 +542,7 @@ def global_lp_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {"p": d.default(p)})
 
 
-# specs/normalisation.yaml:262
+# specs/normalisation.yaml:263
 def global_lp_pool_reference(x: Any, p: Any) -> Any:
     return np.power(np.sum(np.power(np.abs(x), p), tuple(range(2, x.ndim)), keepdims=True), np.asarray(1 / p, x.dtype))
 
@@ -552,25 +552,25 @@ GLOBAL_LP_POOL = Property(
     global_lp_pool_case,
     global_lp_pool_reference,
     (
-        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:265"),
-        Example({"x": Given((2, 3, 4))}, {"p": 0.0}, {}, "must be positive", "specs/normalisation.yaml:266"),
+        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:266"),
+        Example({"x": Given((2, 3, 4))}, {"p": 0.0}, {}, "must be positive", "specs/normalisation.yaml:267"),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {},
             {"y": Given(value=(((5.0,),),))},
             None,
-            "specs/normalisation.yaml:267",
+            "specs/normalisation.yaml:268",
         ),
-        Example({"x": Given((2, 3, 4))}, {"p": 1.0}, {"y": Given((2, 3, 1))}, None, "specs/normalisation.yaml:268"),
+        Example({"x": Given((2, 3, 4))}, {"p": 1.0}, {"y": Given((2, 3, 1))}, None, "specs/normalisation.yaml:269"),
         Example(
             {"x": Given(value=(((1.0, 4.0),),))},
             {"p": 0.5},
             {"y": Given(value=(((9.0,),),))},
             None,
-            "specs/normalisation.yaml:269",
+            "specs/normalisation.yaml:270",
         ),
     ),
-    "specs/normalisation.yaml:253",
-    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:260"),),
-    reference_source="specs/normalisation.yaml:262",
+    "specs/normalisation.yaml:254",
+    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:261"),),
+    reference_source="specs/normalisation.yaml:263",
 )

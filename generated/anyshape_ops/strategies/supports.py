@@ -80,35 +80,35 @@ PAIR_WEIGHTS = Property(
             {},
             {"y": Given(value=((1, 2, 0), (4, 0, 3), (0, 5, 6)), dtype="f32")},
             None,
-            "specs/supports.yaml:80",
+            "specs/supports.yaml:81",
         ),
         Example(
             {"coefficients": Given(value=((1, 2, 3),), dtype="f32"), "owner": Given(value=(1, 0, 0))},
             {},
             {"y": Given(value=((1, 2, 3),), dtype="f32")},
             None,
-            "specs/supports.yaml:81",
+            "specs/supports.yaml:82",
         ),
         Example(
             {"coefficients": Given((0, 2)), "owner": Given(value=(0, 0))},
             {},
             {"y": Given((0, 2))},
             None,
-            "specs/supports.yaml:82",
+            "specs/supports.yaml:83",
         ),
         Example(
             {"coefficients": Given((1, 2)), "owner": Given(value=(0, 2))},
             {},
             {},
             "is of none of",
-            "specs/supports.yaml:83",
+            "specs/supports.yaml:84",
         ),
         Example(
             {"coefficients": Given((1, 2)), "owner": Given(value=(0, -1))},
             {},
             {},
             "is of none of",
-            "specs/supports.yaml:84",
+            "specs/supports.yaml:85",
         ),
     ),
     "specs/supports.yaml:38",
@@ -117,7 +117,7 @@ PAIR_WEIGHTS = Property(
 )
 
 
-# specs/supports.yaml:86
+# specs/supports.yaml:87
 def pair_votes_case(d: Draw) -> Case:
     rule = Rule("pair_votes")
     n = d.dim("n")
@@ -126,7 +126,7 @@ def pair_votes_case(d: Draw) -> Case:
     return Case({"scores": Vec((n, p))}, {"classes": classes})
 
 
-# specs/supports.yaml:102
+# specs/supports.yaml:103
 def pair_votes_reference(scores: Any, classes: Any) -> Any:
     return won(scores, classes)
 
@@ -141,25 +141,25 @@ PAIR_VOTES = Property(
             {"classes": 3},
             {"y": Given(value=((1, 1, 1), (0, 2, 1)))},
             None,
-            "specs/supports.yaml:104",
+            "specs/supports.yaml:105",
         ),
         Example(
-            {"scores": Given((2, 0))}, {"classes": 1}, {"y": Given(value=((0,), (0,)))}, None, "specs/supports.yaml:105"
+            {"scores": Given((2, 0))}, {"classes": 1}, {"y": Given(value=((0,), (0,)))}, None, "specs/supports.yaml:106"
         ),
-        Example({"scores": Given((2, 0))}, {"classes": 0}, {}, "classes", "specs/supports.yaml:106"),
-        Example({"scores": Given((2, 2))}, {"classes": 3}, {}, "scores of pairs", "specs/supports.yaml:107"),
+        Example({"scores": Given((2, 0))}, {"classes": 0}, {}, "classes", "specs/supports.yaml:107"),
+        Example({"scores": Given((2, 2))}, {"classes": 3}, {}, "scores of pairs", "specs/supports.yaml:108"),
     ),
-    "specs/supports.yaml:86",
+    "specs/supports.yaml:87",
     asserts=(
-        Refusal(r".* classes", "specs/supports.yaml:93"),
-        Refusal(r".* scores of pairs of .* classes", "specs/supports.yaml:94"),
+        Refusal(r".* classes", "specs/supports.yaml:94"),
+        Refusal(r".* scores of pairs of .* classes", "specs/supports.yaml:95"),
     ),
-    reference_source="specs/supports.yaml:102",
+    reference_source="specs/supports.yaml:103",
     stepped=True,
 )
 
 
-# specs/supports.yaml:109
+# specs/supports.yaml:110
 def couple_pairs_case(d: Draw) -> Case:
     rule = Rule("couple_pairs")
     n = d.dim("n")
@@ -168,7 +168,7 @@ def couple_pairs_case(d: Draw) -> Case:
     return Case({"shares": Vec((n, p))}, {"classes": classes}, ranges={"shares": (0, 1 + 1)})
 
 
-# specs/supports.yaml:156
+# specs/supports.yaml:157
 def couple_pairs_reference(shares: Any, classes: Any) -> Any:
     return coupled(shares, classes)
 
@@ -183,50 +183,50 @@ COUPLE_PAIRS = Property(
             {"classes": 2},
             {"y": Given(value=((0.5, 0.5),), dtype="f64")},
             None,
-            "specs/supports.yaml:158",
+            "specs/supports.yaml:159",
         ),
         Example(
             {"shares": Given(value=((0.5, 0.5, 0.5),), dtype="f64")},
             {"classes": 3},
             {"y": Given(value=((0.3333333333333333, 0.3333333333333333, 0.3333333333333333),), dtype="f64")},
             None,
-            "specs/supports.yaml:159",
+            "specs/supports.yaml:160",
         ),
         Example(
             {"shares": Given(value=((1.0,),), dtype="f32")},
             {"classes": 2},
             {"y": Given(value=((0.9999999, 1.0000001e-07),), dtype="f32")},
             None,
-            "specs/supports.yaml:160",
+            "specs/supports.yaml:161",
         ),
         Example(
             {"shares": Given(value=((1.0,), (0.0,)), dtype="f32")},
             {"classes": 2},
             {"y": Given((2, 2))},
             None,
-            "specs/supports.yaml:161",
+            "specs/supports.yaml:162",
         ),
         Example(
-            {"shares": Given((2, 0))}, {"classes": 1}, {"y": Given(value=((1,), (1,)))}, None, "specs/supports.yaml:162"
+            {"shares": Given((2, 0))}, {"classes": 1}, {"y": Given(value=((1,), (1,)))}, None, "specs/supports.yaml:163"
         ),
-        Example({"shares": Given((2, 0))}, {"classes": 0}, {}, "classes", "specs/supports.yaml:163"),
-        Example({"shares": Given((2, 2))}, {"classes": 3}, {}, "shares of pairs", "specs/supports.yaml:164"),
+        Example({"shares": Given((2, 0))}, {"classes": 0}, {}, "classes", "specs/supports.yaml:164"),
+        Example({"shares": Given((2, 2))}, {"classes": 3}, {}, "shares of pairs", "specs/supports.yaml:165"),
         Example(
-            {"shares": Given(value=((1.5,),), dtype="f32")}, {"classes": 2}, {}, "not within", "specs/supports.yaml:165"
+            {"shares": Given(value=((1.5,),), dtype="f32")}, {"classes": 2}, {}, "not within", "specs/supports.yaml:166"
         ),
         Example(
             {"shares": Given(value=((-0.5,),), dtype="f32")},
             {"classes": 2},
             {},
             "not within",
-            "specs/supports.yaml:166",
+            "specs/supports.yaml:167",
         ),
     ),
-    "specs/supports.yaml:109",
+    "specs/supports.yaml:110",
     asserts=(
-        Refusal(r".* classes", "specs/supports.yaml:118"),
-        Refusal(r".* shares of pairs of .* classes", "specs/supports.yaml:119"),
+        Refusal(r".* classes", "specs/supports.yaml:119"),
+        Refusal(r".* shares of pairs of .* classes", "specs/supports.yaml:120"),
     ),
-    reference_source="specs/supports.yaml:156",
+    reference_source="specs/supports.yaml:157",
     stepped=True,
 )

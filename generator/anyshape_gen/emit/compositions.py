@@ -1,4 +1,4 @@
-"""Bodies of composed ops: one function per op that calls the ops of its spec.
+"""Emits bodies of composed ops: for each op one function that calls other ops.
 
 In: an op's analysis, the specs of all ops. Out: the text of `<op>_body` and of its `Composition`, and the names of the rule that it reads.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
 from anyshape_gen.body_nodes import Branch, For, Set, Step, While
-from anyshape_gen.composing import Composer, Given
+from anyshape_gen.composing import Argument, Composer
 from anyshape_gen.emit.api import python_name
 from anyshape_gen.emit.assigned import assigned, collected
 from anyshape_gen.emit.kernels import dtype_keys
@@ -55,24 +55,24 @@ K = ValueKind
 
 @dataclass(frozen=True)
 class CompositionCode:
-    """A body, and what it needs from the relation."""
+    """A body, and the names that it reads from the relation."""
 
     text: Emitted
     bound: tuple[str, ...]
 
 
 def composition(a: OpAnalysis, specs: Mapping[str, OpSpec], package: str) -> CompositionCode:
-    """The body; raises NotExecuted."""
+    """Emits the body. Raises NotExecuted."""
     return _Emitter(a, specs, package).emit()
 
 
 def local(name: str) -> str:
-    """A tensor of the body as a name of Python."""
+    """Converts the name of a tensor of the body to Python."""
     return f"{name}_" if name in _OWN or keyword.iskeyword(name) else name
 
 
 class _RuleText(RuleText):
-    """What the rule knows, read from what it bound."""
+    """Prints expressions of the rule, whose names are fields of `bound`."""
 
     def __init__(self, a: OpAnalysis, used: dict[str, None], inputs: Iterable[str], asked: dict[str, None]) -> None:
         self.used, self.inputs, self.asked = used, frozenset(inputs), asked
@@ -268,7 +268,7 @@ class _Emitter:
     # --- expressions
 
     def operand(self, e: Item, scope: dict[str, ValueKind]) -> str:
-        """A tensor, or what the rule knows as one."""
+        """Emits a tensor, or a value of the rule converted to one."""
         if self.of.is_tensor(e, scope):
             return self.tensor(e, scope)
         if isinstance(e, NoneLit):
@@ -278,7 +278,7 @@ class _Emitter:
         return self.known(e)
 
     def known(self, e: Expr) -> str:
-        """What the rule knows: as Python where it is decided now, else by its text among the sizes."""
+        """Emits a value of the rule: as Python where it is decided when the body is built, else as a size, by its text."""
         if isinstance(e, VecLit) and literal(e) is not NOT_LITERAL:
             return number_text(literal(e))
         if self.of.is_static(e):
@@ -330,10 +330,10 @@ class _Emitter:
         return f"*{self.tensor(item.value, scope)}" if isinstance(item, Star) else self.operand(item, scope)
 
     def _sign(self, sign: str, inputs: int, e: Expr) -> OpSpec:
-        found = self.of.signed(sign, inputs)
-        if found is None:
+        op = self.of.signed(sign, inputs)
+        if op is None:
             raise NotExecuted(e, f"`{sign}` between tensors, where no op is it")
-        return found
+        return op
 
     def _signed(self, sign: str, parts: tuple[Item, ...], scope: dict[str, ValueKind], e: Expr) -> str:
         return self.apply(self._sign(sign, len(parts), e), [self.operand(p, scope) for p in parts])
@@ -347,7 +347,7 @@ class _Emitter:
             raise NotExecuted(e, f"a call of {e.func}")
         words: list[str] = []
         for k, argument in enumerate(self.of.arguments(called, e)):
-            if not isinstance(argument, Given):
+            if not isinstance(argument, Argument):
                 raise NotExecuted(e, f"this call of {e.func}")
             text = (
                 self.operand(argument.value, scope)
@@ -370,7 +370,7 @@ class _Emitter:
 
 
 def _ends(e: Call) -> tuple[Item | None, Expr]:
-    """Where a range begins, if not at 0, and how many turns it has."""
+    """Returns the begin of a range, if it is not 0, and its number of iterations."""
     match e.args:
         case (low, high) if not isinstance(low, Star | Slice) and not isinstance(high, Star | Slice):
             return low, BinOp("-", high, low, span=e.span)
