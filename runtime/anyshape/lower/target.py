@@ -19,7 +19,7 @@ _LINE = 64
 _AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Target:
     """A processor to generate code for.
 

@@ -45,7 +45,7 @@ class Moving:
         return self.spread * (self.tap.extent - 1)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Staged:
     """The copy: [channels][remainders][places], the places being those of windows and their reach beyond the last.
 
@@ -257,8 +257,18 @@ def _copy(dag: Dag, read: _Read, pairs: tuple[Moving, ...], channels: tuple[Loop
     fixed = {k: dag.variable(k + 1) for k in sorted(numbers)}
     tensor = Tensor("staged", read.node.dtype, (size,))
     return Staged(
-        tensor, moved.access(access), read.outside, pairs, channels, along, lengths, tuple(pitches), plane, tuple(channel_pitches), fixed
-    )  # fmt: skip
+        tensor=tensor,
+        access=moved.access(access),
+        outside=read.outside,
+        moving=pairs,
+        channels=channels,
+        along=along,
+        lengths=lengths,
+        pitches=tuple(pitches),
+        plane=plane,
+        channel_pitches=tuple(channel_pitches),
+        fixed=fixed,
+    )
 
 
 class _Along(Rebuild):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from anyshape.dims import Cond, Dim, Size, free_symbols
@@ -48,6 +48,7 @@ class Level:
     """
 
     block: Block
+    _: KW_ONLY
     memo: dict[Any, Val] = field(default_factory=dict)
     buffers: dict[DagNode, Buffer] = field(default_factory=dict)
     variables: list[LoopVar] = field(default_factory=list)

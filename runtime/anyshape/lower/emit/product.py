@@ -154,11 +154,21 @@ class _Emission:
         direct = p.is_plain and c.coefficient(p.n) == 1 and p.windows is None
         to = gemm.Destination(start(p.stores[0].access.tensor, c), stride(c, p.m), 1) if direct else None
         return gemm.ContractionSpec(
-            self.element, size(p.m.extent), size(p.n.extent), size(p.k.extent), left, right, to,
-            None if direct else self.columns, batch, None, None if self.block is None else size(self.block.rows),
-            self.segments if self.merges else None, self.a_type, self.b_type,
-            self.together,
-        )  # fmt: skip
+            element=self.element,
+            m=size(p.m.extent),
+            n=size(p.n.extent),
+            k=size(p.k.extent),
+            a=left,
+            b=right,
+            c=to,
+            epilogue=None if direct else self.columns,
+            batch=batch,
+            all_rows=None if self.block is None else size(self.block.rows),
+            segments=self.segments if self.merges else None,
+            a_stored=self.a_type,
+            b_stored=self.b_type,
+            together=self.together,
+        )
 
     @property
     def together(self) -> int:

@@ -5,7 +5,7 @@ In: values of the kernel under construction. Out: frozen records of them, so tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from ..llvm.builder import FunctionBuilder
 from ..llvm.types import I8, I64, Operand, Type, Val, const
@@ -35,6 +35,7 @@ class Panels:
     end: Val
     step: Val
     column_step: Val
+    _: KW_ONLY
     dot: Val | None = None
     """Columns contiguous along k, and few rows of A likewise: neither operand is packed."""
     in_place: Val | None = None
@@ -54,7 +55,7 @@ class BlockRows:
         return f.add(f.add(self.first, f.mul(tile, self.height)), f.smin(tile, self.taller))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Block:
     """Some tiles whose rows of A are packed together, or read in place.
 
@@ -74,7 +75,7 @@ class Block:
     in_place: Val | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BlockIteration:
     """What all tiles of a block do with some columns: the kernel, the columns of a call of it, and what is asked for meanwhile.
 

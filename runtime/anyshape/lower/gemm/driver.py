@@ -240,7 +240,9 @@ class _Driver:
             return packed
         assert ops.b is not None
         one = const(I64, 1)
-        in_place = Panels(f.gep(ops.b, first, self.b_type), first, end, f.i64(spec.b.outer), one, None, const(I1, 1))
+        in_place = Panels(
+            f.gep(ops.b, first, self.b_type), first, end, f.i64(spec.b.outer), one, dot=None, in_place=const(I1, 1)
+        )
         if spec.b.inner == 1:
             return in_place
         inner = f.i64(spec.b.inner)
@@ -261,8 +263,8 @@ class _Driver:
             end,
             f.select(dot, inner, f.select(unit, in_place.step, packed.step)),
             f.select(dot, inner, f.select(unit, one, self.k)),
-            dot,
-            unit,
+            dot=dot,
+            in_place=unit,
         )
 
     def _pack_panels(self, ops: Operands, panels: Panels) -> None:
@@ -280,7 +282,18 @@ class _Driver:
         f, spec = self.f, self.spec
         row = rows.start(f, first)
         count = f.sub(rows.start(f, end), row)
-        packed = Block(rows, first, end, row, count, self.a_scratch, self.k, const(I64, 1), const(I64, 0), None)
+        packed = Block(
+            rows=rows,
+            first=first,
+            end=end,
+            row=row,
+            count=count,
+            a=self.a_scratch,
+            tile_step=self.k,
+            row_step=const(I64, 1),
+            k_step=const(I64, 0),
+            in_place=None,
+        )
         if isinstance(spec.a, Packed) or self.a_type != spec.element:
             self._pack_tiles(ops, rows, first, end, row)
             return packed
@@ -293,7 +306,18 @@ class _Driver:
             self._pack_tiles(ops, rows, first, end, row)
         start = f.select(in_place, f.gep(ops.a, f.mul(row, outer), spec.element), packed.a)
         tile_step, row_step = f.select(in_place, outer, packed.tile_step), f.select(in_place, outer, packed.row_step)
-        return Block(rows, first, end, row, count, start, tile_step, row_step, inner, in_place)
+        return Block(
+            rows=rows,
+            first=first,
+            end=end,
+            row=row,
+            count=count,
+            a=start,
+            tile_step=tile_step,
+            row_step=row_step,
+            k_step=inner,
+            in_place=in_place,
+        )
 
     def _pack_tiles(self, ops: Operands, rows: BlockRows, first: Val, end: Val, row: Val) -> None:
         f, spec = self.f, self.spec
@@ -354,7 +378,19 @@ class _Driver:
             kernels = f.select(once, f.module.declare_table(table_name(tiles.element)), kernels)
             start, size = f.select(once, self.b_scratch, start), f.select(once, const(I64, tiles.element.bytes), size)
         following = f.gep(base, f.mul(taken, panels.column_step), self.b_type)
-        return BlockIteration(*chosen, first, kernels, start, size, following, base, once)
+        kind, count, share = chosen
+        return BlockIteration(
+            kind=kind,
+            count=count,
+            share=share,
+            first=first,
+            kernels=kernels,
+            b=start,
+            size=size,
+            following=following,
+            stored=base,
+            once=once,
+        )
 
     def _tile(
         self,
@@ -393,5 +429,5 @@ class _Driver:
         f.call_pointer(kernel, VOID, args)
         if self.temporary is not None:
             epilogue = spec.epilogue or strided_store(spec, self.tiles.lanes, ops.c)
-            of_tile = Sums(self.temporary, c_step, row, height, column, count)
+            of_tile = Sums(address=self.temporary, step=c_step, row=row, height=height, column=column, count=count)
             finish(f, spec, self.tiles.lanes, epilogue, ops.tile, of_tile)

@@ -13,7 +13,7 @@ from ..llvm.types import I64, Operand, Val, const
 from .spec import ContractionSpec, Epilogue, Masks, RowBody, Tile
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sums:
     """Of a tile: element (i, j) at address[i * step + j] is of row `row` + i and column `column` + j, for so many rows and columns."""
 

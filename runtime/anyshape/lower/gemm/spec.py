@@ -99,7 +99,7 @@ that is half the second cache at most: the place for what needs whole rows (a no
 shared out over parts."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ContractionSpec:
     """One contraction. With an `epilogue` the sums go nowhere else; without one they go to `c`."""
 

@@ -19,7 +19,7 @@ _FEW_PANELS = 4
 ALIGN = 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tiles:
     """`rows` x `columns` accumulators (`columns` = two vectors) fit the registers beside the operands.
 

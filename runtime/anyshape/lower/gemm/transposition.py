@@ -42,7 +42,7 @@ def emit_transpose(module: Module, tiles: Tiles) -> None:
     """The exported function."""
     element, lanes = tiles.element, tiles.lanes
     with module.function(transpose_name(element), VOID, TURN_ARGUMENTS) as f:
-        copy = _Copy(f, element, lanes, *f.args)
+        copy = _Copy(f=f, element=element, lanes=lanes, **{name: f.arg(name) for name, _ in TURN_ARGUMENTS})
         past = f.compare("gt", copy.moved, f.target.last_cache_holds)
         whole, at_lines = f.and_(copy.rows, -copy.per_line), copy.at_lines()
         lines = f.select(f.and_(past, at_lines), whole, const(I64, 0))
@@ -55,7 +55,7 @@ def emit_transpose(module: Module, tiles: Tiles) -> None:
         f.ret()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Copy:
     """The function being written, and its arguments."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from anyshape import dims
 from anyshape.dims import Size
@@ -47,6 +47,7 @@ class Context:
 @dataclass
 class InlinedValues:
     group: Group
+    _: KW_ONLY
     dag: Dag = field(default_factory=Dag)
     errors: list[KernelError] = field(default_factory=list)
     memo: dict[tuple[object, ...], DagNode] = field(default_factory=dict)

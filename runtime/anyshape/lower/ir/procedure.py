@@ -138,7 +138,7 @@ class _Program:
         store = Store(Access(target, Affine(((position, 1),))), value, ())
         for w in (v, position):
             self.inliner.around.remove(w)
-        return Sort(Ordered(Sorting(over, over, descending), store, (v,), position, None), target)
+        return Sort(Ordered(Sorting(over, over, descending), store, (v,), position=position, where=None), target)
 
     def bound(self, v: Var) -> LoopVar:
         found = self.inliner.dag.variable(v.extent)

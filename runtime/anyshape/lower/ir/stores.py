@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from anyshape.equations.builder import Form
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Reduction, walk
@@ -59,6 +59,7 @@ class Ordered:
     form: Form
     store: Store
     over: tuple[LoopVar, ...]
+    _: KW_ONLY
     position: LoopVar | None
     where: DagNode | None
     demanded: Demanded | None = None

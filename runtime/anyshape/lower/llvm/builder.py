@@ -55,7 +55,9 @@ class Module:
     ) -> Iterator[FunctionBuilder]:
         """Open a function. `inline=False` keeps it a call; pointer arguments are noalias unless told otherwise. What leads to a `cold`
         one is laid out of the way."""
-        function = FunctionBuilder(self, name, result, args, internal, inline, noalias, cold)
+        function = FunctionBuilder(
+            self, name, result, args, internal=internal, inline=inline, noalias=noalias, cold=cold
+        )
         yield function
         if not function.block.terminated:
             raise TypeError(f"function {name} does not end in ret")
@@ -183,6 +185,7 @@ class FunctionBuilder(Emitter):
         name: str,
         result: Type,
         args: Sequence[tuple[str, Type]],
+        *,
         internal: bool,
         inline: bool | None,
         noalias: bool,

@@ -43,7 +43,7 @@ from anyshape.lower.kernel import Group, KernelError
 from anyshape.lower.schedule.recurrence import CycleStores, Positions
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Inlined:
     """Stores by stage: those of a stage read, through memory, only what earlier stages wrote."""
 
@@ -114,7 +114,13 @@ class _Inliner(InlinedValues):
         stages = _staged([*stores, *spilled])
         own = tuple(t for t in (*dict.fromkeys(kept), *asked) if t not in self.group.outputs)
         return Inlined(
-            self.dag, stages, (*own, *unnamed), tuple(self.errors), last, recurrences, unnamed=frozenset(unnamed)
+            dag=self.dag,
+            stages=stages,
+            temporaries=(*own, *unnamed),
+            errors=tuple(self.errors),
+            ordered=last,
+            recurrences=recurrences,
+            unnamed=frozenset(unnamed),
         )
 
     def choose(self, defined: Mapping[Tensor, list[Equation]], stepped: Set[Tensor]) -> list[Tensor]:
@@ -139,7 +145,7 @@ class _Inliner(InlinedValues):
             raise UnsupportedError(f"{self.group.name}: steps need a kernel of their own")
         found = tuple(self.procedure(p) for p in programs)
         kept = tuple(t for p in found for t in p.own if t not in self.group.outputs)
-        return Inlined(self.dag, [], kept, tuple(self.errors), procedures=found)
+        return Inlined(dag=self.dag, stages=[], temporaries=kept, errors=tuple(self.errors), procedures=found)
 
     def procedure(self, program: StepProgram) -> Procedure:
         stated = (q for q in self.group.equations if isinstance(q.form, Run) and q.form.program is program)
@@ -220,7 +226,7 @@ class _Inliner(InlinedValues):
             value = self.dag.const(True, BOOL)
         variables, over = (tuple(w for v in vs for w, _ in env[v].terms) for vs in (q.variables, q.over))
         assert q.form is not None
-        return Ordered(q.form, Store(access, value, variables), over, position, keep, demanded)
+        return Ordered(q.form, Store(access, value, variables), over, position=position, where=keep, demanded=demanded)
 
     def _demanded(self, holds: DagNode, message: tuple[str | Size, ...]) -> Demanded:
         """What is asked of every element is found in its reduction, so that one of which it does not hold can be told."""

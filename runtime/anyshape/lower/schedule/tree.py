@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import count
 
 from anyshape.dims import Size
@@ -62,6 +62,7 @@ class Scope:
     vector: LoopVar | None
     steps: list[Scope | Loop] = field(default_factory=list)
     fills: tuple[Scratch, ...] = ()
+    _: KW_ONLY
     transposed: LoopVar | None = None
     windows: Windows[Reduction] | None = None
     """The one reduction by taps, where it runs over a window."""
