@@ -18,7 +18,10 @@ PAGE = (ROOT / "docs/glossary.md").read_text()
 TERMS, GONE = PAGE.split("## Words that are gone")
 ROOMS_READ = (
     "runtime/anyshape",
-    *(f"runtime/anyshape/{n}/**" for n in ("dims", "equations", "expansion", "graph", "passes", "rules", "types")),
+    *(
+        f"runtime/anyshape/{n}/**"
+        for n in ("dims", "equations", "expansion", "graph", "lower", "passes", "rules", "types")
+    ),
     *(
         "runtime/anyshape/cli/**",
         "runtime/anyshape/frontends/**",

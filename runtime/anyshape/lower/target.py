@@ -95,15 +95,15 @@ def _parse_size(text: str) -> int:
 
 def _cache_bytes() -> dict[int, int]:
     """Bytes per cache level of the first core, from Linux; what cannot be read keeps a modest guess."""
-    found = dict(_FALLBACK)
+    sizes = dict(_FALLBACK)
     for index in sorted(_CACHES.glob("index*")):
         try:
             if (index / "type").read_text().strip() == "Instruction":
                 continue
-            found[int((index / "level").read_text())] = _parse_size((index / "size").read_text())
+            sizes[int((index / "level").read_text())] = _parse_size((index / "size").read_text())
         except (OSError, ValueError):
             continue
-    return found
+    return sizes
 
 
 def _line_bytes() -> int:

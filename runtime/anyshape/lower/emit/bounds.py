@@ -56,9 +56,9 @@ def _between(values: Values, bounds: Sequence[Bound]) -> tuple[Val, Val]:
     assert vector is not None
     others = frozenset(v for b in bounds for v, _ in b.index.terms if v is not vector.variable)
     key = ("range", tuple(bounds), vector.variable)
-    found = [values.levels.find((*key, which)) for which in range(2)]
-    if found[0] is not None and found[1] is not None:
-        return found[0], found[1]
+    ends = [values.levels.find((*key, which)) for which in range(2)]
+    if ends[0] is not None and ends[1] is not None:
+        return ends[0], ends[1]
     with values.levels.at(_depth(values, bounds, others)):
         low = high = ok = None
         for b in bounds:

@@ -90,7 +90,7 @@ def _joined(
     of what there is and what is wanted: the variables, whether they do and are worth a long copy, and how many elements that are."""
     if not _is_copy(ctx, store, along):
         return []
-    f, found, held, count = ctx.f, list[tuple[Sequence[LoopVar], Val, Val]](), const(I1, 1), ctx.sizes.of(along.extent)
+    f, joined, held, count = ctx.f, list[tuple[Sequence[LoopVar], Val, Val]](), const(I1, 1), ctx.sizes.of(along.extent)
     known: Size = along.extent
     for i in range(len(outer) - 1, -1, -1):
         v = outer[i]
@@ -100,8 +100,8 @@ def _joined(
         for step in steps:
             held = f.and_(held, f.compare("eq", ctx.sizes.of(step), count))
         count, known = f.mul(count, ctx.sizes.of(v.extent)), known * v.extent
-        found.append((outer[i:], f.and_(held, f.compare("ge", count, _piece(ctx, store) // 2)), count))
-    return found
+        joined.append((outer[i:], f.and_(held, f.compare("ge", count, _piece(ctx, store) // 2)), count))
+    return joined
 
 
 def _copy_joined(ctx: KernelContext, store: Store, outer: Sequence[LoopVar], count: Val, split: bool) -> None:

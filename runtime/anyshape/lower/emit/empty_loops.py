@@ -46,22 +46,22 @@ class Spans:
         """No turns where loops further in have none."""
         inner = may_be_empty(w.extent for w in self.variables[self.variables.index(v) + 1 :])
         key = ("turns", v, inner)
-        found = self.ctx.levels.find(key) if inner else extent
-        if found is None:
+        count = self.ctx.levels.find(key) if inner else extent
+        if count is None:
             with self.ctx.levels.at(self.ctx.levels.step_depth([v.extent, *inner])):
                 turns = self.ctx.f.select(not_empty(self.ctx, inner), extent, const(I64, 0))
-                found = self.ctx.levels.remember(key, turns)
-        return found
+                count = self.ctx.levels.remember(key, turns)
+        return count
 
     def _usable(self, forms: Forms, v: LoopVar) -> list[Affine]:
         """Those that go one way along the variable, the others of theirs having values."""
-        found = []
+        usable = []
         for form in forms:
             c = form.coefficient(v)
             others = all(w is v or w in self.ctx.levels.level_of for w, _ in form.terms)
             if others and (dims.ge(c, 1) is True or dims.le(c, -1) is True):
-                found.append(form)
-        return sorted(found, key=str)
+                usable.append(form)
+        return sorted(usable, key=str)
 
     def _depth(self, v: LoopVar, parts: Sequence[Sequence[Affine]]) -> int:
         forms = [form for part in parts for form in part]

@@ -69,24 +69,24 @@ def refuse_index(
 def refuse(f: FunctionBuilder, error: int, elements: Sequence[Element], index: Val | None = None) -> None:
     """Ends the kernel by a call: what it takes to tell stays out of the code between checks."""
     none = const(I64, 0)
-    told = sum(1 << k for k, e in enumerate(elements) if e is not None)
+    present = sum(1 << k for k, e in enumerate(elements) if e is not None)
     words = [none if index is None else index, *(w for e in elements for w in (e or (none, none)))]
     name = f"tell_{len(elements)}"
     if not f.module.has(name):
-        _teller(f.module, name, len(elements))
-    f.ret(f.call(name, I32, [f.args[0], f.args[3], const(I64, error), const(I64, told), *words]))
+        _define_report(f.module, name, len(elements))
+    f.ret(f.call(name, I32, [f.args[0], f.args[3], const(I64, error), const(I64, present), *words]))
 
 
-def _teller(module: Module, name: str, elements: int) -> None:
+def _define_report(module: Module, name: str, elements: int) -> None:
     """A function that fills the words, unless a lower part has, and gives the error as a kernel's status."""
     of_each = [(f"{what}{k}", I64) for k in range(elements) for what in ("place", "value")]
     arguments = [("scalars", PTR), *((n, I64) for n in ("part", "error", "told", "index")), *of_each]
     with module.function(name, I32, arguments, internal=True, inline=False, noalias=False, cold=True) as f:
-        table, part, error, told, index, *rest = f.args
+        table, part, error, present, index, *rest = f.args
         words = {
             FailureReport.PART: f.add(part, 1),
             FailureReport.ERROR: error,
-            FailureReport.ELEMENTS: told,
+            FailureReport.ELEMENTS: present,
             FailureReport.INDEX: index,
         }
         again, mine = f.new_block(), f.new_block()

@@ -89,9 +89,9 @@ class _Emission:
             spec = self.spec(prepacked)
             m = p.m.extent if self.block is None else self.block.most
             widens = spec.widens_b(ctx.f.target)
-            sizes, made = (m, p.n.extent, p.k.extent), p.computed is not None or widens
+            sizes, computes = (m, p.n.extent, p.k.extent), p.computed is not None or widens
             packs = spec.packs_b or widens
-            bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, made)
+            bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, computes)
             gemm.emit_contraction(
                 ctx.f, spec, self.ctx.memory.take(bytes_), ctx.parts.part, ctx.parts.nparts, ctx.levels.poll
             )

@@ -76,14 +76,14 @@ def _rows(ctx: KernelContext, along: Positions, form: RowForm, split: bool) -> N
 def _first(ctx: KernelContext, along: Positions, loads: list[tuple[Load, int]]) -> list[Val]:
     """What the first position finds before it: the start of the recurrence, or anything where a condition keeps it from being used."""
     extent = ctx.sizes.of(along.extent)
-    found: list[Val] = []
+    starts: list[Val] = []
     with (
         ctx.levels.section(),
         ctx.levels.step_to(along.symbol, ctx.f.sub(extent, 1) if along.backward else const(I64, 0)),
     ):
         for load, copy in loads:
-            found.append(ctx.values.of(load, copy) if ctx.memory.has(load.access.tensor) else _nothing(ctx, load))
-    return found
+            starts.append(ctx.values.of(load, copy) if ctx.memory.has(load.access.tensor) else _nothing(ctx, load))
+    return starts
 
 
 def _nothing(ctx: KernelContext, load: Load) -> Val:

@@ -176,8 +176,8 @@ def _is_read(store: Store, loops: list[Loop], busy: Loop, rows: frozenset[LoopVa
     """Whether a loop reads what may be the memory of the result, once `busy` has written there: any but the element of its own turn."""
     done = {n for s in loops for n in (*s.reductions, *s.keep)}
     for s in loops[loops.index(busy) :]:
-        found = accesses(s.stores, s.reductions, done.difference(s.keep))
-        loads = [a for a, stored in found if not stored and not (s is busy and matches(a, store))]
+        accessed = accesses(s.stores, s.reductions, done.difference(s.keep))
+        loads = [a for a, stored in accessed if not stored and not (s is busy and matches(a, store))]
         if any(is_in_row(a, store, rows) or (s is not busy and store.access.domain & a.domain - rows) for a in loads):
             return True
     return False

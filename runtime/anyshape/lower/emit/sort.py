@@ -45,13 +45,13 @@ def _row(ctx: KernelContext, o: Ordered, descending: bool, room: Size | None = N
     n = ctx.sizes.of(o.position.extent)
     most = o.position.extent if room is None else room
     keys, places, more_keys, more_places = (ctx.memory.base(ctx.memory.reserve(INT64, most)) for _ in range(4))
-    given = o.store.value.dtype
-    dtype = FLOAT32 if given.is_float and given.bits < 32 else given
+    source = o.store.value.dtype
+    dtype = FLOAT32 if source.is_float and source.bits < 32 else source
 
     def fill() -> None:
         at = ctx.levels.indices[o.over[0]] if o.over else const(I64, 0)
         f.store(
-            _sortable(f, dtype, elementwise.convert(f, ctx.values.of(o.store.value), given, dtype), descending),
+            _sortable(f, dtype, elementwise.convert(f, ctx.values.of(o.store.value), source, dtype), descending),
             keys,
             at,
         )

@@ -104,9 +104,9 @@ class Values:
     def of(self, n: DagNode, copy: int = 0) -> Val:
         varies = self.varies(n)
         key = (n, copy if varies else -1)
-        found = self.levels.find(key)
-        if found is not None:
-            return found
+        value = self.levels.find(key)
+        if value is not None:
+            return value
         depth = self.levels.depth(n)
         with self.levels.at(depth):
             return self.levels.remember(key, self._emit(n, copy, varies))
@@ -168,12 +168,12 @@ class Values:
     def reciprocal(self, n: DagNode, copy: int) -> Val:
         varies = self.varies(n)
         key = ("reciprocal", n, copy if varies else -1)
-        found = self.levels.find(key)
-        if found is None:
+        value = self.levels.find(key)
+        if value is None:
             with self.levels.at(self.levels.depth(n)):
                 divisor = self.of(n, copy)
-                found = self.levels.remember(key, self.f.fdiv(const(divisor.type, 1.0), divisor))
-        return found
+                value = self.levels.remember(key, self.f.fdiv(const(divisor.type, 1.0), divisor))
+        return value
 
     def _level(self, a: Val, b: Val) -> tuple[Val, Val]:
         lanes = max(a.type.lanes, b.type.lanes)
@@ -186,12 +186,12 @@ class Values:
         if vector is None or v is not vector.variable:
             return index
         key = ("position", v, copy)
-        found = self.levels.find(key)
-        if found is None:
+        places = self.levels.find(key)
+        if places is None:
             steps = list(range(copy * vector.lanes, (copy + 1) * vector.lanes))
             with self.levels.at(self.levels.level_of[v]):
-                found = self.levels.remember(key, self.f.add(const_vector(I64, steps), index))
-        return found
+                places = self.levels.remember(key, self.f.add(const_vector(I64, steps), index))
+        return places
 
     # addresses
 
@@ -223,12 +223,12 @@ class Values:
         for depth in sorted(byterm):
             fixed = fixed_part if depth == min(byterm) and not isinstance(fixed_part, int) else 0
             key = (*key, depth, fixed, tuple((x, c) for x, c in byterm[depth]))
-            found = self.levels.find(key)
-            if found is None:
+            known = self.levels.find(key)
+            if known is None:
                 with self.levels.at(depth):
                     parts = [(self.term(x), c) for x, c in byterm[depth]]
-                    found = self.levels.remember(key, self.f.gep(pointer, self.sizes.offset(parts, fixed), element))
-            pointer = found
+                    known = self.levels.remember(key, self.f.gep(pointer, self.sizes.offset(parts, fixed), element))
+            pointer = known
         return self.f.gep(pointer, fixed_part, element) if isinstance(fixed_part, int) else pointer
 
     def term(self, x: DagNode | LoopVar | Val) -> Val:

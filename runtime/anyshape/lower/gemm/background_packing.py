@@ -96,9 +96,9 @@ class Pages:
 
 def mapped(size: int) -> mmap.mmap:
     """So many bytes at least, in huge pages."""
-    made = mmap.mmap(-1, max(PIECE, -(-size // HUGE_PAGE) * HUGE_PAGE), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    made.madvise(mmap.MADV_HUGEPAGE)
-    return made
+    mapping = mmap.mmap(-1, max(PIECE, -(-size // HUGE_PAGE) * HUGE_PAGE), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    mapping.madvise(mmap.MADV_HUGEPAGE)
+    return mapping
 
 
 class BackgroundPacking:
@@ -138,9 +138,9 @@ class BackgroundPacking:
             self._give_back()
             self._mapping = self._next(size)
             self._used = 0
-        found: NDArray[Any] = np.ndarray(shape, dtype, self._mapping, self._used)
+        array: NDArray[Any] = np.ndarray(shape, dtype, self._mapping, self._used)
         self._used += -(-size // ALIGN) * ALIGN
-        return found
+        return array
 
     def _give_back(self) -> None:
         """What is behind the arrays where pages were touched."""

@@ -96,8 +96,8 @@ def toucher(target: Target) -> int:
 
 def elements_of(symbols: Iterable[str]) -> list[Type]:
     """Whose libraries a module with these `imports` needs."""
-    wanted = set(symbols)
-    return [e for e in (*ELEMENTS, *STORED) if wanted & set(symbols_of(e))]
+    needed = set(symbols)
+    return [e for e in (*ELEMENTS, *STORED) if needed & set(symbols_of(e))]
 
 
 _WORDS = {entropy.SYMBOL: entropy.ADDRESS, polling.SYMBOL: polling.ADDRESS}
@@ -105,13 +105,13 @@ _WORDS = {entropy.SYMBOL: entropy.ADDRESS, polling.SYMBOL: polling.ADDRESS}
 
 def resolve(symbols: Iterable[str], target: Target) -> dict[str, int]:
     """Addresses of a module's `imports`: symbols of the library, and words of the process."""
-    found: dict[str, int] = {}
+    addresses: dict[str, int] = {}
     for symbol in symbols:
         if symbol in _WORDS:
-            found[symbol] = _WORDS[symbol]
+            addresses[symbol] = _WORDS[symbol]
             continue
         element = next((e for e in (*ELEMENTS, *STORED) if symbol in symbols_of(e)), None)
         if element is None:
             raise CodegenError(f"{symbol!r} is no symbol of the matrix-product library")
-        found[symbol] = load_library(target, element).address(symbol)
-    return found
+        addresses[symbol] = load_library(target, element).address(symbol)
+    return addresses

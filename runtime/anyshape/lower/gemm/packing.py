@@ -54,10 +54,10 @@ class _Move:
 
     def read(self, f: FunctionBuilder, base: Val, index: Operand = 0, mask: Val | None = None, lanes: int = 0) -> Val:
         narrow, vector = self.source.vector(lanes), self.tiles.element.vector(lanes)
-        found = f.load(base, narrow, index) if mask is None else f.masked_load(base, narrow, mask, index)
-        return widened(f, found, vector)
+        raw = f.load(base, narrow, index) if mask is None else f.masked_load(base, narrow, mask, index)
+        return widened(f, raw, vector)
 
-    def made(self, f: FunctionBuilder, value: Val) -> Val:
+    def convert(self, f: FunctionBuilder, value: Val) -> Val:
         return half.shorten(f, value, self.to) if self.to.is_half and not value.type.is_half else value
 
 
@@ -113,7 +113,7 @@ def _emit_along_k(f: FunctionBuilder, move: _Move) -> None:
 
 def _store_steps(f: FunctionBuilder, move: _Move, steps: list[Val], to: Val, width: Val) -> None:
     for step in steps:
-        f.store(move.made(f, step), to)
+        f.store(move.convert(f, step), to)
         to = f.gep(to, width, move.to)
 
 
@@ -124,7 +124,7 @@ def _emit_along_rows(f: FunctionBuilder, move: _Move) -> None:
     mask = f.tail_mask(rows, lanes)
     with f.for_range(0, k, carried=[source, to]) as loop:
         at, target = loop.carried
-        f.store(move.made(f, move.read(f, at, 0, mask, lanes)), target)
+        f.store(move.convert(f, move.read(f, at, 0, mask, lanes)), target)
         loop.next(f.gep(at, k_step, move.source), f.gep(target, width, move.to))
 
 
@@ -134,7 +134,7 @@ def _emit_any(f: FunctionBuilder, move: _Move) -> None:
     with f.for_range(0, k, carried=[source, to]) as loop:
         at, target = loop.carried
         with f.for_range(0, rows, carried=[at], at_least_once=True) as inner:
-            f.store(move.made(f, move.read(f, inner.carried[0])), target, inner.index)
+            f.store(move.convert(f, move.read(f, inner.carried[0])), target, inner.index)
             inner.next(f.gep(inner.carried[0], row_step, move.source))
         loop.next(f.gep(at, k_step, move.source), f.gep(target, width, move.to))
 

@@ -51,11 +51,11 @@ class Tiles:
     @property
     def _panels_of(self) -> dict[int, int]:
         limit = self.rows * self.vectors
-        found = {}
+        panels = {}
         for rows in range(1, min(_FEW_ROWS, self.rows) + 1):
             fitting = [p for p in (4, 2) if (rows + 1) * self.vectors * p <= limit]
-            found[rows] = fitting[0] if fitting else 1
-        return found
+            panels[rows] = fitting[0] if fitting else 1
+        return panels
 
     @property
     def few_rows(self) -> int:

@@ -114,8 +114,8 @@ def load_objects(codes: Sequence[bytes], exports: Sequence[str], imports: Mappin
         try:
             tracker = builder.link(_engine(), f"anyshape.{next(_LIBRARY_NUMBERS)}")
         except RuntimeError as error:
-            given = sorted(imports or {})
-            raise CodegenError(f"object code does not link with imports {given}: {error}") from error
+            names = sorted(imports or {})
+            raise CodegenError(f"object code does not link with imports {names}: {error}") from error
         return Loaded(tracker, {symbol: int(tracker[symbol]) for symbol in exports})
 
 

@@ -95,13 +95,13 @@ def multiply_adds_calls(module: Module, turns: int) -> list[Callable[[], object]
 
 def least(calls: list[Callable[[], object]], rounds: int) -> list[float]:
     """The least seconds of each, taken in turns: nothing that passes, be it faster or slower, is of one of them alone."""
-    found = [float("inf")] * len(calls)
+    seconds = [float("inf")] * len(calls)
     for _ in range(rounds):
         for at, call in enumerate(calls):
             start = time.perf_counter()
             call()
-            found[at] = min(found[at], time.perf_counter() - start)
-    return found
+            seconds[at] = min(seconds[at], time.perf_counter() - start)
+    return seconds
 
 
 def kept(question: str, target: Target, find: Callable[[], int]) -> int:

@@ -52,10 +52,10 @@ class Type:
 
     def __new__(cls, element: str, lanes: int = 0) -> Type:
         known = _TYPES.get((element, lanes))
-        return known or _TYPES.setdefault((element, lanes), cls._made(element, lanes))
+        return known or _TYPES.setdefault((element, lanes), cls._create(element, lanes))
 
     @classmethod
-    def _made(cls, element: str, lanes: int) -> Type:
+    def _create(cls, element: str, lanes: int) -> Type:
         self = super().__new__(cls)
         self.element, self.lanes = element, lanes
         self.text, self.as_float = (

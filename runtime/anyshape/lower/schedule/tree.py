@@ -90,9 +90,9 @@ def _turned_variable(scope: Scope) -> LoopVar | None:
     stores, along = scope.steps[0].stores, scope.vector
     if scope.steps[0].reductions or any(x.checks for x, _ in accesses(stores, (), set())):
         return None
-    found = {v: len(turned_loads(stores, along, v)) for v in scope.variables if v is not along}
-    best = max(found, key=lambda v: found[v], default=None)
-    if best is None or not found[best] or (isinstance(best.extent, int) and best.extent < 4):
+    counts = {v: len(turned_loads(stores, along, v)) for v in scope.variables if v is not along}
+    best = max(counts, key=lambda v: counts[v], default=None)
+    if best is None or not counts[best] or (isinstance(best.extent, int) and best.extent < 4):
         return None
     return best
 
@@ -256,16 +256,16 @@ def _ordered(
     variables: frozenset[LoopVar], targets: Iterable[Target], reds: Iterable[Reduction]
 ) -> tuple[LoopVar, ...]:
     """In the order of the outputs' dims, then of the reductions' variables."""
-    found: dict[LoopVar, None] = {}
+    order: dict[LoopVar, None] = {}
     for t in targets:
         for v in t.variables:
-            found[v] = None
+            order[v] = None
     for r in reds:
         for v in r.variables:
-            found[v] = None
+            order[v] = None
     for v in sorted(variables, key=lambda v: v.number):
-        found[v] = None
-    return tuple(v for v in found if v in variables)
+        order[v] = None
+    return tuple(v for v in order if v in variables)
 
 
 def keep_shared_values(scope: Scope) -> None:
@@ -284,14 +284,14 @@ def keep_shared_values(scope: Scope) -> None:
 
 def _values(loop: Loop) -> set[DagNode]:
     """What a loop evaluates for each element: the bodies of its reductions and stores down to other reductions."""
-    found: set[DagNode] = set()
+    values: set[DagNode] = set()
     stack = [r.body for r in loop.reductions] + [r for s in loop.stores for r in s.roots]
     while stack:
         n = stack.pop()
-        if n not in found and not isinstance(n, Reduction):
-            found.add(n)
+        if n not in values and not isinstance(n, Reduction):
+            values.add(n)
             stack.extend(n.inputs)
-    return found
+    return values
 
 
 def _worth_keeping(first: Loop, later: list[Loop], kept: frozenset[DagNode]) -> tuple[DagNode, ...]:
@@ -305,10 +305,10 @@ def _worth_keeping(first: Loop, later: list[Loop], kept: frozenset[DagNode]) -> 
 
 def loops_of(scope: Scope) -> list[Loop]:
     """Of the scope and all scopes inside."""
-    found: list[Loop] = []
+    loops: list[Loop] = []
     for s in scope.steps:
-        found += [s] if isinstance(s, Loop) else loops_of(s)
-    return found
+        loops += [s] if isinstance(s, Loop) else loops_of(s)
+    return loops
 
 
 def bodies_of(step: Loop) -> list[DagNode]:
@@ -318,7 +318,7 @@ def bodies_of(step: Loop) -> list[DagNode]:
 
 def run_time_coefficients(scope: Scope) -> list[Size]:
     """Coefficients of vector variables that only the run decides."""
-    found: dict[Size, None] = {}
+    coefficients: dict[Size, None] = {}
 
     def visit(s: Scope, vector: LoopVar | None) -> None:
         vector = s.vector or vector
@@ -332,7 +332,7 @@ def run_time_coefficients(scope: Scope) -> list[Size]:
             for access, _ in accesses(step.stores, step.reductions, set()):
                 c = access.address.coefficient(v)
                 if not isinstance(c, int) and contiguous(c):
-                    found[c] = None
+                    coefficients[c] = None
 
     visit(scope, None)
-    return list(found)
+    return list(coefficients)
