@@ -49,7 +49,7 @@ class Target:
         return self.scalef or self.triple.startswith("riscv64")
 
     @property
-    def asks_ahead(self) -> bool:
+    def prefetches(self) -> bool:
         """Whether lines from the last cache are asked for ahead of a kernel that reads all of them once. Until a line is there it holds
         one of the buffers for misses of the first cache, which the processor's own looking ahead, into the second cache, does not. A first
         cache of 48 KiB comes with enough of them; one of 32 KiB does not, and asking costs a fifth of the rate (`matrix-product.md`)."""

@@ -24,7 +24,8 @@ Emit = Callable[[Step, OfBlock | None], None]
 
 
 def emit_blocked(ctx: KernelContext, b: Blocked, written: frozenset[Tensor], emit: Emit) -> None:
-    """`emit` writes a step; `written` are tensors that the kernel writes, those of the blocks too."""
+    """Emits the phases of a `Blocked`. `emit` writes one of its steps; `written` are tensors that the kernel writes, those of the blocks
+    too."""
     _Emission(ctx, b, written, emit).run()
 
 
@@ -54,7 +55,7 @@ class _Emission:
                 self.block(block.index, blocks, panels)
 
     def place(self) -> None:
-        """Scratch for what is held for a batch, and for a block."""
+        """Reserves scratch for what is held for a batch, and for a block."""
         ctx, b = self.ctx, self.b
         sizes: dict[Tensor, Size] = {**b.held, **{t: n * self.most for t, n in b.rowwise.items()}}
         for t, elements in sizes.items():
@@ -64,14 +65,14 @@ class _Emission:
             ctx.memory.overlay(t, under)
 
     def blocks(self, batches: Val) -> Val:
-        """How many blocks the rows of a batch are cut into."""
+        """Computes how many blocks the rows of a batch are cut into."""
         ctx, f = self.ctx, self.ctx.f
         total = ctx.sizes.of(self.b.rows)
         for_parts = _ceil(f, ctx.parts.nparts, f.smax(batches, 1))
         return f.smax(_ceil(f, total, ctx.sizes.of(self.most)), f.smin(for_parts, f.ceil_div(total, self.tile)))
 
     def bind(self, symbols: ExitStack, number: Val) -> None:
-        """The indices of a batch."""
+        """Binds the symbols of a batch to its indices."""
         ctx, f = self.ctx, self.ctx.f
         for symbol, extent in reversed(self.b.batch[1:]):
             size = ctx.sizes.of(extent)
@@ -82,7 +83,7 @@ class _Emission:
             symbols.enter_context(ctx.levels.step_to(self.b.batch[0][0], number))
 
     def ahead(self) -> dict[Product, Val | None]:
-        """What is done once for a batch; where operands of its products are packed."""
+        """Emits the steps that run once for a batch; returns where operands of its products are packed."""
         for step in self.b.ahead:
             with self.ctx.levels.phase(self.written):
                 self.emit(step, None)
@@ -106,7 +107,7 @@ class _Emission:
 
 
 def _ceil(f: FunctionBuilder, a: Val, b: Val) -> Val:
-    """a / b rounded up; neither is negative, b is not 0."""
+    """Divides, rounding up; neither number is negative, and b is not 0."""
     return f.binary("udiv", f.sub(f.add(a, b), 1), b)
 
 

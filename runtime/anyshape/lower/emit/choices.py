@@ -32,7 +32,7 @@ SHORT = 4
 
 
 def chosen_store(ctx: KernelContext, scope: Scope) -> Store | None:
-    """The one store of such a scope."""
+    """The one store of a scope that only chooses or copies."""
     loop = scope.steps[0] if len(scope.steps) == 1 else None
     if ctx.values.vector is not None or scope.vector is None or scope.fills or not isinstance(loop, Loop):
         return None
@@ -52,7 +52,7 @@ def chosen_store(ctx: KernelContext, scope: Scope) -> Store | None:
 
 
 def emit_choices(ctx: KernelContext, scope: Scope, store: Store, tiers: Sequence[int], split: bool) -> None:
-    """`split`: the outermost variable is shared out to the parts."""
+    """Emits a loop for each alternative. `split`: the outermost variable is shared out to the parts."""
     along, outer = scope.variables[-1], scope.variables[:-1]
 
     def body() -> None:
@@ -86,8 +86,8 @@ def emit_choices(ctx: KernelContext, scope: Scope, store: Store, tiers: Sequence
 def _joined(
     ctx: KernelContext, store: Store, along: LoopVar, outer: Sequence[LoopVar]
 ) -> list[tuple[Sequence[LoopVar], Val, Val]]:
-    """Of a bare copy the inner variables that may turn out to walk memory as one with the vector's, such as rows whose size is the lesser
-    of what there is and what is wanted: the variables, whether they do and are worth a long copy, and how many elements that are."""
+    """Of a bare copy, the inner variables that may turn out to be contiguous with the vector's, such as rows whose size is a minimum of
+    two: the variables, whether they are and the copy is long, and how many elements it has."""
     if not _is_copy(ctx, store, along):
         return []
     f, joined, held, count = ctx.f, list[tuple[Sequence[LoopVar], Val, Val]](), const(I1, 1), ctx.sizes.of(along.extent)
@@ -105,7 +105,7 @@ def _joined(
 
 
 def _copy_joined(ctx: KernelContext, store: Store, outer: Sequence[LoopVar], count: Val, split: bool) -> None:
-    """So many elements for each turn of the loops over `outer`."""
+    """Copies so many elements for each iteration of the loops over `outer`."""
     element = elementwise.memory_type(store.value.dtype)
 
     def body() -> None:
@@ -138,8 +138,8 @@ def _maskable(ctx: KernelContext, store: Store) -> bool:
 
 
 def _short_rows(ctx: KernelContext, store: Store, variables: Sequence[LoopVar], along: LoopVar, split: bool) -> None:
-    """All rows of one or two variables, the outer one of which is shared out. What a row costs beside its vectors keeps the processor from
-    reading further rows ahead: there are loops over rows for each number of vectors, in which nothing but addresses change."""
+    """Copies all rows of one or two variables, the outer one of which is shared out. Overhead per row keeps the processor from reading
+    further rows ahead: there are loops over rows for each number of vectors, in which nothing but addresses change."""
     f, accesses = ctx.f, (store.source, store.access)
     lanes, count = ctx.lanes, ctx.sizes.of(along.extent)
     for v in variables:
@@ -160,7 +160,7 @@ def _short_rows(ctx: KernelContext, store: Store, variables: Sequence[LoopVar], 
     mask = f.tail_mask(f.convert("trunc", count, I32), lanes) if _maskable(ctx, store) else None
 
     def emit(k: int, depth: int, starts: Sequence[Val]) -> None:
-        """The loop over one of the variables, its rows so many vectors."""
+        """Emits the loop over one of the variables, whose rows have k vectors."""
         if depth == len(variables):
             _copy_row(f, element.vector(lanes), starts, count, k, mask)
             return
@@ -176,8 +176,8 @@ def _short_rows(ctx: KernelContext, store: Store, variables: Sequence[LoopVar], 
 
 
 def _walks_the_operand(ctx: KernelContext, store: Store, variables: Sequence[LoopVar], along: LoopVar) -> Val:
-    """Whether the loops are exchanged: of what the second cache does not hold a few rows that follow each other in the operand are read at
-    once, and go to as many places that are each walked in order; otherwise each read would be far from the one before."""
+    """Whether the loops are exchanged. Where the second cache does not hold the operand, a few rows that are adjacent in it are read at
+    once and written to as many places, each in order; otherwise each read would be far from the one before."""
     f, bytes_ = ctx.f, elementwise.memory_type(store.value.dtype).bytes
     few, many = (ctx.sizes.of(v.extent) for v in variables)
     near, far = (ctx.sizes.of(store.source.address.coefficient(v)) for v in variables)
@@ -188,7 +188,7 @@ def _walks_the_operand(ctx: KernelContext, store: Store, variables: Sequence[Loo
 
 
 def _copy_row(f: FunctionBuilder, vector: Type, places: Sequence[Val], count: Val, k: int, mask: Val | None) -> None:
-    """Of k vectors; the last one ends where the row does, over the end of the one before."""
+    """Copies a row of k vectors; the last one ends where the row does and overlaps the one before."""
     source, to = places
     if k == 1 and mask is not None:
         f.masked_store(f.masked_load(source, vector, mask), to, mask)
@@ -200,7 +200,7 @@ def _copy_row(f: FunctionBuilder, vector: Type, places: Sequence[Val], count: Va
 
 
 def _choice(n: DagNode, along: LoopVar) -> tuple[DagNode, DagNode, DagNode] | None:
-    """The condition, which rows make as a whole, and the two values, of which some vary along them."""
+    """The condition, which is the same for a whole row, and the two values, of which some vary along it."""
     match n:
         case Operation("select", (condition, yes, no)):
             return None if along in condition.domain or along not in yes.domain | no.domain else (condition, yes, no)
@@ -258,7 +258,7 @@ def _row(ctx: KernelContext, n: DagNode, store: Store, along: LoopVar, tiers: Se
 
 
 def _copy_long(ctx: KernelContext, store: Store, places: Sequence[Val], first: Val, last: Val) -> None:
-    """Elements first .. last - 1 behind `places`, source and target, by the C library."""
+    """Copies elements first .. last - 1 behind `places`, source and target, by the C library."""
     f, piece, element = ctx.f, _piece(ctx, store), elementwise.memory_type(store.access.tensor.dtype)
     with ctx.levels.loop(first, last, piece) as iteration:
         source, to = (f.gep(p, iteration.index, element) for p in places)

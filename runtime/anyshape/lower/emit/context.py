@@ -23,7 +23,7 @@ Range = tuple[Val, Val]
 
 
 class Parts:
-    """Which part of how many the code is run as."""
+    """The share of the work: the code is run as number `part` of `nparts`."""
 
     def __init__(self, f: FunctionBuilder) -> None:
         self._f = f
@@ -53,7 +53,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelContext:
-    """`lanes` is how many elements a vector has."""
+    """What the emission of a function uses. `lanes` is how many elements a vector has."""
 
     f: FunctionBuilder
     levels: Levels
@@ -80,7 +80,7 @@ class KernelContext:
         return cls(f=f, levels=levels, sizes=sizes, memory=memory, values=values, parts=Parts(f), lanes=lanes)
 
     def of_callee(self, f: FunctionBuilder) -> KernelContext:
-        """That of a function with the kernel's parameters, which the kernel calls: it has the same table of sizes."""
+        """The context of a function with the kernel's parameters, which the kernel calls: it has the same table of sizes."""
         levels = Levels(f)
         sizes = Sizes(levels, self.sizes.table)
         memory = self.memory.of_callee(levels, sizes)

@@ -1,4 +1,4 @@
-"""Asserts on data as code: whether they hold is one test, and only where one does not the first element that is to blame is looked for.
+"""Asserts on data as code: one test for all elements, and only where that fails a search for the first element that fails.
 
 In: an `Ordered` whose form is a demand. Out: instructions.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.failure_report import loads_below, refuse, word_of
 from anyshape.lower.emit.nest import nest
-from anyshape.lower.ir.stores import Asked, Ordered
+from anyshape.lower.ir.stores import DemandedPart, Ordered
 
 
 def emit_demand(ctx: KernelContext, o: Ordered) -> None:
@@ -21,34 +21,34 @@ def emit_demand(ctx: KernelContext, o: Ordered) -> None:
             f.expect(holds, go, stop)
             f.start(stop)
             with ctx.levels.inner():
-                _look_for(ctx, o.demanded.error, part)
+                _refuse_first(ctx, o.demanded.error, part)
             f.start(go)
     with ctx.levels.section():
         ctx.values.store(o.store.access, ctx.values.of(o.store.value), 0)
 
 
-def _look_for(ctx: KernelContext, error: int, part: Asked) -> None:
-    """Ends the kernel, at the first element of which it does not hold."""
+def _refuse_first(ctx: KernelContext, error: int, part: DemandedPart) -> None:
+    """Ends the kernel at the first element for which the demand does not hold."""
     f, values = ctx.f, ctx.values
 
-    def blame() -> None:
+    def refuse_element() -> None:
         loads = values.reported.loads(error, loads_below([part.each]))
         elements = [(values.index_value(n.access.address, 0), word_of(f, values.of(n), n.dtype)) for n in loads]
         refuse(f, error, elements)
 
-    def look() -> None:
+    def test_element() -> None:
         holds = values.of(part.each)
         fails, following = f.new_block(), f.new_block()
         f.branch(holds, following, fails)
         f.start(fails)
         with ctx.levels.inner():
-            blame()
+            refuse_element()
         f.start(following)
 
     if not part.variables:
-        blame()
+        refuse_element()
         return
-    nest(ctx, part.variables, look)
+    nest(ctx, part.variables, test_element)
     refuse(f, error, [])
 
 

@@ -1,8 +1,8 @@
-"""Loops cut to the turns that do something.
+"""Ranges of loops without the iterations that do nothing.
 
-In: the loop of some reductions, and where code is written. Out: for a variable the least range outside of which no turn of any of them
-adds anything, as far as affine conditions on positions tell. No turn of a loop does anything if one further in has none: a tensor of
-2^40 rows of no elements takes no memory, and must take no time.
+In: the loop of some reductions, and the levels that are open. Out: for each variable the least range outside of which no iteration of any
+of the reductions adds anything, as far as affine conditions on positions say. No iteration does anything if a loop further in has none: a
+tensor of 2^40 rows of no elements takes no memory, and must take no time.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from anyshape.lower.schedule.tree import Loop, Scope
 
 
 class Spans:
-    """The ranges of the variables of loops in each other, which hold nothing but the reductions if any are given."""
+    """The ranges of the variables of nested loops. If there are reductions, the loops compute nothing else."""
 
     def __init__(self, ctx: KernelContext, variables: Sequence[LoopVar], reductions: Iterable[Reduction] = ()) -> None:
         self.ctx, self.variables = ctx, variables
         self.forms = [empty_loop_guards(r) for r in reductions] if is_long(variables) else []
 
     def of(self, v: LoopVar) -> Range:
-        """The whole extent where nothing is known of one of the reductions."""
+        """The range of a variable: its whole extent if nothing is known of one of the reductions."""
         ctx, f = self.ctx, self.ctx.f
         extent = ctx.sizes.of(v.extent)
         parts = [self._usable(forms, v) for forms in self.forms]
@@ -43,18 +43,18 @@ class Spans:
             return first, f.smax(first, last)
 
     def _unless_empty(self, v: LoopVar, extent: Val) -> Val:
-        """No turns where loops further in have none."""
+        """The extent, or 0 where a loop further in has no iterations."""
         inner = may_be_empty(w.extent for w in self.variables[self.variables.index(v) + 1 :])
-        key = ("turns", v, inner)
+        key = ("iterations", v, inner)
         count = self.ctx.levels.find(key) if inner else extent
         if count is None:
             with self.ctx.levels.at(self.ctx.levels.step_depth([v.extent, *inner])):
-                turns = self.ctx.f.select(not_empty(self.ctx, inner), extent, const(I64, 0))
-                count = self.ctx.levels.remember(key, turns)
+                count = self.ctx.f.select(not_empty(self.ctx, inner), extent, const(I64, 0))
+                count = self.ctx.levels.remember(key, count)
         return count
 
     def _usable(self, forms: Forms, v: LoopVar) -> list[Affine]:
-        """Those that go one way along the variable, the others of theirs having values."""
+        """The forms that are monotonic in the variable, and whose other variables have values."""
         usable = []
         for form in forms:
             c = form.coefficient(v)
@@ -76,15 +76,15 @@ class Spans:
             c, most = form.coefficient(v), self._most(form, v)
             rises = dims.ge(c, 1) is True
             size = self.ctx.sizes.of(c if rises else -c)
-            turns = most if size.number == 1 else floor_div(f, most, size)
+            most_positions = most if size.number == 1 else floor_div(f, most, size)
             if rises:
-                low = f.smax(low, f.neg(turns))
+                low = f.smax(low, f.neg(most_positions))
             else:
-                high = f.smin(high, f.add(turns, 1))
+                high = f.smin(high, f.add(most_positions, 1))
         return low, high
 
     def _most(self, form: Affine, v: LoopVar) -> Val:
-        """The largest value that the other terms have, of all lanes."""
+        """The greatest value of the other terms, over all lanes."""
         ctx, f, vector = self.ctx, self.ctx.f, self.ctx.values.vector
         parts = [(ctx.levels.indices[w], c) for w, c in form.terms if w is not v]
         most = ctx.sizes.offset(parts, form.offset)
@@ -104,30 +104,31 @@ def may_be_empty(extents: Iterable[Size]) -> tuple[Size, ...]:
 
 
 def not_empty(ctx: KernelContext, extents: Iterable[Size]) -> Val:
-    """None of them is 0."""
+    """Whether none of the extents is 0."""
     return reduce(ctx.f.and_, (ctx.f.compare("gt", ctx.sizes.of(n), 0) for n in extents))
 
 
 @contextmanager
 def unless_empty(ctx: KernelContext, scope: Scope) -> Iterator[None]:
-    """Around the loops of a scope of which every result may lack elements although the outermost loop has turns."""
-    asked = [may_be_empty(v.extent for v in s.variables) for s in scope.stores]
-    if not scope.variables or not all(set(inner) - {scope.variables[0].extent} for inner in asked):
+    """Code around the loops of a scope that runs only if some result has elements: all may be empty although the outermost loop has
+    iterations."""
+    extents = [may_be_empty(v.extent for v in s.variables) for s in scope.stores]
+    if not scope.variables or not all(set(inner) - {scope.variables[0].extent} for inner in extents):
         yield
         return
-    some = reduce(ctx.f.or_, (not_empty(ctx, inner) for inner in dict.fromkeys(asked)))
-    with ctx.levels.when(some), ctx.values.populating(set(asked[0]).intersection(*asked[1:])):
+    some = reduce(ctx.f.or_, (not_empty(ctx, inner) for inner in dict.fromkeys(extents)))
+    with ctx.levels.when(some), ctx.values.populating(set(extents[0]).intersection(*extents[1:])):
         yield
 
 
 def end_if_empty(ctx: KernelContext, outputs: Sequence[Tensor]) -> None:
-    """Ends a kernel that can refuse nothing, where none of its outputs has elements: what it would hold on the way is needed by none."""
-    asked = [may_be_empty(t.shape) for t in outputs]
-    if not all(asked):
+    """Ends a kernel that has no checks if none of its outputs has elements: no intermediate result is needed then."""
+    extents = [may_be_empty(t.shape) for t in outputs]
+    if not all(extents):
         return
     f = ctx.f
     go, stop = f.new_block(), f.new_block()
-    f.branch(reduce(f.or_, (not_empty(ctx, inner) for inner in dict.fromkeys(asked))), go, stop)
+    f.branch(reduce(f.or_, (not_empty(ctx, inner) for inner in dict.fromkeys(extents))), go, stop)
     f.start(stop)
     f.ret(const(I32, 0))
     f.start(go)

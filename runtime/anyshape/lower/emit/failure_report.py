@@ -1,8 +1,8 @@
-"""What a kernel tells of the data that it refuses, on the way out: the index, and the elements that it was computed from.
+"""Failure reports as code: the index that is out of range, and the elements that it was computed from.
 
-In: a check that does not hold, in a block that is laid out of the way. Out: the code that fills the words of `anyshape.failure_report` and
-ends the kernel. It takes values that exist where the check is, and computes nothing but places from them, so that nothing is done, or
-kept, for it where all checks hold; an element whose value is gone is not told. Of a vector it is the first lane that fails.
+In: a check that fails, in a block that is laid out of the way. Out: the code that fills the words of `anyshape.failure_report` and ends the
+kernel. It uses values that exist where the check is, and computes nothing but places from them, so that nothing is done, or kept, for it
+where all checks hold; an element whose value no longer exists is not reported. Of a vector, the first lane that fails is reported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anyshape.lower.llvm.builder import FunctionBuilder, Module
 
 Element = tuple[Val, Val] | None
-"""The number of an element in its tensor and the word for its value; None where they are not to be had."""
+"""The number of an element in its tensor and the word for its value; None where they do not exist."""
 
 
 def loads_below(roots: Sequence[DagNode]) -> list[Load]:
@@ -33,16 +33,17 @@ def loads_below(roots: Sequence[DagNode]) -> list[Load]:
 
 
 class ReportedElements:
-    """Of which tensors a failure report has an element: `tensors` by number of the error, the same wherever the error is checked.
+    """The tensors of which a failure report has an element: `tensors` by number of the error, the same wherever the error is checked.
 
-    Elements of tensors that nobody named are not reported, nor of tensors with sizes that the kernel itself computes."""
+    Elements of tensors that nobody named are not reported, nor of tensors with sizes that the kernel itself computes.
+    """
 
     def __init__(self, unnamed: frozenset[Tensor], computed: frozenset[Dim]) -> None:
         self.tensors: dict[int, tuple[Tensor, ...]] = {}
         self._unnamed, self._computed = unnamed, computed
 
     def loads(self, error: int, loads: Sequence[Load]) -> list[Load]:
-        """Those of the loads that are reported with an error, one for each tensor."""
+        """The loads that are reported with an error, one for each tensor."""
         by_tensor: dict[Tensor, Load] = {}
         for n in loads:
             if self._is_known(n.access.tensor):
@@ -54,7 +55,7 @@ class ReportedElements:
         return t not in self._unnamed and not any(self.is_computed(n) for n in t.shape[1:])
 
     def is_computed(self, n: Size) -> bool:
-        """Whether a size is none of the caller's."""
+        """Whether the kernel itself computes a size."""
         return bool(free_symbols(n) & self._computed)
 
 
@@ -67,7 +68,7 @@ def refuse_index(
 
 
 def refuse(f: FunctionBuilder, error: int, elements: Sequence[Element], index: Val | None = None) -> None:
-    """Ends the kernel by a call: what it takes to tell stays out of the code between checks."""
+    """Ends the kernel by a call, so that the code of the report is not between checks."""
     none = const(I64, 0)
     present = sum(1 << k for k, e in enumerate(elements) if e is not None)
     words = [none if index is None else index, *(w for e in elements for w in (e or (none, none)))]
@@ -78,7 +79,7 @@ def refuse(f: FunctionBuilder, error: int, elements: Sequence[Element], index: V
 
 
 def _define_report(module: Module, name: str, elements: int) -> None:
-    """A function that fills the words, unless a lower part has, and gives the error as a kernel's status."""
+    """Defines a function that fills the words, unless a lower part has, and returns the error as a kernel's status."""
     of_each = [(f"{what}{k}", I64) for k in range(elements) for what in ("place", "value")]
     arguments = [("scalars", PTR), *((n, I64) for n in ("part", "error", "told", "index")), *of_each]
     with module.function(name, I32, arguments, internal=True, inline=False, noalias=False, cold=True) as f:
@@ -119,7 +120,7 @@ def word_of(f: FunctionBuilder, value: Val, dtype: DType) -> Val:
 
 
 class _Place:
-    """Where a check fails: scalars of the first lane that does."""
+    """The place where a check fails: scalars of the first lane that does."""
 
     def __init__(self, values: Values, copy: int, ok: Val) -> None:
         self.values, self.copy = values, copy
@@ -135,7 +136,7 @@ class _Place:
         return i if isinstance(i, Val) else self.affine(i) if isinstance(i, Affine) else self.node(i)
 
     def node(self, n: DagNode) -> Val | None:
-        """The value, if there is one."""
+        """The value of a node, if it exists here."""
         value = self.values.levels.find((n, self.copy if self.values.varies(n) else -1))
         if value is None or not value.type.lanes:
             return value
@@ -170,7 +171,7 @@ class _Place:
         )
 
     def size(self, s: Size) -> Val:
-        """Loaded here, unless it is at hand."""
+        """The value of a size, loaded here unless it exists."""
         if isinstance(s, int):
             return const(I64, s)
         sizes, f = self.values.sizes, self.values.f

@@ -27,7 +27,7 @@ Keeps = Sequence[tuple[DagNode, Buffer]]
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Memory to ask for ahead of its use: where an access is, or so many elements further on."""
+    """Memory that is prefetched: where an access is, or so many elements further on."""
 
     access: Access
     elements: Val | None
@@ -35,7 +35,7 @@ class Fetch:
 
 
 def emit_loop(ctx: KernelContext, step: Loop, keeps: Keeps | None = None, fetched: Iterable[Fetch] = ()) -> None:
-    """Accumulates, stores and keeps, in scratch of its own unless `keeps` says where; asks for `fetched` meanwhile."""
+    """Accumulates, stores and keeps, in scratch of its own unless `keeps` says where; prefetches `fetched` meanwhile."""
     values, levels = ctx.values, ctx.levels
     if keeps is None:
         keeps = [(n, allocate(ctx, n, step.variables)) for n in step.keep]
@@ -54,7 +54,7 @@ def emit_loop(ctx: KernelContext, step: Loop, keeps: Keeps | None = None, fetche
 
 
 def allocate(ctx: KernelContext, node: DagNode, variables: tuple[LoopVar, ...]) -> Buffer:
-    """Row scratch for a node; inside a vertical scope every element is a whole block of vectors."""
+    """Reserves row scratch for a node; inside of a vertical scope every element is a whole block of vectors."""
     vector = ctx.values.vector
     width = 1 if vector is None else vector.lanes * vector.copies
     own = [v for v in variables if vector is None or v is not vector.variable]
@@ -132,7 +132,7 @@ def _iteration(
     fetched: Iterable[Fetch],
     watched: Sequence[Reduction] = (),
 ) -> Sums:
-    """The innermost body: all copies of every value, then keeps, stores and accumulators."""
+    """Emits the innermost body: all copies of every value, then keeps, stores and accumulators."""
     values = ctx.values
     out: Sums = []
     _fetch_ahead(ctx, fetched)
@@ -151,14 +151,15 @@ def _iteration(
 
 
 def _tested_by_vector(ctx: KernelContext, n: DagNode) -> bool:
-    """Whether every vector has a test of its own: what waited for those of all, until it is stored, would be computed after them."""
+    """Whether every vector has a test of its own: values that wait for their stores until all vectors are tested would be computed after
+    all tests."""
     bounds = [b for m in walk([n]) if isinstance(m, Load) for b in m.access.checks]
     nodes = [m for b in bounds for m in (*(let for let, _ in b.index.lets), b.guard) if m is not None]
     return any(ctx.values.varies(m) for m in nodes)
 
 
 def _fetch_ahead(ctx: KernelContext, fetched: Iterable[Fetch]) -> None:
-    """Asks for memory that other loops will touch, while this one computes; once for a whole block of vectors."""
+    """Prefetches memory that other loops will use, once for a whole block of vectors."""
     f, vector = ctx.f, ctx.values.vector
     if vector is None or vector.copies == 1:
         return

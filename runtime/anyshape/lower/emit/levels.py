@@ -134,7 +134,8 @@ class Levels:
     def loop(
         self, start: Operand, stop: Operand, step: Operand, carried: Sequence[Val] = (), surely: bool = False
     ) -> Iterator[Iteration]:
-        """for index in range(start, stop, step): a test ahead of it, left out if it `surely` has an iteration, and one at the bottom."""
+        """Opens a loop, for index in range(start, stop, step): a test ahead of it, left out if it `surely` has an iteration, and one at the
+        bottom."""
         f = self.f
         first, last = f.i64(start), f.i64(stop)
         body, after = f.new_block(), f.new_block()
@@ -258,7 +259,8 @@ class Levels:
         self._depths.clear()
 
     def bind_iteration(self, v: LoopVar, index: Val) -> None:
-        """The same where the current level is an iteration (or several) of the loop over v: all of them together are its whole extent."""
+        """Binds the variable of a loop of which the current level is one iteration (or several): all iterations together are its whole
+        extent."""
         self.bind(v, index)
         self._stack[-1].over = v
 

@@ -30,15 +30,15 @@ class Memory:
 
     @property
     def bytes(self) -> Size:
-        """Of scratch that the kernel needs."""
+        """Bytes of scratch that the kernel needs."""
         return dims.maximum(self._most, self._end)
 
     def of_callee(self, levels: Levels, sizes: Sizes) -> Memory:
-        """That of a function which the kernel calls: its scratch is behind what is taken."""
+        """The memory of a function which the kernel calls: its scratch is behind what is taken."""
         return Memory(levels, sizes, self._operands, self._end)
 
     def cover(self, callee: Memory) -> None:
-        """Takes the scratch of a function that the kernel calls."""
+        """Extends the scratch to that of a function which the kernel calls."""
         self._end = dims.maximum(self._end, callee.bytes)
 
     def has(self, t: Tensor) -> bool:
@@ -66,7 +66,7 @@ class Memory:
         self._levels.remember(("base", t), base)
 
     def reserve(self, dtype: DType, elements: Size) -> Tensor:
-        """A piece of scratch, 64-byte aligned, with room for a block of vectors past its end."""
+        """Reserves scratch, 64-byte aligned, with room for a block of vectors past its end."""
         tensor = Tensor(f"scratch{len(self._offsets)}", dtype, (elements,))
         self._offsets[tensor] = self._end
         slack = self._levels.f.target.vector_bytes * 4 + 63
@@ -74,13 +74,13 @@ class Memory:
         return tensor
 
     def take(self, bytes_: Size) -> Val:
-        """The address of a piece of scratch that is no tensor's."""
+        """Reserves scratch that is no tensor's; returns its address."""
         address = self._levels.f.gep(self._levels.f.args[2], self._sizes.of(self._end), I8)
         self._end = self._end + (bytes_ + 63) // 64 * 64
         return address
 
     def place(self, t: Tensor, elements: Size | None = None, padded: bool = False) -> None:
-        """Puts a tensor into scratch, with as many elements as its shape says, unless it says too much."""
+        """Puts a tensor into scratch; `elements` if they are fewer than its shape has."""
         if elements is None:
             elements = 1
             for n in t.shape:

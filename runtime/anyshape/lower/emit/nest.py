@@ -21,7 +21,7 @@ Sums = list[list[Val]]
 
 Body = Callable[[Sums], Sums]
 WRITTEN_OUT = 4
-"""Iterations of an innermost loop that are no loop: pairs of a complex number, corners of a box, channels of a picture, for which counting
+"""Iterations of an innermost loop that is unrolled: pairs of a complex number, corners of a box, channels of a picture, for which counting
 would cost as much as an iteration."""
 
 
@@ -50,7 +50,7 @@ def nest_carrying(
     split: bool = False,
     spans: Spans | None = None,
 ) -> Sums:
-    """The same with accumulators, which are carried through all of the loops."""
+    """Loops over the variables around a body with accumulators, which are carried through all of the loops."""
     if not variables:
         return body(sums)
     v, levels = variables[0], ctx.levels
@@ -83,23 +83,24 @@ def _carrying_nothing(body: Callable[[], None]) -> Body:
 
 
 def _written_out(ctx: KernelContext, range_: Range) -> int:
-    """A few last iterations around vectors, or 0: what they have in common, a byte of several codes, say, is then read once."""
+    """How many iterations of an innermost loop around vectors are unrolled, or 0: what they have in common, a byte of several codes, say,
+    is then read once."""
     first, last = range_
     count = 0 if last.number is None or first.number != 0 else int(last.number)
     return count if ctx.values.vector is not None and count <= WRITTEN_OUT else 0
 
 
 def vector_share(ctx: KernelContext, v: LoopVar, tiers: Sequence[int], split: bool) -> Range:
-    """What this part has of the loop, if it is shared out."""
+    """The range of the loop that this part runs: its share if the loop is shared out."""
     extent = ctx.sizes.of(v.extent)
     return ctx.parts.share(extent, tiers[0] * ctx.lanes if tiers else ctx.lanes) if split else (const(I64, 0), extent)
 
 
 def vector_range(ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: Range, body: Callable[[], None]) -> None:
-    """Blocks of `tiers` vectors, largest first, then what is left in masked single vectors.
+    """Emits blocks of `tiers` vectors, largest first, then what is left in masked single vectors.
 
-    One masked vector at most is left if the last tier is 1. Where blocks are large since what they carry is little and waits
-    for itself (sums), several vectors that are left are one masked block.
+    One masked vector at most is left if the last tier is 1. Where blocks are large because accumulators wait for their own latency, several
+    vectors that are left are one masked block.
     """
     _blocks_and_rest(ctx, v, tiers, range_, [], _carrying_nothing(body))
 
@@ -136,7 +137,7 @@ def _blocks_and_rest(
 
 
 def _rest_at_once(ctx: KernelContext, v: LoopVar, range_: Range, copies: int, body: Body) -> Val:
-    """More than one vector and less than a block; where the loop over single ones begins."""
+    """Emits a rest of more than one vector as one masked block; returns where the loop over single vectors begins."""
     f, lanes = ctx.f, ctx.lanes
     first, last = range_
     left = f.sub(last, first)

@@ -30,7 +30,7 @@ def emit_ordered(ctx: KernelContext, o: Ordered) -> None:
 
 
 def _compaction(ctx: KernelContext, o: Ordered) -> None:
-    """The position stops at the end of the target, whatever the filter says, so that nothing is written outside."""
+    """Emits a filter; the position stops at the end of the target, whatever the filter says, so that nothing is written outside."""
     f, position = ctx.f, o.position
     assert position is not None
     domain = frozenset() if o.where is None else o.where.domain

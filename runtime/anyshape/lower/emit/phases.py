@@ -29,7 +29,7 @@ from anyshape.lower.schedule.tree import Scope
 
 
 def emit_phases(ctx: KernelContext, schedule: KernelSchedule, panels: Mapping[Product, Tensor]) -> None:
-    """`panels` are the operands that hold factors of products as panels."""
+    """Emits the phases in order. `panels` are the operands that hold factors of products as panels."""
     written = frozenset(s.access.tensor for s in schedule.stores)
     written |= {p.store.access.tensor for p in schedule.phases if isinstance(p, Ordered)}
 
@@ -69,12 +69,12 @@ def emit_phases(ctx: KernelContext, schedule: KernelSchedule, panels: Mapping[Pr
 
 
 def form_names(p: Phase) -> tuple[str, ...]:
-    """What a phase is, for counters and golden tests."""
+    """Names the form of a phase, for counters and golden tests."""
     match p:
         case Product():
             return ("product",)
         case Scope():
-            return ("windows" if p.windows is not None else "turned" if can_transpose(p) else "rows",)
+            return ("windows" if p.windows is not None else "transposed" if can_transpose(p) else "rows",)
         case Blocked():
             return ("blocked", *(name for step in p.all_steps for name in form_names(step)))
         case Recurrence(form=RowForm()):

@@ -104,7 +104,7 @@ class _Emitter:
 
 
 class _Everything(frozenset[Tensor]):
-    """Any tensor: what a step reads, another step may have written."""
+    """The set of all tensors: what a step reads, another step may have written."""
 
     def __contains__(self, t: object) -> bool:
         return True

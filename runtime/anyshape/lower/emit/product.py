@@ -48,12 +48,12 @@ class OfBlock:
 
 
 def emit_product(ctx: KernelContext, p: Product, prepacked: Tensor | None, block: OfBlock | None = None) -> None:
-    """`prepacked` is the operand that holds b as panels, if it does."""
+    """Emits a product. `prepacked` is the operand that holds b as panels, if it does."""
     _Emission(ctx, p, block).run(prepacked)
 
 
 def emit_panels(ctx: KernelContext, p: Product, all_rows: Size) -> Val | None:
-    """Scratch with b packed once for all blocks of rows; None where each block reads it as it lies, or packs what it needs."""
+    """Packs b once for all blocks of rows, in scratch; None where each block reads it in place, or packs what it needs."""
     return None if p.packed is not None else _Emission(ctx, p, None).panels(all_rows)
 
 
@@ -66,9 +66,9 @@ class _Emission:
         if p.computed is not None:
             self.b_type = self.element
         self.segment: tuple[Val, Val] | None = None
-        """Of the open piece of a row of results: the row, and where the vector begins in it."""
+        """The row of results and the vector's start in it, inside of `segments`."""
         self.open = ExitStack()
-        """What `columns` opens and `row` closes"""
+        """Contexts that `columns` enters and `row` leaves."""
 
     def run(self, prepacked: Tensor | None) -> None:
         ctx, scope = self.ctx, self.few_rows()
@@ -97,7 +97,7 @@ class _Emission:
             )
 
     def few_rows(self) -> Scope | None:
-        """Sums that compute the operand where they use it, row by row: what few rows are done with sooner than with packing it."""
+        """A scope of sums that compute the operand where they use it, row by row: for few rows it is faster than packing."""
         p = self.p
         if p.computed is None or p.windows is not None or self.block is not None or p.around:
             return None
@@ -172,8 +172,8 @@ class _Emission:
 
     @property
     def together(self) -> int:
-        """Vectors of results that make a line: a line that is written in parts, between which the other rows' are, may have left the first
-        cache meanwhile."""
+        """Vectors of results that fill a cache line: the first cache may have evicted a line that is written in parts, with those of the
+        other rows between."""
         bytes_ = min(elementwise.memory_type(s.access.tensor.dtype).bytes for s in self.p.stores)
         vectors = self.tiles.line // (bytes_ * self.tiles.lanes)
         return 1 if self.merges else max(1, min(self.tiles.vectors, vectors))
@@ -184,14 +184,14 @@ class _Emission:
         return self.p.windows is not None and len(self.p.windows.staged.moving) > 1
 
     def panels_of(self, prepacked: Tensor) -> Val:
-        """The panels for the values of variables around."""
+        """The address of the panels for the values of variables around."""
         f, at = self.ctx.f, self.ctx.memory.base(prepacked)
         for v in self.p.around:
             at = f.gep(at, f.mul(self.ctx.levels.indices[v], self.packed_step(v)), self.b_type)
         return at
 
     def packed_step(self, v: LoopVar) -> int:
-        """How far one batch of a prepacked operand is from the next: batches are packed in the order of the loops."""
+        """The distance from one batch of a prepacked operand to the next: batches are packed in the order of the loops."""
         own = _packed_batch(self.p)
         if v not in own:
             return 0
@@ -201,7 +201,7 @@ class _Emission:
         return step
 
     def stage(self, f: FunctionBuilder, tile: gemm.Tile) -> None:
-        """Once a batch."""
+        """Fills the copy of the windows, once a batch."""
         assert self.p.windows is not None
         with self.inside(tile):
             fill(self.ctx, self.p.windows.staged)
@@ -215,7 +215,7 @@ class _Emission:
             yield
 
     def pack_windows(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
-        """One panel: for every channel and tap two vectors of the copy, past the last column too."""
+        """Packs one panel: for every channel and tap two vectors of the copy, past the last column too."""
         ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
         windows = p.windows
         assert windows is not None
@@ -238,7 +238,7 @@ class _Emission:
     def segments(
         self, f: FunctionBuilder, tile: gemm.Tile, column: Val, mask: Val | None, emit: Callable[[Val | None], None]
     ) -> None:
-        """The rows of results that a vector of places touches."""
+        """Loops over the rows of results that a vector of places overlaps."""
         ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
         assert p.windows is not None
         across, along = p.windows.staged.moving
@@ -254,7 +254,7 @@ class _Emission:
             emit(inside if mask is None else f.and_(inside, mask))
 
     def pack(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
-        """One panel of a computed operand: for every value of the summed variables, two vectors of columns."""
+        """Packs one panel of a computed operand: for every value of the summed variables, two vectors of columns."""
         ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
         assert p.computed is not None
         node = p.computed
@@ -290,7 +290,7 @@ class _Emission:
         return self.row
 
     def ahead(self, copies: int) -> None:
-        """Values and addresses that do not depend on the row."""
+        """Emits values and addresses that do not depend on the row."""
         ctx, p = self.ctx, self.p
         late: set[DagNode] = set()
         for n in below(p.stores, stop=p.sum):
@@ -316,7 +316,7 @@ class _Emission:
 
 
 def prepack(p: Product, array: NDArray[Any], target: Target) -> Packed:
-    """The panels of a constant operand, as the emitted strides expect them."""
+    """Packs a constant operand as panels, in the layout that the emitted strides expect."""
     assert p.packed is not None
     own = _packed_batch(p)
     order: list[LoopVar] = [*own, p.k, p.n]

@@ -24,7 +24,7 @@ Emit = Callable[[Step], None]
 
 
 def emit_recurrence(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor], emit: Emit, split: bool) -> None:
-    """`emit` writes a step; `split`: ctx, or what is around the positions, may be shared out to the parts."""
+    """Emits a recurrence. `emit` writes a step; `split`: rows, or the loops around the positions, may be shared out to the parts."""
     if isinstance(r.form, RowForm):
         _rows(ctx, r.positions, r.form, split)
         return
@@ -74,7 +74,7 @@ def _rows(ctx: KernelContext, along: Positions, form: RowForm, split: bool) -> N
 
 
 def _first(ctx: KernelContext, along: Positions, loads: list[tuple[Load, int]]) -> list[Val]:
-    """What the first position finds before it: the start of the recurrence, or anything where a condition keeps it from being used."""
+    """Values before the first position: the start of the recurrence, or anything where a condition keeps it from being used."""
     extent = ctx.sizes.of(along.extent)
     starts: list[Val] = []
     with (
@@ -87,7 +87,7 @@ def _first(ctx: KernelContext, along: Positions, loads: list[tuple[Load, int]]) 
 
 
 def _nothing(ctx: KernelContext, load: Load) -> Val:
-    """A tensor without memory has no start: a condition keeps the first position from reading it."""
+    """A placeholder for the start of a tensor without memory: a condition keeps the first position from reading it."""
     lanes = ctx.values.lanes_of(ctx.values.varies(load))
     return ctx.f.splat(elementwise.literal(load.dtype, 0), lanes)
 

@@ -1,10 +1,10 @@
-"""Rows of several loops each, a few rows at a time: all first loops, then all second ones.
+"""Blocks of rows that have several loops each: the first loop of all rows of the block, then the second of all.
 
-In: a scope whose loops reduce along a row and then read the row again (softmax, a norm). Out: the same loops, run for a block of
-rows by turns. A reduction ends in a chain of instructions that each wait for the one before, and all of the next loop waits for its
-end; the next row does not. So the processor fills the wait with it. What a loop hands to the next one is in scratch, for every row of
-the block; a block is as many rows as leave this scratch in the first cache. A row longer than that cache, which is a block of its own,
-is handed on in the memory of the result instead (`_home`): what is further out is read and written once less.
+In: a scope whose loops reduce along a row and then read the row again (softmax, a norm). Out: the same loops, each run for all rows of a
+block before the next. A reduction ends in a chain of dependent instructions, and the next loop over the row waits for its end; the next row
+does not, so that the processor overlaps the two. What a loop hands to the next one is in scratch, for every row of the block; a block is as
+many rows as leave this scratch in the first cache. A row longer than that cache, which is a block of its own, is handed on in the memory of
+the result instead (`_home`): a cache further out is then read and written once less.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from anyshape.lower.schedule.reuse import is_in_row, matches
 from anyshape.lower.schedule.tree import Loop, Scope
 
 MOST = 8
-"""Rows of a block: the wait at the end of a row is filled long before."""
+"""Rows of a block: more hide no more latency."""
 PART_OF_CACHE = 4
-"""A block's rows in scratch take this part of the first cache; what they are computed from is there too."""
+"""The part of the first cache that a block's rows in scratch take; what they are computed from is there too."""
 
 
 def runs_in_blocks(ctx: KernelContext, scope: Scope) -> bool:
@@ -47,7 +47,7 @@ def runs_in_blocks(ctx: KernelContext, scope: Scope) -> bool:
 
 
 def emit_in_blocks(ctx: KernelContext, scope: Scope, split: bool) -> None:
-    """`split`: the outermost variable is shared out to the parts."""
+    """Emits the loops for blocks of rows. `split`: the outermost variable is shared out to the parts."""
     outer = scope.variables[:-1]
     loops = [s for s in scope.steps if isinstance(s, Loop)]
     held = _Held(ctx, scope.variables, loops)
@@ -71,8 +71,8 @@ def emit_in_blocks(ctx: KernelContext, scope: Scope, split: bool) -> None:
 
 
 def _fetched_while_computing(ctx: KernelContext, loops: list[Loop], held: _Held) -> dict[Loop, list[Fetch]]:
-    """A loop whose results are worth keeping computes more than it reads: it asks for the next block's ctx, and for the memory of
-    the results, so that neither is waited for."""
+    """Memory that is prefetched, by the loop that does it. A loop whose results are worth keeping computes more than it reads: it
+    prefetches the next block's rows, and the memory of the results."""
     row, along = held.row, [s for s in loops if s.variables]
     busy = next((s for s in along if s.keep), None)
     if busy is None:
@@ -118,7 +118,7 @@ class _Held:
         self.strides[tensor] = stride
 
     def begin(self, first: Val) -> None:
-        """Rows are counted from the first one of the block."""
+        """Moves the bases of the buffers, since rows are counted from the first one of the block."""
         ctx, f = self.ctx, self.ctx.f
         for buffer in self.buffers.values():
             before = f.mul(first, ctx.sizes.of(self.strides[buffer.tensor]))
@@ -129,14 +129,14 @@ class _Held:
             ctx.memory.move(buffer.tensor, moved)
 
     def publish(self, loop: Loop) -> None:
-        """The loops that follow read what this one left."""
+        """Has the loops that follow read what this one kept."""
         for n in (*loop.reductions, *loop.keep):
             self.ctx.levels.hold(n, self.buffers[n])
 
 
 @dataclass(frozen=True, slots=True)
 class _Home:
-    """A value that may wait in the memory of a result, `along` being the variable of both, and whether it does."""
+    """A value that may be kept in the memory of a result, `along` being the variable of both; `taken` says at run time whether it is."""
 
     kept: DagNode
     result: Access
@@ -144,7 +144,7 @@ class _Home:
     taken: Val
 
     def start(self, ctx: KernelContext, row: LoopVar, first: Val) -> Val:
-        """Where the result's row `first` begins."""
+        """The address of the result's row `first`."""
         address = self.result.address
         outer = affine([(v, c) for v, c in address.terms if v not in (row, self.along)], address.offset)
         element = memory_type(self.result.tensor.dtype)
@@ -153,8 +153,8 @@ class _Home:
 
 
 def _home(ctx: KernelContext, variables: tuple[LoopVar, ...], loops: list[Loop]) -> _Home | None:
-    """Of the last value that is handed on, where the only result of the last loop has room for it, lane by lane, and nobody reads
-    memory in between that the result may lie over (`reuse.py`)."""
+    """The memory for the last value that is handed on: the only result of the last loop, if it has room for it, lane by lane, and nothing
+    in between reads memory that the result may overlap (`reuse.py`)."""
     busy, last = next((s for s in reversed(loops) if s.keep), loops[-1]), loops[-1]
     if busy is last or busy.stores or [len(busy.keep), len(busy.variables), len(last.stores)] != [1, 1, 1]:
         return None
@@ -173,7 +173,8 @@ def _home(ctx: KernelContext, variables: tuple[LoopVar, ...], loops: list[Loop])
 
 
 def _is_read(store: Store, loops: list[Loop], busy: Loop, rows: frozenset[LoopVar]) -> bool:
-    """Whether a loop reads what may be the memory of the result, once `busy` has written there: any but the element of its own turn."""
+    """Whether a loop reads what may be the memory of the result once `busy` has written there: any but the element of the same
+    iteration."""
     done = {n for s in loops for n in (*s.reductions, *s.keep)}
     for s in loops[loops.index(busy) :]:
         accessed = accesses(s.stores, s.reductions, done.difference(s.keep))

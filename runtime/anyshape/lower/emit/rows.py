@@ -23,14 +23,14 @@ from anyshape.lower.llvm.types import I64, const
 from anyshape.lower.schedule.tree import Loop, Scope, bodies_of, loops_of, run_time_coefficients
 
 LIGHT = 8
-"""Cycles per vector of a map that is little more than a copy: what is left of a row after whole blocks counts."""
+"""Cycles per vector of a map that is little more than a copy: the rest of a row after whole blocks takes a notable share of its time."""
 
 Fills = Mapping[DagNode, Buffer]
-"""Where the scopes around have room for values of nodes."""
+"""Scratch that the scopes around have reserved for values of nodes."""
 
 
 def emit_versions(ctx: KernelContext, scope: Scope) -> None:
-    """A scope whose outermost loop is split over the parts; a run-time coefficient of a vector has a version each for 1 and 0."""
+    """Emits a scope whose outermost loop is split over the parts; a run-time coefficient of a vector has a version each for 1 and 0."""
     _emit_versions(ctx, scope, run_time_coefficients(scope)[:2])
 
 
@@ -86,7 +86,7 @@ def emit_scope(ctx: KernelContext, scope: Scope, split: bool = False, fills: Fil
 
 
 def _perhaps_single(ctx: KernelContext, scope: Scope) -> LoopVar | None:
-    """The variable of rows that data picks, one by one, and that may turn out to have one element: lanes then run over the rows."""
+    """The variable of rows that data picks, one by one, if it may turn out to have one element: lanes then run over the rows."""
     loop = scope.steps[0] if len(scope.steps) == 1 else None
     if not isinstance(loop, Loop) or loop.variables or loop.reductions or loop.keep or scope.fills:
         return None

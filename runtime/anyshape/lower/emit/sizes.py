@@ -48,11 +48,11 @@ class Sizes:
         return self._f.load(self._f.args[0], I64, self.add(s))
 
     def add(self, s: Any) -> int:
-        """The number of an entry of the table, which has it from now on."""
+        """Puts a size into the table, unless it is there; returns its number."""
         return self.table.setdefault(s, len(self.table))
 
     def stepped(self, s: Size) -> tuple[Size, list[tuple[Val, Size]]]:
-        """A size as one that mentions no position, and positions with what they are multiplied by."""
+        """Splits a size into one that mentions no position, and positions with their factors."""
         parts: list[tuple[Val, Size]] = []
         stepping = self._levels.stepping
         for position in [p for p in stepping if p in dims.free_symbols(s)]:
@@ -75,8 +75,8 @@ class Sizes:
         return self._assumed.get(c, c)
 
     def offset(self, parts: Sequence[tuple[Val, Size]], fixed: Size = 0) -> Val:
-        """sum(value * coefficient) + fixed, vectors and scalars mixed. A coefficient that is larger than any tensor is of a variable that
-        is 0 wherever the place is one of the tensor's; it is cut, so that no product of it is a place by overflow."""
+        """Adds products: sum(value * coefficient) + fixed, vectors and scalars mixed. A coefficient that is larger than any tensor is of a
+        variable that is 0 wherever the place is one of the tensor's; it is cut, so that no product of it is a place by overflow."""
         total = self.of(fixed)
         for value, c in parts:
             c = max(-FAR, min(c, FAR)) if isinstance(c, int) else c

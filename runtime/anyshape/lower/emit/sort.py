@@ -25,7 +25,7 @@ _DIGITS = 256
 
 
 def emit_sort(ctx: KernelContext, o: Ordered, descending: bool) -> None:
-    """Rows are shared out to the parts; a single one belongs to part 0."""
+    """Sorts rows, which are shared out to the parts; a single one belongs to part 0."""
     if o.store.variables:
         nest(ctx, o.store.variables, lambda: _row(ctx, o, descending), split=True)
         return
@@ -34,7 +34,7 @@ def emit_sort(ctx: KernelContext, o: Ordered, descending: bool) -> None:
 
 
 def sort_row(ctx: KernelContext, o: Ordered, room: Size) -> None:
-    """One row, which has at most `room` elements."""
+    """Sorts one row, which has at most `room` elements."""
     assert isinstance(o.form, Sorting)
     _row(ctx, o, o.form.descending, room)
 
@@ -72,7 +72,7 @@ def _row(ctx: KernelContext, o: Ordered, descending: bool, room: Size | None = N
 
 
 def _sortable(f: FunctionBuilder, dtype: DType, value: Val, descending: bool) -> Val:
-    """An i64 whose low bits, as an unsigned number, are in the order wanted."""
+    """An i64 whose low bits, as an unsigned number, sort as the value does."""
     if dtype.is_bool:
         wide = f.convert("zext", value, I64)
         return f.xor(wide, 1) if descending else wide
@@ -101,7 +101,7 @@ def _by_counting(f: FunctionBuilder, keys: Val, places: Val, n: Val) -> None:
 
 
 def _by_digits(ctx: KernelContext, dtype: DType, n: Val, arrays: tuple[Val, Val, Val, Val]) -> Val:
-    """Keys and places move between two pairs of arrays, once per byte; the places at the end."""
+    """Sorts by one byte after the other, moving keys and places between two pairs of arrays; returns the places at the end."""
     f = ctx.f
     counts = f.alloca(I64, _DIGITS)
     bits = 8 if dtype.is_bool else elementwise.register_type(dtype).bits
@@ -139,7 +139,7 @@ def _count(f: FunctionBuilder, keys: Val, n: Val, shift: Val, counts: Val) -> No
 
 
 def _starts(f: FunctionBuilder, counts: Val) -> None:
-    """Counts become where each digit's elements begin."""
+    """Replaces counts by where each digit's elements begin."""
     with f.for_range(0, _DIGITS, carried=(const(I64, 0),), at_least_once=True) as loop:
         count = f.load(counts, I64, loop.index)
         f.store(loop.carried[0], counts, loop.index)

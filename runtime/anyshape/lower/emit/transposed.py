@@ -1,8 +1,8 @@
-"""Maps that read some operand across its rows: blocks of it are turned into scratch first, and read from there.
+"""Maps that read some operand across its rows: blocks of it are transposed into scratch first, and read from there.
 
-In: a scope of stores without reductions whose `transposed` variable runs contiguously through operands that the vector
-variable strides through. Out: loops over blocks small enough for the first cache; each calls the packer of the
-matrix-product library, which turns squares in registers, and then runs along the rows of the results.
+In: a scope of stores without reductions whose `transposed` variable runs contiguously through operands that the vector variable strides
+through. Out: loops over blocks small enough for the first cache; each calls the packer of the matrix-product library, which transposes
+squares in registers, and then runs along the rows of the results.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from anyshape.lower.emit.nest import vector_range
 from anyshape.lower.emit.rows import emit_scope
 from anyshape.lower.gemm.packing import PACK_ARGUMENTS, pack_name
 from anyshape.lower.gemm.thin import THIN_ARGUMENTS, join_name, part_name
-from anyshape.lower.gemm.transposition import TURN_ARGUMENTS, transpose_name
+from anyshape.lower.gemm.transposition import TRANSPOSE_ARGUMENTS, transpose_name
 from anyshape.lower.ir.dag import Access, Load, LoopVar, affine
 from anyshape.lower.llvm.types import F32, I1, I64, VOID, Type, Val, const
-from anyshape.lower.schedule.tree import Loop, Scope, turned_loads
+from anyshape.lower.schedule.tree import Loop, Scope, transposed_loads
 from anyshape.lower.schedule.work import points
 from anyshape.lower.target import Target
 
@@ -35,8 +35,8 @@ def side_of_block(target: Target) -> int:
 
 
 def emit_transposed(ctx: KernelContext, scope: Scope) -> None:
-    """Where either side is shorter than a vector, the other one runs over the lanes: they gather or scatter, but in copies of which
-    the library has the form."""
+    """Emits blocks where both sides have a vector. Where either side is shorter, the other one runs over the lanes, with gathers or
+    scatters, except in copies that the library has a function for."""
     along, across, loop = scope.vector, scope.transposed, scope.steps[0]
     assert along is not None
     assert across is not None
@@ -59,29 +59,30 @@ def emit_transposed(ctx: KernelContext, scope: Scope) -> None:
 
 
 def can_transpose(scope: Scope) -> bool:
-    """The library has packers for the operands' element types."""
+    """Whether the library has packers for the operands' element types."""
     loop = scope.steps[0]
     if scope.vector is None or scope.transposed is None or not isinstance(loop, Loop):
         return False
-    transposed = turned_loads(loop.stores, scope.vector, scope.transposed)
+    transposed = transposed_loads(loop.stores, scope.vector, scope.transposed)
     return all(elementwise.memory_type(n.dtype) in gemm.ELEMENTS for n in transposed)
 
 
 class _Blocks:
-    """`along` is the vector variable (lanes of the results), `across` the one that the turned operands are contiguous in."""
+    """The loops over blocks. `along` is the vector variable (lanes of the results), `across` the one that the transposed operands are
+    contiguous in."""
 
     def __init__(self, ctx: KernelContext, along: LoopVar, across: LoopVar, loop: Loop) -> None:
         self.ctx, self.along, self.across, self.loop = ctx, along, across, loop
         self.side = side_of_block(ctx.f.target)
         self.tiles: dict[Load, Buffer] = {}
-        self.transposed = turned_loads(loop.stores, along, across)
+        self.transposed = transposed_loads(loop.stores, along, across)
         for n in () if self.is_copy else self.transposed:
             slack = gemm.tiles_for(ctx.f.target, elementwise.memory_type(n.dtype)).slack
             tensor = ctx.memory.reserve(n.dtype, self.side * self.side + slack)
             self.tiles[n] = Buffer(tensor, affine([(across, self.side), (along, 1)], 0), 1)
 
     def loops(self, outer: Sequence[LoopVar], split: bool = True, move: Callable[[bool], None] | None = None) -> None:
-        """`move`: what to do in the loops, if not whole blocks."""
+        """Emits the outer loops, and in them `move`, or else whole blocks."""
         ctx = self.ctx
         if outer:
             v = outer[0]
@@ -111,7 +112,7 @@ class _Blocks:
 
     @property
     def is_copy(self) -> bool:
-        """Whether nothing but the turned operand is stored, side by side."""
+        """Whether nothing but the transposed operand is stored, side by side."""
         stores = self.loop.stores
         if len(stores) != 1 or stores[0].value not in self.transposed:
             return False
@@ -119,10 +120,10 @@ class _Blocks:
         return access.address.coefficient(self.along) == 1 and not access.bounds and not access.address.lets
 
     def copy(self, n: Val, m: Val, split: bool) -> None:
-        """By the library, from the operand to the result; the longer side is shared out."""
+        """Calls the library to copy from the operand to the result; the longer side is shared out."""
         ctx, f, store = self.ctx, self.ctx.f, self.loop.stores[0]
         load, element = store.source, elementwise.memory_type(store.value.dtype)
-        f.module.declare(transpose_name(element), VOID, [type_ for _, type_ in TURN_ARGUMENTS])
+        f.module.declare(transpose_name(element), VOID, [type_ for _, type_ in TRANSPOSE_ARGUMENTS])
         down, right = (const(I64, 0), n), (const(I64, 0), m)
         if split:
             long = f.compare("gt", m, n)
@@ -168,7 +169,7 @@ class _Blocks:
         self._thin(part_name, (store, self.across), (load, self.along), split)
 
     def _thin(self, name: Callable[[Type], str], planes: Side, joined: Side, split: bool) -> None:
-        """By the library: each side is an access, and the variable that it does not run along."""
+        """Calls the library for a copy with one short side: each side is an access, and the variable that it does not run along."""
         ctx, f = self.ctx, self.ctx.f
         element = elementwise.memory_type(planes[0].tensor.dtype)
         f.module.declare(name(element), VOID, [type_ for _, type_ in THIN_ARGUMENTS])
@@ -182,7 +183,7 @@ class _Blocks:
         emit_loop(self.ctx, self.loop)
 
     def transpose(self, n: Load, tile: Buffer, i: Val, j: Val, ends: tuple[Val, Val]) -> None:
-        """One block of an operand, so that element (across, along) of the whole lies at its place in the tile."""
+        """Transposes one block of an operand, so that element (across, along) of the whole lies at its place in the tile."""
         ctx, f = self.ctx, self.ctx.f
         address = n.access.address
         element = elementwise.memory_type(n.dtype)

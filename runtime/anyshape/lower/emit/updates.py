@@ -1,9 +1,9 @@
 """Updates of a tensor at places that data names, one after the other, as code.
 
-In: an `Ordered` whose form is an update. Out: instructions. What lies side by side in the target and in the operands goes by vectors:
-those places are different, so that their order says nothing. Indices are tested a block at a time, by vectors, ahead of what is moved
-with them: one branch for all of them, and none in the loop that moves. Tested is not the same as kept: the loop reads and wraps them
-again, which is free where it waits for its stores, and scratch would be more stores.
+In: an `Ordered` whose form is an update. Out: instructions. Elements that are adjacent in the target and in the operands are updated by
+vectors: their places differ, so that their order does not matter. Indices are tested a block at a time, by vectors, ahead of the loop that
+uses them: one branch for all of them, and none in that loop. It reads and wraps the indices again, which takes no time where it waits for
+its stores; to keep them in scratch would be more stores.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from anyshape.lower.llvm.types import I1, Val, const
 COPIES = 4
 """Vectors of indices in a block, as many as a row's loop takes at a time."""
 SHORT_ROWS = 2
-"""Rows of few elements that a turn takes: counting rows is a good part of the work, and each further one has a place of its own to keep."""
+"""Rows of few elements in an iteration: counting rows is a good part of the work, and each further one needs registers for its address."""
 
 
 def emit_update(ctx: KernelContext, o: Ordered, op: str) -> None:
@@ -40,7 +40,8 @@ class _Update:
         self.row = self._row()
 
     def run(self) -> None:
-        """Rows of no whole vector, if sizes say so only now, have loops of their own, which need not ask at every row."""
+        """Emits the update. Rows shorter than a vector, if only the run knows it, have loops of their own, which need no test for each
+        row."""
         row, variables = self.row, self.o.store.variables
         if row is None or dims.ge(row.extent, self.lanes) is True:
             self._loops(variables)
@@ -55,7 +56,8 @@ class _Update:
     # what is chosen
 
     def _tested_ahead(self) -> LoopVar | None:
-        """The innermost variable of the indices, if every turn of its loop has a test, and what that reads the kernel does not write."""
+        """The innermost variable of the indices, if every iteration of its loop has a test, and the kernel does not write what that
+        reads."""
         checks = self.o.store.access.checks
         inner = [v for v in self.o.store.variables if any(v in b.index.domain for b in checks)]
         if not inner or any(b.guard is not None or b.index.terms for b in checks):
@@ -98,7 +100,7 @@ class _Update:
             self._loops(variables[1:])
 
     def _vectors(self, v: LoopVar, range_: Range) -> Range:
-        """Whole vectors of a row; the elements that are left go one by one."""
+        """Emits whole vectors of a row; returns the range of the elements that are left."""
         ctx, f = self.ctx, self.ctx.f
         first, last = range_
         for copies in (COPIES, 1):
@@ -110,7 +112,7 @@ class _Update:
         return first, last
 
     def _blocks(self, v: LoopVar, range_: Range, inner: Sequence[LoopVar]) -> Range:
-        """Whole blocks; what is left has its tests where it is used."""
+        """Emits whole blocks of tested indices; returns the range of the indices that are left, which are tested where they are used."""
         ctx, f = self.ctx, self.ctx.f
         first, last = range_
         size = COPIES * self.lanes
@@ -129,13 +131,13 @@ class _Update:
         return stop, last
 
     def _at_once(self, inner: Sequence[LoopVar]) -> int:
-        """How many of a block's indices a turn of the loop that moves takes."""
+        """How many of a block's indices an iteration of the inner loop takes."""
         short = len(inner) == 1 and self.row is None
         return SHORT_ROWS if short else 1 if inner else COPIES
 
     @contextmanager
     def _along(self, v: LoopVar, first: Val, copies: int) -> Iterator[None]:
-        """Vectors from a position on."""
+        """Code whose values are vectors from a position on."""
         self.ctx.levels.bind_iteration(v, first)
         with self.ctx.values.along(Vector(v, self.lanes, (None,) * copies)):
             yield

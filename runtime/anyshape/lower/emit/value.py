@@ -44,8 +44,8 @@ from anyshape.lower.llvm.types import I64, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp
 
 CLOSE = (2,)
-"""Steps of elements that are picked from whole vectors: at step 2 half of what two loads bring is used, at larger steps as many lines are
-touched as by a gather."""
+"""Steps of elements that are shuffled out of whole vectors: at step 2 half of what two loads bring is used, at larger steps as many lines
+are read as by a gather."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Vector:
 
 
 class Values:
-    """Evaluation. `vector` is what runs along the lanes where code is emitted now, `holding` the bounds that hold there: loads along the
-    vector need not ask. `populated` are extents that are not 0 there."""
+    """Values of nodes. `vector` is what runs along the lanes where code is emitted now, `holding` the bounds that hold there: loads along
+    the vector need no mask for them. `populated` are extents that are not 0 there."""
 
     def __init__(self, levels: Levels, sizes: Sizes, memory: Memory, reported: ReportedElements) -> None:
         self.f, self.levels, self.sizes, self.memory, self.reported = levels.f, levels, sizes, memory, reported
@@ -87,7 +87,7 @@ class Values:
 
     @property
     def copies(self) -> range:
-        """Of the values that vary along the vector."""
+        """Numbers of the copies of a value that varies along the vector."""
         return range(1 if self.vector is None else self.vector.copies)
 
     def copies_of(self, n: DagNode) -> range:
@@ -144,7 +144,7 @@ class Values:
         return elementwise.apply(self.f, n.name, n.dtype, args, [a.dtype for a in n.args])
 
     def padded_value(self, n: DagNode, padded: Padded, copy: int) -> Val:
-        """What the load's own mask leaves out is zero already."""
+        """The load, or the pad's value outside of its bounds; where the load's own mask leaves lanes out, they are zero already."""
         value, outside = self.of(padded.load, copy), padded.outside.value
         inside = self.inside(padded.load.access.bounds, copy)
         zero = outside == 0 and math.copysign(1, outside) > 0
@@ -157,7 +157,7 @@ class Values:
         return self.f.select(inside, value, other)
 
     def _by_reduction(self, n: Operation) -> bool:
-        """The divisor comes from a reduction further out. Policy: such a division is a product with the reciprocal.
+        """Whether the divisor comes from a reduction further out. Policy: such a division is a product with the reciprocal.
 
         It costs one more rounding, and spares a division per element of a row. Other divisions stay exact.
         """
@@ -235,7 +235,7 @@ class Values:
         return x if isinstance(x, Val) else self.levels.indices[x] if isinstance(x, LoopVar) else self.of(x)
 
     def lane_offsets(self, address: Affine, copy: int) -> tuple[str, Val | None]:
-        """How the lanes lie: ("contiguous", None), ("same", None) or ("strided", offsets in elements)."""
+        """Describes how the lanes lie: ("contiguous", None), ("same", None) or ("strided", offsets in elements)."""
         assert self.vector is not None
         v = self.vector.variable
         c = self.sizes.coefficient(address.coefficient(v))
@@ -267,17 +267,17 @@ class Values:
 
     @contextmanager
     def held(self, bounds: set[Bound]) -> Iterator[None]:
-        """What was asked outside of a loop need not be asked of its elements."""
+        """Code inside of a test, where loads need no mask for these bounds."""
         self.holding |= bounds
         yield
         self.holding -= bounds
 
     def inside(self, bounds: Sequence[Bound], copy: int) -> Val | None:
-        """0 <= index < extent for all; None if nothing is asked."""
+        """Tests 0 <= index < extent for all bounds; None if there are none."""
         return lanes_inside(self, bounds, copy)
 
     def check(self, access: Access, copy: int) -> None:
-        """Ends the kernel where an index that was computed is out of range."""
+        """Ends the kernel where a computed index is out of range."""
         check_access(self, access, copy)
 
     # memory
@@ -287,8 +287,8 @@ class Values:
         self.check(access, copy)
         element = elementwise.memory_type(access.tensor.dtype)
         pointer = self.pointer(access.tensor, access.address)
-        asked = [b for b in access.bounds if b not in self.holding] if varies else access.bounds
-        bounded = self.inside(asked, copy)
+        bounds = [b for b in access.bounds if b not in self.holding] if varies else access.bounds
+        bounded = self.inside(bounds, copy)
         if not varies:
             if not access.domain:
                 bounded = self.conjunction(bounded, self._not_empty(access.tensor))
@@ -318,7 +318,7 @@ class Values:
         return elementwise.load_value(f, access.tensor.dtype, raw)
 
     def _not_empty(self, t: Tensor) -> Val | None:
-        """For a load ahead of all loops, which may turn out not to run: None if the tensor surely has elements."""
+        """Whether a tensor has elements, for a load ahead of loops that may have no iterations; None if it surely has some."""
         ok: Val | None = None
         for n in t.shape:
             if dims.ge(n, 1) is not True:
@@ -326,7 +326,7 @@ class Values:
         return ok
 
     def _scalar_load(self, pointer: Val, element: Any, ok: Val | None) -> Val:
-        """Where `ok` is false the memory is not touched: the address becomes that of a zeroed stack slot."""
+        """Loads a scalar. Where `ok` is false the memory is not touched: the address becomes that of a zeroed stack slot."""
         if ok is not None:
             slot = self.f.alloca(I64, 1)
             self.f.store(const(I64, 0), slot)

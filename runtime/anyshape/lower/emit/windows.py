@@ -20,11 +20,11 @@ from anyshape.lower.llvm.types import I32, I64, Val, const
 from anyshape.lower.schedule.tree import Loop, Scope
 
 VECTORS = 4
-"""Of results at once, where rows are that long: taps wait for nothing then."""
+"""Vectors of results at once, where rows are that long, so that taps do not wait for each other."""
 
 
 def emit_windows(ctx: KernelContext, scope: Scope) -> None:
-    """A scope of rows."""
+    """Emits a scope of rows that has `windows`."""
     windows = scope.windows
     assert windows is not None
     stores = next(s.stores for s in scope.steps if isinstance(s, Loop) and s.stores)
@@ -60,7 +60,7 @@ def _totals(ctx: KernelContext, windows: Windows[Reduction], kind: str, copies: 
 
 
 def _planes(ctx: KernelContext, variables: Sequence[LoopVar], body: Callable[[], None]) -> None:
-    """One loop over all of them, shared out over the parts."""
+    """Loops over all planes, shared out over the parts."""
     f = ctx.f
     count = const(I64, 1)
     for v in variables:
@@ -76,14 +76,14 @@ def _planes(ctx: KernelContext, variables: Sequence[LoopVar], body: Callable[[],
 
 
 def prepare(ctx: KernelContext, staged: Staged) -> None:
-    """Scratch for the copy, and the numbers that addresses are made of."""
+    """Reserves scratch for the copy, and binds the numbers that addresses are made of."""
     ctx.memory.place(staged.tensor, padded=True)
     for number, v in staged.fixed.items():
         ctx.levels.bind(v, const(I64, number))
 
 
 def _fill_pads(ctx: KernelContext, staged: Staged) -> None:
-    """Writes what is outside everywhere: rows of pads are the same for all planes, and stay."""
+    """Writes the pad's value everywhere: rows of pads are the same for all planes, and stay."""
     if not any(_limit(staged, dim) for dim in range(len(staged.along) - 1)):
         return
     assert staged.outside is not None
@@ -104,13 +104,13 @@ def _limit(staged: Staged, dim: int) -> Bound | None:
 
 
 def fill(ctx: KernelContext, staged: Staged, pads: bool = True) -> None:
-    """Writes the copy, the variables outside of it being bound; without `pads`, rows of nothing else are left as they are."""
+    """Writes the copy, the variables outside of it being bound; without `pads`, rows of nothing but pads are left as they are."""
 
     nest(ctx, staged.channels, lambda: _rows(ctx, staged, 0, const(I64, 0), pads))
 
 
 def _rows(ctx: KernelContext, staged: Staged, dim: int, place: Val, pads: bool) -> None:
-    """`place`: where the elements with the indices so far begin."""
+    """Writes the rows of the copy; `place` is where the elements with the indices so far begin."""
     f = ctx.f
     length = ctx.sizes.of(staged.lengths[dim])
     if dim == len(staged.along) - 1:
@@ -169,7 +169,7 @@ class _Row:
         return elementwise.store_value(f, staged.tensor.dtype, value)
 
     def store(self, values: list[Val], index: Val) -> None:
-        """All of one remainder, then all of the other."""
+        """Stores all elements of one remainder, then all of the other."""
         ctx, f = self.ctx, self.ctx.f
         place = f.add(self.place, f.binary("udiv", index, const(I64, self.step)) if self.step > 1 else index)
         to = f.gep(ctx.memory.base(self.staged.tensor), place, self.element)

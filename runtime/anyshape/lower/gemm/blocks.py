@@ -106,7 +106,7 @@ def suits_in_place(f: FunctionBuilder, tiles: Tiles, columns: Val, outer: Val, i
     return f.and_(apart, f.or_(along_k, f.and_(along_rows, few)))
 
 
-def number_of(f: FunctionBuilder, once: Val | None) -> Operand:
+def keeping_tiles(f: FunctionBuilder, once: Val | None) -> Operand:
     """Of tiles that keep a panel, and do not ask."""
     return 0 if once is None else f.convert("zext", once, I64)
 
@@ -114,12 +114,12 @@ def number_of(f: FunctionBuilder, once: Val | None) -> Operand:
 def share_of_next(f: FunctionBuilder, tiles: Tiles, b: Type, panels: Panels, block: Block, once: Val | None) -> Val:
     """Bytes of a panel of the next turn that a tile asks for in a step of k, so that all tiles of the block ask for all of it; the first
     tile would have to wait for it. A B in place has no panels that lie one behind the other."""
-    count = f.sub(block.end, f.add(block.first, number_of(f, once)))
+    count = f.sub(block.end, f.add(block.first, keeping_tiles(f, once)))
     share = f.binary("udiv", f.add(count, tiles.columns * b.bytes - 1), count)
     return share if panels.in_place is None else f.select(panels.in_place, const(I64, 0), share)
 
 
-def asked_from(
+def prefetch_start(
     f: FunctionBuilder,
     tiles: Tiles,
     block: Block,
@@ -130,13 +130,13 @@ def asked_from(
     k: Val,
 ) -> Val:
     """Where a tile begins to ask: a share of the panel `following`, each tile its own, or, if it is alone, what comes later."""
-    before = f.sub(index, f.add(block.first, number_of(f, iteration.once)))
+    before = f.sub(index, f.add(block.first, keeping_tiles(f, iteration.once)))
     others = f.gep(following, f.mul(before, f.mul(iteration.share, k)), I8)
     alone = f.compare("eq", f.sub(block.end, block.first), 1)
     return f.select(alone, f.gep(b, SOON * tiles.line, I8), others)
 
 
-def asked_of_rows(
+def prefetch_of_rows(
     f: FunctionBuilder, panels: Panels, block: Block, a: Val, step: Val, k: Val, of_b: tuple[Val, Val]
 ) -> tuple[Val, Val]:
     """From where and how much in a step of k a tile asks: of B, or, where B lies in place and rows of A one behind the other, of the rows

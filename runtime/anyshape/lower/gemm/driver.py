@@ -23,8 +23,8 @@ from .blocks import (
     BlockRows,
     Operands,
     Panels,
-    asked_from,
-    asked_of_rows,
+    prefetch_of_rows,
+    prefetch_start,
     share_of_next,
     suits_in_place,
 )
@@ -352,7 +352,7 @@ class _Driver:
         kind, count = choose(f, of, panels, left, wide)
         taken = stretch(f, of, block, left, count)
         following = f.add(column, taken)
-        iteration = self._turn(panels, block, column, taken, (kind, count, share), once)
+        iteration = self._iteration(panels, block, column, taken, (kind, count, share), once)
         with (
             f.for_range(block.first, block.end, at_least_once=True) as loop,
             f.for_range(column, following, count, at_least_once=True) as inner,
@@ -362,7 +362,7 @@ class _Driver:
         f.branch(f.compare("lt", following, panels.end), body, after)
         f.start(after)
 
-    def _turn(
+    def _iteration(
         self,
         panels: Panels,
         block: Block,
@@ -420,9 +420,9 @@ class _Driver:
             c_step = f.i64(spec.c.row)
             c = f.gep(ops.c, f.add(f.mul(row, c_step), column), element)
         following = f.gep(iteration.following, offset, self.b_type)
-        soon = asked_from(f, self.tiles, block, iteration, index, b, following, self.k)
+        soon = prefetch_start(f, self.tiles, block, iteration, index, b, following, self.k)
         step = f.mul(height, element.bytes)
-        soon, share = asked_of_rows(f, panels, block, a, step, self.k, (soon, iteration.share))
+        soon, share = prefetch_of_rows(f, panels, block, a, step, self.k, (soon, iteration.share))
         table, b, soon = called(f, of, block, iteration, index, offset, b, soon)
         kernel = f.load(table, PTR, f.add(iteration.kind, height))
         args = [self.k, a, block.row_step, a_step, b, panels.step, b_panel, c, c_step, count, soon, share]

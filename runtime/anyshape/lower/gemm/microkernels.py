@@ -25,7 +25,7 @@ SEVERAL = 3
 """Tiles of a block, from which on one of them keeps what it widens for the others."""
 FULL, MASKED, NARROW, WIDE, FAR, DOT, STRIP = range(7)
 """Kinds of kernel: one panel; one panel whose last columns may be missing; its first vector only, likewise; several
-panels (few rows only); the same of a B beyond the second cache (a kernel of its own where `Tiles.asks_ahead`); rows and columns that
+panels (few rows only); the same of a B beyond the second cache (a kernel of its own where `Tiles.prefetches`); rows and columns that
 are both contiguous along k (few rows only, see `dots`); one row and any number of columns of a B in place (see `strips`)."""
 
 
@@ -58,7 +58,7 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> No
                 names.append("")
             elif kind in (WIDE, FAR) and panels == 1:
                 names.append(_name(tiles, FULL, rows))
-            elif kind == FAR and not tiles.asks_ahead:
+            elif kind == FAR and not tiles.prefetches:
                 names.append(_name(tiles, WIDE, rows))
             else:
                 names.append(_name(tiles, kind, rows))
@@ -120,7 +120,7 @@ def emit_kernel(
                 b_now, *rest = loop.carried
                 a_now, sums = dict(zip(origins, rest)), rest[len(origins) :]
                 if ahead is not None:
-                    _ask(f, tiles, f.gep(b_now, ahead, stored), offsets, stored)
+                    _prefetch(f, tiles, f.gep(b_now, ahead, stored), offsets, stored)
                 elif kind == FULL and not keeps and rows > tiles.few_rows:
                     _ask_soon(f, tiles, f.gep(soon, f.mul(loop.index, soon_step), I8), stored)
                 columns = _columns(f, tiles, b_now, list(zip(offsets, masks)), stored, keeps)
@@ -163,7 +163,7 @@ def _steps_ahead(tiles: Tiles, stored: Type) -> int:
     return -(-AHEAD * tiles.line // (tiles.columns * stored.bytes))
 
 
-def _ask(f: FunctionBuilder, tiles: Tiles, at: Val, offsets: Sequence[Val], stored: Type) -> None:
+def _prefetch(f: FunctionBuilder, tiles: Tiles, at: Val, offsets: Sequence[Val], stored: Type) -> None:
     """For the lines of one step."""
     for v, offset in enumerate(offsets):
         if v % tiles.vectors * tiles.lanes * stored.bytes % tiles.line == 0:

@@ -39,8 +39,8 @@ def part_name(element: Type) -> str:
 
 def emit_thin(module: Module, tiles: Tiles) -> None:
     """The two exported functions."""
-    _emit(module, tiles, join_name(tiles.element), _join, _join_turned)
-    _emit(module, tiles, part_name(tiles.element), _part, _part_turned)
+    _emit(module, tiles, join_name(tiles.element), _join, _join_transposed)
+    _emit(module, tiles, part_name(tiles.element), _part, _part_transposed)
 
 
 Move = Callable[[FunctionBuilder, Tiles, list[Val], Val], None]
@@ -77,7 +77,7 @@ def _copy(f: FunctionBuilder, tiles: Tiles, planes: Val, joined: Val, range_: tu
         f.memcpy(f.gep(to, loop.index, element), f.gep(source, loop.index, element), f.mul(count, element.bytes))
 
 
-def _join_turned(f: FunctionBuilder, tiles: Tiles, planes: Val, plane: Val, joined: Val, few: Val) -> None:
+def _join_transposed(f: FunctionBuilder, tiles: Tiles, planes: Val, plane: Val, joined: Val, few: Val) -> None:
     element, lanes = tiles.element, tiles.lanes
     last, mask = f.sub(few, 1), f.tail_mask(few, lanes)
     starts = [f.gep(planes, f.mul(f.smin(last, c), plane), element) for c in range(lanes)]
@@ -86,7 +86,7 @@ def _join_turned(f: FunctionBuilder, tiles: Tiles, planes: Val, plane: Val, join
         joined = f.gep(joined, few, element)
 
 
-def _part_turned(f: FunctionBuilder, tiles: Tiles, planes: Val, plane: Val, joined: Val, few: Val) -> None:
+def _part_transposed(f: FunctionBuilder, tiles: Tiles, planes: Val, plane: Val, joined: Val, few: Val) -> None:
     element, lanes = tiles.element, tiles.lanes
     mask, rows = f.tail_mask(few, lanes), []
     for _ in range(lanes):

@@ -25,7 +25,7 @@ class Tiles:
 
     `a_block` and `b_block` bound, in elements, the packed part of A (half of L2) and of B (a quarter of L3);
     `computed_block` bounds a B that is computed while it is packed (a quarter of L2): it is read soon after it is written.
-    `near`: bytes of a B that stays in L2 for the most part; `line`: bytes that come from memory together; `asks_ahead`: few rows ask
+    `near`: bytes of a B that stays in L2 for the most part; `line`: bytes that come from memory together; `prefetches`: few rows ask
     for lines of another B before they read them.
     `strip` is how many sums of a single row wait in memory (half of L1). Blocks do
     not cut K: at 14 rows a tile reads B slowly enough for any cache.
@@ -42,7 +42,7 @@ class Tiles:
     strip: int
     near: int
     line: int
-    asks_ahead: bool
+    prefetches: bool
 
     def panels(self, rows: int) -> int:
         """How many column panels one call takes: few rows alone would leave the multipliers waiting."""
@@ -103,7 +103,7 @@ def tiles_for(target: Target, element: Type) -> Tiles:
         strip=target.l1_bytes // 2 // element.bytes // lanes * lanes,
         near=target.l2_bytes * 3 // 2,
         line=target.line_bytes,
-        asks_ahead=target.asks_ahead,
+        prefetches=target.prefetches,
         computed_block=target.l2_bytes // 4 // element.bytes,
         b_block=max(target.l3_bytes // 4, target.l2_bytes) // element.bytes,
     )

@@ -19,7 +19,7 @@ from ..llvm.transpose import transpose
 from ..llvm.types import I8, I64, PTR, VOID, Type, Val, const
 from .tiles import Tiles
 
-TURN_ARGUMENTS = [
+TRANSPOSE_ARGUMENTS = [
     ("source", PTR),
     ("row_step", I64),
     ("rows", I64),
@@ -41,8 +41,8 @@ def transpose_name(element: Type) -> str:
 def emit_transpose(module: Module, tiles: Tiles) -> None:
     """The exported function."""
     element, lanes = tiles.element, tiles.lanes
-    with module.function(transpose_name(element), VOID, TURN_ARGUMENTS) as f:
-        copy = _Copy(f=f, element=element, lanes=lanes, **{name: f.arg(name) for name, _ in TURN_ARGUMENTS})
+    with module.function(transpose_name(element), VOID, TRANSPOSE_ARGUMENTS) as f:
+        copy = _Copy(f=f, element=element, lanes=lanes, **{name: f.arg(name) for name, _ in TRANSPOSE_ARGUMENTS})
         past = f.compare("gt", copy.moved, f.target.last_cache_holds)
         whole, at_lines = f.and_(copy.rows, -copy.per_line), copy.at_lines()
         lines = f.select(f.and_(past, at_lines), whole, const(I64, 0))

@@ -33,7 +33,7 @@ class Store:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Asked:
+class DemandedPart:
     """A condition, which is that `each` holds for all values of `variables`."""
 
     whole: DagNode
@@ -46,7 +46,7 @@ class Demanded:
     """What must hold of data, all of it; else the kernel ends with the error."""
 
     error: int
-    parts: tuple[Asked, ...]
+    parts: tuple[DemandedPart, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

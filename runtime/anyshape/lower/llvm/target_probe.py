@@ -71,7 +71,7 @@ def _takes_twice(target: Target) -> bool:
 def emit_multiply_adds(module: Module, name: str, lanes: int) -> None:
     """A function that multiplies and adds, for so many `turns`, as many vectors as fit the registers: no sum waits for the last one."""
     chains, vector = module.target.vector_registers - 6, F32.vector(lanes)
-    with module.function(name, VOID, [("to", PTR), ("turns", I64)]) as f:
+    with module.function(name, VOID, [("to", PTR), ("iterations", I64)]) as f:
         start = [const(vector, 0.001 * i) for i in range(chains)]
         with f.for_range(0, f.args[1], carried=start, at_least_once=True) as loop:
             loop.next(*[f.fma(x, 0.999, 0.001) for x in loop.carried])
@@ -80,7 +80,7 @@ def emit_multiply_adds(module: Module, name: str, lanes: int) -> None:
         f.ret()
 
 
-def multiply_adds_calls(module: Module, turns: int) -> list[Callable[[], object]]:
+def multiply_adds_calls(module: Module, iterations: int) -> list[Callable[[], object]]:
     """Calls of all such functions of a module, with room for their results."""
     loaded = compile_module(module)
     memory = np.zeros(module.target.vector_registers * module.target.lanes(F32.bytes) + 16, np.float32)
@@ -88,7 +88,7 @@ def multiply_adds_calls(module: Module, turns: int) -> list[Callable[[], object]
 
     def call(name: str) -> Callable[[], object]:
         run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(loaded.address(name))
-        return lambda: (loaded, memory, run(to, turns))
+        return lambda: (loaded, memory, run(to, iterations))
 
     return [call(name) for name in module.symbols]
 

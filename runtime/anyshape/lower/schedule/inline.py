@@ -38,7 +38,7 @@ from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopVar, R
 from anyshape.lower.ir.inline_values import Env, InlinedValues, flatten
 from anyshape.lower.ir.padded import conjuncts
 from anyshape.lower.ir.procedure import Procedure, lower_program
-from anyshape.lower.ir.stores import Asked, Demanded, Ordered, Store
+from anyshape.lower.ir.stores import Demanded, DemandedPart, Ordered, Store
 from anyshape.lower.kernel import Group, KernelError
 from anyshape.lower.schedule.recurrence import CycleStores, Positions
 
@@ -235,9 +235,9 @@ class _Inliner(InlinedValues):
         for part in conjuncts(holds):
             match reduced.get(part.access, part) if isinstance(part, Load) else part:
                 case Reduction("all", variables, body):
-                    parts.append(Asked(part, variables, body))
+                    parts.append(DemandedPart(part, variables, body))
                 case _:
-                    parts.append(Asked(part, (), part))
+                    parts.append(DemandedPart(part, (), part))
         return Demanded(self.refused(message), tuple(parts))
 
     def _read_forms(self) -> dict[Tensor, set[tuple[object, ...]]]:

@@ -80,29 +80,29 @@ def plan(stores: list[Store], around: frozenset[LoopVar] = frozenset()) -> Scope
     """The tree of one component; loops over `around` are open already."""
     scope = _Planner(set()).scope(list(stores), around, False)
     keep_shared_values(scope)
-    return replace(scope, transposed=_turned_variable(scope))
+    return replace(scope, transposed=_transposed_variable(scope))
 
 
-def _turned_variable(scope: Scope) -> LoopVar | None:
+def _transposed_variable(scope: Scope) -> LoopVar | None:
     """Of a map, the variable that most of the operands which the vector strides through are contiguous in."""
     if scope.vector is None or len(scope.steps) != 1 or not isinstance(scope.steps[0], Loop):
         return None
     stores, along = scope.steps[0].stores, scope.vector
     if scope.steps[0].reductions or any(x.checks for x, _ in accesses(stores, (), set())):
         return None
-    counts = {v: len(turned_loads(stores, along, v)) for v in scope.variables if v is not along}
+    counts = {v: len(transposed_loads(stores, along, v)) for v in scope.variables if v is not along}
     best = max(counts, key=lambda v: counts[v], default=None)
     if best is None or not counts[best] or (isinstance(best.extent, int) and best.extent < 4):
         return None
     return best
 
 
-def turned_loads(stores: Iterable[Store], along: LoopVar, across: LoopVar) -> list[Load]:
+def transposed_loads(stores: Iterable[Store], along: LoopVar, across: LoopVar) -> list[Load]:
     """Plain loads with coefficient 1 for `across` and a stride for `along`."""
-    return [n for n in below(stores) if isinstance(n, Load) and _turnable(n.access, along, across)]
+    return [n for n in below(stores) if isinstance(n, Load) and _is_transposable(n.access, along, across)]
 
 
-def _turnable(access: Access, along: LoopVar, across: LoopVar) -> bool:
+def _is_transposable(access: Access, along: LoopVar, across: LoopVar) -> bool:
     step = access.address.coefficient(along)
     return access.is_plain and access.address.coefficient(across) == 1 and step not in (0, 1) and not contiguous(step)
 
