@@ -90,7 +90,7 @@ class _Update:
             self._element()
             return
         v, range_ = variables[0], self.spans.of(variables[0])
-        surely = v is not self.o.store.variables[0]  # a loop further out has no turn where this one has none
+        surely = v is not self.o.store.variables[0]  # a loop further out has no iteration where this one has none
         if v is self.ahead:
             range_, surely = self._blocks(v, range_, variables[1:]), False
         elif v is self.row:

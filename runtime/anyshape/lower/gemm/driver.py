@@ -44,7 +44,7 @@ from .tiles import ALIGN, Tiles, tiles_for
 from .widening import called, pays
 
 READING = 4
-"""For a part, reading a row of A takes as long as so many of its products: where columns are shared out, every part reads all rows."""
+"""Reading a row of A costs a part as much as so many of its products: where columns are shared out, every part reads all rows."""
 
 
 def emit_contraction(
@@ -99,7 +99,7 @@ class _Driver:
         return f.smax(fitting, 1)
 
     def _all_rows(self) -> Val:
-        """Of the product that this is a part of."""
+        """Rows of the product that this is a part of."""
         return self.m if self.spec.all_rows is None else self.f.i64(self.spec.all_rows)
 
     # parts
@@ -125,7 +125,7 @@ class _Driver:
                 self._batch(self._operands(loop.index, extents), rows, block_tiles, n0, n1, step)
 
     def _ranges(self, count: Val, part: Val, nparts: Val) -> tuple[Val, Val, Val, Val, Val, Val]:
-        """What this part computes: some batches, or else some rows, or else some panels of columns."""
+        """The share of this part: some batches, or else some rows, or else some panels of columns."""
         f, zero = self.f, const(I64, 0)
         if nparts.number == 1:
             return zero, count, zero, self.m, zero, self.n
@@ -150,8 +150,8 @@ class _Driver:
         )
 
     def _is_tall(self, nparts: Val) -> Val:
-        """Whether rows are shared out: where there are enough for each part, and, unless every part had to compute A, where that is
-        no less even than columns. A B that is widened for several tiles would be widened by every part."""
+        """Whether rows are shared out: where there are enough for each part, and, unless every part had to compute A, where that is no less
+        even than columns. A B that is widened for several tiles would be widened by every part."""
         f, tiles = self.f, self.tiles
         if self.spec.rows_done:
             return const(I1, 1)
@@ -163,8 +163,7 @@ class _Driver:
         return f.or_(enough, f.compare("ge", self.m, self.n))
 
     def _is_even(self, nparts: Val) -> Val:
-        """Whether the part with the most rows has no more to do than one with the most panels would have: 17 of 33 rows are 3 %
-        more than half."""
+        """Whether sharing out rows is as even as sharing out columns: 17 of 33 rows are 3 % more than half."""
         f, width = self.f, self.tiles.columns
 
         def most(count: Val) -> Val:
@@ -336,7 +335,7 @@ class _Driver:
     # tiles
 
     def _sweep(self, ops: Operands, panels: Panels, block: Block) -> None:
-        """All panels times all tiles of a block; a few panels are the outer loop, so that they stay in cache."""
+        """Multiplies all panels by all tiles of a block; a few panels are the outer loop, so that they stay in cache."""
         f, tiles = self.f, self.tiles
         of = Product(tiles, self.b_type, self._all_rows(), self.n, self.k)
         wide = wide_columns(f, tiles, block.count)

@@ -53,8 +53,8 @@ class Module:
         noalias: bool = True,
         cold: bool = False,
     ) -> Iterator[FunctionBuilder]:
-        """Open a function. `inline=False` keeps it a call; pointer arguments are noalias unless told otherwise. What leads to a `cold`
-        one is laid out of the way."""
+        """Opens a function. `inline=False` keeps it a call; pointer arguments are noalias by default. Blocks that lead to a `cold` one are
+        laid out of the way."""
         function = FunctionBuilder(
             self, name, result, args, internal=internal, inline=inline, noalias=noalias, cold=cold
         )
@@ -76,7 +76,7 @@ class Module:
             yield function
 
     def declare(self, name: str, result: Type, args: Sequence[Type]) -> None:
-        """A function of another module, reached by name when the code is loaded."""
+        """Declares a function of another module, reached by name when the code is loaded."""
         if name not in self._declared:
             self._declared[name] = f"declare {result} @{name}({', '.join(map(str, args))}) nounwind"
             self.imports.append(name)
@@ -97,14 +97,14 @@ class Module:
         return Val(f"@{name}", PTR)
 
     def declare_table(self, name: str) -> Val:
-        """An array of addresses that another module exports."""
+        """Declares an array of addresses that another module exports."""
         if name not in self._declared:
             self._declared[name] = f"@{name} = external constant [0 x ptr], align 8"
             self.imports.append(name)
         return Val(f"@{name}", PTR)
 
     def declare_word(self, name: str) -> Val:
-        """The address of an i64 that whoever loads the code has."""
+        """Declares an i64 that the loader of the code provides; returns its address."""
         if name not in self._declared:
             self._declared[name] = f"@{name} = external global i64, align 8"
             self.imports.append(name)
@@ -242,7 +242,7 @@ class FunctionBuilder(Emitter):
         self.end(f"br {cond}, label %{yes.label}, label %{no.label}")
 
     def expect(self, cond: Val, usual: Block, other: Block) -> None:
-        """A branch that hardly ever goes the other way: that block is laid out of the way."""
+        """Branches where the other target is hardly ever taken: its block is laid out of the way."""
         weights = '!{!"branch_weights", i32 1048576, i32 1}'
         self.end(f"br {cond}, label %{usual.label}, label %{other.label}, !prof {weights}")
 
@@ -250,7 +250,7 @@ class FunctionBuilder(Emitter):
         self.end("ret void" if value is None else f"ret {value}")
 
     def phi(self, type_: Type, incoming: Sequence[tuple[Val, Block]], block: Block | None = None) -> Val:
-        """A phi at the head of `block` (the current one unless given)."""
+        """A phi at the head of `block` (by default the current one)."""
         result = Val(self.fresh(), type_)
         self.set_phi(result, incoming, block or self.block)
         return result
@@ -328,10 +328,11 @@ class FunctionBuilder(Emitter):
         return self.emit(result, f"getelementptr {element.scalar}, {base}, {i}")
 
     def load(self, base: Val, type_: Type, index: Operand = 0, align: int = 0, again: bool = False) -> Val:
-        """Load `type_` (a vector takes its lanes from consecutive elements) at element `index`.
+        """Loads `type_` (a vector takes its lanes from consecutive elements) at element `index`.
 
-        `again`: even if it is loaded already. LLVM makes one of equal loads; but one of memory that stays as it is while the function runs,
-        which it must then, is of another kind."""
+        `again`: even if the value is loaded already. LLVM merges equal loads, but not with one of another kind: one of memory that does not
+        change while the function runs, which must be true then.
+        """
         address = self.gep(base, index, type_)
         kind = ", !invariant.load !{}" if again else ""
         return self.emit(type_, f"load {type_}, {address}, align {align or type_.bytes}{kind}")
@@ -341,13 +342,13 @@ class FunctionBuilder(Emitter):
         self.line(f"store {value}, {address}, align {align or value.type.bytes}")
 
     def store_past_caches(self, value: Val, place: Val) -> None:
-        """A vector at a multiple of its size, into memory itself: what lies there is not read first, nothing else leaves a cache for it.
-        Other threads may see it only after `end_past_caches`."""
+        """Stores a vector at a multiple of its size into memory itself: the line is not read first, and no other line is evicted. Other
+        threads may see it only after `end_past_caches`."""
         size = value.type.bytes * value.type.lanes
         self.line(f"store {value}, {place}, align {size}, !nontemporal !{{i32 1}}")
 
     def end_past_caches(self) -> None:
-        """Stores past the caches are in memory ahead of any that follow: elsewhere than on x86 those of a release wait for them anyway."""
+        """Orders stores past the caches ahead of any that follow: elsewhere than on x86 those of a release wait for them anyway."""
         if self.target.triple.startswith("x86_64"):
             self._declare_intrinsic("llvm.x86.sse.sfence", VOID, [])
             self._call("@llvm.x86.sse.sfence", VOID, [])
@@ -365,7 +366,7 @@ class FunctionBuilder(Emitter):
     def masked_load(
         self, base: Val, type_: Type, mask: Val, index: Operand = 0, passthru: Val | None = None, align: int = 0
     ) -> Val:
-        """Load the lanes of `mask`; the others are `passthru` (zero unless given) and their memory is not touched."""
+        """Loads the lanes of `mask`; the others are `passthru` (zero by default) and their memory is not touched."""
         address = self.gep(base, index, type_)
         other = passthru if passthru is not None else const(type_, 0)
         arguments = [address, const(I32, align or type_.bytes), mask, other]
@@ -387,7 +388,7 @@ class FunctionBuilder(Emitter):
         return self.call_intrinsic("llvm.masked.gather", type_, arguments, f"{type_.suffix}.v{type_.lanes}p0")
 
     def pick(self, base: Val, type_: Type, indices: Val) -> Val:
-        """The same where all lanes exist, by one instruction or by a load each, whichever the target is faster with."""
+        """Gathers where all lanes exist, by one instruction or by a load each, whichever the target is faster with."""
         from anyshape.lower.llvm.target_probe import gathers  # which asks about code that is made so
 
         if gathers(self.target):
@@ -423,7 +424,7 @@ class FunctionBuilder(Emitter):
         )
 
     def prefetch(self, address: Val, to_write: bool) -> None:
-        """Asks for the cache line of an address, which need not be valid."""
+        """Prefetches the cache line of an address, which need not be valid."""
         hint = [address, const(I32, int(to_write)), const(I32, 3), const(I32, 1)]
         self.call_intrinsic("llvm.prefetch", VOID, hint, overload="p0")
 
@@ -447,12 +448,12 @@ class FunctionBuilder(Emitter):
         self.line(f"store atomic {value}, {address} {order}, align {value.type.bytes}")
 
     def atomic_update(self, op: str, base: Val, value: Val, index: Operand = 0) -> Val:
-        """`op` of LLVM's atomicrmw (add, umin, …) with the value; gives what was there before."""
+        """Applies `op` of LLVM's atomicrmw (add, umin, …) with the value; returns the value before."""
         address = self.gep(base, index, value.type)
         return self.emit(value.type, f"atomicrmw {op} {address}, {value} seq_cst, align {value.type.bytes}")
 
     def compare_exchange(self, base: Val, expected: Operand, new: Operand, type_: Type, index: Operand = 0) -> Val:
-        """Puts `new` where `expected` is, if it is there: whether it was (i1)."""
+        """Stores `new` if `expected` is in memory; returns whether it was (i1)."""
         address = self.gep(base, index, type_)
         old, value = (v if isinstance(v, Val) else const(type_, v) for v in (expected, new))
         pair = self.fresh()
@@ -623,7 +624,7 @@ class FunctionBuilder(Emitter):
     # conversion
 
     def convert(self, op: str, a: Val, to: Type) -> Val:
-        """sext zext trunc fpext fptrunc sitofp uitofp fptosi fptoui bitcast ptrtoint inttoptr; lanes follow `a`."""
+        """Emits sext zext trunc fpext fptrunc sitofp uitofp fptosi fptoui bitcast ptrtoint inttoptr; lanes follow `a`."""
         to = to if op == "bitcast" else to.vector(a.type.lanes)
         if a.type == to:
             return a
@@ -671,7 +672,7 @@ class FunctionBuilder(Emitter):
         return self.emit(a.type, f"insertelement {a}, {item}, {index}")
 
     def shuffle(self, a: Val, b: Val | None, lanes: Sequence[int]) -> Val:
-        """Lanes picked from `a` then `b` by number; -1 is a lane nobody reads."""
+        """Selects lanes from `a` then `b` by number; -1 is a lane that is not used."""
         other = b if b is not None else undefined(a.type)
         picked = ", ".join("i32 poison" if lane < 0 else f"i32 {lane}" for lane in lanes)
         return self.emit(a.type.vector(len(lanes)), f"shufflevector {a}, {other}, <{len(lanes)} x i32> <{picked}>")

@@ -80,7 +80,7 @@ class Emitter:
         return self.emit(result, text)
 
     def call_intrinsic(self, name: str, result: Type, args: Sequence[Val], overload: str = "", flags: str = "") -> Val:
-        """Call an LLVM intrinsic; `overload` is its type suffix, that of the result unless given."""
+        """Call an LLVM intrinsic; `overload` is its type suffix, by default that of the result."""
         full = name if name.startswith(("llvm.x86.", "llvm.aarch64.")) else f"{name}.{overload or result.suffix}"
         self._declare_intrinsic(full, result, [arg.type for arg in args])
         return self._call(f"@{full}", result, args, flags)

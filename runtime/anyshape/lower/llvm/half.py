@@ -1,9 +1,9 @@
 """Conversions between f32 and the floats of 16 bits, in integer arithmetic where the processor has no instruction.
 
-None has one for bf16 that keeps the smallest numbers: AVX-512's takes them for 0. Elsewhere LLVM would call a function of the compiler's
-library, which nobody links. Rounding is to the nearest, ties to even, as the instructions do. The method for f16 is that of Fabian
-Giesen's "half to float done quic(ker)": the exponent is moved by an addition, and a floating-point addition (or subtraction) of a power
-of two rounds (or scales) what is too small for a normal number.
+No processor has one for bf16 that keeps the smallest numbers: AVX-512's takes them for 0. Elsewhere LLVM would call a function of the
+compiler's library, which nobody links. Rounding is to the nearest, ties to even, as the instructions do. The method for f16 is that of
+Fabian Giesen's "half to float done quic(ker)": the exponent is moved by an addition, and a floating-point addition (or subtraction) of a
+power of two rounds (or scales) numbers that are too small for a normal one.
 """
 
 from __future__ import annotations
