@@ -116,7 +116,9 @@ def main() -> None:
         graphs = [SHAPES[name](n) for n in options.nodes]
         amounts = [float(calls(lambda f=f: fuse(f))) if options.counted else least(lambda f=f: fuse(f)) for f in graphs]
         shown = (f"{a:12,.0f}" if options.counted else f"{a * 1e3:9.0f} ms" for a in amounts)
-        print(f"{name:12} " + " ".join(shown) + f"   {exponent([len(f.nodes) for f in graphs], amounts):8.2f}", flush=True)
+        print(
+            f"{name:12} " + " ".join(shown) + f"   {exponent([len(f.nodes) for f in graphs], amounts):8.2f}", flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -120,8 +120,8 @@ def groups(f: Function) -> Iterator[Group]:
     for step in fuse(optimise(f)).steps:
         if isinstance(step, KernelStep):
             constants = {step.tensors[v]: v.constant for v in step.inputs if v.constant is not None}
-            borders = (tuple(step.tensors[v] for v in vs) for vs in (step.inputs, step.outputs))
-            yield Group("g", step.equations, *borders, constants)
+            inputs, outputs = (tuple(step.tensors[v] for v in vs) for vs in (step.inputs, step.outputs))
+            yield Group("g", step.equations, inputs, outputs=outputs, constants=constants)
 
 
 @pytest.mark.parametrize("form", ["chain", "tree", "ladder", "diamonds", "any"])

@@ -79,7 +79,10 @@ def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stag
     for step in _kernel_steps(function):
         border = step.tensors
         group = Group(
-            "show", step.equations, tuple(border[v] for v in step.inputs), tuple(border[v] for v in step.outputs)
+            "show",
+            step.equations,
+            tuple(border[v] for v in step.inputs),
+            outputs=tuple(border[v] for v in step.outputs),
         )
         kernel = lower_group(group, host_target())
         parts += [

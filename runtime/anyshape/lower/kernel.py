@@ -7,7 +7,7 @@ frozen; the text holds no name of a symbol or tensor, so groups that differ only
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ class Group:
     name: str
     equations: tuple[Equation, ...]
     inputs: tuple[Tensor, ...]
+    _: KW_ONLY
     outputs: tuple[Tensor, ...]
     constants: Mapping[Tensor, NDArray[Any]] = field(default_factory=dict)
     origins: Mapping[Equation, Origin] = field(default_factory=dict)
@@ -100,7 +101,7 @@ def _element(k: int, t: Tensor, name: str, scalars: Sequence[Size | Cond]) -> st
     return failure_report.element(k, name, t.dtype, inner if t.shape else None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """Native code for a group. `scratch` is the bytes that each part needs, 64-byte aligned, with no initial contents.
 

@@ -17,11 +17,11 @@ from anyshape.lower.target import host_target
 
 def measure_peak() -> float:
     """Multiply-adds of one core, in GFLOP/s."""
-    target, turns = host_target(), 20_000
+    target, iterations = host_target(), 20_000
     module = Module(target)
     emit_multiply_adds(module, "peak", target.lanes(4))
-    (best,) = least(multiply_adds_calls(module, turns), 30)
-    return 2 * (target.vector_registers - 6) * target.lanes(4) * turns / best / 1e9
+    (best,) = least(multiply_adds_calls(module, iterations), 30)
+    return 2 * (target.vector_registers - 6) * target.lanes(4) * iterations / best / 1e9
 
 
 def measure_copy(size: int) -> float:

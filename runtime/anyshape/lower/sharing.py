@@ -34,7 +34,7 @@ class _Known:
     kernel: Kernel
     tensors: tuple[Tensor, ...]
     symbols: tuple[Dim, ...]
-    told: Form
+    messages: Form
 
 
 class Forms:
@@ -76,11 +76,11 @@ class Lowering:
         writer = StructuralKeyWriter()
         form = (self.target, *writer.group(group))
         known = self._forms.find(form)
-        if known is not None and (not known.kernel.errors or known.told == writer.told(group)):
+        if known is not None and (not known.kernel.errors or known.messages == writer.messages(group)):
             return _of_group(known, writer, group)
         kernel = lower_group(group, self.target)
-        told = writer.told(group) if kernel.errors else ()
-        self._forms.enter(form, _Known(_without_arrays(kernel), tuple(writer.tensors), writer.dims, told))
+        messages = writer.messages(group) if kernel.errors else ()
+        self._forms.enter(form, _Known(_without_arrays(kernel), tuple(writer.tensors), writer.dims, messages))
         return kernel
 
 

@@ -69,7 +69,7 @@ class StructuralKeyWriter:
         """Sums and products are in the order of names; where that is another, so may be the text."""
         return tuple(sorted(range(len(self.symbols)), key=[a.order for a in self.symbols].__getitem__))
 
-    def told(self, group: Group) -> Form:
+    def messages(self, group: Group) -> Form:
         """What messages about the equations have in them; where a source is no equation, everything that may be spelled in its place."""
         origins = ((q.source, group.origins.get(q, Origin(group.name))) for q in group.equations)
         own = tuple(

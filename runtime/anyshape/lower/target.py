@@ -19,7 +19,7 @@ _LINE = 64
 _AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Target:
     """A processor to generate code for.
 
@@ -49,7 +49,7 @@ class Target:
         return self.scalef or self.triple.startswith("riscv64")
 
     @property
-    def asks_ahead(self) -> bool:
+    def prefetches(self) -> bool:
         """Whether lines from the last cache are asked for ahead of a kernel that reads all of them once. Until a line is there it holds
         one of the buffers for misses of the first cache, which the processor's own looking ahead, into the second cache, does not. A first
         cache of 48 KiB comes with enough of them; one of 32 KiB does not, and asking costs a fifth of the rate (`matrix-product.md`)."""
@@ -95,15 +95,15 @@ def _parse_size(text: str) -> int:
 
 def _cache_bytes() -> dict[int, int]:
     """Bytes per cache level of the first core, from Linux; what cannot be read keeps a modest guess."""
-    found = dict(_FALLBACK)
+    sizes = dict(_FALLBACK)
     for index in sorted(_CACHES.glob("index*")):
         try:
             if (index / "type").read_text().strip() == "Instruction":
                 continue
-            found[int((index / "level").read_text())] = _parse_size((index / "size").read_text())
+            sizes[int((index / "level").read_text())] = _parse_size((index / "size").read_text())
         except (OSError, ValueError):
             continue
-    return found
+    return sizes
 
 
 def _line_bytes() -> int:

@@ -24,7 +24,7 @@ def draws(schema: Any) -> bool:
     return schema is not None and SEED in schema.attributes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ImportedNode:
     """The importer's `OnnxNode`."""
 

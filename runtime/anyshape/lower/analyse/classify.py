@@ -46,10 +46,10 @@ def cost(root: DagNode, inner: frozenset[LoopVar], known: frozenset[DagNode] = f
 def accesses(stores: Iterable[Store], reds: Iterable[Reduction], done: Set[DagNode]) -> list[tuple[Access, bool]]:
     """The accesses of a computation, down to finished reductions; True for stores."""
     seen: set[DagNode] = set()
-    found: list[tuple[Access, bool]] = []
+    accessed: list[tuple[Access, bool]] = []
     stack: list[DagNode] = []
     for s in stores:
-        found.append((s.access, True))
+        accessed.append((s.access, True))
         stack.extend(s.roots)
     stack.extend(r.body for r in reds)
     while stack:
@@ -58,9 +58,9 @@ def accesses(stores: Iterable[Store], reds: Iterable[Reduction], done: Set[DagNo
             continue
         seen.add(n)
         if isinstance(n, Load):
-            found.append((n.access, False))
+            accessed.append((n.access, False))
         stack.extend(n.inputs)
-    return found
+    return accessed
 
 
 def vote(stores: Iterable[Store], reds: Iterable[Reduction], done: Set[DagNode]) -> list[LoopVar]:

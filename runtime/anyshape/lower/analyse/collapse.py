@@ -120,10 +120,10 @@ class Rebuild:
         return Access(x.tensor, self.affine(x.address), bounds, checks)
 
     def node(self, n: DagNode) -> DagNode:
-        made = self.memo.get(n)
-        if made is None:
-            made = self.memo[n] = self._node(n)
-        return made
+        rebuilt = self.memo.get(n)
+        if rebuilt is None:
+            rebuilt = self.memo[n] = self._node(n)
+        return rebuilt
 
     def _node(self, n: DagNode) -> DagNode:
         match n:

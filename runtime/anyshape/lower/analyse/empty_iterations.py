@@ -26,8 +26,8 @@ _NONE: Forms = frozenset()
 
 def empty_loop_guards(r: Reduction) -> Forms:
     """Forms of which one below zero says that the reduction's body is its neutral element."""
-    found = _Outside().of(r.body)
-    return found[1] if found is not None and found[0] == neutral(r.kind, r.body.dtype) else _NONE
+    outside = _Outside().of(r.body)
+    return outside[1] if outside is not None and outside[0] == neutral(r.kind, r.body.dtype) else _NONE
 
 
 def is_long(variables: Iterable[LoopVar]) -> bool:
@@ -79,7 +79,7 @@ class _Outside:
 
 def _conditions(n: DagNode) -> Forms:
     """Comparisons of positions that a condition asks for: each holds where its form is not negative."""
-    found = set()
+    forms = set()
     for c in conjuncts(n):
         match c:
             case Operation("ge" | "gt" | "le" | "lt" as name, args):
@@ -88,5 +88,5 @@ def _conditions(n: DagNode) -> Forms:
                     continue
                 large, small = (first, second) if name in ("ge", "gt") else (second, first)
                 strict: Size = -1 if name in ("gt", "lt") else 0
-                found.add(large + small.scaled(-1) + Affine((), strict))
-    return frozenset(found)
+                forms.add(large + small.scaled(-1) + Affine((), strict))
+    return frozenset(forms)

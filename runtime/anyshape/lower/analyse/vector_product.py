@@ -20,8 +20,8 @@ def with_row(dag: Dag, stores: list[Store], constants: Container[Tensor]) -> lis
     sums = reductions_of(stores)
     if len(sums) != 1 or any(s.domain != sums[0].domain or not s.access.is_plain for s in stores):
         return stores
-    (found,) = sums
-    factors = _factors(found)
+    (reduction,) = sums
+    factors = _factors(reduction)
     if factors is None:
         return stores
     k, x, matrix, columns = factors
@@ -29,8 +29,8 @@ def with_row(dag: Dag, stores: list[Store], constants: Container[Tensor]) -> lis
         return stores
     row = dag.variable(1)
     new = dag.load(_over(x.access, row, k))
-    total = dag.red("sum", (k,), dag.op("mul", found.dtype, new, matrix), found.dtype)
-    rebuild = Rebuild(dag, {found: total})
+    total = dag.red("sum", (k,), dag.op("mul", reduction.dtype, new, matrix), reduction.dtype)
+    rebuild = Rebuild(dag, {reduction: total})
     return [Store(_over(s.access, row, columns), rebuild.node(s.value), (row, *s.variables)) for s in stores]
 
 

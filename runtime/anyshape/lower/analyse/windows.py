@@ -45,7 +45,7 @@ class Moving:
         return self.spread * (self.tap.extent - 1)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Staged:
     """The copy: [channels][remainders][places], the places being those of windows and their reach beyond the last.
 
@@ -96,10 +96,10 @@ def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows[Reduction] | None:
     (r,) = reds
     if any(s.domain != r.domain or not s.access.is_plain for s in stores) or _has_checks(stores):
         return None
-    found = _staged(dag, r, stores)
-    if found is None or found[0].channels or _is_open(stores, found[0]):
+    staging = _staged(dag, r, stores)
+    if staging is None or staging[0].channels or _is_open(stores, staging[0]):
         return None
-    staged, read = found
+    staged, read = staging
     if _is_row(staged):
         return None
     bodies = _taps(dag, staged, read, r.body, {})
@@ -111,10 +111,10 @@ def product_windows(
 ) -> tuple[Windows[DagNode], LoopVar] | None:
     """Of a sum over channels, then taps, of products with `b`, which sees windows: the taps of `b`, and the variable of its columns. In
     two dims columns count the places of the copy, so that those of several rows lie side by side: some are nobody's."""
-    found = _staged(dag, r, stores, b)
-    if found is None or len(found[0].moving) > 2:
+    staging = _staged(dag, r, stores, b)
+    if staging is None or len(staging[0].moving) > 2:
         return None
-    staged, read = found
+    staged, read = staging
     if r.variables != (*staged.channels, *(m.tap for m in staged.moving)):
         return None
     last = staged.moving[-1].position
@@ -188,17 +188,17 @@ def _reads(nodes: Sequence[DagNode]) -> list[_Read]:
 
 def _pairs(x: Access, over: Sequence[LoopVar], shared: Iterable[LoopVar]) -> tuple[Moving, ...]:
     """Which variables move together, read off their coefficients."""
-    found: list[Moving] = []
+    pairs: list[Moving] = []
     for q in over:
         c = x.address.coefficient(q)
         if c == 0 or not isinstance(q.extent, int) or q.extent < 1:
             continue
-        steps = {p: _together(x.address.coefficient(p), c) for p in shared if all(m.position is not p for m in found)}
+        steps = {p: _together(x.address.coefficient(p), c) for p in shared if all(m.position is not p for m in pairs)}
         close = {p: s for p, s in steps.items() if s is not None}
         if close:
             p = min(close, key=lambda p: close[p])
-            found.append(Moving(p, q, *close[p]))
-    return tuple(found)
+            pairs.append(Moving(p, q, *close[p]))
+    return tuple(pairs)
 
 
 def _together(position: Size, tap: Size) -> tuple[int, int] | None:
@@ -257,8 +257,18 @@ def _copy(dag: Dag, read: _Read, pairs: tuple[Moving, ...], channels: tuple[Loop
     fixed = {k: dag.variable(k + 1) for k in sorted(numbers)}
     tensor = Tensor("staged", read.node.dtype, (size,))
     return Staged(
-        tensor, moved.access(access), read.outside, pairs, channels, along, lengths, tuple(pitches), plane, tuple(channel_pitches), fixed
-    )  # fmt: skip
+        tensor=tensor,
+        access=moved.access(access),
+        outside=read.outside,
+        moving=pairs,
+        channels=channels,
+        along=along,
+        lengths=lengths,
+        pitches=tuple(pitches),
+        plane=plane,
+        channel_pitches=tuple(channel_pitches),
+        fixed=fixed,
+    )
 
 
 class _Along(Rebuild):
@@ -300,12 +310,12 @@ class _Tap(Rebuild):
 def _taps(dag: Dag, staged: Staged, read: _Read, body: DagNode, merged: dict[LoopVar, LoopVar]) -> tuple[DagNode, ...]:
     """The body for each tap, the last dim running fastest."""
     ranges = [range(int(m.tap.extent)) for m in staged.moving if isinstance(m.tap.extent, int)]
-    found = []
+    taps = []
     for numbers in itertools.product(*ranges):
         load = dag.load(Access(staged.tensor, _address(staged, numbers, merged)))
         chosen = {m.tap: k for m, k in zip(staged.moving, numbers, strict=True)}
-        found.append(_Tap(dag, {read.node: load}, chosen).node(body))
-    return tuple(found)
+        taps.append(_Tap(dag, {read.node: load}, chosen).node(body))
+    return tuple(taps)
 
 
 def _address(staged: Staged, numbers: tuple[int, ...], merged: dict[LoopVar, LoopVar]) -> Affine:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from anyshape import dims
 from anyshape.dims import Size
@@ -47,6 +47,7 @@ class Context:
 @dataclass
 class InlinedValues:
     group: Group
+    _: KW_ONLY
     dag: Dag = field(default_factory=Dag)
     errors: list[KernelError] = field(default_factory=list)
     memo: dict[tuple[object, ...], DagNode] = field(default_factory=dict)
@@ -82,9 +83,9 @@ class InlinedValues:
             size = e.size
             return Affine((), size if isinstance(size, (int, dims.Dim)) else dims.select(size, 1, 0))
         if isinstance(e, Apply):
-            found = self._index_of(e, env, guard)
-            if found is not None:
-                return found
+            form = self._index_of(e, env, guard)
+            if form is not None:
+                return form
         node = self.value(e, env, guard)
         if node.dtype != I64:
             node = self.dag.op("cast", I64, node)
@@ -254,12 +255,12 @@ class InlinedValues:
         """Indices that are data, or that nothing proved, are checked when the kernel runs, once.
 
         `said`: the element as equations have it."""
-        found: list[Bound] = []
+        bounds: list[Bound] = []
         for axis, (i, n) in enumerate(zip(index, t.shape, strict=True)):
             if self._checkable(i) and (i, n) not in self.context.inside:
                 words = ("index ", Index(), f" is out of range for axis {axis} of ", said[0], " with size ", n)
-                found.append(Bound(i, n, self.refused(words, said), guard))
-        return tuple(found)
+                bounds.append(Bound(i, n, self.refused(words, said), guard))
+        return tuple(bounds)
 
     def refused(self, words: tuple[str | Size | Tensor | Index, ...], element: Element | None = None) -> int:
         """The number of an error in the equation that is being read, at an element."""

@@ -25,11 +25,11 @@ def padded_load(n: DagNode) -> Padded | None:
         case Operation("select", (condition, Load(access) as load, Constant() as outside)) if access.bounds:
             plain = all(b.guard is None and not b.index.lets for b in access.bounds)
             bounds = {b.index for b in access.bounds}, {(b.index, b.extent) for b in access.bounds}
-            return Padded(load, outside) if plain and _asked(condition) == bounds else None
+            return Padded(load, outside) if plain and _compared(condition) == bounds else None
     return None
 
 
-def _asked(condition: DagNode) -> tuple[set[Affine], set[tuple[Affine, Size]]] | None:
+def _compared(condition: DagNode) -> tuple[set[Affine], set[tuple[Affine, Size]]] | None:
     """The indices that are not below 0, and those below limits; None if the condition asks for anything else."""
     lower, upper = set(), set()
     for c in conjuncts(condition):

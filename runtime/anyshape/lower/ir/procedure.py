@@ -94,7 +94,7 @@ class _Program:
     loops: dict[Var, LoopVar] = field(default_factory=dict)
 
     def block(self, actions: Sequence[Action], env: Env) -> tuple[Lowered, ...]:
-        return tuple(found for a in actions for found in self.action(a, env))
+        return tuple(lowered for a in actions for lowered in self.action(a, env))
 
     def action(self, a: Action, env: Env) -> Sequence[Lowered]:
         match a:
@@ -138,12 +138,12 @@ class _Program:
         store = Store(Access(target, Affine(((position, 1),))), value, ())
         for w in (v, position):
             self.inliner.around.remove(w)
-        return Sort(Ordered(Sorting(over, over, descending), store, (v,), position, None), target)
+        return Sort(Ordered(Sorting(over, over, descending), store, (v,), position=position, where=None), target)
 
     def bound(self, v: Var) -> LoopVar:
-        found = self.inliner.dag.variable(v.extent)
-        self.inliner.around.append(found)
-        return found
+        variable = self.inliner.dag.variable(v.extent)
+        self.inliner.around.append(variable)
+        return variable
 
 
 def _independent(a: Each) -> list[tuple[Put, tuple[Var, ...]]]:

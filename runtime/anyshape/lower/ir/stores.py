@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from anyshape.equations.builder import Form
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Reduction, walk
@@ -33,7 +33,7 @@ class Store:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Asked:
+class DemandedPart:
     """A condition, which is that `each` holds for all values of `variables`."""
 
     whole: DagNode
@@ -46,7 +46,7 @@ class Demanded:
     """What must hold of data, all of it; else the kernel ends with the error."""
 
     error: int
-    parts: tuple[Asked, ...]
+    parts: tuple[DemandedPart, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -59,6 +59,7 @@ class Ordered:
     form: Form
     store: Store
     over: tuple[LoopVar, ...]
+    _: KW_ONLY
     position: LoopVar | None
     where: DagNode | None
     demanded: Demanded | None = None

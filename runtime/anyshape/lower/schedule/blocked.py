@@ -215,17 +215,17 @@ class _Blocking(Rebuild):
 
 def _overwritten(steps: Sequence[Step], rowwise: dict[Tensor, Size]) -> dict[Tensor, Tensor]:
     """Scratch tensors that rows write over what they read, element by element, and nothing reads later."""
-    found: dict[Tensor, Tensor] = {}
+    under: dict[Tensor, Tensor] = {}
     reads = [{x.tensor for x in _loads(step)} for step in steps]
     for at, step in enumerate(steps):
         later = set().union(*reads[at + 1 :])
-        dying = [t for t in rowwise if t in reads[at] - later and t not in found.values()]
+        dying = [t for t in rowwise if t in reads[at] - later and t not in under.values()]
         for s in step.stores if len(step.stores) == 1 and isinstance(step, Scope) else ():
             t = s.access.tensor
             fits = [u for u in dying if u.shape == t.shape and u.dtype == t.dtype and LoadsOf().is_safe(step, u, s)]
             if t in rowwise and fits:
-                found[t] = found.get(fits[0], fits[0])
-    return found
+                under[t] = under.get(fits[0], fits[0])
+    return under
 
 
 __all__ = ["Blocked", "block_phases"]

@@ -70,13 +70,13 @@ def split_phases(
     dag: Dag, stages: list[list[Store]], constants: Mapping[Tensor, NDArray[Any]]
 ) -> tuple[Component, ...]:
     """A component with scratch wants one part to run all its phases, since one reads what another wrote."""
-    found: list[Component] = []
+    split: list[Component] = []
     for stage in stages:
         for part in components(stage):
-            found.append(Component())
-            splitter = _Splitter(dag, found[-1], constants, sum(len(c.temporaries) for c in found))
+            split.append(Component())
+            splitter = _Splitter(dag, split[-1], constants, sum(len(c.temporaries) for c in split))
             splitter.component(with_row(dag, part, constants))
-    return tuple(found)
+    return tuple(split)
 
 
 class _Splitter:
@@ -86,32 +86,32 @@ class _Splitter:
     def component(self, stores: list[Store]) -> None:
         while True:
             reds = reductions_of(stores)
-            found = next((r for r in reds if contraction(r)), None)
-            if found is None:
+            reduction = next((r for r in reds if contraction(r)), None)
+            if reduction is None:
                 window = self.window(stores, reds)
                 self.out.items.append(stores if window is None else window)
                 return
-            factors = tuple(self.in_memory(x, found, stores) for x in found.body.inputs)
-            stores, found = self.without(found, factors, stores)
-            outer = below(stores, stop=found)
-            whole = all(n is found for n in outer if isinstance(n, Reduction)) and all(
-                s.domain == found.domain for s in stores
+            factors = tuple(self.in_memory(x, reduction, stores) for x in reduction.body.inputs)
+            stores, reduction = self.without(reduction, factors, stores)
+            outer = below(stores, stop=reduction)
+            whole = all(n is reduction for n in outer if isinstance(n, Reduction)) and all(
+                s.domain == reduction.domain for s in stores
             )
             if whole:
-                self.out.items.append(self.product(found, factors, tuple(stores)))
+                self.out.items.append(self.product(reduction, factors, tuple(stores)))
                 return
-            stores = self.through_scratch(found, factors, stores)
+            stores = self.through_scratch(reduction, factors, stores)
 
     def without(
-        self, found: Reduction, factors: tuple[Access, ...], stores: list[Store]
+        self, reduction: Reduction, factors: tuple[Access, ...], stores: list[Store]
     ) -> tuple[list[Store], Reduction]:
         """The stores with factors that went through scratch read from there, wherever else they are used, and the sum of them."""
-        pairs = zip(found.body.inputs, factors)
+        pairs = zip(reduction.body.inputs, factors)
         spilled = {x: self.dag.load(a) for x, a in pairs if _plain_access(x) != a}
         if not spilled:
-            return stores, found
+            return stores, reduction
         rebuild = Rebuild(self.dag, {**spilled})
-        stores, total = [rebuild.store(s) for s in stores], rebuild.node(found)
+        stores, total = [rebuild.store(s) for s in stores], rebuild.node(reduction)
         assert isinstance(total, Reduction)
         return stores, total
 
@@ -123,10 +123,10 @@ class _Splitter:
             or contraction(reds[0], over_several=True) is None
         ):
             return None
-        (found,) = reds
-        over = found.variables
+        (reduction,) = reds
+        over = reduction.variables
         inner = [v for v, c in stores[0].access.address.terms if c == 1]
-        for widened, b in (found.body.inputs, found.body.inputs[::-1]):
+        for widened, b in (reduction.body.inputs, reduction.body.inputs[::-1]):
             a = _plain_access(widened)
             if a is None:
                 continue
@@ -137,7 +137,7 @@ class _Splitter:
                 continue
             k, access = self.as_one(over, a, step)
             m, n = rows[-1], columns[0]
-            seen = product_windows(self.dag, found, b, stores)
+            seen = product_windows(self.dag, reduction, b, stores)
             windows = None
             moved = {n}
             if seen is not None and not {p.position for p in seen[0].staged.moving} & a.domain:
@@ -145,7 +145,7 @@ class _Splitter:
                 moved = {p.position for p in windows.staged.moving}
             batch = tuple(v for v in stores[0].variables if v is not m and v not in moved)
             return Product(
-                sum=found, a=access, b=access, m=m, n=n, k=k, batch=batch, stores=tuple(stores),
+                sum=reduction, a=access, b=access, m=m, n=n, k=k, batch=batch, stores=tuple(stores),
                 computed=b, over=over, windows=windows,
             )  # fmt: skip
         return None
@@ -159,12 +159,12 @@ class _Splitter:
         kept = [(v, c) for v, c in x.address.terms if v not in over]
         return k, Access(x.tensor, affine([*kept, (k, step)], x.address.offset))
 
-    def in_memory(self, factor: DagNode, found: Reduction, stores: list[Store]) -> Access:
+    def in_memory(self, factor: DagNode, reduction: Reduction, stores: list[Store]) -> Access:
         """A factor that is more than a plain load is computed into scratch first."""
         access = _plain_access(factor)
         if access is not None:
             return access
-        store = self.spill(factor, stores, found.variables)
+        store = self.spill(factor, stores, reduction.variables)
         self.component([store])
         return store.access
 
@@ -191,15 +191,15 @@ class _Splitter:
             stride = stride * v.extent
         return Store(Access(tensor, affine(terms, 0)), n, variables)
 
-    def through_scratch(self, found: Reduction, factors: tuple[Access, ...], stores: list[Store]) -> list[Store]:
-        store = self.spill(found, stores)
-        self.out.items.append(self.product(found, factors, (store,)))
-        rebuild = Rebuild(self.dag, {found: self.dag.load(store.access)})
+    def through_scratch(self, reduction: Reduction, factors: tuple[Access, ...], stores: list[Store]) -> list[Store]:
+        store = self.spill(reduction, stores)
+        self.out.items.append(self.product(reduction, factors, (store,)))
+        rebuild = Rebuild(self.dag, {reduction: self.dag.load(store.access)})
         return [rebuild.store(s) for s in stores]
 
-    def product(self, found: Reduction, factors: tuple[Access, ...], stores: tuple[Store, ...]) -> Product:
+    def product(self, reduction: Reduction, factors: tuple[Access, ...], stores: tuple[Store, ...]) -> Product:
         a, b = factors
-        (k,) = found.variables
+        (k,) = reduction.variables
         main = stores[0].access.address
         own_a, own_b = a.domain - b.domain, b.domain - a.domain
         inner = [v for v, c in main.terms if c == 1]
@@ -210,7 +210,7 @@ class _Splitter:
         m = [v for v in order if v in own_a][-1]
         batch = tuple(v for v in order if v is not m and v is not n)
         packed = b.tensor if b.tensor in self.constants and _covers(b, self.constants[b.tensor]) else None
-        return Product(sum=found, a=a, b=b, m=m, n=n, k=k, batch=batch, stores=stores, packed=packed)
+        return Product(sum=reduction, a=a, b=b, m=m, n=n, k=k, batch=batch, stores=stores, packed=packed)
 
 
 def _plain_access(factor: DagNode) -> Access | None:

@@ -38,12 +38,12 @@ from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopVar, R
 from anyshape.lower.ir.inline_values import Env, InlinedValues, flatten
 from anyshape.lower.ir.padded import conjuncts
 from anyshape.lower.ir.procedure import Procedure, lower_program
-from anyshape.lower.ir.stores import Asked, Demanded, Ordered, Store
+from anyshape.lower.ir.stores import Demanded, DemandedPart, Ordered, Store
 from anyshape.lower.kernel import Group, KernelError
 from anyshape.lower.schedule.recurrence import CycleStores, Positions
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Inlined:
     """Stores by stage: those of a stage read, through memory, only what earlier stages wrote."""
 
@@ -77,10 +77,10 @@ def _simple(q: Equation) -> bool:
 
 
 def _by_target(equations: Iterable[Equation]) -> dict[Tensor, list[Equation]]:
-    found: dict[Tensor, list[Equation]] = {}
+    by_target: dict[Tensor, list[Equation]] = {}
     for q in equations:
-        found.setdefault(q.target, []).append(q)
-    return found
+        by_target.setdefault(q.target, []).append(q)
+    return by_target
 
 
 def _may_be_inlined(q: Equation, once: bool, indexed: bool) -> bool:
@@ -114,7 +114,13 @@ class _Inliner(InlinedValues):
         stages = _staged([*stores, *spilled])
         own = tuple(t for t in (*dict.fromkeys(kept), *asked) if t not in self.group.outputs)
         return Inlined(
-            self.dag, stages, (*own, *unnamed), tuple(self.errors), last, recurrences, unnamed=frozenset(unnamed)
+            dag=self.dag,
+            stages=stages,
+            temporaries=(*own, *unnamed),
+            errors=tuple(self.errors),
+            ordered=last,
+            recurrences=recurrences,
+            unnamed=frozenset(unnamed),
         )
 
     def choose(self, defined: Mapping[Tensor, list[Equation]], stepped: Set[Tensor]) -> list[Tensor]:
@@ -137,9 +143,9 @@ class _Inliner(InlinedValues):
         """Programs, which are kernels of their own."""
         if any(not isinstance(q.form, Run) for q in self.group.equations):
             raise UnsupportedError(f"{self.group.name}: steps need a kernel of their own")
-        found = tuple(self.procedure(p) for p in programs)
-        kept = tuple(t for p in found for t in p.own if t not in self.group.outputs)
-        return Inlined(self.dag, [], kept, tuple(self.errors), procedures=found)
+        lowered = tuple(self.procedure(p) for p in programs)
+        kept = tuple(t for p in lowered for t in p.own if t not in self.group.outputs)
+        return Inlined(dag=self.dag, stages=[], temporaries=kept, errors=tuple(self.errors), procedures=lowered)
 
     def procedure(self, program: StepProgram) -> Procedure:
         stated = (q for q in self.group.equations if isinstance(q.form, Run) and q.form.program is program)
@@ -154,9 +160,9 @@ class _Inliner(InlinedValues):
     def recurrence(self, unit: list[Equation]) -> CycleStores:
         """The stores of a cycle at one position, which a symbol stands for. What is only read at its own position has no others."""
         assert isinstance(unit[0].form, Step)
-        made = {q.target for q in unit}
+        targets = {q.target for q in unit}
         for q in self.group.equations:
-            if q.form is None and made & reads(q):
+            if q.form is None and targets & reads(q):
                 raise UnsupportedError(f"{self.group.name}: {q.target.name} needs a kernel of its own")
         extent, backward = unit[0].form.along.extent, unit[0].form.backward
         self.cycle = cycle = Cycle(unit, dims.fresh("position"), self.group.outputs)
@@ -188,10 +194,10 @@ class _Inliner(InlinedValues):
         """They follow all others, and read none of each other's targets."""
         if not equations:
             return ()
-        made = {q.target for q in equations}
+        targets = {q.target for q in equations}
         others = {q.target for q in equations if not isinstance(q.form, Update)}
         for q in self.group.equations:
-            if (made if q.form is None else others) & reads(q):
+            if (targets if q.form is None else others) & reads(q):
                 raise UnsupportedError(f"{self.group.name}: {q.target.name} needs a kernel of its own")
         self.spilled, self.memo = [], {}
         return tuple(self.ordered(q) for q in equations)
@@ -220,18 +226,18 @@ class _Inliner(InlinedValues):
             value = self.dag.const(True, BOOL)
         variables, over = (tuple(w for v in vs for w, _ in env[v].terms) for vs in (q.variables, q.over))
         assert q.form is not None
-        return Ordered(q.form, Store(access, value, variables), over, position, keep, demanded)
+        return Ordered(q.form, Store(access, value, variables), over, position=position, where=keep, demanded=demanded)
 
     def _demanded(self, holds: DagNode, message: tuple[str | Size, ...]) -> Demanded:
         """What is asked of every element is found in its reduction, so that one of which it does not hold can be told."""
-        made = {s.access: s.value for s in self.spilled or ()}
+        reduced = {s.access: s.value for s in self.spilled or ()}
         parts = []
         for part in conjuncts(holds):
-            match made.get(part.access, part) if isinstance(part, Load) else part:
+            match reduced.get(part.access, part) if isinstance(part, Load) else part:
                 case Reduction("all", variables, body):
-                    parts.append(Asked(part, variables, body))
+                    parts.append(DemandedPart(part, variables, body))
                 case _:
-                    parts.append(Asked(part, (), part))
+                    parts.append(DemandedPart(part, (), part))
         return Demanded(self.refused(message), tuple(parts))
 
     def _read_forms(self) -> dict[Tensor, set[tuple[object, ...]]]:
@@ -247,12 +253,12 @@ class _Inliner(InlinedValues):
 
     def _indexed_by_data(self) -> set[Tensor]:
         """Tensors with a read whose index is checked when the kernel runs."""
-        found: set[Tensor] = set()
+        tensors: set[Tensor] = set()
         for q in self.group.equations:
             for e in walk_expr(q.value):
                 if isinstance(e, Read) and e.outside is None and any(map(_is_checked, e.index)):
-                    found.add(e.tensor)
-        return found
+                    tensors.add(e.tensor)
+        return tensors
 
     def store(self, q: Equation) -> Store:
         with self.reading(q):

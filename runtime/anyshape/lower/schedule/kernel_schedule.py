@@ -89,16 +89,16 @@ class KernelSchedule:
         """The schedule in pieces, each short enough for a function of its own, where its phases have nothing to do with each other."""
         if not self.is_plain or self.errors or self.serial or self.polls:
             return [self]
-        found: list[list[Phase]] = [[]]
+        pieces: list[list[Phase]] = [[]]
         room = MOST_STORES
         for p in self.phases:
             count = len(p.stores) if isinstance(p, Scope) else 0
-            if found[-1] and count > room:
-                found.append([])
+            if pieces[-1] and count > room:
+                pieces.append([])
                 room = MOST_STORES
-            found[-1].append(p)
+            pieces[-1].append(p)
             room -= count
-        return [replace(self, phases=tuple(own)) for own in found]
+        return [replace(self, phases=tuple(own)) for own in pieces]
 
 
 def schedule_group(group: Group) -> KernelSchedule:
@@ -111,14 +111,14 @@ def schedule_group(group: Group) -> KernelSchedule:
     parts = [[collapse(inlined.dag, [part])[0] for part in components(stage)] for stage in inlined.stages]
     stages = [[s for part in stage for s in part] for stage in parts]
     first, whole = _phases(inlined.dag, stages, group)
-    found = tuple(plan_recurrence(inlined.dag, s, group.outputs, group.constants) for s in inlined.recurrences)
-    serial = len(stages) > 1 or bool(whole) or _is_serial_after((*first, *found), inlined.ordered)
-    temporaries = (*inlined.temporaries, *whole, *(t for r in found for t in r.temporaries))
-    dropped = _dropped(found, stages)
+    recurrences = tuple(plan_recurrence(inlined.dag, s, group.outputs, group.constants) for s in inlined.recurrences)
+    serial = len(stages) > 1 or bool(whole) or _is_serial_after((*first, *recurrences), inlined.ordered)
+    temporaries = (*inlined.temporaries, *whole, *(t for r in recurrences for t in r.temporaries))
+    dropped = _dropped(recurrences, stages)
     return KernelSchedule(
-        phases=(*first, *found, *inlined.ordered),
+        phases=(*first, *recurrences, *inlined.ordered),
         temporaries=tuple(t for t in temporaries if t not in dropped),
-        serial=serial or _are_serial(found, first),
+        serial=serial or _are_serial(recurrences, first),
         errors=inlined.errors,
         unnamed=inlined.unnamed,
     )
@@ -139,9 +139,7 @@ def _phases(dag: Dag, stages: list[list[Store]], group: Group) -> tuple[list[Ste
 
 
 def _planned(dag: Dag, stores: list[Store]) -> Scope:
-    scope = plan(stores)
-    scope.windows = row_windows(dag, stores)
-    return scope
+    return replace(plan(stores), windows=row_windows(dag, stores))
 
 
 def _is_serial_after(before: Sequence[Phase], ordered: Sequence[Ordered]) -> bool:
@@ -149,16 +147,16 @@ def _is_serial_after(before: Sequence[Phase], ordered: Sequence[Ordered]) -> boo
     return bool(ordered) and (bool(before) or len(ordered) > 1 or not isinstance(ordered[0].form, Sorting))
 
 
-def _dropped(found: Sequence[Recurrence], stages: list[list[Store]]) -> set[Tensor]:
+def _dropped(recurrences: Sequence[Recurrence], stages: list[list[Store]]) -> set[Tensor]:
     """What rows of recurrences hold in place of memory; a start is read from there."""
-    dropped = {t for r in found if isinstance(r.form, RowForm) for t in r.form.dropped}
+    dropped = {t for r in recurrences if isinstance(r.form, RowForm) for t in r.form.dropped}
     return dropped - {s.access.tensor for stage in stages for s in stage}
 
 
-def _are_serial(found: Sequence[Recurrence], before: Sequence[Step | Blocked]) -> bool:
+def _are_serial(recurrences: Sequence[Recurrence], before: Sequence[Step | Blocked]) -> bool:
     """Whether recurrences, and what is stored before them, are for one part alone."""
-    alone = len(found) > 1 or any(not isinstance(r.form, RowForm) and not r.around for r in found)
-    return alone or (bool(found) and not all(_are_starts(p.stores, found[0]) for p in before))
+    alone = len(recurrences) > 1 or any(not isinstance(r.form, RowForm) and not r.around for r in recurrences)
+    return alone or (bool(recurrences) and not all(_are_starts(p.stores, recurrences[0]) for p in before))
 
 
 def _are_starts(stores: tuple[Store, ...], r: Recurrence) -> bool:

@@ -96,12 +96,12 @@ def plan_recurrence(
     rows = _as_rows(cycle, stages, outputs)
     if rows is not None:
         return Recurrence(cycle.positions, rows, cycle.temporaries)
-    found = split_phases(dag, stages, constants)
-    items = [p for c in found for p in c.items]
+    parts = split_phases(dag, stages, constants)
+    items = [p for c in parts for p in c.items]
     if any(isinstance(p, Product) and not _is_around(p, around) for p in items):
         around = ()
     steps = StepForm(tuple(_inside(p, around) for p in items), around)
-    return Recurrence(cycle.positions, steps, (*cycle.temporaries, *(t for c in found for t in c.temporaries)))
+    return Recurrence(cycle.positions, steps, (*cycle.temporaries, *(t for c in parts for t in c.temporaries)))
 
 
 def _around(cycle: CycleStores) -> tuple[LoopVar, ...]:
@@ -120,7 +120,7 @@ def _around(cycle: CycleStores) -> tuple[LoopVar, ...]:
         for n in nodes:
             if isinstance(n, Load) and n.access.tensor in written:
                 written[n.access.tensor].add(n.access.address.coefficient(v))
-        return all(len(found) == 1 for found in written.values()) and all(v in x.domain for x in own)
+        return all(len(coefficients) == 1 for coefficients in written.values()) and all(v in x.domain for x in own)
 
     shared = frozenset.intersection(*(s.domain for s in cycle.stores))
     return tuple(v for v in cycle.stores[0].variables if v in shared and is_apart(v))

@@ -54,12 +54,12 @@ def reusable(
 
 def _readers(phases: Sequence[Phase]) -> dict[Tensor, set[Phase]]:
     """The phases that read each tensor."""
-    found: dict[Tensor, set[Phase]] = {}
+    readers: dict[Tensor, set[Phase]] = {}
     for p in phases:
         for n in _below(p.roots if isinstance(p, Ordered) else _roots(p.stores)):
             if isinstance(n, Load):
-                found.setdefault(n.access.tensor, set()).add(p)
-    return found
+                readers.setdefault(n.access.tensor, set()).add(p)
+    return readers
 
 
 def _same_width(a: Tensor, b: Tensor) -> bool:
@@ -110,8 +110,8 @@ class LoadsOf:
             if known is None:
                 known = self._loops[step] = _by_tensor(_evaluated(step))
             return known.get(operand, [])
-        found = [a for s in step.steps for a in self._loads_of_step(s, operand)]
-        return found + _loads([t.node for t in step.fills], operand)
+        inner = [a for s in step.steps for a in self._loads_of_step(s, operand)]
+        return inner + _loads([t.node for t in step.fills], operand)
 
     def _read_after(self, stores: Sequence[Store], store: Store, operand: Tensor) -> bool:
         """Whether a later store of the same turn reads the operand."""
@@ -151,11 +151,11 @@ def _loads(roots: Iterable[DagNode], operand: Tensor) -> Loads:
 
 
 def _by_tensor(roots: Iterable[DagNode]) -> dict[Tensor, Loads]:
-    found: dict[Tensor, Loads] = {}
+    loads: dict[Tensor, Loads] = {}
     for n in _below(roots, into_reductions=False):
         if isinstance(n, Load):
-            found.setdefault(n.access.tensor, []).append(n.access)
-    return found
+            loads.setdefault(n.access.tensor, []).append(n.access)
+    return loads
 
 
 def _below(roots: Iterable[DagNode], into_reductions: bool = True) -> Iterator[DagNode]:

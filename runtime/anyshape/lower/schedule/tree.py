@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import count
 
 from anyshape.dims import Size
@@ -38,6 +38,9 @@ class Loop:
     stores: tuple[Store, ...] = ()
     keep: tuple[DagNode, ...] = ()
 
+    def write_to_scratch(self, nodes: tuple[DagNode, ...]) -> None:
+        self.keep = nodes
+
 
 @dataclass(eq=False)
 class Scratch:
@@ -59,6 +62,7 @@ class Scope:
     vector: LoopVar | None
     steps: list[Scope | Loop] = field(default_factory=list)
     fills: tuple[Scratch, ...] = ()
+    _: KW_ONLY
     transposed: LoopVar | None = None
     windows: Windows[Reduction] | None = None
     """The one reduction by taps, where it runs over a window."""
@@ -76,30 +80,29 @@ def plan(stores: list[Store], around: frozenset[LoopVar] = frozenset()) -> Scope
     """The tree of one component; loops over `around` are open already."""
     scope = _Planner(set()).scope(list(stores), around, False)
     keep_shared_values(scope)
-    scope.transposed = _turned_variable(scope)
-    return scope
+    return replace(scope, transposed=_transposed_variable(scope))
 
 
-def _turned_variable(scope: Scope) -> LoopVar | None:
+def _transposed_variable(scope: Scope) -> LoopVar | None:
     """Of a map, the variable that most of the operands which the vector strides through are contiguous in."""
     if scope.vector is None or len(scope.steps) != 1 or not isinstance(scope.steps[0], Loop):
         return None
     stores, along = scope.steps[0].stores, scope.vector
     if scope.steps[0].reductions or any(x.checks for x, _ in accesses(stores, (), set())):
         return None
-    found = {v: len(turned_loads(stores, along, v)) for v in scope.variables if v is not along}
-    best = max(found, key=lambda v: found[v], default=None)
-    if best is None or not found[best] or (isinstance(best.extent, int) and best.extent < 4):
+    counts = {v: len(transposed_loads(stores, along, v)) for v in scope.variables if v is not along}
+    best = max(counts, key=lambda v: counts[v], default=None)
+    if best is None or not counts[best] or (isinstance(best.extent, int) and best.extent < 4):
         return None
     return best
 
 
-def turned_loads(stores: Iterable[Store], along: LoopVar, across: LoopVar) -> list[Load]:
+def transposed_loads(stores: Iterable[Store], along: LoopVar, across: LoopVar) -> list[Load]:
     """Plain loads with coefficient 1 for `across` and a stride for `along`."""
-    return [n for n in below(stores) if isinstance(n, Load) and _turnable(n.access, along, across)]
+    return [n for n in below(stores) if isinstance(n, Load) and _is_transposable(n.access, along, across)]
 
 
-def _turnable(access: Access, along: LoopVar, across: LoopVar) -> bool:
+def _is_transposable(access: Access, along: LoopVar, across: LoopVar) -> bool:
     step = access.address.coefficient(along)
     return access.is_plain and access.address.coefficient(across) == 1 and step not in (0, 1) and not contiguous(step)
 
@@ -253,16 +256,16 @@ def _ordered(
     variables: frozenset[LoopVar], targets: Iterable[Target], reds: Iterable[Reduction]
 ) -> tuple[LoopVar, ...]:
     """In the order of the outputs' dims, then of the reductions' variables."""
-    found: dict[LoopVar, None] = {}
+    order: dict[LoopVar, None] = {}
     for t in targets:
         for v in t.variables:
-            found[v] = None
+            order[v] = None
     for r in reds:
         for v in r.variables:
-            found[v] = None
+            order[v] = None
     for v in sorted(variables, key=lambda v: v.number):
-        found[v] = None
-    return tuple(v for v in found if v in variables)
+        order[v] = None
+    return tuple(v for v in order if v in variables)
 
 
 def keep_shared_values(scope: Scope) -> None:
@@ -272,7 +275,7 @@ def keep_shared_values(scope: Scope) -> None:
     for i, first in enumerate(loops):
         later = [s for s in loops[i + 1 :] if set(s.variables) == set(first.variables)]
         if later and not is_cut(first.reductions, first.variables):
-            first.keep = _worth_keeping(first, later, frozenset(kept))
+            first.write_to_scratch(_worth_keeping(first, later, frozenset(kept)))
             kept |= set(first.keep)
     for s in scope.steps:
         if isinstance(s, Scope):
@@ -281,14 +284,14 @@ def keep_shared_values(scope: Scope) -> None:
 
 def _values(loop: Loop) -> set[DagNode]:
     """What a loop evaluates for each element: the bodies of its reductions and stores down to other reductions."""
-    found: set[DagNode] = set()
+    values: set[DagNode] = set()
     stack = [r.body for r in loop.reductions] + [r for s in loop.stores for r in s.roots]
     while stack:
         n = stack.pop()
-        if n not in found and not isinstance(n, Reduction):
-            found.add(n)
+        if n not in values and not isinstance(n, Reduction):
+            values.add(n)
             stack.extend(n.inputs)
-    return found
+    return values
 
 
 def _worth_keeping(first: Loop, later: list[Loop], kept: frozenset[DagNode]) -> tuple[DagNode, ...]:
@@ -302,10 +305,10 @@ def _worth_keeping(first: Loop, later: list[Loop], kept: frozenset[DagNode]) -> 
 
 def loops_of(scope: Scope) -> list[Loop]:
     """Of the scope and all scopes inside."""
-    found: list[Loop] = []
+    loops: list[Loop] = []
     for s in scope.steps:
-        found += [s] if isinstance(s, Loop) else loops_of(s)
-    return found
+        loops += [s] if isinstance(s, Loop) else loops_of(s)
+    return loops
 
 
 def bodies_of(step: Loop) -> list[DagNode]:
@@ -315,7 +318,7 @@ def bodies_of(step: Loop) -> list[DagNode]:
 
 def run_time_coefficients(scope: Scope) -> list[Size]:
     """Coefficients of vector variables that only the run decides."""
-    found: dict[Size, None] = {}
+    coefficients: dict[Size, None] = {}
 
     def visit(s: Scope, vector: LoopVar | None) -> None:
         vector = s.vector or vector
@@ -329,7 +332,7 @@ def run_time_coefficients(scope: Scope) -> list[Size]:
             for access, _ in accesses(step.stores, step.reductions, set()):
                 c = access.address.coefficient(v)
                 if not isinstance(c, int) and contiguous(c):
-                    found[c] = None
+                    coefficients[c] = None
 
     visit(scope, None)
-    return list(found)
+    return list(coefficients)
