@@ -16,8 +16,6 @@ PACKAGES = ("runtime/anyshape", "generator/anyshape_gen", "testing/anyshape_test
 MOST = 2
 MOST_POSITIONAL = 5
 POSITIONAL = {
-    "anyshape.passes.groups.FusionGroup",
-    "anyshape.passes.steps.KernelStep",
     "anyshape.vm.compiling.codegen.Codegen",
     "anyshape.vm.compiling.emission.Emission",
     "anyshape.vm.compiling.generate.FunctionCode",

@@ -49,7 +49,7 @@ def kernels(f: Function) -> Iterator[tuple[KernelStep, KernelSchedule]]:
 def schedule_of(step: KernelStep) -> KernelSchedule:
     constants = {step.tensors[v]: v.constant for v in step.inputs if v.constant is not None}
     inputs, outputs = (tuple(step.tensors[v] for v in vs) for vs in (step.inputs, step.outputs))
-    return schedule_group(Group("g", step.equations, inputs, outputs, constants))
+    return schedule_group(Group("g", step.equations, inputs, outputs=outputs, constants=constants))
 
 
 @cache
