@@ -95,7 +95,7 @@ def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("LinearRegressor of other than rows")
     if n.attr("coefficients") is None:
         n.refuse("LinearRegressor without coefficients")
-    if n.attr("post_transform", "NONE") not in ("NONE", "LOGISTIC", "SOFTMAX"):
+    if (n.attr("post_transform", "NONE") or "NONE") not in ("NONE", "LOGISTIC", "SOFTMAX"):
         n.refuse("LinearRegressor with another post_transform")
     return [
         _transformed(
@@ -117,7 +117,7 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("LinearClassifier of other than rows")
     if not ((len(n.attr("intercepts") or ()) != 1) or (classes_ == 2)):
         n.refuse("LinearClassifier of one score and not two classes")
-    if n.attr("post_transform", "NONE") not in ("NONE", "LOGISTIC", "SOFTMAX"):
+    if (n.attr("post_transform", "NONE") or "NONE") not in ("NONE", "LOGISTIC", "SOFTMAX"):
         n.refuse("LinearClassifier with another post_transform")
     labels_ = (
         strings(n.attr("classlabels_strings"))

@@ -210,8 +210,8 @@ def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
 # specs/ensembles.yaml:387
 def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    how_ = n.attr("aggregate_function", "SUM")
-    post_ = n.attr("post_transform", "NONE")
+    how_ = (n.attr("aggregate_function", "SUM") or "SUM")
+    post_ = (n.attr("post_transform", "NONE") or "NONE")
     if post_ not in ("NONE", "LOGISTIC", "SOFTMAX"):
         n.refuse("TreeEnsembleRegressor with another post_transform")
     if how_ not in ("SUM", "AVERAGE", "MIN", "MAX"):
@@ -244,7 +244,7 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     place_: Any
     scores_: Any
     classes_ = len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())
-    post_ = n.attr("post_transform", "NONE")
+    post_ = (n.attr("post_transform", "NONE") or "NONE")
     one_ = (classes_ == 2) and (min(n.attr("class_ids") or (0,)) == max(n.attr("class_ids") or (0,)))
     if not (not one_ or (max(n.attr("class_ids") or (0,)) == 0)):
         n.refuse("weights of the second of two classes alone")

@@ -61,7 +61,7 @@ def string_normalizer_10(n: OnnxNode) -> Sequence[Value]:
         api.string_normalizer(
             n.input(0),
             strings(n.attr("stopwords", ())),
-            action=choice(n.attr("case_change_action", "NONE")),
+            action=choice((n.attr("case_change_action", "NONE") or "NONE")),
             case_sensitive=n.attr("is_case_sensitive", 0) == 1,
             source=n.source,
         )

@@ -129,6 +129,8 @@ class _Terms:
         self.names: dict[str, str] = {}
         self.absent: set[str] = set()
         """Names of what a node may leave out: its inputs and the arguments of a function"""
+        self.verbatim = False
+        """Whether texts are contents of tensors; elsewhere they are words that choose, of which an empty one stands for the default"""
         self.code = Code()
 
     def mapping(self, spec: OpSpec | None, m: OnnxMapping) -> Emitted:
@@ -304,7 +306,10 @@ class _Terms:
         """Reads an attribute: as a dtype where one is wanted, or is its default."""
         dtype = dtype or (isinstance(e.default, Name) and e.default.id in (*DTYPES, *OTHER_DTYPES))
         default = f", {self.text(e.default)}" if e.default is not None else ""
-        return f"n.attr{'_dtype' if dtype else ''}({quoted(e.name)}{default})"
+        read = f"n.attr{'_dtype' if dtype else ''}({quoted(e.name)}{default})"
+        if isinstance(e.default, Str) and e.default.value and not self.verbatim:
+            return f"({read} or {quoted(e.default.value)})"
+        return read
 
     # --- expressions over attributes, ranks and dtypes
 
@@ -335,10 +340,6 @@ class _Terms:
                 return f"{op}{' ' if op == 'not' else ''}{self._brackets(operand)}"
             case BinOp(op, left, right):
                 return f"{self._brackets(left)} {op} {self._brackets(right)}"
-            case Compare(AttrRead(default=Str(usual)) as read, rest) if usual:  # a text without characters is no choice
-                return f"({self._attr(read)} or {quoted(usual)})" + "".join(
-                    f" {op} {self._brackets(x)}" for op, x in rest
-                )
             case Compare(first, rest):
                 return " ".join([self._brackets(first), *(f"{op} {self._brackets(x)}" for op, x in rest)])
             case BoolOp(op, items):
@@ -379,7 +380,9 @@ class _Terms:
                 name = {"is_int": "is_integer"}.get(func, func)
                 return f"{self.text(v)}.{name}"
             case Call("scalar" | "vector" | "strings" as func, (v,), ()):
+                self.verbatim = func == "strings"
                 text = self._argument(v)
+                self.verbatim = False
                 return f"{use(func)}{text}" if isinstance(v, IfExp) else f"{use(func)}({text})"
             case Call("list_empty", (AttrRead() as dtype,), ()):
                 return f"{use('list_empty')}(n, {self._attr(dtype, dtype=True)})"
