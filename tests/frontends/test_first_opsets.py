@@ -7,7 +7,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import anyshape
-from anyshape.errors import AnyshapeError, UnsupportedError
+from anyshape.errors import AnyshapeError
 from tests.frontends.models import model, node, tensor
 
 F32 = np.float32

@@ -326,7 +326,7 @@ def com_microsoft_grid_sample_1(n: OnnxNode) -> Sequence[Value]:
         api.grid_sample(
             n.input(0),
             n.input(1),
-            padding_mode=choice((n.attr("padding_mode", "zeros") or "zeros")),
+            padding_mode=(n.attr("padding_mode", "zeros") or "zeros"),
             mode=mode_,
             align_corners=n.attr("align_corners", 0) == 1,
             source=n.source,
@@ -494,7 +494,7 @@ def com_microsoft_qlinear_average_pool_1(n: OnnxNode) -> Sequence[Value]:
         api.dequantize_linear(first_, n.input(1), n.input(2), source=n.source),
         strides=n.attr("strides"),
         pads=n.attr("pads"),
-        auto_pad=choice((n.attr("auto_pad", "NOTSET") or "NOTSET")),
+        auto_pad=(n.attr("auto_pad", "NOTSET") or "NOTSET"),
         kernel=n.attr("kernel_shape"),
         ceil_mode=n.attr("ceil_mode", 0) == 1,
         count_include_pad=n.attr("count_include_pad", 0) == 1,
@@ -525,7 +525,7 @@ def com_microsoft_qlinear_conv_1(n: OnnxNode) -> Sequence[Value]:
         strides=n.attr("strides"),
         dilations=n.attr("dilations"),
         pads=n.attr("pads"),
-        auto_pad=choice((n.attr("auto_pad", "NOTSET") or "NOTSET")),
+        auto_pad=(n.attr("auto_pad", "NOTSET") or "NOTSET"),
         groups=n.attr("group", 1),
         source=n.source,
     )
@@ -757,7 +757,7 @@ def com_microsoft_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
         strides=n.attr("strides"),
         dilations=n.attr("dilations"),
         pads=n.attr("pads"),
-        auto_pad=choice((n.attr("auto_pad", "NOTSET") or "NOTSET")),
+        auto_pad=(n.attr("auto_pad", "NOTSET") or "NOTSET"),
         groups=n.attr("group", 1),
         source=n.source,
     )
@@ -778,7 +778,7 @@ def com_microsoft_nhwc_conv_1(n: OnnxNode) -> Sequence[Value]:
         strides=n.attr("strides"),
         dilations=n.attr("dilations"),
         pads=n.attr("pads"),
-        auto_pad=choice((n.attr("auto_pad", "NOTSET") or "NOTSET")),
+        auto_pad=(n.attr("auto_pad", "NOTSET") or "NOTSET"),
         groups=n.attr("group", 1),
         source=n.source,
     )
@@ -806,7 +806,7 @@ def com_microsoft_nhwc_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
         strides=n.attr("strides"),
         dilations=n.attr("dilations"),
         pads=n.attr("pads"),
-        auto_pad=choice((n.attr("auto_pad", "NOTSET") or "NOTSET")),
+        auto_pad=(n.attr("auto_pad", "NOTSET") or "NOTSET"),
         groups=n.attr("group", 1),
         source=n.source,
     )
@@ -822,7 +822,7 @@ def com_microsoft_nhwc_max_pool_1(n: OnnxNode) -> Sequence[Value]:
         _channels_first(n, n.input(0)),
         strides=n.attr("strides"),
         pads=n.attr("pads"),
-        auto_pad=choice((n.attr("auto_pad", "NOTSET") or "NOTSET")),
+        auto_pad=(n.attr("auto_pad", "NOTSET") or "NOTSET"),
         dilations=n.attr("dilations"),
         kernel=n.attr("kernel_shape"),
         ceil_mode=n.attr("ceil_mode", 0) == 1,

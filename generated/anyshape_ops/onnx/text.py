@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice, dtype_of, scalar, strings, vector
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, scalar, strings, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -61,7 +61,7 @@ def string_normalizer_10(n: OnnxNode) -> Sequence[Value]:
         api.string_normalizer(
             n.input(0),
             strings(n.attr("stopwords", ())),
-            action=choice((n.attr("case_change_action", "NONE") or "NONE")),
+            action=(n.attr("case_change_action", "NONE") or "NONE"),
             case_sensitive=n.attr("is_case_sensitive", 0) == 1,
             source=n.source,
         )

@@ -291,7 +291,7 @@ class _Terms:
         if source == "input" or expr is None:
             text = self.names[p.name]
         elif isinstance(expr, AttrRead):
-            if p.kind.base == "enum" and p.default is not None:
+            if p.kind.base == "enum" and p.default is not None and expr.default is None:
                 return f"{use('choice')}({self._attr(expr)})"
             if p.kind.base != "dtype":
                 return self._attr(expr)
