@@ -35,7 +35,7 @@ _NAME = "anyshape_kernel"
 
 
 def nodes_of(group: Group) -> int:
-    """Of its expressions: what decides how deep walking them may go."""
+    """Counts the nodes of a group's expressions, which decide how deep walking them may go."""
     return sum(1 for q in group.equations for e in q.expressions for _ in walk_expr(e))
 
 
@@ -137,7 +137,7 @@ def _operands(
 
 
 def _reads(schedule: KernelSchedule, t: Tensor) -> int:
-    """How many places of the graph read a tensor."""
+    """Counts the places of the graph that read a tensor."""
     stores = [*schedule.stores]
     ordered = [r for p in schedule.phases if isinstance(p, Ordered) for r in p.roots]
     nodes = walk([*(r for s in stores for r in s.roots), *ordered])
@@ -160,7 +160,7 @@ def _places(
 
 
 def _element_bytes(schedule: KernelSchedule) -> int:
-    """Lanes are those of 4-byte elements unless all that is computed is 8 bytes wide."""
+    """The element size that decides the number of lanes: 4 bytes unless all that is computed is 8 bytes wide."""
     dtypes: set[DType] = set()
     for s in schedule.stores:
         dtypes.add(s.access.tensor.dtype)

@@ -1,4 +1,4 @@
-"""What an expression costs, and along which variable its memory runs.
+"""Costs of expressions, and the variables along which memory is contiguous.
 
 In: nodes and stores. Out: numbers and a ranking. Everything here is read off accesses and operation costs.
 """
@@ -64,7 +64,7 @@ def accesses(stores: Iterable[Store], reds: Iterable[Reduction], done: Set[DagNo
 
 
 def vote(stores: Iterable[Store], reds: Iterable[Reduction], done: Set[DagNode]) -> list[LoopVar]:
-    """Variables by how much contiguous traffic they carry: 16 to the number of variables, half as much again for stores."""
+    """Ranks variables by how much contiguous traffic they carry: 16 to the number of variables, half as much again for stores."""
     weight: dict[LoopVar, float] = {}
     for access, is_store in accesses(stores, reds, done):
         volume = 16.0 ** len(access.domain)
@@ -76,7 +76,7 @@ def vote(stores: Iterable[Store], reds: Iterable[Reduction], done: Set[DagNode])
 
 
 def contiguous(c: object) -> bool:
-    """Coefficient 1, or one that is 1 unless the dim is broadcast."""
+    """Whether a coefficient is 1, or 1 unless the dim is broadcast."""
     return c == 1 or (isinstance(c, dims.Dim) and dims.bounds(c) == (0, 1))
 
 

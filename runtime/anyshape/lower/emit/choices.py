@@ -150,10 +150,10 @@ def _short_rows(ctx: KernelContext, store: Store, variables: Sequence[LoopVar], 
     differ = [f.compare("ne", a, b) for a, b in (places, *steps)]
     moves = functools.reduce(f.or_, differ)
     if len(variables) == 2:
-        transposed = _walks_the_operand(ctx, store, variables, along)
-        extents = [f.select(transposed, other, own) for own, other in zip(extents, extents[::-1], strict=True)]
+        exchanged = _walks_the_operand(ctx, store, variables, along)
+        extents = [f.select(exchanged, other, own) for own, other in zip(extents, extents[::-1], strict=True)]
         both = zip(steps, steps[::-1], strict=True)
-        steps = [[f.select(transposed, b, a) for a, b in zip(own, other, strict=True)] for own, other in both]
+        steps = [[f.select(exchanged, b, a) for a, b in zip(own, other, strict=True)] for own, other in both]
     ranges = [(const(I64, 0), n) for n in extents]
     ranges[0] = ctx.parts.share(extents[0]) if split else ranges[0]
     vectors, element = f.ceil_div(count, lanes), elementwise.memory_type(store.value.dtype)

@@ -1,6 +1,6 @@
 """Programs for the emitter: their steps over the graph that everything else is lowered to.
 
-In: a `StepProgram`, and the inliner that turns expressions into nodes. Out: a tree of actions. Loops that only write elements which their
+In: a `StepProgram`, and the inliner that lowers expressions to nodes. Out: a tree of actions. Loops that only write elements which their
 own variables number become stores over those variables, so that they are scheduled as equations are.
 """
 
@@ -65,7 +65,7 @@ Lowered = SizeIs | Assign | Sort | Repeat | Choose | Stop
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Procedure:
-    """`makes` are zero at first; `own` is what needs memory unless it is an operand of the kernel."""
+    """A lowered program. `makes` are zero at first; `own` is what needs memory unless it is an operand of the kernel."""
 
     actions: tuple[Lowered, ...]
     makes: tuple[Tensor, ...]
@@ -73,7 +73,7 @@ class Procedure:
 
 
 class Inliner(Protocol):
-    """What turns expressions into nodes. `around`: loop variables that no other loop may use."""
+    """Lowering of expressions to nodes. `around`: loop variables that no other loop may use."""
 
     dag: Dag
     around: list[LoopVar]
@@ -147,7 +147,7 @@ class _Program:
 
 
 def _independent(a: Each) -> list[tuple[Put, tuple[Var, ...]]]:
-    """The stores of a nest of loops in which no turn sees what another one writes; none where one may."""
+    """The stores of a nest of loops in which no iteration reads what another one writes; none where one may."""
     variables = [a.var]
     body = a.body
     while len(body) == 1 and isinstance(body[0], Each):

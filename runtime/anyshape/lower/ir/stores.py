@@ -1,4 +1,4 @@
-"""What is done with nodes of the graph: stores, stores whose elements come one after the other, and demands on data."""
+"""Uses of nodes of the graph: stores, stores whose elements come one after the other, and demands on data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Reduction, wal
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Store:
-    """tensor[access] = value for all values of `variables`, which are in the order of the tensor's dims."""
+    """An assignment, tensor[access] = value, for all values of `variables`, which are in the order of the tensor's dims."""
 
     access: Access
     value: DagNode
@@ -19,7 +19,7 @@ class Store:
 
     @property
     def source(self) -> Access:
-        """What is read, of a bare copy."""
+        """The access that is read, of a bare copy."""
         assert isinstance(self.value, Load)
         return self.value.access
 
@@ -34,7 +34,7 @@ class Store:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DemandedPart:
-    """A condition, which is that `each` holds for all values of `variables`."""
+    """A condition, `whole`, which is that `each` holds for all values of `variables`."""
 
     whole: DagNode
     variables: tuple[LoopVar, ...]
@@ -43,7 +43,7 @@ class DemandedPart:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Demanded:
-    """What must hold of data, all of it; else the kernel ends with the error."""
+    """Conditions on data that must all hold; else the kernel ends with the error."""
 
     error: int
     parts: tuple[DemandedPart, ...]

@@ -26,7 +26,7 @@ from anyshape.lower.schedule.tree import Scope, components
 
 @dataclass(eq=False, kw_only=True)
 class Product:
-    """sum over k of a[m, k] * b[k, n] for every batch variable, then the stores, whose domain is that of the sum."""
+    """A matrix product: sum over k of a[m, k] * b[k, n] for every batch variable, then the stores, whose domain is that of the sum."""
 
     sum: Reduction
     a: Access
@@ -37,9 +37,9 @@ class Product:
     batch: tuple[LoopVar, ...]
     stores: tuple[Store, ...]
     packed: Tensor | None = None
-    """The constant that stands behind `b`, to be prepacked."""
+    """The constant operand of `b`, to be prepacked."""
     computed: DagNode | None = None
-    """What `b` is where it is no plain operand: computed while it is packed, for values of `over`. `b` is then `a`, and not looked at."""
+    """The value of `b` where it is no plain operand: computed while it is packed, for values of `over`. `b` is then `a`, and not used."""
     over: tuple[LoopVar, ...] = ()
     """The summed variables of which k counts the values, row-major."""
     windows: Windows[DagNode] | None = None
@@ -49,18 +49,18 @@ class Product:
 
     @property
     def is_plain(self) -> bool:
-        """One store of the bare sums."""
+        """Whether the only store is of the bare sums."""
         return len(self.stores) == 1 and self.stores[0].value is self.sum and not self.stores[0].access.address.lets
 
 
 Step = Scope | Product
-"""Rows, or a product."""
+"""A scope of rows, or a product."""
 Unplanned = Product | list[Store]
 
 
 @dataclass
 class Component:
-    """What computes some stores, in order, and the scratch between them."""
+    """Phases that compute some stores, in order, and the scratch between them."""
 
     items: list[Unplanned] = field(default_factory=list)
     temporaries: list[Tensor] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Component:
 def split_phases(
     dag: Dag, stages: list[list[Store]], constants: Mapping[Tensor, NDArray[Any]]
 ) -> tuple[Component, ...]:
-    """A component with scratch wants one part to run all its phases, since one reads what another wrote."""
+    """Splits each component into phases. All phases of a component with scratch are run by one part, since one reads what another wrote."""
     split: list[Component] = []
     for stage in stages:
         for part in components(stage):
@@ -116,7 +116,8 @@ class _Splitter:
         return stores, total
 
     def window(self, stores: list[Store], reds: list[Reduction]) -> Product | None:
-        """A sum over several variables of a plain operand, in which they are contiguous, times anything: a convolution, say."""
+        """A product for a sum over several variables of a plain operand, in which they are contiguous, times anything: a convolution,
+        say."""
         if (
             len(reds) != 1
             or any(s.domain != reds[0].domain for s in stores)
@@ -160,7 +161,7 @@ class _Splitter:
         return k, Access(x.tensor, affine([*kept, (k, step)], x.address.offset))
 
     def in_memory(self, factor: DagNode, reduction: Reduction, stores: list[Store]) -> Access:
-        """A factor that is more than a plain load is computed into scratch first."""
+        """The access of a factor; one that is more than a plain load is computed into scratch first."""
         access = _plain_access(factor)
         if access is not None:
             return access
@@ -214,7 +215,7 @@ class _Splitter:
 
 
 def _plain_access(factor: DagNode) -> Access | None:
-    """Where a factor is in memory, if it is a plain load. Products widen some dtypes as they read them."""
+    """The access of a factor that is a plain load. Products widen some dtypes as they read them."""
     stored = as_stored(NODES, factor)
     return stored.access if isinstance(stored, Load) and stored.access.is_plain else None
 
@@ -245,7 +246,7 @@ def contraction(r: Reduction, over_several: bool = False) -> Contraction[DagNode
 
 
 def _joined(x: Access, over: tuple[LoopVar, ...]) -> Size | None:
-    """The step of one variable that counts the values of several in a plain access; None where they are not side by side."""
+    """The step of one variable that counts the values of several in a plain access; None where they are not contiguous."""
     coefficients: list[Size] = [x.address.coefficient(v) for v in over]
     for v, outer, inner in zip(over[1:], coefficients, coefficients[1:]):
         if outer != inner * v.extent:
@@ -259,7 +260,7 @@ def _is_free(b: DagNode) -> bool:
 
 
 def _covers(b: Access, array: NDArray[Any]) -> bool:
-    """A constant used as it is: known extents, no offset."""
+    """Whether a constant is used as it is: known extents, no offset."""
     return (
         b.address.offset == 0
         and all(isinstance(c, int) and isinstance(v.extent, int) for v, c in b.address.terms)

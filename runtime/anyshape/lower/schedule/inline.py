@@ -52,13 +52,13 @@ class Inlined:
     temporaries: tuple[Tensor, ...]
     errors: tuple[KernelError, ...]
     ordered: tuple[Ordered, ...] = ()
-    """What comes after the stages, one element after the other."""
+    """Stores after the stages whose elements come one after the other."""
     recurrences: tuple[CycleStores, ...] = ()
-    """What comes between the two."""
+    """Recurrences between the stages and the ordered stores."""
     procedures: tuple[Procedure, ...] = ()
     """In kernels of their own."""
     unnamed: frozenset[Tensor] = frozenset()
-    """Scratch of which no equation knows."""
+    """Scratch tensors that are no equation's."""
 
 
 def inline_group(group: Group) -> Inlined:
@@ -66,7 +66,7 @@ def inline_group(group: Group) -> Inlined:
 
 
 def _simple(q: Equation) -> bool:
-    """The index is distinct variables that cover the tensor, so that a read can be replaced by the value."""
+    """Whether the index is distinct variables that cover the tensor, so that a read can be replaced by the value."""
     seen: set[Expr] = set()
     for i, n in zip(q.index, q.target.shape, strict=True):
         if isinstance(i, Var) and i.extent == n and i not in seen:
@@ -84,7 +84,7 @@ def _by_target(equations: Iterable[Equation]) -> dict[Tensor, list[Equation]]:
 
 
 def _may_be_inlined(q: Equation, once: bool, indexed: bool) -> bool:
-    """Whether the value can stand wherever its tensor is read: `once`, all read it in one form; `indexed`, some at an index from data."""
+    """Whether the value can replace every read of its tensor: `once`, all read it in one form; `indexed`, some at an index from data."""
     if not _simple(q):
         return False
     if not once and any(isinstance(e, Reduce) for e in walk_expr(q.value)):
@@ -94,7 +94,7 @@ def _may_be_inlined(q: Equation, once: bool, indexed: bool) -> bool:
 
 
 class _Inliner(InlinedValues):
-    """What of a group is inlined, and the stores of the rest."""
+    """Decides what of a group is inlined; lowers the rest to stores."""
 
     def run(self) -> Inlined:
         programs = dict.fromkeys(q.form.program for q in self.group.equations if isinstance(q.form, Run))
@@ -124,7 +124,7 @@ class _Inliner(InlinedValues):
         )
 
     def choose(self, defined: Mapping[Tensor, list[Equation]], stepped: Set[Tensor]) -> list[Tensor]:
-        """Decides what is inlined; of the rest, all that are no results. `stepped` are tensors of recurrences."""
+        """Decides what is inlined; returns the tensors in memory that are no results. `stepped` are tensors of recurrences."""
         forms, indexed = self._read_forms(), self._indexed_by_data()
         kept: list[Tensor] = []
         for t, qs in defined.items():
@@ -153,12 +153,13 @@ class _Inliner(InlinedValues):
             return lower_program(program, self)
 
     def place(self, t: Tensor, index: Sequence[Expr], env: Env) -> Access:
-        """An element that is written."""
+        """The access of an element that is written."""
         at = [self.index(i, env, None) for i in index]
         return Access(t, flatten(t, at), (), self.checks(t, at, None, (t, index)))
 
     def recurrence(self, unit: list[Equation]) -> CycleStores:
-        """The stores of a cycle at one position, which a symbol stands for. What is only read at its own position has no others."""
+        """The stores of a cycle at one position, which a symbol stands for. Tensors that are only read at their own position have no
+        others."""
         assert isinstance(unit[0].form, Step)
         targets = {q.target for q in unit}
         for q in self.group.equations:
@@ -191,7 +192,7 @@ class _Inliner(InlinedValues):
         return CycleStores(positions, tuple(stores), frozenset(cycle.late), tuple(cycle.momentary.values()))
 
     def ordered_all(self, equations: list[Equation]) -> tuple[Ordered, ...]:
-        """They follow all others, and read none of each other's targets."""
+        """Lowers stores whose elements come one after the other: they follow all others, and read none of each other's targets."""
         if not equations:
             return ()
         targets = {q.target for q in equations}
@@ -229,7 +230,7 @@ class _Inliner(InlinedValues):
         return Ordered(q.form, Store(access, value, variables), over, position=position, where=keep, demanded=demanded)
 
     def _demanded(self, holds: DagNode, message: tuple[str | Size, ...]) -> Demanded:
-        """What is asked of every element is found in its reduction, so that one of which it does not hold can be told."""
+        """Splits a demand into parts. One on every element is a reduction; its body says for which element the demand fails."""
         reduced = {s.access: s.value for s in self.spilled or ()}
         parts = []
         for part in conjuncts(holds):
@@ -281,7 +282,7 @@ def _is_checked(index: Expr) -> bool:
 
 
 def _staged(stores: list[Store]) -> list[list[Store]]:
-    """Stage by what is read through memory: a store to a tensor that another one loads comes first."""
+    """Groups stores into stages: a store to a tensor that another one loads comes first."""
     written = {s.access.tensor for s in stores}
     reads: dict[Store, set[Tensor]] = {}
     for s in stores:

@@ -21,15 +21,15 @@ from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Red
 from anyshape.lower.ir.stores import Store, below, reductions_of
 
 MOST_STORES = 64
-"""In one loop, and in one function of a kernel: what code generation takes for a function grows faster than its length."""
+"""The most stores in one loop, and in one function of a kernel: the time of code generation grows faster than the length of a function."""
 
 
 @dataclass(eq=False)
 class Loop:
     """Inner loops over `variables` (none: straight code) that accumulate reductions and perform stores.
 
-    `vector` is the variable that runs along the lanes, if no enclosing scope has taken one; `keep` are subexpressions
-    written to scratch here because a later loop wants them.
+    `vector` is the variable that runs along the lanes, if no enclosing scope has taken one; `keep` are subexpressions written to scratch
+    here because a later loop reads them.
     """
 
     variables: tuple[LoopVar, ...]
@@ -44,7 +44,7 @@ class Loop:
 
 @dataclass(eq=False)
 class Scratch:
-    """`node` for all values of `variables`, computed by the steps of a scope that follows in the tree."""
+    """Scratch for `node` at all values of `variables`, computed by the steps of a scope that follows in the tree."""
 
     node: DagNode
     variables: tuple[LoopVar, ...]
@@ -54,8 +54,8 @@ class Scratch:
 class Scope:
     """Shared loops over `variables`; `vector`, one of them, or None. `fills` is scratch that its steps write.
 
-    `transposed` is a variable that operands are contiguous in while `vector` strides through them: square blocks of the two
-    are turned in registers.
+    `transposed` is a variable that operands are contiguous in while `vector` strides through them: square blocks of the two are transposed
+    in registers.
     """
 
     variables: tuple[LoopVar, ...]
@@ -69,7 +69,7 @@ class Scope:
 
     @property
     def stores(self) -> tuple[Store, ...]:
-        """Of all loops in it."""
+        """Stores of all loops in it."""
         return tuple(s for step in self.steps for s in step.stores)
 
 
@@ -77,14 +77,14 @@ Target = Store | Scratch
 
 
 def plan(stores: list[Store], around: frozenset[LoopVar] = frozenset()) -> Scope:
-    """The tree of one component; loops over `around` are open already."""
+    """Plans the tree of one component; loops over `around` are open already."""
     scope = _Planner(set()).scope(list(stores), around, False)
     keep_shared_values(scope)
     return replace(scope, transposed=_transposed_variable(scope))
 
 
 def _transposed_variable(scope: Scope) -> LoopVar | None:
-    """Of a map, the variable that most of the operands which the vector strides through are contiguous in."""
+    """The variable that most of the operands which the vector of a map strides through are contiguous in."""
     if scope.vector is None or len(scope.steps) != 1 or not isinstance(scope.steps[0], Loop):
         return None
     stores, along = scope.steps[0].stores, scope.vector
@@ -108,7 +108,8 @@ def _is_transposable(access: Access, along: LoopVar, across: LoopVar) -> bool:
 
 
 def components(stores: list[Store]) -> list[list[Store]]:
-    """Stores that share a reduction, or that have no reduction and the same domain (so many of them at most), are computed together."""
+    """Groups stores that are computed together: those that share a reduction, and those without one that have the same domain (so many of
+    them at most)."""
     numbers = count()
     parts: dict[int, tuple[set[object], list[Store]]] = {}
     part_of: dict[object, int] = {}
@@ -138,13 +139,13 @@ def _domain(t: Target) -> frozenset[LoopVar]:
 
 
 class _Planner:
-    """`done` are reductions whose values exist (as a value in an open scope, or in scratch)."""
+    """Planning of scopes. `done` are reductions whose values exist (as a value in an open scope, or in scratch)."""
 
     def __init__(self, done: Set[DagNode]) -> None:
         self.done = set(done)
 
     def pending(self, roots: Iterable[DagNode]) -> list[Reduction]:
-        """Reductions still to be computed, inner ones first; nothing below a finished one is looked at."""
+        """Reductions still to be computed, inner ones first, down to finished ones."""
         seen: set[DagNode] = set()
         order: list[Reduction] = []
 
@@ -219,7 +220,7 @@ class _Planner:
     def _loops(
         self, scope: Scope, reds: list[Reduction], final: list[Target], bound: frozenset[LoopVar], vertical: bool
     ) -> None:
-        """One loop per set of inner variables."""
+        """Plans one loop per set of inner variables."""
         groups: dict[frozenset[LoopVar], tuple[list[Reduction], list[Target]]] = {}
         for r in reds:
             groups.setdefault(frozenset(r.variables), ([], []))[0].append(r)
@@ -255,7 +256,7 @@ def _owner(ready: list[Reduction], reds: list[Reduction], left: list[Target], pl
 def _ordered(
     variables: frozenset[LoopVar], targets: Iterable[Target], reds: Iterable[Reduction]
 ) -> tuple[LoopVar, ...]:
-    """In the order of the outputs' dims, then of the reductions' variables."""
+    """Sorts variables in the order of the outputs' dims, then of the reductions' variables."""
     order: dict[LoopVar, None] = {}
     for t in targets:
         for v in t.variables:
@@ -283,7 +284,7 @@ def keep_shared_values(scope: Scope) -> None:
 
 
 def _values(loop: Loop) -> set[DagNode]:
-    """What a loop evaluates for each element: the bodies of its reductions and stores down to other reductions."""
+    """The nodes that a loop evaluates for each element: the bodies of its reductions and stores down to other reductions."""
     values: set[DagNode] = set()
     stack = [r.body for r in loop.reductions] + [r for s in loop.stores for r in s.roots]
     while stack:
@@ -304,7 +305,7 @@ def _worth_keeping(first: Loop, later: list[Loop], kept: frozenset[DagNode]) -> 
 
 
 def loops_of(scope: Scope) -> list[Loop]:
-    """Of the scope and all scopes inside."""
+    """The loops of the scope and of all scopes inside."""
     loops: list[Loop] = []
     for s in scope.steps:
         loops += [s] if isinstance(s, Loop) else loops_of(s)
@@ -312,7 +313,7 @@ def loops_of(scope: Scope) -> list[Loop]:
 
 
 def bodies_of(step: Loop) -> list[DagNode]:
-    """What is evaluated for each element."""
+    """The nodes that are evaluated for each element."""
     return [r.body for r in step.reductions] + [s.value for s in step.stores]
 
 

@@ -1,4 +1,4 @@
-"""How much a kernel has to do: whether, and over how many threads, a call is worth sharing.
+"""Estimates of a kernel's work: whether, and over how many threads, a call is worth sharing.
 
 In: the schedule of a kernel. Out: rough cycles of one core, by the sizes of its loops. Only the order of magnitude matters.
 """
@@ -21,7 +21,7 @@ _OPERAND_CYCLES = 2
 
 
 def cycles(steps: Iterable[Step], lanes: int, target: Target) -> Size:
-    """Of all steps that can be shared, in vectors of so many lanes, of which the target multiplies and adds one or two in a cycle. A
+    """Cycles of all steps that can be shared, in vectors of so many lanes, of which the target multiplies and adds one or two in a cycle. A
     step without an outer loop cannot be shared. There is one quotient, of all: dims that are sums of quotients take long to compare."""
     halves: Size = 0
     for step in steps:
@@ -35,7 +35,8 @@ def cycles(steps: Iterable[Step], lanes: int, target: Target) -> Size:
 
 
 def _columns(n: Size, lanes: int) -> Size:
-    """What is computed of so many: whole vectors. Of a size that only the run knows, the columns: it is many vectors, or little work."""
+    """How many of so many columns are computed: whole vectors. Of a size that only the run knows, the columns: it is many vectors, or
+    little work."""
     return -(-n // lanes) * lanes if isinstance(n, int) else n
 
 
@@ -54,7 +55,7 @@ def _loop(body: DagNode, domain: frozenset[LoopVar]) -> Size:
 
 
 def points(variables: Iterable[LoopVar]) -> Size:
-    """How often a loop over all of them turns."""
+    """How many iterations loops over all of the variables have."""
     total: Size = 1
     for v in sorted(variables, key=lambda v: v.number):
         total = total * v.extent
