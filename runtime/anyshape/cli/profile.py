@@ -15,6 +15,7 @@ from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.files import write_plain
 from anyshape.vm.executable.profile import Profile, profile
 from anyshape.vm.run.recorder import Sample
+from anyshape.wording import counted
 
 SHOWN = 25
 NOTE = """\
@@ -54,9 +55,9 @@ def profile_command(args: argparse.Namespace) -> str:
     from anyshape.vm.executable.saved import is_saved
 
     if args.repeat < 1:
-        raise ArgumentError(f"--repeat wants a number of calls from 1 on, got {args.repeat}")
+        raise ArgumentError(f"--repeat must be at least 1, got {args.repeat}")
     if is_saved(args.model):
-        raise ArgumentError(f"{args.model} is compiled; profile the model it came from")
+        raise ArgumentError(f"{args.model} is a saved model; profile the ONNX model from which it was compiled")
     dims = arguments.dims(args.dim)
     with progress(f"compiling {args.model}"):
         exe = compile(args.model, dims, threads=args.threads)
@@ -69,7 +70,7 @@ def profile_command(args: argparse.Namespace) -> str:
         typical = sorted(s.moved for s in measured.samples)[len(measured.samples) // 2] if measured.samples else 1 << 16
         limits = Limits(measure_peak(), measure_copy(typical))
     shape = ", ".join(f"{name} {spell_shape(a)}" for name, a in feed.items())
-    lines = [shape] if not sizes.chosen else [f"{shape} (some sizes chosen; --shape NAME=4x128 says them)"]
+    lines = [shape] if not sizes.chosen else [f"{shape} (some sizes are chosen; set them by --shape NAME=4x128)"]
     lines += [text(measured, limits)]
     if args.html:
         from anyshape.cli.profile_page import page
@@ -86,7 +87,7 @@ def text(measured: Profile, limits: Limits) -> str:
     """Spells a profile: times of the call, and a table by kernel and by op."""
     call, kernels = measured.call * 1e6, measured.kernels * 1e6
     head = [
-        f"one call {call:,.1f} us; its {len(measured.samples)} kernels one after another on one thread {kernels:,.1f} us",
+        f"one call {call:,.1f} us; its {counted(len(measured.samples), 'kernel')} in sequence on one thread {kernels:,.1f} us",
         f"limits of one core: {limits.flops:.0f} GFLOP/s, and {limits.bytes:.0f} GB/s for a copy of the median kernel's size",
         "",
     ]

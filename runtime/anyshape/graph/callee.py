@@ -23,6 +23,7 @@ from anyshape.graph.tuples import Form
 from anyshape.graph.value import Node, Value
 from anyshape.rules import Bound
 from anyshape.types import DIFFERS, FunctionType, ListType, TensorType, function_type, list_of
+from anyshape.wording import counted
 
 _NUMBERS = count()
 
@@ -135,7 +136,7 @@ class _Call:
         values: dict[Dim, Size] = {}
         arguments = [v.type for v in node.inputs[:-1] if v is not None]
         if len(arguments) != len(t.params):
-            raise ArgumentError(f"{name} takes {len(t.params)} arguments, got {len(arguments)}")
+            raise ArgumentError(f"{name} takes {counted(len(t.params), 'argument')}, got {len(arguments)}")
         for k, (expected, got) in enumerate(zip(t.params, arguments, strict=True)):
             bind_argument(f"{name}: argument {k}", expected, got, values)
         return _results(t, values)

@@ -17,6 +17,7 @@ from anyshape.graph.truth import check_condition, known_truth
 from anyshape.graph.value import Node, Value
 from anyshape.rules import Bound
 from anyshape.rules.vec import Truth
+from anyshape.wording import counted
 
 
 class _If:
@@ -47,7 +48,7 @@ class _If:
         taken = self._possible(node, regions)
         if len({len(r.results) for r in taken}) > 1:
             raise ShapeError(
-                f"if: one branch has {len(taken[0].results)} results, and the other {len(taken[1].results)}"
+                f"if: one branch has {counted(len(taken[0].results), 'result')}, and the other {len(taken[1].results)}"
             )
         columns = list(zip(*(r.results for r in taken), strict=True))
         outside = symbols_of(node.inputs, facts)

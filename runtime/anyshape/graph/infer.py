@@ -29,6 +29,7 @@ from anyshape.graph.sequences import spread, walk_of
 from anyshape.graph.value import SIZES, SMALL, Contents, Node, Value, element_symbol
 from anyshape.rules import Bound, Check, Elements, Rule, Undetermined
 from anyshape.types import TensorType
+from anyshape.wording import counted
 
 if TYPE_CHECKING:
     from anyshape.graph.function import Function
@@ -75,7 +76,7 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
         shape = bound.outputs[o.name]
         types += [TensorType(kinds[o.name], tuple(s)) for s in (shape if o.variadic else [shape])]
     if node.count not in (None, len(types)):
-        raise ShapeError(f"{op.full_name}: it has {len(types)} outputs, and the call asks for {node.count}")
+        raise ShapeError(f"{op.full_name}: it has {counted(len(types), 'output')}, but the call asks for {node.count}")
     if node.sequence is not None and op.sequence is not None:
         walk, checks = walk_of(node.sequence, shapes[op.inputs[op.sequence].name], rule.checks)
         vars(bound).update(walk=walk, born=dict.fromkeys(walk.data_dependent, (0, 0)))

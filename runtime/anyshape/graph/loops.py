@@ -33,6 +33,7 @@ from anyshape.graph.value import Contents, Element, Node, Value
 from anyshape.rules import Bound, Rule
 from anyshape.rules.vec import Truth
 from anyshape.types import FunctionType, ListType, TensorType
+from anyshape.wording import counted
 
 PATIENCE = 6
 LIMIT = 12
@@ -229,7 +230,8 @@ def _check_operands(node: Node) -> None:
 def _check_body(node: Node, body: Function) -> None:
     n = carried_count(node)
     if len(body.results) < 1 + n:
-        raise ShapeError(f"loop: its body has {len(body.results)} results; expected a condition and {n} carried values")
+        results = counted(len(body.results), "result")
+        raise ShapeError(f"loop: its body has {results}; expected {1 + n}, a condition and the carried values")
     check_condition("loop", body.results[0])
 
 

@@ -32,6 +32,7 @@ from anyshape.frontends.onnx.tensors import tensor_array
 from anyshape.graph.function import Function
 from anyshape.graph.value import Value, constant
 from anyshape.types import ListType, TensorType
+from anyshape.wording import counted
 
 MOST_READINGS = 200
 
@@ -232,10 +233,11 @@ class Import:
         except AnyshapeError:
             raise
         except (TypeError, ValueError, ArithmeticError) as e:
-            absent = sorted(name for name in read.asked - set(said) if read.declared(name) is None)
+            provided = {name for name, a in said.items() if not attributes.is_empty(a) or read.requires(name)}
+            absent = sorted(name for name in read.asked - provided if read.declared(name) is None)
             if not isinstance(e, ArithmeticError) and read.schema is not None and not absent:
                 raise
-            present = f"{', '.join(sorted(said)) or 'no attribute'} given" + (
+            present = f"{', '.join(sorted(provided)) or 'no attribute'} given" + (
                 f", {', '.join(absent)} not" * bool(absent)
             )
             raise ModelError(f"{self.where}: {source}: its attributes give no value ({e}): {present}") from e
@@ -297,7 +299,9 @@ class Import:
         else:
             raise Refusal(f"functions are nested more than {DEEPEST} deep, or add more than {MOST_INLINED} nodes")
         if len(operands) > len(body.inputs):
-            raise ModelError(f"{source}: function {body.name} has {len(body.inputs)} inputs, got {len(operands)}")
+            raise ModelError(
+                f"{source}: function {body.name} has {counted(len(body.inputs), 'input')}, got {len(operands)}"
+            )
         absent = len(body.inputs) - len(operands)
         values = dict(zip(body.inputs, [*operands, *[None] * absent]))
         used = _used(body.nodes, [inside for inside, outside in zip(body.outputs, node.output) if outside])

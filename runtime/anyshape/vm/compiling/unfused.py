@@ -1,4 +1,4 @@
-"""The plainest schedule: one step per node, in the order of the function. For debugging (`compile(..., fuse=False)`) and as an oracle."""
+"""Schedule without fusion: one step per node, in the order of the function. For debugging (`compile(..., fuse=False)`) and as an oracle."""
 
 from __future__ import annotations
 
