@@ -3,8 +3,9 @@
     python -m benchmarks.fusion_growth [SHAPE…] [--nodes 1000 3000 10000] [--counted]
 
 Shapes of graphs are drawn from a seed: a chain of maps, a ladder (two chains that read each other), wide layers, maps of any of the values
-before, one value that all later nodes read, and layers of a transformer. An exponent of 1 is time in proportion. Times are the least of
-three runs, processor seconds; `--counted` counts functions called instead, which is the same on every machine.
+before, one value that all later nodes read, maps between views, a node of many results, contractions of one operand, skips over all that is
+further in, and layers of a transformer. An exponent of 1 is time in proportion. Times are the least of three runs, processor seconds;
+`--counted` counts functions called instead, which is the same on every machine.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import math
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import anyshape
 from anyshape import ops
@@ -84,6 +86,47 @@ def read_by_all(nodes: int) -> Function:
     return anyshape.function([x], y)
 
 
+def views(nodes: int) -> Function:
+    """Maps between which heads are split, moved and merged."""
+    y = x = anyshape.input("x", "f32[n, 4, 8]")
+    for _ in range(nodes // 4):
+        flat = ops.neg(ops.reshape(y, [0, 32]))
+        y = ops.transpose(ops.reshape(flat, [-1, 8, 4]), axes=[0, 2, 1])
+    return anyshape.function([x], y)
+
+
+def split(nodes: int) -> Function:
+    """One node of many results, each with maps of its own, and a concat of them all."""
+    pieces = nodes // 4
+    x = anyshape.input("x", f"f32[{pieces}, n]")
+    parts = ops.split(x, axis=0, sizes=[1] * pieces)
+    return anyshape.function([x], ops.concat([ops.tanh(ops.softmax(ops.exp(p), axis=-1)) for p in parts], axis=0))
+
+
+def beside(nodes: int) -> Function:
+    """Many contractions of one operand, read one after the other by a chain."""
+    x, *weights = (
+        anyshape.input("x", "f32[n, 16]"),
+        *(anyshape.input(f"w{k}", "f32[16, 16]") for k in range(nodes // 4)),
+    )
+    y = x
+    for product in [ops.matmul(x, w) for w in weights]:
+        y = ops.softmax(ops.add(y, ops.softmax(product, axis=0)), axis=1)
+    return anyshape.function([x, *weights], y)
+
+
+def skips(nodes: int) -> Function:
+    """What is made on the way down is read again on the way up."""
+    x = _start()
+    made = [x]
+    for k in range(nodes // 2):
+        made.append(ops.softmax(made[-1], axis=-1) if k % 5 == 0 else ops.exp(made[-1]))
+    y = made[-1]
+    for v in reversed(made[1:]):
+        y = ops.add(ops.neg(y), v)
+    return anyshape.function([x], y)
+
+
 def transformer(nodes: int) -> Function:
     return bert(max(1, round(nodes / 53)), width=64, heads=4)
 
@@ -94,6 +137,10 @@ SHAPES: dict[str, Callable[[int], Function]] = {
     "wide": wide,
     "drawn": drawn,
     "read by all": read_by_all,
+    "views": views,
+    "split": split,
+    "beside": beside,
+    "skips": skips,
     "transformer": transformer,
 }
 
@@ -114,7 +161,7 @@ def main() -> None:
     print(f"{'graph':12} " + " ".join(f"{n:>12,}" for n in options.nodes) + "   exponent", flush=True)
     for name in options.shapes or SHAPES:
         graphs = [SHAPES[name](n) for n in options.nodes]
-        amounts = [float(calls(lambda f=f: fuse(f))) if options.counted else least(lambda f=f: fuse(f)) for f in graphs]
+        amounts = [float(calls(partial(fuse, f))) if options.counted else least(partial(fuse, f)) for f in graphs]
         shown = (f"{a:12,.0f}" if options.counted else f"{a * 1e3:9.0f} ms" for a in amounts)
         print(
             f"{name:12} " + " ".join(shown) + f"   {exponent([len(f.nodes) for f in graphs], amounts):8.2f}", flush=True

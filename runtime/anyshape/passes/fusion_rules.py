@@ -47,8 +47,8 @@ class Edge:
 
 
 class When(Enum):
-    OPERAND = "for each operand of a node, those of contractions first"
-    VIEW = "for each operand of a node that is a view"
+    OPERAND = "for each operand"
+    VIEW = "for each view"
     END = "at the end"
 
 
@@ -245,7 +245,8 @@ RULES = (
         joins=_side_by_side,
     ),
 )  # fmt: skip
-"""Of one operand the first that applies is taken. Moves with several readers are tried again whenever all of these may be in one group."""
+"""Operands are tried as a node is added, those of contractions first; of each the first rule that applies is taken. Moves with several
+readers are tried again whenever all of these may be in one group."""
 
 
 def table() -> str:
