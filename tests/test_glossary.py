@@ -18,7 +18,10 @@ PAGE = (ROOT / "docs/glossary.md").read_text()
 TERMS, GONE = PAGE.split("## Words that are gone")
 ROOMS_READ = (
     "runtime/anyshape",
-    *(f"runtime/anyshape/{n}/**" for n in ("dims", "equations", "expansion", "graph", "passes", "rules", "types", "vm")),
+    *(
+        f"runtime/anyshape/{n}/**"
+        for n in ("dims", "equations", "expansion", "graph", "passes", "rules", "types", "vm")
+    ),
     *("runtime/anyshape/cli/**", "runtime/anyshape/frontends/**", "testing/anyshape_testing/**"),
 )
 """Rooms in which every name says what the thing is, as patterns of folders"""
