@@ -43,6 +43,8 @@ CHANGES = 12
 """Shapes of a stream of calls."""
 LARGE = 1 << 20
 """Bytes of a result that the store would have."""
+FEW = 1 << 18
+"""Bytes and operations of a small call together."""
 WARM = 0.05
 """Seconds of calls at one shape before first calls at others."""
 
@@ -102,6 +104,12 @@ def steady(d: Drawing) -> Call:
     return Call(f"{name} {shape}", d.model(name), inputs, {})
 
 
+def small(d: Drawing) -> Call:
+    """A call of which the kernels take little: a small model, or an op on few bytes."""
+    few = Drawing(d.rng, SMALL, d.folder)
+    return steady(few) if d.rng.random() < 0.5 else d.case(lambda c: c.moved + c.flops < FEW)
+
+
 def stream(d: Drawing, held: tuple[int, ...] = (0,), name: str | None = None) -> Call:
     """A model at shapes that change from call to call."""
     name = name or d.rng.choice(d.models)
@@ -145,8 +153,8 @@ PLANS = {
     Policy.AHEAD: Plan(large_cache, first=True),
     Policy.READING: Plan(stream, first=True),
     Policy.MAPPING: Plan(stream, first=True),
-    Policy.ENTRY: Plan(steady),
-    Policy.PLAIN: Plan(steady),
+    Policy.ENTRY: Plan(small),
+    Policy.PLAIN: Plan(small),
 }
 
 

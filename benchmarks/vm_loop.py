@@ -114,7 +114,7 @@ def scalar_program(op: Op) -> Program:
         words += encode(op, 2 + k % 16, *operands)
     result = (ResultType("y", parse_dtype("i64")),)
     code = np.array(words + encode(Op.RETURN), np.int64)
-    return Program("scalars", code, 20, 0, (), (), (), result, ())
+    return Program("scalars", code, 20, 0, results=result)
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ In: registers and conditions. Out: instructions, and records of checks. `codegen
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -53,6 +53,7 @@ class Emission:
     schedule: Schedule
     maker: KernelMaker
     assumed: Collection[Dim]
+    _: KW_ONLY
     code: ShapeCode = field(default_factory=ShapeCode)
     constants: list[NDArray[Any]] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)
@@ -94,7 +95,7 @@ class Emission:
         registers = tuple(self.code.register(s) for s in known)
         if not equation:
             equation = str(cond) if self.names is None or not isinstance(cond, Cond) else self.named(cond)
-        self.checks.append(CheckRecord(parts, known, registers, equation, op, source))
+        self.checks.append(CheckRecord(parts, known, registers, equation, op=op, source=source))
         self.code.emit(Op.CHECK, self.code.register(cond), len(self.checks) - 1)
 
     def flush(self) -> None:

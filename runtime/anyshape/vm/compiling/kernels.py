@@ -36,7 +36,7 @@ ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32)
 """Function type of kernels; arguments are passed as ctypes objects, which is faster than declaring them."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class LoweredStep:
     """A kernel and its arguments. `inputs` are tensors of the step or constants laid out at compile time; `scratch`: bytes of one part.
     `reusable`: pairs of an output and an input that may be the same memory. `parts`: number of threads that its work is worth, by the
@@ -161,14 +161,14 @@ class NativeKernels:
         pairs = ((kernel.outputs[k], kernel.inputs[j]) for k, j in kernel.reusable)
         reusable = tuple((to, source) for to, source in pairs if not isinstance(source, Packed))
         return LoweredStep(
-            native,
-            kernel.scalars,
-            operands,
-            kernel.outputs,
-            kernel.scratch,
-            reusable,
-            parts_worth(kernel.work, kernel.pieces),
-            1 if kernel.polls else slices_worth(kernel.work, kernel.pieces),
+            kernel=native,
+            scalars=kernel.scalars,
+            inputs=operands,
+            outputs=kernel.outputs,
+            scratch=kernel.scratch,
+            reusable=reusable,
+            parts=parts_worth(kernel.work, kernel.pieces),
+            slices=1 if kernel.polls else slices_worth(kernel.work, kernel.pieces),
         )
 
     def _native(self, kernel: Any, step: KernelStep) -> NativeKernel:
@@ -232,7 +232,8 @@ class InterpretedKernels:
         inputs = tuple(step.tensors[v] for v in step.inputs)
         outputs = tuple(step.tensors[v] for v in step.outputs)
         scalars = tuple(sorted(_symbols(step, (*inputs, *outputs)), key=lambda s: s.uid))
-        return LoweredStep(InterpretedKernel(step, scalars, inputs, outputs), scalars, inputs, outputs, 0)
+        kernel = InterpretedKernel(step, scalars, inputs, outputs)
+        return LoweredStep(kernel=kernel, scalars=scalars, inputs=inputs, outputs=outputs, scratch=0)
 
 
 def _symbols(step: KernelStep, tensors: tuple[Tensor, ...]) -> set[Dim]:

@@ -9,7 +9,7 @@ the kernel permits that, and scratch is a tenant for one step.
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from anyshape.dims import Size, free_symbols
 from anyshape.graph.value import Value
@@ -28,6 +28,7 @@ class Storage:
     value: Value
     start: int
     end: int
+    _: KW_ONLY
     address: int | None = None
     result: int | None = None
     """Number of the result that is computed in this memory, if there is one."""

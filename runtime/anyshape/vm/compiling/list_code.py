@@ -202,9 +202,8 @@ def _position(g: Emission, node: Node, handle: int, between: bool) -> int:
 def _check(g: Emission, node: Node, holds: int, parts: tuple[str | Dim, ...], registers: Mapping[Dim, int]) -> None:
     """Emits a check. `registers` hold the sizes among the parts of the message."""
     equation = "a position is in the list"
-    g.checks.append(
-        CheckRecord(parts, tuple(registers), tuple(registers.values()), equation, node.op.full_name, node.source)
-    )
+    symbols, numbers = tuple(registers), tuple(registers.values())
+    g.checks.append(CheckRecord(parts, symbols, numbers, equation, op=node.op.full_name, source=node.source))
     g.code.emit(Op.CHECK, holds, len(g.checks) - 1)
 
 

@@ -21,7 +21,7 @@ from anyshape.vm.compiling.kernels import THREADS, KernelMaker, LoweredStep
 from anyshape.vm.program.table import ELEMENT_CODE
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Liveness:
     """Results of the analysis. By number of a step: `outputs` that it has to compute, values that it `reads`, its `lowered` kernel, or
     that its outputs are `stored` from registers. `loads`: (element, symbol) pairs to load once a value is computed. `defined_at`: the

@@ -29,7 +29,7 @@ EXECUTORS = ("vm", "graph")
 TARGETS = ("host", "avx512", "avx2", "sse")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Options of a compile. `executor`: "graph" refuses a model of which any type is not fully static. `target`: this machine, or less of
     it. `kernels`: machine code, or the slow interpreter of equations. `fuse`: off makes one kernel per node.

@@ -118,7 +118,7 @@ class Compiler:
             program = self._program(optimised, assumed)
             general = (lambda: self.plan(f, 0)) if assumed else None
             types = ([p.type for p in optimised.params], [v.type for v in optimised.results])
-            return Straight(program, general, self.options, types, self.lock, packing.wait)
+            return Straight(program, general, self.options, types=types, lock=self.lock, ready=packing.wait)
 
     @contextmanager
     def _packing(self) -> Iterator[BackgroundPacking]:
@@ -247,6 +247,7 @@ class Straight:
         program: Program,
         general: Callable[[], Plan] | None,
         options: Options,
+        *,
         types: tuple[Sequence[TensorType], Sequence[TensorType]],
         lock: threading.RLock,
         ready: Callable[[], None] = lambda: None,
@@ -316,7 +317,7 @@ class Straight:
     def by(self, options: Options) -> Straight:
 
         general = (lambda: self.general().by(options)) if self.is_guarded else None
-        return Straight(self._program, general, options, self._types, self._lock, self._ready)
+        return Straight(self._program, general, options, types=self._types, lock=self._lock, ready=self._ready)
 
     @property
     def program(self) -> Program:

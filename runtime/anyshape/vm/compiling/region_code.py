@@ -39,7 +39,7 @@ def emit_regions(g: Codegen, at: int, step: RegionStep) -> None:
 STEP_CODE = StepCode(emit_regions, emit_walk)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Body(Codegen):
     """Code of one region. `places`: registers of its parameters' addresses; `spare`: by result, the region to compute it in."""
 
@@ -108,9 +108,9 @@ def _body(
     owned: Collection[Value],
 ) -> Body:
     return Body(
-        step.bodies[k], g.maker, (), g.code, g.constants, g.numbers, g.kept, g.kernels, g.checks, sizes=set(g.sizes),
-        regions=g.regions, names=g.names, notes=g.notes, places=places, spare=spare, owned=owned, functions=g.functions,
-        step_code=STEP_CODE,
+        step.bodies[k], g.maker, (), code=g.code, constants=g.constants, numbers=g.numbers, kept=g.kept, kernels=g.kernels,
+        checks=g.checks, sizes=set(g.sizes), regions=g.regions, names=g.names, notes=g.notes, functions=g.functions,
+        places=places, spare=spare, owned=owned, step_code=STEP_CODE,
     )  # fmt: skip
 
 

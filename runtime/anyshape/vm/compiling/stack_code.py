@@ -65,7 +65,7 @@ class Stack:
             (iteration, got, expected),
             "all turns collect values of one shape",
         )
-        self.g.checks.append(CheckRecord(parts, symbols, registers, equation, "loop", self.node.source))
+        self.g.checks.append(CheckRecord(parts, symbols, registers, equation, op="loop", source=self.node.source))
         code.emit(Op.CHECK, fits, len(self.g.checks) - 1)
         code.move(expected, got)
 
@@ -80,7 +80,7 @@ def reserve(stacks: Sequence[Stack], trip: int) -> None:
     few = code.new(Op.LE, trip, code.register(MOST_ITERATIONS))
     iterations, equation = fresh("turns"), f"turns <= {MOST_ITERATIONS}"
     parts = (f"more than {MOST_ITERATIONS} turns are not stacked ({equation} does not hold: turns = ", iterations, ")")
-    g.checks.append(CheckRecord(parts, (iterations,), (trip,), equation, "loop", node.source))
+    g.checks.append(CheckRecord(parts, (iterations,), (trip,), equation, op="loop", source=node.source))
     code.emit(Op.CHECK, few, len(g.checks) - 1)
     none = code.unless(code.new(Op.LT, code.register(0), trip))
     with code.scope():

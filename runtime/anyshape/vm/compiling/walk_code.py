@@ -64,7 +64,7 @@ class _Walking:
         operands of the instruction that makes the copy."""
         g, code = self.g, self.code
         offset = g.liveness.apart[self.at].get(v)
-        mine = g.storages[v] = Storage(v, self.at, self.at, g.address(result), elsewhere=True)
+        mine = g.storages[v] = Storage(v, self.at, self.at, address=g.address(result), elsewhere=True)
         if offset is None:
             return None
         mine.address = code.new(Op.VIEW, g.arena.address(g.memory.scratch[self.at]), code.register(offset))

@@ -31,7 +31,7 @@ INSIDE, CALLED = int(Word.INSIDE), int(Word.CALLED)
 _RESTORE = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 3)(("PyErr_Restore", ctypes.pythonapi))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Tables:
     """Tables that all calls of a program share. `ranks`: how many dims of each argument are kept."""
 
@@ -74,16 +74,16 @@ def tables_of(
             ranks[o[1]] = max(ranks[o[1]], o[2] + 1)
     ranks = [max(rank, 0) for rank in program.passes] or ranks
     return Tables(
-        program,
-        _words(program.code),
-        _words(constants),
-        _words(kernels),
-        _words(argument_types or [0, -1, 0] * len(program.arguments)),
-        _words([w for d in results for w in (id(d), d.itemsize)]),
-        tuple(ranks),
-        (*dtypes, *results),
-        varying,
-        functions,
+        program=program,
+        code=_words(program.code),
+        constants=_words(constants),
+        kernels=_words(kernels),
+        argument_types=_words(argument_types or [0, -1, 0] * len(program.arguments)),
+        result_types=_words([w for d in results for w in (id(d), d.itemsize)]),
+        ranks=tuple(ranks),
+        kept=(*dtypes, *results),
+        varying=varying,
+        functions=functions,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum, StrEnum, unique
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -189,6 +189,7 @@ class CheckRecord:
     symbols: tuple[Dim, ...]
     registers: tuple[int, ...]
     equation: str
+    _: KW_ONLY
     op: str = ""
     source: str = ""
 
@@ -225,11 +226,12 @@ class Program:
     code: NDArray[np.int64]
     registers: int
     regions: int
-    constants: tuple[NDArray[Any], ...]
-    kernels: tuple[CallableKernel, ...]
-    checks: tuple[CheckRecord, ...]
-    results: tuple[ResultType, ...]
-    arguments: tuple[str, ...]
+    _: KW_ONLY
+    constants: tuple[NDArray[Any], ...] = ()
+    kernels: tuple[CallableKernel, ...] = ()
+    checks: tuple[CheckRecord, ...] = ()
+    results: tuple[ResultType, ...] = ()
+    arguments: tuple[str, ...] = ()
     memory: MemoryPlan | None = None
     """Memory plan, for people; the table alone is executed."""
     notes: Mapping[int, Invocation] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from anyshape.vm.report.causes import Causes
 from anyshape.wording import counted
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Report:
     """`dyn_symbolic`: dyn ops whose results have dims that are expressions of the inputs' dims and those of what they work on.
     `still_dynamic`: the others, each with its cause; `unknown_dims`: sizes that only the run decides, with theirs. `programs` and

@@ -37,8 +37,8 @@ def run(
     program: Program, arguments: Sequence[Array], context: Context, trace: Trace | None = None
 ) -> list[Array] | None:
     """Runs a program. Raises ShapeError for a failed check or kernel, OverflowedError where a size beyond 64 bits is needed."""
-    heap, tables = Heap(), dict[int, _Table]()
-    frames = [_Run(program, [_Passed(address_of(a), a.shape) for a in arguments], context, trace, heap, tables)]
+    whole = _Whole(Heap(), {}, trace)
+    frames = [_Run(program, [_Passed(address_of(a), a.shape) for a in arguments], context, whole)]
     while True:
         end = frames[-1].go()
         if isinstance(end, _Call):
@@ -48,7 +48,7 @@ def run(
         elif end == DECLINED:
             return None
         elif len(frames) == 1:
-            heap.finish(program.name)
+            whole.heap.finish(program.name)
             return [a for a in frames[0].results if a is not None]
         else:
             gone = frames.pop()
@@ -74,23 +74,24 @@ class _Call:
 _Table = tuple[dict[int, tuple[Op, tuple[Operand, ...]]], dict[int, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """State that all frames of a call share; `tables` are decoded programs by their identity."""
+
+    heap: Heap
+    tables: dict[int, _Table]
+    trace: Trace | None
+
+
 class _Run:
     """A frame. `go` runs until it returns or calls."""
 
-    def __init__(
-        self,
-        program: Program,
-        arguments: Sequence[_Passed],
-        context: Context,
-        trace: Trace | None,
-        heap: Heap,
-        tables: dict[int, _Table],
-    ) -> None:
-        self.program, self.arguments, self.context, self.trace = program, arguments, context, trace
+    def __init__(self, program: Program, arguments: Sequence[_Passed], context: Context, whole: _Whole) -> None:
+        self.program, self.arguments, self.context, self.whole = program, arguments, context, whole
         self.r: list[int | None] = [0] * program.registers
         """Registers; None where the number is lost."""
         self.results: list[Array | None] = [None] * len(program.results)
-        self.heap, self.tables = heap, tables
+        self.heap, self.trace, tables = whole.heap, whole.trace, whole.tables
         self.bounds = context.bounds
         self.gives = [0] * program.returns
         self.taken: list[int] = []
@@ -110,10 +111,10 @@ class _Run:
             at += 1 + n
         context = self.context.callee(call.number, program.regions)
         context.bounds = self.bounds
-        return _Run(program, arguments, context, self.trace, self.heap, self.tables)
+        return _Run(program, arguments, context, self.whole)
 
     def go(self) -> int | _Call:
-        table, following = self.tables[id(self.program)]
+        table, following = self.whole.tables[id(self.program)]
         self.end = None
         while self.end is None:
             if self.at not in table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ class Sample:
     moved: int
     nodes: tuple[tuple[Node, float], ...]
     """Nodes, and their shares of the seconds."""
+    _: KW_ONLY
     result: tuple[int, ...] = ()
     """Shape of the kernel's result; of several results, of the one with most dims."""
 
@@ -94,7 +95,7 @@ def _sample(name: str, note: Invocation, sizes: Mapping[Dim, int]) -> Callable[[
     counts = int(evaluate(note.operations, sizes)), int(evaluate(note.moved, sizes))
     shares = tuple(note.shares(sizes).items())
     result = tuple(int(evaluate(n, sizes)) for n in note.result)
-    return lambda seconds: Sample(name, seconds, *counts, shares, result)
+    return lambda seconds: Sample(name, seconds, *counts, shares, result=result)
 
 
 class _TimedKernel:

@@ -103,7 +103,7 @@ def _chain(programs: Sequence[Program], compiler: Compiler, head: SavedHead, gua
     expect_results(types[1], compiler.options)
     plan: Straight | None = None
     for k, program in reversed(list(enumerate(programs))):
-        plan = Straight(program, following, compiler.options, types, compiler.lock)
+        plan = Straight(program, following, compiler.options, types=types, lock=compiler.lock)
         if k + 1 < len(programs):
             plan.general()
         following = (lambda fixed: lambda: fixed)(plan)
@@ -111,7 +111,7 @@ def _chain(programs: Sequence[Program], compiler: Compiler, head: SavedHead, gua
     return plan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SavedHead:
     """Signature of a function in a file; the function itself is read when it is needed."""
 
@@ -128,7 +128,12 @@ class SavedHead:
         size = SizeReader(head["sizes"])
         params, results = read_values(head["params"], size), read_values(head["results"], size)
         return SavedHead(
-            container, head["name"], tuple(params), tuple(results), tuple(head["result_names"]), read_form(head["form"])
+            container=container,
+            name=head["name"],
+            params=tuple(params),
+            results=tuple(results),
+            result_names=tuple(head["result_names"]),
+            form=read_form(head["form"]),
         )
 
     def whole(self) -> Function:

@@ -96,11 +96,17 @@ class ProgramReader:
         )
 
     def _check(
-        self, parts: Sequence[Any], symbols: Sequence[Any], registers: Sequence[int], *texts: str
+        self,
+        parts: Sequence[Any],
+        symbols: Sequence[Any],
+        registers: Sequence[int],
+        equation: str,
+        op: str,
+        source: str,
     ) -> CheckRecord:
         read = [self.size(p) for p in parts]
         said = tuple(p if isinstance(p, str | Dim | Cond) else str(p) for p in read)
-        return CheckRecord(said, tuple(map(self.size, symbols)), tuple(registers), *texts)
+        return CheckRecord(said, tuple(map(self.size, symbols)), tuple(registers), equation, op=op, source=source)
 
 
 def _linked(container: Container, common: Record, target: Target) -> list[MachineCode]:
