@@ -353,7 +353,7 @@ class RuleReader:
         return Function(node.name, args, assigns, self.expr(last.value), span=span)
 
     def definition(self, node: ast.stmt, key: str) -> tuple[ast.FunctionDef, Span, tuple[str, ...]] | None:
-        """Returns a function, the place of its name, and its arguments, plain names; None (with a finding) for other statements."""
+        """Returns a function, the place of its name, and its arguments, which are plain names; None (with a finding) otherwise."""
         if not isinstance(node, ast.FunctionDef):
             self.reject(node, f"`{key}:` consists of functions: `def name(args): …`")
             return None
