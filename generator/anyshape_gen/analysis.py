@@ -69,6 +69,7 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
     of_files = tuple((file.path, mapping) for file in files for mapping in file.onnx)
     refused = tuple(refusal for file in files for refusal in file.refused)
     analysis = Analysis(tuple(op for op in ops if op is not None), of_files, refused)
+    _check_mapped(files, findings)
     _check_refused(files, findings)
     for file in files:
         check_terms(file.terms, known, findings)
@@ -118,6 +119,12 @@ def _check_unique(files: list[SpecFile], findings: Findings) -> None:
             other = first.setdefault(op.name, op)
             if other is not op:
                 findings.add(op.span, f"op '{op.name}' is also defined at {other.span}")
+
+
+def _check_mapped(files: list[SpecFile], findings: Findings) -> None:
+    """One entry says what an ONNX operator means from one opset on."""
+    mappings = [m for file in files for m in (*file.onnx, *(m for op in file.ops for m in op.onnx))]
+    findings.distinct("the mapping of", ((f"{m.op} {m.since}", m.span) for m in mappings))
 
 
 def _check_refused(files: list[SpecFile], findings: Findings) -> None:

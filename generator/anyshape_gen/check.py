@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from anyshape_gen.analysis_model import ValueKind
+from anyshape_gen.check_dtypes import check_dtypes
 from anyshape_gen.check_identifiers import check_identifiers
 from anyshape_gen.check_kernel import check_kernel
 from anyshape_gen.check_kinds import check_kinds
@@ -128,6 +129,7 @@ def check_meaning(spec: OpSpec, kinds: Mapping[str, ValueKind], ops: set[str], f
     _unused(spec, names, findings)
     _decided(spec.shape, findings)
     check_kinds(spec, kinds, findings)
+    check_dtypes(spec, findings)
     check_random(spec, findings)
     check_sequences(spec, findings)
     check_identifiers(spec, findings)

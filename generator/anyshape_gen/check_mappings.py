@@ -62,6 +62,11 @@ def _reference(spec: OpSpec, findings: Findings) -> None:
     if spec.reference is None:
         return
     known = {operand.name for operand in spec.inputs} | {param.name for param in spec.params} | {"np", "scipy"}
+    for oracle in spec.reference.oracles:
+        if oracle.name in known:
+            findings.add(
+                oracle.span, f"'{oracle.name}' is an input or a parameter of '{spec.name}', which calls this oracle"
+            )
     for read in spec.reference.reads:
         if read.id not in known and not hasattr(builtins, read.id):
             findings.unknown(read.span, "name", read.id, known, " in the reference")

@@ -92,6 +92,7 @@ class NameChecker:
 
     def _loop(self, node: Comprehension | Reduction, scope: Mapping[str, ValueKind], where: str) -> None:
         inner = dict(scope)
+        self.findings.distinct("the variable", [(t.name, t.span) for g in node.generators for t in g.targets])
         for generator in node.generators:
             self.expr(generator.domain, inner, where)
             self._no_hiding(generator)

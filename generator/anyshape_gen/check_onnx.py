@@ -35,6 +35,11 @@ def check_terms(functions: Sequence[TermFunction], ops: set[str], findings: Find
         checker = _Checker(ops, above, findings)
         if checker.body(function.body, set(function.args)) is not None:
             findings.add(function.span, f"'{function.name}' must end in a `return` on every path")
+        checker.unread(function.body)
+        read = {node.id for node in walk(function) if isinstance(node, Name)}
+        for arg in function.args:
+            if arg not in read:
+                findings.add(function.span, f"'{function.name}' does not read its argument '{arg}'")
         above[function.name] = function
 
 
@@ -47,14 +52,14 @@ def check_file_mapping(mapping: OnnxMapping, ops: set[str], findings: Findings) 
             mapping.span, "ONNX operators of a file are terms: `x -> f(x)`; of one op they stand in that op's `onnx:`"
         )
         return
-    _Checker(ops, {f.name: f for f in mapping.functions}, findings).mapping(mapping, mapping.term)
+    _Checker(ops, {f.name: f for f in mapping.functions}, findings, mapping.known).mapping(mapping, mapping.term)
 
 
 def check_mapping(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings) -> None:
     """One of an op."""
     if mapping.removed:
         return
-    checker = _Checker(ops, {f.name: f for f in mapping.functions}, findings)
+    checker = _Checker(ops, {f.name: f for f in mapping.functions}, findings, mapping.known)
     bound = checker.mapping(mapping, mapping.term)
     if mapping.term is not None:
         return
@@ -79,6 +84,8 @@ class _Checker:
     ops: set[str]
     functions: dict[str, TermFunction]
     findings: Findings
+    meant: Sequence[str] = ()
+    """Names that an unknown one may have been meant for"""
 
     def mapping(self, mapping: OnnxMapping, term: Expr | None) -> set[str]:
         """The arguments, the body and the term; returns the names that are bound behind the body."""
@@ -100,7 +107,15 @@ class _Checker:
         bound = self.body(mapping.body, inputs) or inputs
         if term is not None:
             self.term(term, bound, mapping.body)
+        self.unread([*mapping.body, *mapping.arguments, *([term] if term is not None else [])])
         return bound
+
+    def unread(self, nodes: Sequence[Node]) -> None:
+        """Names that are assigned, and read nowhere."""
+        read = {node.id for node in walk_all(nodes) if isinstance(node, Name)}
+        for statement in walk_all(nodes):
+            if isinstance(statement, Assign) and not read & set(statement.names):
+                self.findings.add(statement.span, f"{' and '.join(statement.names)} is assigned and never read")
 
     def body(self, statements: Sequence[Statement], bound: set[str]) -> set[str] | None:
         """The names that are bound behind the statements; None where every path has returned."""
@@ -162,7 +177,7 @@ class _Checker:
             if function is None:
                 known = {*ops, *ONNX_FUNCTIONS, *self.functions}
                 if call.func not in known:
-                    self.findings.unknown(call.span, "op" if ops else "function", call.func, known)
+                    self.findings.unknown(call.span, "op" if ops else "function", call.func, {*known, *self.meant})
                 continue
             named = [*function.args[: len(call.args)], *(name for name, _ in call.keywords)]
             stars = any(isinstance(a, Star) for a in call.args)

@@ -225,6 +225,8 @@ class OnnxMapping(Node):
     """what is computed before: assignments, choices, and asserts, of which a false one is an UnsupportedError"""
     functions: tuple[TermFunction, ...] = ()
     """those of the file that it calls, directly or not; callees before callers"""
+    known: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """the names of all functions of the file"""
     text: str = field(default="", compare=False, repr=False)
     """as written"""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from anyshape_gen.body_nodes import Branch, Break, Equation, For, Set, While
-from anyshape_gen.model import AtAxes, AtAxis, Dim, OpSpec, ParamSpec, Piece, Signature, View
+from anyshape_gen.model import AtAxes, AtAxis, Dim, Operand, OpSpec, ParamSpec, Piece, Signature, View
 from anyshape_gen.nodes import (
     Assert,
     Assign,
@@ -83,48 +83,103 @@ SYMMETRIC = ("min", "max", "broadcast", "fill", "promote", "zip", "bit_and", "bi
 
 @dataclass(frozen=True)
 class Mutant:
-    """A mutant; `label` names it among the mutants of its op: the line, the old text and the new text."""
+    """A mutant. Among those of its op `label` names it by the old text and the new text, and `place` by where it is: the entry, the name
+    that is defined there, what is changed, and its number among equal changes there. A place outlives changes to the text around it."""
 
     op: str
     kind: str
     label: str
+    place: str
     line: int
     spec: OpSpec
 
 
+@dataclass(frozen=True)
+class _Change:
+    """One change below a node, and the node with it."""
+
+    kind: str
+    words: str
+    name: str
+    """What is defined where the change is: a function, a name, an output; empty above all definitions"""
+    what: str
+    line: int
+    result: Any
+
+
 def mutants(spec: OpSpec, shared: Callable[[Node], bool] = lambda function: False) -> Iterator[Mutant]:
     """Yields all mutants of an op; `shared(function)` leaves out a function that another op's mutants cover."""
-    seen: dict[str, int] = {}
+    seen: dict[tuple[str, str], int] = {}
+
+    def numbered(kind: str, text: str) -> str:
+        number = seen[kind, text] = seen.get((kind, text), 0) + 1
+        return f"{text} (no. {number})" if number > 1 else text
+
     for room in ("params", "defines", "shape", "outputs", "kernel", "procedure", "rewrites"):
         part = getattr(spec, room)
         if room == "defines":
             part = tuple(f for f in part if not shared(f))
-        for kind, words, line, changed in _changed(part, spec):
+        for change in _changed(part, spec):
+            changed = change.result
             if room == "defines":
                 kept = {f.name: f for f in changed}
                 changed = tuple(kept.get(f.name, f) for f in spec.defines)
-            label = f"{room}: {words}"
-            seen[label] = seen.get(label, 0) + 1
-            if seen[label] > 1:
-                label = f"{label} (no. {seen[label]})"
-            yield Mutant(spec.name, kind, label, line, replace(spec, **{room: changed}))
+            label = numbered("label", f"{room}: {change.words}")
+            place = numbered("place", f"{room}{' ' if change.name else ''}{change.name}: {change.what}")
+            yield Mutant(spec.name, change.kind, label, place, change.line, replace(spec, **{room: changed}))
 
 
-def _changed(value: Any, spec: OpSpec) -> Iterator[tuple[str, str, int, Any]]:
-    """Yields (kind, words, line, value with one node below it changed)."""
+def _changed(value: Any, spec: OpSpec) -> Iterator[_Change]:
+    """Yields every change below a value, with the value as it makes it."""
     if isinstance(value, tuple):
         for k, x in enumerate(value):
-            for kind, words, line, new in _changed(x, spec):
-                yield kind, words, line, (*value[:k], *(() if new is None else (new,)), *value[k + 1 :])
+            for change in _changed(x, spec):
+                own = () if change.result is None else (change.result,)
+                yield replace(change, result=(*value[:k], *own, *value[k + 1 :]))
     elif isinstance(value, Node):
+        name = _defined(value)
         for kind, new in _edits(value, spec):
             words = "" if isinstance(value, (Int, Float, Bool, Name)) else f"{shown(value)} >> {shown(new)}"
-            yield kind, words, value.span.line, new
+            yield _Change(kind, words, name, _what(kind, value, new), value.span.line, new)
         for f in fields(value):
             if not _left_alone(value, f.name):
-                for kind, words, line, below in _changed(getattr(value, f.name), spec):
-                    new = _whole(replace(value, **{f.name: below}))
-                    yield kind, words or _around(value, new), line, new
+                for change in _changed(getattr(value, f.name), spec):
+                    new = _whole(replace(value, **{f.name: change.result}))
+                    words, inner = change.words or _around(value, new), change.name or name
+                    yield replace(change, words=words, name=inner, result=new)
+
+
+def _defined(node: Node) -> str:
+    """Names what a node defines, if it does."""
+    match node:
+        case Equation(target=target):
+            return target.tensor
+        case Set(targets=targets):
+            return ", ".join(target.tensor for target in targets)
+        case Assign(names=names):
+            return ", ".join(names)
+        case Function(name=name) | ParamSpec(name=name) | Operand(name=name) | Born(name=name):
+            return name
+    return ""
+
+
+def _what(kind: str, old: Node, new: Node | None) -> str:
+    """Says what is changed by the words and signs that change, and not by the text around them."""
+    match old, new:
+        case (BinOp(op=a), BinOp(op=b)) | (BoolOp(op=a), BoolOp(op=b)) if a != b:
+            return f"{a} to {b}"
+        case (Equation(op=a), Equation(op=b)) | (Set(op=a), Set(op=b)) if a != b:
+            return f"{a} to {b}"
+        case Compare(rest=one), Compare(rest=two):
+            return next(f"{a} to {b}" for (a, _), (b, _) in zip(one, two, strict=True) if a != b)
+        case (Call(func=a), Call(func=b)) | (Reduction(kind=a), Reduction(kind=b)) if a != b:
+            return f"{a} to {b}"
+        case Int() | Float() | Bool() | Name(), Node():
+            return f"{shown(old)} to {shown(new)}"
+        case ParamSpec(default=a), ParamSpec(default=b):
+            return f"{shown(a)} to {shown(b)}"
+    sign = getattr(old, "func", getattr(old, "op", getattr(old, "kind", "")))
+    return f"{kind} of {sign}" if isinstance(sign, str) and sign else kind
 
 
 def _whole(node: Any) -> Any:

@@ -146,11 +146,13 @@ class MappingReader:
             term = TermReader(head.cut(1), self.findings).parse_expression()
         else:
             arguments = self._arguments(head)
+        if inherits is not None and base is None:
+            term = term or BROKEN
         mapping = OnnxMapping(self.op, since, False, arguments, term, body, text=text.value, span=text.span())
         mapping = self._with_keywords(_inherited(base, mapping) if base is not None else mapping)
         self.earlier[since] = mapping
         roots = (*mapping.body, *mapping.arguments, *((mapping.term,) if mapping.term is not None else ()))
-        return replace(mapping, functions=reachable(roots, self.functions))
+        return replace(mapping, functions=reachable(roots, self.functions), known=tuple(self.functions))
 
     def _base(self, since: int, span: Span) -> OnnxMapping | None:
         base = self.earlier.get(since)

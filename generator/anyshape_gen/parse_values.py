@@ -46,6 +46,7 @@ def parse_dtype_rule(var: str, node: YNode, findings: Findings) -> DtypeRule | N
     if isinstance(node, YSeq):
         names = [item for item in node.items if isinstance(item, YScalar)]
         chosen = [name for item in names for name in _choices(item, findings)]
+        findings.distinct("the dtype", ((item.text.value, item.span) for item in names))
         return DtypeRule(var, tuple(dict.fromkeys(chosen)), span=node.span)
     if not isinstance(node, YScalar):
         findings.add(
@@ -111,6 +112,10 @@ def parse_oracles(text: Text, findings: Findings) -> tuple[Oracle, ...]:
         if not isinstance(node, ast.FunctionDef):
             findings.add(text.span(at, at + 1), "oracles are functions: `def f(a): …`")
             continue
+        if node.name in ("np", "scipy"):
+            findings.add(
+                text.span(at, at + len(node.name) + 4), f"'{node.name}' is a package; call the oracle otherwise"
+            )
         reads = _free_names(node, text)
         for read in reads:
             if read.id not in known and not hasattr(builtins, read.id):

@@ -67,6 +67,14 @@ class Findings:
         for f in other.items:
             self.add(f.span, f.text, f.scope, f.label)
 
+    def distinct(self, what: str, named: Iterable[tuple[str, Span]]) -> None:
+        """Record every name that stands a second time."""
+        first: dict[str, Span] = {}
+        for name, span in named:
+            if name in first:
+                self.add(span, f"{what} '{name}' is there a second time; the first is at {first[name]}")
+            first.setdefault(name, span)
+
     def unknown(self, span: Span, what: str, name: str, known: Iterable[str], where: str = "") -> None:
         """Records an unknown name, with the nearest known one as a suggestion and the names in scope.
 

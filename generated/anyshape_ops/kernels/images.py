@@ -454,11 +454,11 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     taps = bound.taps
     extrapolation_value = bound.extrapolation_value
     x, boxes, image, y = eqs.tensor("x"), eqs.tensor("boxes"), eqs.tensor("image"), eqs.tensor("y")
-    def first(v: Any) -> Any:
-        return floor(v + 0.5) if mode == "nearest" else floor(v)
-
     def hat(t: Any) -> Any:
         return maximum(1 - t, 0.0)
+
+    def near(v: Any) -> Any:
+        return floor(v + 0.5) if mode == "nearest" else floor(v)
 
     def place(p: Any, n: Any, m: Any, start: Any, end: Any) -> Any:
         return where(
@@ -494,7 +494,7 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
                     wrap(image[n], b),
                     f,
                     *(
-                        clamp(cast(first(at_[n, *p, e]), parse_dtype("i64")) + q[e], 0, d[e] - 1)
+                        clamp(cast(near(at_[n, *p, e]), parse_dtype("i64")) + q[e], 0, d[e] - 1)
                         for e in rules.range_(2)
                     ),
                 ],
@@ -505,13 +505,13 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
                 if mode == "nearest" else fold(
                     "prod",
                     (
-                        hat(abs_(v - first(v) - cast(o, parse_dtype("f32"))))
+                        hat(abs_(v - near(v) - cast(o, parse_dtype("f32"))))
                         for v, o in zip((at_[n, *p, e] for e in rules.range_(2)), q)
                     ),
                 )
             ),
         ),
-        "specs/images.yaml:463: x[wrap(image[n], b), f, *[clamp(i64(first(at[n, *p, e])) "
+        "specs/images.yaml:463: x[wrap(image[n], b), f, *[clamp(i64(near(at[n, *p, e])) "
         "+ q[e], 0, d[e] - 1) for e in range(2)]]",
     )
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)

@@ -30,9 +30,11 @@ def _linear(n: OnnxNode, x_: Any, weights_: Any) -> Any:
 
 # specs/contraction.yaml:29
 def _transformed(n: OnnxNode, y_: Any) -> Any:
-    if n.attr("post_transform", "NONE") == "LOGISTIC":
+    if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC":
         return api.sigmoid(y_, source=n.source)
-    return (api.softmax(y_, axis=-1, source=n.source) if n.attr("post_transform", "NONE") == "SOFTMAX" else y_)
+    return (
+        api.softmax(y_, axis=-1, source=n.source) if (n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX" else y_
+    )
 
 
 # specs/contraction.yaml:34
@@ -91,9 +93,9 @@ def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if rank_of(n, n.input(0)) != 2:
         n.refuse("LinearRegressor of other than rows")
-    if not (n.attr("coefficients") is not None):
+    if n.attr("coefficients") is None:
         n.refuse("LinearRegressor without coefficients")
-    if not (n.attr("post_transform", "NONE") in ("NONE", "LOGISTIC", "SOFTMAX")):
+    if (n.attr("post_transform", "NONE") or "NONE") not in ("NONE", "LOGISTIC", "SOFTMAX"):
         n.refuse("LinearRegressor with another post_transform")
     return [
         _transformed(
@@ -115,7 +117,7 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("LinearClassifier of other than rows")
     if not ((len(n.attr("intercepts") or ()) != 1) or (classes_ == 2)):
         n.refuse("LinearClassifier of one score and not two classes")
-    if not (n.attr("post_transform", "NONE") in ("NONE", "LOGISTIC", "SOFTMAX")):
+    if (n.attr("post_transform", "NONE") or "NONE") not in ("NONE", "LOGISTIC", "SOFTMAX"):
         n.refuse("LinearClassifier with another post_transform")
     labels_ = (
         strings(n.attr("classlabels_strings"))
@@ -132,7 +134,7 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     score_ = _linear(n, n.input(0), weights_)
     other_ = (
         api.sigmoid(api.neg(score_, source=n.source), source=n.source)
-        if n.attr("post_transform", "NONE") == "LOGISTIC" else api.sub(scalar(1.0), score_, source=n.source)
+        if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else api.sub(scalar(1.0), score_, source=n.source)
     )
     squashed_ = _transformed(n, score_)
     if len(n.attr("intercepts") or ()) == 1:
@@ -144,7 +146,10 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
         shown_ = api.concat(
             (
                 other_,
-                (api.sigmoid(score_, source=n.source) if n.attr("post_transform", "NONE") == "LOGISTIC" else score_),
+                (
+                    api.sigmoid(score_, source=n.source)
+                    if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else score_
+                ),
             ),
             axis=-1,
             source=n.source,
@@ -166,7 +171,7 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
             )
             shares_ = (
                 api.where(alone_, score_, squashed_, source=n.source)
-                if n.attr("post_transform", "NONE") == "SOFTMAX" else squashed_
+                if (n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX" else squashed_
             )
             place_ = api.add(
                 beyond_, api.argmax(_last_two(n, votes_), axis=-1, keepdims=False, source=n.source), source=n.source

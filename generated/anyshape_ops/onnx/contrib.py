@@ -233,7 +233,7 @@ def com_microsoft_bias_softmax_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:106
 def com_microsoft_cdist_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
-    if not (n.attr("metric", "sqeuclidean") in ("euclidean", "sqeuclidean")):
+    if (n.attr("metric", "sqeuclidean") or "sqeuclidean") not in ("euclidean", "sqeuclidean"):
         n.refuse("CDist with another metric")
     far_ = api.sum_square(
         api.sub(
@@ -247,7 +247,7 @@ def com_microsoft_cdist_1(n: OnnxNode) -> Sequence[Value]:
     )
     return (
         [api.sqrt(far_, source=n.source)]
-        if n.attr("metric", "sqeuclidean") == "euclidean" else [needed(n, far_, "far")]
+        if (n.attr("metric", "sqeuclidean") or "sqeuclidean") == "euclidean" else [needed(n, far_, "far")]
     )
 
 
@@ -319,14 +319,14 @@ def com_microsoft_range_1(n: OnnxNode) -> Sequence[Value]:
 def com_microsoft_grid_sample_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     mode_: Any
-    mode_ = n.attr("mode", "bilinear")
+    mode_ = (n.attr("mode", "bilinear") or "bilinear")
     if mode_ in ("bilinear", "bicubic"):
         mode_ = ("linear" if mode_ == "bilinear" else "cubic")
     return [
         api.grid_sample(
             n.input(0),
             n.input(1),
-            padding_mode=choice(n.attr("padding_mode", "zeros")),
+            padding_mode=(n.attr("padding_mode", "zeros") or "zeros"),
             mode=mode_,
             align_corners=n.attr("align_corners", 0) == 1,
             source=n.source,
@@ -418,7 +418,7 @@ def com_microsoft_qlinear_leaky_relu_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:147
 def com_microsoft_qlinear_softmax_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
-    if not (n.attr("opset") is not None):
+    if n.attr("opset") is None:
         n.refuse("QLinearSoftmax that does not say of which opset it is")
     whole_ = api.dequantize_linear(n.input(0), n.input(1), n.input(2), source=n.source)
     soft_ = (
@@ -494,7 +494,7 @@ def com_microsoft_qlinear_average_pool_1(n: OnnxNode) -> Sequence[Value]:
         api.dequantize_linear(first_, n.input(1), n.input(2), source=n.source),
         strides=n.attr("strides"),
         pads=n.attr("pads"),
-        auto_pad=choice(n.attr("auto_pad", "NOTSET")),
+        auto_pad=(n.attr("auto_pad", "NOTSET") or "NOTSET"),
         kernel=n.attr("kernel_shape"),
         ceil_mode=n.attr("ceil_mode", 0) == 1,
         count_include_pad=n.attr("count_include_pad", 0) == 1,
@@ -525,7 +525,7 @@ def com_microsoft_qlinear_conv_1(n: OnnxNode) -> Sequence[Value]:
         strides=n.attr("strides"),
         dilations=n.attr("dilations"),
         pads=n.attr("pads"),
-        auto_pad=choice(n.attr("auto_pad", "NOTSET")),
+        auto_pad=(n.attr("auto_pad", "NOTSET") or "NOTSET"),
         groups=n.attr("group", 1),
         source=n.source,
     )
@@ -757,7 +757,7 @@ def com_microsoft_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
         strides=n.attr("strides"),
         dilations=n.attr("dilations"),
         pads=n.attr("pads"),
-        auto_pad=choice(n.attr("auto_pad", "NOTSET")),
+        auto_pad=(n.attr("auto_pad", "NOTSET") or "NOTSET"),
         groups=n.attr("group", 1),
         source=n.source,
     )
@@ -778,7 +778,7 @@ def com_microsoft_nhwc_conv_1(n: OnnxNode) -> Sequence[Value]:
         strides=n.attr("strides"),
         dilations=n.attr("dilations"),
         pads=n.attr("pads"),
-        auto_pad=choice(n.attr("auto_pad", "NOTSET")),
+        auto_pad=(n.attr("auto_pad", "NOTSET") or "NOTSET"),
         groups=n.attr("group", 1),
         source=n.source,
     )
@@ -806,7 +806,7 @@ def com_microsoft_nhwc_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
         strides=n.attr("strides"),
         dilations=n.attr("dilations"),
         pads=n.attr("pads"),
-        auto_pad=choice(n.attr("auto_pad", "NOTSET")),
+        auto_pad=(n.attr("auto_pad", "NOTSET") or "NOTSET"),
         groups=n.attr("group", 1),
         source=n.source,
     )
@@ -822,7 +822,7 @@ def com_microsoft_nhwc_max_pool_1(n: OnnxNode) -> Sequence[Value]:
         _channels_first(n, n.input(0)),
         strides=n.attr("strides"),
         pads=n.attr("pads"),
-        auto_pad=choice(n.attr("auto_pad", "NOTSET")),
+        auto_pad=(n.attr("auto_pad", "NOTSET") or "NOTSET"),
         dilations=n.attr("dilations"),
         kernel=n.attr("kernel_shape"),
         ceil_mode=n.attr("ceil_mode", 0) == 1,
@@ -979,7 +979,7 @@ def com_microsoft_gather_block_quantized_1(n: OnnxNode) -> Sequence[Value]:
     flat_ = api.cast(api.reshape(n.input(1), (-1,), source=n.source), to=parse_dtype("i64"), source=n.source)
     codes_ = api.gather(n.input(0), flat_, axis=along_, source=n.source)
     if dtype_of(n, n.input(0)) == parse_dtype("u8"):
-        if not (n.attr("bits", 4) in (2, 4, 8)):
+        if n.attr("bits", 4) not in (2, 4, 8):
             n.refuse("GatherBlockQuantized of bytes with codes of other than 2, 4 or 8 bits")
         if along_ != 0:
             n.refuse("GatherBlockQuantized of bytes along another axis than the first")

@@ -86,11 +86,11 @@ def _tokens_by_head(n: OnnxNode, query_: Any, key_: Any, value_: Any, past_v_: A
 # specs/decoding.yaml:186
 def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
     y_: Any
-    if not (n.attr("activation", "none") in ("none", "silu", "swish")):
+    if (n.attr("activation", "none") or "none") not in ("none", "silu", "swish"):
         n.refuse("CausalConvWithState with another activation")
     parts_ = api.causal_conv(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)
     y_ = parts_[0]
-    if n.attr("activation", "none") != "none":
+    if (n.attr("activation", "none") or "none") != "none":
         wide_ = api.cast(y_, to=parse_dtype("f32"), source=n.source)
         y_ = api.cast(
             api.mul(wide_, api.sigmoid(wide_, source=n.source), source=n.source),
@@ -115,8 +115,8 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     shown_ = n.attr("qk_output", 0)
     rolling_ = n.attr("sliding_window_cache", 0) == 1
     window_ = n.attr("local_window_size", -1)
-    k_kind_ = n.attr("k_quant_type", "NONE")
-    v_kind_ = n.attr("v_quant_type", "NONE")
+    k_kind_ = (n.attr("k_quant_type", "NONE") or "NONE")
+    v_kind_ = (n.attr("v_quant_type", "NONE") or "NONE")
     if not ((n.output_count <= 3) or (shown_ == 1) or (shown_ == 2)):
         n.refuse("GroupQueryAttention that gives scores, and does not say which")
     if not ((shown_ >= 0) and (shown_ <= 2)):
@@ -237,11 +237,11 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/decoding.yaml:496
 def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
-    rule_ = n.attr("update_rule", "gated_delta")
+    rule_ = (n.attr("update_rule", "gated_delta") or "gated_delta")
     groups_ = needed(n, n.attr("kv_num_heads"), "kv_num_heads")
     if not ((groups_ > 0) and ((n.attr("q_num_heads") % groups_) == 0)):
         n.refuse("LinearAttention whose heads of queries are no multiple of those of keys")
-    if not (rule_ in ("linear", "gated", "delta", "gated_delta")):
+    if rule_ not in ("linear", "gated", "delta", "gated_delta"):
         n.refuse("LinearAttention with another update_rule")
     if (rule_ in ("gated", "gated_delta")) != (n.input(4) is not None):
         n.refuse("LinearAttention with another update_rule than its decay says")

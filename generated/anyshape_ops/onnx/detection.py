@@ -54,7 +54,7 @@ def roi_align_16(n: OnnxNode) -> Sequence[Value]:
             mode=choice(n.attr("mode")),
             ratio=n.attr("sampling_ratio"),
             scale=n.attr("spatial_scale"),
-            half_pixel=n.attr("coordinate_transformation_mode", "half_pixel") == "half_pixel",
+            half_pixel=(n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel") == "half_pixel",
             source=n.source,
         )
     ]

@@ -267,7 +267,7 @@ def cast_19(n: OnnxNode) -> Sequence[Value]:
         n.refuse(
             "numbers of strings: the floats nearest to digits take integers of hundreds of digits, which no dtype has"
         )
-    if not ((n.attr("to") != 24) or (n.attr("round_mode", "nearest") == "nearest")):
+    if not ((n.attr("to") != 24) or ((n.attr("round_mode", "nearest") or "nearest") == "nearest")):
         n.refuse("rounding up or down to powers of two")
     return (
         [needed(n, n.input(0), "x")]

@@ -210,11 +210,11 @@ def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
 # specs/ensembles.yaml:387
 def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    how_ = n.attr("aggregate_function", "SUM")
-    post_ = n.attr("post_transform", "NONE")
-    if not (post_ in ("NONE", "LOGISTIC", "SOFTMAX")):
+    how_ = (n.attr("aggregate_function", "SUM") or "SUM")
+    post_ = (n.attr("post_transform", "NONE") or "NONE")
+    if post_ not in ("NONE", "LOGISTIC", "SOFTMAX"):
         n.refuse("TreeEnsembleRegressor with another post_transform")
-    if not (how_ in ("SUM", "AVERAGE", "MIN", "MAX")):
+    if how_ not in ("SUM", "AVERAGE", "MIN", "MAX"):
         n.refuse("TreeEnsembleRegressor with another aggregate_function")
     rows_ = _in_working_dtype(n, n.input(0))
     weight_ = api.cast(
@@ -244,7 +244,7 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     place_: Any
     scores_: Any
     classes_ = len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())
-    post_ = n.attr("post_transform", "NONE")
+    post_ = (n.attr("post_transform", "NONE") or "NONE")
     one_ = (classes_ == 2) and (min(n.attr("class_ids") or (0,)) == max(n.attr("class_ids") or (0,)))
     if not (not one_ or (max(n.attr("class_ids") or (0,)) == 0)):
         n.refuse("weights of the second of two classes alone")
@@ -254,7 +254,7 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("weights of one of two classes and a tensor of base values")
     if not (not one_ or (post_ != "SOFTMAX")):
         n.refuse("weights of one of two classes and a softmax")
-    if not (post_ in ("NONE", "LOGISTIC", "SOFTMAX")):
+    if post_ not in ("NONE", "LOGISTIC", "SOFTMAX"):
         n.refuse("TreeEnsembleClassifier with another post_transform")
     labels_ = (
         strings(n.attr("classlabels_strings"))
@@ -313,9 +313,9 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
 def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     how_ = n.attr("aggregate_function", 1)
-    if not ((0 <= n.attr("post_transform", 0)) and (n.attr("post_transform", 0) < 3)):
+    if not ((n.attr("post_transform", 0) >= 0) and (n.attr("post_transform", 0) < 3)):
         n.refuse("TreeEnsemble with another post_transform")
-    if not ((0 <= how_) and (how_ < 4)):
+    if not ((how_ >= 0) and (how_ < 4)):
         n.refuse("TreeEnsemble with another aggregate_function")
     rows_ = _in_working_dtype(n, n.input(0))
     branch_ = api.cast(vector(n.attr("nodes_modes")), to=parse_dtype("i64"), source=n.source)

@@ -21,7 +21,7 @@ def _interpolation(n: OnnxNode, mode_: Any) -> Any:
 def _upsampled(n: OnnxNode, x_: Any, scales_: Any) -> Any:
     return api.resize(
         x_,
-        mode=choice(n.attr("mode", "nearest")),
+        mode=(n.attr("mode", "nearest") or "nearest"),
         scales=scales_,
         sizes=api.scaled_size(x_, scales_, source=n.source),
         coordinates="asymmetric",
@@ -54,22 +54,22 @@ def resize_10(n: OnnxNode) -> Sequence[Value]:
 def resize_11(n: OnnxNode) -> Sequence[Value]:
     region_ = (
         api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
-        if n.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" else None
+        if (n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel") == "tf_crop_and_resize" else None
     )
     by_ = (None if n.input(3) is not None else n.input(2))
     to_ = (n.input(3) if n.input(3) is not None else api.scaled_size(n.input(0), n.input(2), source=n.source))
     return [
         api.resize(
             n.input(0),
-            mode=choice(n.attr("mode", "nearest")),
-            nearest_mode=choice(n.attr("nearest_mode", "round_prefer_floor")),
+            mode=(n.attr("mode", "nearest") or "nearest"),
+            nearest_mode=(n.attr("nearest_mode", "round_prefer_floor") or "round_prefer_floor"),
             cubic_coeff_a=n.attr("cubic_coeff_a", -0.75),
             exclude_outside=n.attr("exclude_outside", 0),
             extrapolation_value=n.attr("extrapolation_value", 0.0),
             roi=region_,
             scales=by_,
             sizes=needed(n, to_, "sizes"),
-            coordinates=choice(n.attr("coordinate_transformation_mode", "half_pixel")),
+            coordinates=(n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel"),
             source=n.source,
         )
     ]
@@ -79,7 +79,7 @@ def resize_11(n: OnnxNode) -> Sequence[Value]:
 def resize_18(n: OnnxNode) -> Sequence[Value]:
     region_ = (
         api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
-        if n.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" else None
+        if (n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel") == "tf_crop_and_resize" else None
     )
     by_ = (None if n.input(3) is not None else n.input(2))
     to_ = (
@@ -89,18 +89,20 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
             n.input(0),
-            mode=choice(n.attr("mode", "nearest")),
-            nearest_mode=choice(n.attr("nearest_mode", "round_prefer_floor")),
+            mode=(n.attr("mode", "nearest") or "nearest"),
+            nearest_mode=(n.attr("nearest_mode", "round_prefer_floor") or "round_prefer_floor"),
             cubic_coeff_a=n.attr("cubic_coeff_a", -0.75),
             exclude_outside=n.attr("exclude_outside", 0),
             extrapolation_value=n.attr("extrapolation_value", 0.0),
             roi=region_,
             scales=by_,
             sizes=needed(n, to_, "sizes"),
-            coordinates=choice(n.attr("coordinate_transformation_mode", "half_pixel")),
+            coordinates=(n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel"),
             axes=n.attr("axes"),
             antialias=n.attr("antialias", 0),
-            policy=(n.attr("keep_aspect_ratio_policy", "stretch") if n.input(3) is not None else "stretch"),
+            policy=(
+                (n.attr("keep_aspect_ratio_policy", "stretch") or "stretch") if n.input(3) is not None else "stretch"
+            ),
             source=n.source,
         )
     ]
@@ -112,7 +114,7 @@ def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
         api.grid_sample(
             n.input(0),
             n.input(1),
-            mode=_interpolation(n, n.attr("mode", "bilinear")),
+            mode=_interpolation(n, (n.attr("mode", "bilinear") or "bilinear")),
             padding_mode=choice(n.attr("padding_mode")),
             align_corners=n.attr("align_corners"),
             source=n.source,
@@ -126,7 +128,7 @@ def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
         api.grid_sample(
             n.input(0),
             n.input(1),
-            mode=choice(n.attr("mode", "linear")),
+            mode=(n.attr("mode", "linear") or "linear"),
             padding_mode=choice(n.attr("padding_mode")),
             align_corners=n.attr("align_corners"),
             source=n.source,

@@ -21,7 +21,7 @@ def pad_1(n: OnnxNode) -> Sequence[Value]:
             n.input(0),
             api.cast(scalar(n.attr("value", 0.0)), to=dtype_of(n, n.input(0)), source=n.source),
             pads=n.attr("paddings"),
-            mode=choice(n.attr("mode", "constant")),
+            mode=(n.attr("mode", "constant") or "constant"),
             source=n.source,
         )
     ]
@@ -34,7 +34,7 @@ def pad_2(n: OnnxNode) -> Sequence[Value]:
             n.input(0),
             api.cast(scalar(n.attr("value", 0.0)), to=dtype_of(n, n.input(0)), source=n.source),
             pads=n.attr("pads"),
-            mode=choice(n.attr("mode", "constant")),
+            mode=(n.attr("mode", "constant") or "constant"),
             source=n.source,
         )
     ]

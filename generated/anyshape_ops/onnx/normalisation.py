@@ -167,13 +167,17 @@ def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     v_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
     most_ = api.max(v_, axes=(-1,), keepdims=True, source=n.source)
-    if not ((n.attr("norm", "MAX") == "MAX") or (n.attr("norm", "MAX") == "L1") or (n.attr("norm", "MAX") == "L2")):
+    if not (
+        (
+            (n.attr("norm", "MAX") or "MAX") == "MAX"
+        ) or ((n.attr("norm", "MAX") or "MAX") == "L1") or ((n.attr("norm", "MAX") or "MAX") == "L2")
+    ):
         n.refuse("Normalizer with another norm")
     return (
         [api.lp_norm(v_, axis=-1, p=1, source=n.source)]
-        if n.attr("norm", "MAX") == "L1" else (
+        if (n.attr("norm", "MAX") or "MAX") == "L1" else (
             [api.lp_norm(v_, axis=-1, p=2, source=n.source)]
-            if n.attr("norm", "MAX") == "L2" else [
+            if (n.attr("norm", "MAX") or "MAX") == "L2" else [
                 api.where(
                     api.equal(most_, api.cast(scalar(0.0), to=parse_dtype("f32"), source=n.source), source=n.source),
                     v_,

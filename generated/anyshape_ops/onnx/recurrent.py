@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice
+from anyshape.frontends.onnx.node import Mapping, OnnxNode
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -32,7 +32,7 @@ def rnn_1(n: OnnxNode) -> Sequence[Value]:
         n.input(3),
         n.input(4),
         n.input(5),
-        direction=choice(n.attr("direction", "forward")),
+        direction=(n.attr("direction", "forward") or "forward"),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
@@ -50,7 +50,7 @@ def rnn_14(n: OnnxNode) -> Sequence[Value]:
         n.input(3),
         n.input(4),
         _steps_first(n, n.input(5)),
-        direction=choice(n.attr("direction", "forward")),
+        direction=(n.attr("direction", "forward") or "forward"),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
@@ -69,7 +69,7 @@ def gru_1(n: OnnxNode) -> Sequence[Value]:
         n.input(3),
         n.input(4),
         n.input(5),
-        direction=choice(n.attr("direction", "forward")),
+        direction=(n.attr("direction", "forward") or "forward"),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
@@ -87,7 +87,7 @@ def gru_3(n: OnnxNode) -> Sequence[Value]:
         n.input(3),
         n.input(4),
         n.input(5),
-        direction=choice(n.attr("direction", "forward")),
+        direction=(n.attr("direction", "forward") or "forward"),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
@@ -106,7 +106,7 @@ def gru_14(n: OnnxNode) -> Sequence[Value]:
         n.input(3),
         n.input(4),
         _steps_first(n, n.input(5)),
-        direction=choice(n.attr("direction", "forward")),
+        direction=(n.attr("direction", "forward") or "forward"),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
@@ -128,7 +128,7 @@ def lstm_1(n: OnnxNode) -> Sequence[Value]:
         n.input(5),
         n.input(6),
         n.input(7),
-        direction=choice(n.attr("direction", "forward")),
+        direction=(n.attr("direction", "forward") or "forward"),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
@@ -149,7 +149,7 @@ def lstm_14(n: OnnxNode) -> Sequence[Value]:
         _steps_first(n, n.input(5)),
         _steps_first(n, n.input(6)),
         n.input(7),
-        direction=choice(n.attr("direction", "forward")),
+        direction=(n.attr("direction", "forward") or "forward"),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),

@@ -14,7 +14,7 @@ from anyshape_ops import api
 
 # specs/supports.yaml:39
 def _likeness(n: OnnxNode, rows_: Any, vectors_: Any) -> Any:
-    kind_ = n.attr("kernel_type", "LINEAR")
+    kind_ = (n.attr("kernel_type", "LINEAR") or "LINEAR")
     params_ = vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0))
     gamma_ = api.gather(params_, scalar(0), axis=0, source=n.source)
     moved_ = api.gather(params_, scalar(1), axis=0, source=n.source)
@@ -61,9 +61,9 @@ def ai_onnx_ml_svmclassifier_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("SVMClassifier without supports")
     if not ((n.attr("rho") is not None) and (n.attr("coefficients") is not None)):
         n.refuse("SVMClassifier without rho or coefficients")
-    if not (n.attr("kernel_type", "LINEAR") in ("LINEAR", "POLY", "RBF", "SIGMOID")):
+    if (n.attr("kernel_type", "LINEAR") or "LINEAR") not in ("LINEAR", "POLY", "RBF", "SIGMOID"):
         n.refuse("SVMClassifier of another kernel_type")
-    if n.attr("post_transform", "NONE") != "NONE":
+    if (n.attr("post_transform", "NONE") or "NONE") != "NONE":
         n.refuse("SVMClassifier with a post_transform")
     supports_ = len(n.attr("coefficients") or ()) // (classes_ - 1)
     labels_ = (
@@ -125,13 +125,13 @@ def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
     scores_: Any
     if rank_of(n, n.input(0)) != 2:
         n.refuse("SVMRegressor of other than rows")
-    if n.attr("post_transform", "NONE") != "NONE":
+    if (n.attr("post_transform", "NONE") or "NONE") != "NONE":
         n.refuse("SVMRegressor with a post_transform")
-    if not (n.attr("rho") is not None):
+    if n.attr("rho") is None:
         n.refuse("SVMRegressor without rho")
-    if not (n.attr("kernel_type", "LINEAR") in ("LINEAR", "POLY", "RBF", "SIGMOID")):
+    if (n.attr("kernel_type", "LINEAR") or "LINEAR") not in ("LINEAR", "POLY", "RBF", "SIGMOID"):
         n.refuse("SVMRegressor of another kernel_type")
-    if not ((n.attr("n_supports", 0) > 0) or (n.attr("kernel_type", "LINEAR") == "LINEAR")):
+    if not ((n.attr("n_supports", 0) > 0) or ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "LINEAR")):
         n.refuse("SVMRegressor of another kernel without supports")
     weights_ = api.reshape(vector(n.attr("coefficients")), (1, -1), source=n.source)
     if n.attr("n_supports", 0) > 0:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice, dtype_of, scalar, strings, vector
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, scalar, strings, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -22,7 +22,7 @@ def ai_onnx_ml_category_mapper_1(n: OnnxNode) -> Sequence[Value]:
     place_: Any
     if len(n.attr("cats_int64s") or ()) != len(n.attr("cats_strings") or ()):
         n.refuse("CategoryMapper without as many strings as integers")
-    if not (n.attr("cats_int64s") is not None):
+    if n.attr("cats_int64s") is None:
         n.refuse("CategoryMapper without categories")
     ints_ = vector(n.attr("cats_int64s"))
     names_ = strings(n.attr("cats_strings"))
@@ -61,7 +61,7 @@ def string_normalizer_10(n: OnnxNode) -> Sequence[Value]:
         api.string_normalizer(
             n.input(0),
             strings(n.attr("stopwords", ())),
-            action=choice(n.attr("case_change_action", "NONE")),
+            action=(n.attr("case_change_action", "NONE") or "NONE"),
             case_sensitive=n.attr("is_case_sensitive", 0) == 1,
             source=n.source,
         )

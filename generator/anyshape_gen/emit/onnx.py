@@ -65,6 +65,7 @@ KNOWN = {
 }
 
 
+NEGATED = {"==": "!=", "!=": "==", "is": "is not", "is not": "is", "in": "not in", "not in": "in"}
 LINE = 100
 """Characters of a line of text"""
 
@@ -128,6 +129,8 @@ class _Terms:
         self.names: dict[str, str] = {}
         self.absent: set[str] = set()
         """Names of what a node may leave out: its inputs and the arguments of a function"""
+        self.verbatim = False
+        """Whether texts are contents of tensors; elsewhere they are words that choose, of which an empty one stands for the default"""
         self.code = Code()
 
     def mapping(self, spec: OpSpec | None, m: OnnxMapping) -> Emitted:
@@ -198,12 +201,8 @@ class _Terms:
 
     def _negated(self, cond: Expr) -> str:
         match cond:
-            case Compare(first, (("==", second),)):
-                return f"{self._brackets(first)} != {self._brackets(second)}"
-            case Compare(first, (("!=", second),)):
-                return f"{self._brackets(first)} == {self._brackets(second)}"
-            case Compare(first, (("is", second),)):
-                return f"{self._brackets(first)} is not {self._brackets(second)}"
+            case Compare(first, ((op, second),)) if op in NEGATED:
+                return f"{self._brackets(first)} {NEGATED[op]} {self._brackets(second)}"
         return f"not {self._brackets(cond)}"
 
     def _inputs(self, m: OnnxMapping) -> None:
@@ -292,7 +291,7 @@ class _Terms:
         if source == "input" or expr is None:
             text = self.names[p.name]
         elif isinstance(expr, AttrRead):
-            if p.kind.base == "enum" and p.default is not None:
+            if p.kind.base == "enum" and p.default is not None and expr.default is None:
                 return f"{use('choice')}({self._attr(expr)})"
             if p.kind.base != "dtype":
                 return self._attr(expr)
@@ -307,7 +306,10 @@ class _Terms:
         """Reads an attribute: as a dtype where one is wanted, or is its default."""
         dtype = dtype or (isinstance(e.default, Name) and e.default.id in (*DTYPES, *OTHER_DTYPES))
         default = f", {self.text(e.default)}" if e.default is not None else ""
-        return f"n.attr{'_dtype' if dtype else ''}({quoted(e.name)}{default})"
+        read = f"n.attr{'_dtype' if dtype else ''}({quoted(e.name)}{default})"
+        if isinstance(e.default, Str) and e.default.value and not self.verbatim:
+            return f"({read} or {quoted(e.default.value)})"
+        return read
 
     # --- expressions over attributes, ranks and dtypes
 
@@ -378,7 +380,9 @@ class _Terms:
                 name = {"is_int": "is_integer"}.get(func, func)
                 return f"{self.text(v)}.{name}"
             case Call("scalar" | "vector" | "strings" as func, (v,), ()):
+                self.verbatim = func == "strings"
                 text = self._argument(v)
+                self.verbatim = False
                 return f"{use(func)}{text}" if isinstance(v, IfExp) else f"{use(func)}({text})"
             case Call("list_empty", (AttrRead() as dtype,), ()):
                 return f"{use('list_empty')}(n, {self._attr(dtype, dtype=True)})"

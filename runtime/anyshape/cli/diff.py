@@ -30,7 +30,7 @@ from anyshape.frontends.onnx.reader import read_model
 Arrays = Mapping[str, NDArray[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Difference:
     """The first value that differs: its node, how far it differs, and what both computed."""
 
@@ -169,7 +169,14 @@ def _first(
         for name in node.output:
             if name in ours and name in theirs and (share := apart(theirs[name], ours[name])) > tolerance:
                 return Difference(
-                    node, k, name, share, np.asarray(ours[name]), theirs[name], {**feed, **theirs}, outputs
+                    node=node,
+                    place=k,
+                    name=name,
+                    share=share,
+                    ours=np.asarray(ours[name]),
+                    theirs=theirs[name],
+                    values={**feed, **theirs},
+                    outputs=outputs,
                 )
     return None
 

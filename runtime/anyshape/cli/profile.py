@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from anyshape.cli import arguments
@@ -45,6 +45,7 @@ class Row:
     seconds: float
     operations: int
     moved: int
+    _: KW_ONLY
     result: str = ""
 
 
@@ -105,7 +106,7 @@ def by_kernel(samples: Iterable[Sample]) -> list[Row]:
     for (name, operations, moved, result), group in groups.items():
         count = len(group)
         seconds = sum(s.seconds for s in group)
-        rows.append(Row(name, count, seconds, operations * count, moved * count, spell_sizes(result)))
+        rows.append(Row(name, count, seconds, operations * count, moved * count, result=spell_sizes(result)))
     return sorted(rows, key=lambda r: -r.seconds)
 
 

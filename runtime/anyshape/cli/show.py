@@ -20,7 +20,7 @@ import numpy as np
 
 from anyshape.dims import evaluate
 from anyshape.dtypes import DType, from_numpy, parse_dtype
-from anyshape.equations.expr import Reduce, Var
+from anyshape.equations.expr import Var
 from anyshape.equations.traversal import walk
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.files import open_plain
@@ -29,7 +29,7 @@ from anyshape.graph.function import Function
 from anyshape.graph.opdef import InputDef, OpDef
 from anyshape.graph.registry import all_ops, find_op
 from anyshape.graph.value import Value
-from anyshape.passes.classify import is_contraction
+from anyshape.kernel_model.contractions import EXPRESSIONS, contraction_of
 from anyshape.passes.fuse import fuse
 from anyshape.passes.pipeline import optimise
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule
@@ -79,7 +79,10 @@ def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stag
     for step in _kernel_steps(function):
         border = step.tensors
         group = Group(
-            "show", step.equations, tuple(border[v] for v in step.inputs), tuple(border[v] for v in step.outputs)
+            "show",
+            step.equations,
+            tuple(border[v] for v in step.inputs),
+            outputs=tuple(border[v] for v in step.outputs),
         )
         kernel = lower_group(group, host_target())
         parts += [
@@ -280,8 +283,9 @@ def _multiply_adds(function: Function) -> int:
     for step in _kernel_steps(function):
         for q in step.equations:
             for e in walk(q.value):
-                if isinstance(e, Reduce) and is_contraction(e):
-                    total += 2 * math.prod(_extent(v) for v in (*q.variables, *e.vars))
+                product = contraction_of(EXPRESSIONS, e)
+                if product is not None:
+                    total += 2 * math.prod(_extent(v) for v in (*q.variables, *product.summed))
     return total
 
 

@@ -55,7 +55,9 @@ class _If:
         types = tuple(exported_type(joined_type(c, f"if: result {k}", facts), outside) for k, c in enumerate(columns))
         contents = tuple(exported_contents(joined_contents(c), outside) for c in columns)
         positions = data_dependent_dims(types, outside)
-        return Inference(types, contents, (), Bound({}, {"born": positions}), {}, "", regions)
+        return Inference(
+            types, contents, (), Bound({}, {"born": positions}), dtypes={}, undetermined="", regions=regions
+        )
 
     def _typed(self, node: Node, k: int, facts: Facts | None) -> Function:
         region = node.regions[k]
@@ -83,8 +85,8 @@ class _If:
 
 
 IF = OpDef(
-    "if", "", (InputDef("captured", "T", variadic=True),), (ParamDef("cond", "bool", operand=True),),
-    (OutputDef("results", "T", variadic=True),), {}, no_relation, summary="One of two regions.", control=_If(),
+    name="if", variant="", inputs=(InputDef("captured", "T", variadic=True),), params=(ParamDef("cond", "bool", operand=True),),
+    outputs=(OutputDef("results", "T", variadic=True),), dtypes={}, relation=no_relation, summary="One of two regions.", control=_If(),
 )  # fmt: skip
 
 CONTROL_OPS: Mapping[str, OpDef] = {op.full_name: op for op in (IF, LOOP)}

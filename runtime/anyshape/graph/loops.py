@@ -148,7 +148,7 @@ class _Loop:
             contents.append(None)
         firsts = _sizes_of_first_iteration(body, node, types, outside)
         bound = Bound({}, {"born": data_dependent_dims(types, outside), "iteration": iteration, "firsts": firsts})
-        return Inference(tuple(types), tuple(contents), (), bound, {}, "", (body,))
+        return Inference(tuple(types), tuple(contents), (), bound, dtypes={}, undetermined="", regions=(body,))
 
     def _typed(self, node: Node, facts: Facts | None) -> tuple[Function, set[Dim]]:
         """The body typed for its operands, and the symbols of one iteration."""
@@ -298,7 +298,7 @@ def no_relation(r: Rule, **_: object) -> Bound:
 
 
 LOOP = OpDef(
-    "loop", "", (InputDef("values", "T", variadic=True),),
-    (ParamDef("carried", "int"), ParamDef("trip", "int", False, operand=True), ParamDef("cond", "bool", False, operand=True)),
-    (OutputDef("results", "T", variadic=True),), {}, no_relation, summary="A region, repeated.", control=_Loop(),
+    name="loop", variant="", inputs=(InputDef("values", "T", variadic=True),),
+    params=(ParamDef("carried", "int"), ParamDef("trip", "int", False, operand=True), ParamDef("cond", "bool", False, operand=True)),
+    outputs=(OutputDef("results", "T", variadic=True),), dtypes={}, relation=no_relation, summary="A region, repeated.", control=_Loop(),
 )  # fmt: skip

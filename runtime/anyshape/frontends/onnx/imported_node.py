@@ -24,7 +24,7 @@ def draws(schema: Any) -> bool:
     return schema is not None and SEED in schema.attributes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ImportedNode:
     """The importer's `OnnxNode`."""
 
@@ -67,10 +67,8 @@ class ImportedNode:
 
     def attr(self, name: str, default: Any = None) -> Any:
         self.asked.add(name)
-        if name in self.said:
-            value = attributes.value(self.said[name], self.folder, self.source)
-            if not isinstance(value, list) or value or self.requires(name):
-                return value
+        if name in self.said and (not attributes.is_empty(self.said[name]) or self.requires(name)):
+            return attributes.value(self.said[name], self.folder, self.source)
         return self.declared(name) if default is None else default
 
     def requires(self, name: str) -> bool:

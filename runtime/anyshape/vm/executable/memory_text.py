@@ -1,4 +1,4 @@
-"""The memory plan for people: what lies where from which step to which, with symbolic sizes, and the total as a formula.
+"""Text of memory plans, for people: where values lie from which step to which, with symbolic sizes, and the total as a formula.
 
 In: an executable. Out: text.
 """
@@ -69,12 +69,12 @@ def _area_lines(area: Area, steps: Sequence[str], dims: Mapping[str, int]) -> li
 
 def _letters(tenants: Sequence[Tenant]) -> dict[Dim, Dim]:
     """A symbol for each symbolic size: A, B, … Z, A1, …"""
-    found: dict[Dim, Dim] = {}
+    letters: dict[Dim, Dim] = {}
     for t in tenants:
-        if isinstance(t.bytes, Dim) and t.bytes not in found:
-            turn, letter = divmod(len(found), 26)
-            found[t.bytes] = symbol(chr(ord("A") + letter) + (str(turn) if turn else ""))
-    return found
+        if isinstance(t.bytes, Dim) and t.bytes not in letters:
+            round_, letter = divmod(len(letters), 26)
+            letters[t.bytes] = symbol(chr(ord("A") + letter) + (str(round_) if round_ else ""))
+    return letters
 
 
 def _value(e: Size, dims: Mapping[str, int]) -> int | None:

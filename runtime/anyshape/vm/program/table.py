@@ -1,4 +1,4 @@
-"""A program: one table of 64-bit words that says everything a call does, and the objects its words refer to by number.
+"""Program: one table of 64-bit words that says everything a call does, and the objects its words refer to by number.
 
 Layout, fixed, so that a native loop can walk the same words: an instruction is `opcode, length, operands…`, `length` counting
 its words from the opcode on; the next instruction follows, unless the instruction jumps to the word of another. Registers are signed
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum, StrEnum, unique
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,7 +34,7 @@ Operand = int | tuple[int, ...]
 
 
 class Mode(StrEnum):
-    """What an operand is, by the sign behind its name."""
+    """Kind of an operand, by the sign behind its name."""
 
     WRITTEN = "="
     """A register that is written; always the first operand."""
@@ -43,16 +43,16 @@ class Mode(StrEnum):
     SPREADING = "~"
     """A register that is read. If its number is lost, so is the one that is written."""
     OPTIONAL = "?"
-    """A register that is read. What follows if its number is lost is up to the instruction."""
+    """A register that is read. The instruction decides what follows if its number is lost."""
     LIST = "*"
     """A count and that many registers that are needed; only lists follow."""
     NUMBER = ":"
-    """The number of something, which is named behind the sign."""
+    """The number of a thing, whose kind is named behind the sign."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An operand of an instruction. `of`: what it is the number of."""
+    """An operand of an instruction. `of`: the kind of thing it is the number of."""
 
     name: str
     mode: Mode
@@ -91,7 +91,7 @@ class Instruction(IntEnum):
 
     @property
     def handler(self) -> str:
-        """The name of what handles it in an executor."""
+        """The name of the instruction's handler in an executor."""
         return f"do_{self.name.lower()}"
 
     def named(self, operands: Sequence[Operand]) -> dict[str, Any]:
@@ -160,13 +160,14 @@ _BY_NUMBER = {int(op): op for op in Op}
 
 
 def handlers(ops: Iterable[Instruction], *rooms: Mapping[str, Any]) -> dict[Instruction, Callable[..., Any]]:
-    """What namespaces have for each instruction. Raises TypeError where one has none or two, or what is there is for none."""
-    found = [(name, handler) for room in rooms for name, handler in room.items() if name.startswith("do_")]
-    surplus = Counter(name for name, _ in found)
+    """Handlers by instruction, from namespaces. Raises TypeError for an instruction without or with two handlers, and for a handler
+    without an instruction."""
+    named_handlers = [(name, handler) for room in rooms for name, handler in room.items() if name.startswith("do_")]
+    surplus = Counter(name for name, _ in named_handlers)
     surplus.subtract(op.handler for op in ops)
     if wrong := sorted(name for name, count in surplus.items() if count):
         raise TypeError(f"there is not one handler for one instruction: {', '.join(wrong)}")
-    by_name = dict(found)
+    by_name = dict(named_handlers)
     return {op: by_name[op.handler] for op in ops}
 
 
@@ -181,13 +182,14 @@ ELEMENT_CODE: dict[str, int] = {dtype: code for code, (dtype, _, _) in ELEMENTS.
 
 @dataclass(frozen=True, slots=True)
 class CheckRecord:
-    """What a `check` raises: `parts` put together, expressions among them with their values. The numbers behind `symbols` are read
-    from `registers`. `equation` is the condition as text."""
+    """Message of a `check`: `parts` put together, expressions among them with their values. The numbers of `symbols` are read from
+    `registers`. `equation` is the condition as text."""
 
     parts: tuple[str | Dim | Cond, ...]
     symbols: tuple[Dim, ...]
     registers: tuple[int, ...]
     equation: str
+    _: KW_ONLY
     op: str = ""
     source: str = ""
 
@@ -224,23 +226,24 @@ class Program:
     code: NDArray[np.int64]
     registers: int
     regions: int
-    constants: tuple[NDArray[Any], ...]
-    kernels: tuple[CallableKernel, ...]
-    checks: tuple[CheckRecord, ...]
-    results: tuple[ResultType, ...]
-    arguments: tuple[str, ...]
+    _: KW_ONLY
+    constants: tuple[NDArray[Any], ...] = ()
+    kernels: tuple[CallableKernel, ...] = ()
+    checks: tuple[CheckRecord, ...] = ()
+    results: tuple[ResultType, ...] = ()
+    arguments: tuple[str, ...] = ()
     memory: MemoryPlan | None = None
-    """For people; nothing is executed by it."""
+    """Memory plan, for people; the table alone is executed."""
     notes: Mapping[int, Invocation] = field(default_factory=dict)
-    """By word of an instruction that runs a kernel, what that does: only for profiles."""
+    """Work of kernels by the word of the instruction that runs them; only for profiles."""
     functions: tuple[Program, ...] = ()
-    """What it and they call, by number."""
+    """Functions that the program and its functions call, by number."""
     passes: tuple[int, ...] = ()
-    """Of a function: how many dims come with each argument; -1 for a list, which comes as its handle."""
+    """Number of dims that come with each argument of a function; -1 for a list, which comes as its handle."""
     returns: int = 0
-    """Of a function: how many words it gives."""
+    """Number of words that a function returns."""
     roomy: tuple[int, ...] = ()
-    """Regions that typical calls need more than `arena.ROOMY` of, however little the first call may need."""
+    """Regions of which typical calls need more than `arena.ROOMY`, however little the first call may need."""
 
     def instructions(self) -> Iterator[tuple[int, Op, tuple[Operand, ...]]]:
         """(word, opcode, operands), a counted list as a tuple. Raises VerifyError where the table is damaged."""
