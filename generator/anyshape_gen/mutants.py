@@ -96,12 +96,12 @@ class Mutant:
 
 @dataclass(frozen=True)
 class _Change:
-    """One change below a node, and the node with it."""
+    """A change below a node, and the changed node."""
 
     kind: str
     words: str
     name: str
-    """What is defined where the change is: a function, a name, an output; empty above all definitions"""
+    """The definition in which the change is: a function, a name, an output; empty outside of definitions"""
     what: str
     line: int
     result: Any
@@ -130,7 +130,7 @@ def mutants(spec: OpSpec, shared: Callable[[Node], bool] = lambda function: Fals
 
 
 def _changed(value: Any, spec: OpSpec) -> Iterator[_Change]:
-    """Yields every change below a value, with the value as it makes it."""
+    """Yields every change below a value, with the changed value."""
     if isinstance(value, tuple):
         for k, x in enumerate(value):
             for change in _changed(x, spec):
@@ -150,7 +150,7 @@ def _changed(value: Any, spec: OpSpec) -> Iterator[_Change]:
 
 
 def _defined(node: Node) -> str:
-    """Names what a node defines, if it does."""
+    """Returns the name that a node defines, if it does."""
     match node:
         case Equation(target=target):
             return target.tensor
@@ -164,7 +164,7 @@ def _defined(node: Node) -> str:
 
 
 def _what(kind: str, old: Node, new: Node | None) -> str:
-    """Says what is changed by the words and signs that change, and not by the text around them."""
+    """Words a change by the tokens that change, without the text around them."""
     match old, new:
         case (BinOp(op=a), BinOp(op=b)) | (BoolOp(op=a), BoolOp(op=b)) if a != b:
             return f"{a} to {b}"
