@@ -216,7 +216,7 @@ class OnnxMapping(Node):
 
     op: str
     since: int
-    removed: bool
+    removed: bool = False
     arguments: tuple[OnnxArgument, ...] = ()
     """of a term: the names of the ONNX inputs in order (source `input` or `rest`)"""
     term: Expr | None = None

@@ -81,7 +81,7 @@ SYMMETRIC = ("min", "max", "broadcast", "fill", "promote", "zip", "bit_and", "bi
 """Functions of two arguments that are symmetric, or whose arguments nobody swaps by mistake."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Mutant:
     """A mutant. Among those of its op `label` names it by the old text and the new text, and `place` by where it is: the entry, the name
     that is defined there, what is changed, and its number among equal changes there. A place outlives changes to the text around it."""
@@ -94,7 +94,7 @@ class Mutant:
     spec: OpSpec
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Change:
     """A change below a node, and the changed node."""
 
@@ -126,7 +126,8 @@ def mutants(spec: OpSpec, shared: Callable[[Node], bool] = lambda function: Fals
                 changed = tuple(kept.get(f.name, f) for f in spec.defines)
             label = numbered("label", f"{room}: {change.words}")
             place = numbered("place", f"{room}{' ' if change.name else ''}{change.name}: {change.what}")
-            yield Mutant(spec.name, change.kind, label, place, change.line, replace(spec, **{room: changed}))
+            mutated = replace(spec, **{room: changed})
+            yield Mutant(op=spec.name, kind=change.kind, label=label, place=place, line=change.line, spec=mutated)
 
 
 def _changed(value: Any, spec: OpSpec) -> Iterator[_Change]:
@@ -140,7 +141,8 @@ def _changed(value: Any, spec: OpSpec) -> Iterator[_Change]:
         name = _defined(value)
         for kind, new in _edits(value, spec):
             words = "" if isinstance(value, (Int, Float, Bool, Name)) else f"{shown(value)} >> {shown(new)}"
-            yield _Change(kind, words, name, _what(kind, value, new), value.span.line, new)
+            what = _what(kind, value, new)
+            yield _Change(kind=kind, words=words, name=name, what=what, line=value.span.line, result=new)
         for f in fields(value):
             if not _left_alone(value, f.name):
                 for change in _changed(getattr(value, f.name), spec):

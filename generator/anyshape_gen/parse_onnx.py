@@ -148,7 +148,9 @@ class MappingReader:
             arguments = self._arguments(head)
         if inherits is not None and base is None:
             term = term or BROKEN
-        mapping = OnnxMapping(self.op, since, False, arguments, term, body, text=text.value, span=text.span())
+        mapping = OnnxMapping(
+            self.op, since, arguments=arguments, term=term, body=body, text=text.value, span=text.span()
+        )
         mapping = self._with_keywords(_inherited(base, mapping) if base is not None else mapping)
         self.earlier[since] = mapping
         roots = (*mapping.body, *mapping.arguments, *((mapping.term,) if mapping.term is not None else ()))
