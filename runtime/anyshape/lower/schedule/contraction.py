@@ -240,8 +240,8 @@ NODES: Terms[DagNode, LoopVar] = _Nodes()
 
 def contraction(r: Reduction, over_several: bool = False) -> Contraction[DagNode, LoopVar] | None:
     """The contraction that a sum is, over one variable or over several; the latter's operands are looked at by `_Splitter.window`."""
-    found = contraction_of(NODES, r)
-    return found if found is not None and (len(found.summed) > 1) == over_several else None
+    matched = contraction_of(NODES, r)
+    return matched if matched is not None and (len(matched.summed) > 1) == over_several else None
 
 
 def _joined(x: Access, over: tuple[LoopVar, ...]) -> Size | None:
