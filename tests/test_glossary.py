@@ -16,18 +16,13 @@ ROOT = Path(__file__).parents[1]
 RUNTIME = ROOT / "runtime/anyshape"
 PAGE = (ROOT / "docs/glossary.md").read_text()
 TERMS, GONE = PAGE.split("## Words that are gone")
-ROOMS_READ = (
-    "runtime/anyshape",
-    *(
-        f"runtime/anyshape/{n}/**"
-        for n in ("dims", "equations", "expansion", "graph", "passes", "rules", "types", "vm")
-    ),
-    *("runtime/anyshape/cli/**", "runtime/anyshape/frontends/**", "testing/anyshape_testing/**"),
-)
+ROOMS_READ = ("runtime/anyshape/**", "generator/anyshape_gen/**", "testing/anyshape_testing/**")
 """Rooms in which every name says what the thing is, as patterns of folders"""
 VAGUE = {"found", "made", "given", "wanted", "told"}
 FORCED = {"matching.py": {"given"}, "properties.py": {"Given"}}
 """Names that generated code uses, by file"""
+OPEN = {"check_mappings.py", "load.py", "model.py", "onnx.py", "parse_onnx.py"}
+"""Files of the generator whose names are not read yet"""
 
 
 def words_that_are_gone() -> list[str]:
@@ -78,7 +73,7 @@ def vague_names(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("room", ROOMS_READ)
 def test_names_say_what_the_thing_is(room: str) -> None:
-    files = sorted(ROOT.glob(f"{room}/*.py"))
+    files = sorted(p for p in ROOT.glob(f"{room}/*.py") if not (p.name in OPEN and "anyshape_gen" in p.parts))
     assert files
     vague = [name for path in files for name in vague_names(path)]
     assert not vague, vague

@@ -1,4 +1,4 @@
-"""Rewrites, ONNX mappings, references, views, dtype rules and examples: that they speak of things that exist.
+"""Rewrites, references, views, dtype rules and examples: that they speak of things that exist; `check_onnx` does so for ONNX mappings.
 
 In: an `OpSpec` and the names of all ops. Out: findings.
 """
@@ -6,19 +6,16 @@ In: an `OpSpec` and the names of all ops. Out: findings.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable
 
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.check_names import NameChecker
-from anyshape_gen.functions import CONSTANTS, LIST_FUNCTIONS
-from anyshape_gen.model import Example, OnnxMapping, OpSpec, Rewrite
+from anyshape_gen.check_onnx import check_mapping
+from anyshape_gen.model import Example, OpSpec, Rewrite
 from anyshape_gen.nodes import Call, Name, Node
-from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
+from anyshape_gen.parse_values import DTYPES
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, free_names, walk
 
-ONNX_FUNCTIONS = ("len", "rank", "shape", "range", "dtype_of", "is_int", "is_float", "is_bool", "scalar", "vector",
-                  "fold", "accumulate", "each", "positions", "min", "max", "einsum", "aligned", "strings", *LIST_FUNCTIONS)  # fmt: skip
 DTYPE_FUNCTIONS = ("accum", "promote", "bitcast")
 """What computes a dtype of dtypes; the last also of a parameter's"""
 
@@ -28,7 +25,7 @@ def check_mappings(spec: OpSpec, ops: set[str], names: NameChecker, findings: Fi
     for rewrite in spec.rewrites:
         _rewrite(spec, rewrite, ops, names, findings)
     for mapping in spec.onnx:
-        _onnx(spec, mapping, ops, findings)
+        check_mapping(spec, mapping, ops, findings)
     _reference(spec, findings)
     _view(spec, findings)
     _dtypes(spec, findings)
@@ -50,80 +47,26 @@ def _rewrite(spec: OpSpec, rewrite: Rewrite, ops: set[str], names: NameChecker, 
         names.expr(rewrite.condition, dict.fromkeys(bound, ValueKind.ANY), "rule")
 
 
-def _ops_in(node: Node, ops: set[str], findings: Findings, extra: Iterable[str] = ()) -> None:
+def _ops_in(node: Node, ops: set[str], findings: Findings) -> None:
     """Calls of ops, from the outside in; arguments that are no calls of ops are expressions."""
     if isinstance(node, Call):
-        if node.func not in ops and node.func not in extra:
-            findings.unknown(node.span, "op", node.func, [*ops, *extra])
+        if node.func not in ops:
+            findings.unknown(node.span, "op", node.func, ops)
             return
         for child in children(node):
             if isinstance(child, Call):
-                _ops_in(child, ops, findings, extra=extra)
-
-
-def check_file_mapping(mapping: OnnxMapping, ops: set[str], findings: Findings) -> None:
-    """One of a file's own: a term, since there is no op of which it could name inputs and parameters."""
-    if mapping.removed:
-        return
-    if mapping.term is None:
-        findings.add(
-            mapping.span, "ONNX operators of a file are terms: `x -> f(x)`; of one op they stand in that op's `onnx:`"
-        )
-        return
-    _term(mapping, {argument.name for argument in mapping.arguments}, ops, findings)
-
-
-def _onnx(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings) -> None:
-    own = {operand.name for operand in spec.inputs} | {param.name for param in spec.params}
-    inputs = {argument.name for argument in mapping.arguments if argument.source in ("input", "rest", "turn")}
-    seen: set[str] = set()
-    for argument in mapping.arguments:
-        if argument.name in seen:
-            findings.add(argument.span, f"'{argument.name}' is given twice")
-        seen.add(argument.name)
-        if mapping.term is None and argument.name not in own:
-            findings.unknown(argument.span, "input or parameter", argument.name, own)
-        if argument.source == "expr" and spec.input(argument.name) is not None:
-            findings.add(argument.span, f"'{argument.name}' is an input of the op: it comes from an ONNX input")
-        if argument.expr is not None:
-            allowed = {*inputs, *own, "outputs"}
-            _expression(argument.expr, allowed, findings)
-    if mapping.term is None and not mapping.removed:
-        required = [o for o in spec.inputs if o.signature.default is None and not o.signature.optional]
-        names = [*(o.name for o in required), *(p.name for p in spec.params if p.default is None)]
-        missing = [name for name in names if name not in seen]
-        if missing and seen <= own:
-            findings.add(mapping.span, f"the mapping does not give {' and '.join(missing)}")
-    _term(mapping, inputs, ops, findings)
-
-
-def _term(mapping: OnnxMapping, inputs: set[str], ops: set[str], findings: Findings) -> None:
-    for term in (*(let.value for let in mapping.lets), *([mapping.term] if mapping.term is not None else [])):
-        _ops_in(term, ops, findings, extra=ONNX_FUNCTIONS)
-        for node in walk(term):
-            if isinstance(node, Name) and node.id not in inputs | {let.names[0] for let in mapping.lets} | ops | {
-                "outputs",
-                *CONSTANTS,
-                *DTYPES,
-                *OTHER_DTYPES,
-            }:
-                findings.unknown(node.span, "name", node.id, inputs)
-    for node in mapping.asserts:
-        _expression(node, {*inputs, "outputs", *DTYPES, *OTHER_DTYPES}, findings)
-
-
-def _expression(node: Node, known: set[str], findings: Findings) -> None:
-    for inner in walk(node):
-        if isinstance(inner, Name) and inner.id not in known and inner.id not in CONSTANTS:
-            findings.unknown(inner.span, "name", inner.id, known)
-        elif isinstance(inner, Call) and inner.func not in ONNX_FUNCTIONS:
-            findings.unknown(inner.span, "function", inner.func, ONNX_FUNCTIONS)
+                _ops_in(child, ops, findings)
 
 
 def _reference(spec: OpSpec, findings: Findings) -> None:
     if spec.reference is None:
         return
     known = {operand.name for operand in spec.inputs} | {param.name for param in spec.params} | {"np", "scipy"}
+    for oracle in spec.reference.oracles:
+        if oracle.name in known:
+            findings.add(
+                oracle.span, f"'{oracle.name}' is an input or a parameter of '{spec.name}', which calls this oracle"
+            )
     for read in spec.reference.reads:
         if read.id not in known and not hasattr(builtins, read.id):
             findings.unknown(read.span, "name", read.id, known, " in the reference")

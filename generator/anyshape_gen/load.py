@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from anyshape_gen.functions import FUNCTIONS
 from anyshape_gen.keys import FILE_KEYS, LAWS, OP_KEYS, PARAM_KEYS, TRAITS, Key, names
 from anyshape_gen.model import (
     DtypeRule,
@@ -22,11 +23,12 @@ from anyshape_gen.model import (
     Reference,
     Rewrite,
     SpecFile,
+    TermFunction,
     Weakness,
 )
 from anyshape_gen.nodes import Function, Name, Node
 from anyshape_gen.parse_kernel import parse_kernel, parse_procedure
-from anyshape_gen.parse_onnx import parse_mapping
+from anyshape_gen.parse_onnx import MappingReader, TermReader
 from anyshape_gen.parse_rewrites import parse_rewrite
 from anyshape_gen.parse_rules import SIGNS, RuleReader, parse_expression
 from anyshape_gen.parse_signature import parse_kind, parse_signature
@@ -42,7 +44,7 @@ from anyshape_gen.parse_values import (
     parse_reference,
     parse_view,
 )
-from anyshape_gen.source import Findings
+from anyshape_gen.source import Findings, Span
 from anyshape_gen.text import Text
 from anyshape_gen.traverse import reachable
 from anyshape_gen.yaml_source import YMap, YNode, YScalar, YSeq, read_yaml
@@ -52,9 +54,19 @@ MERGED = ("inputs", "params", "outputs", "dtypes", "onnx")
 """Entries that an op and its family both may give; the op's keys win one by one."""
 
 
+COLUMNS = 140
+"""The longest line of a spec file"""
+
+
 def load_file(path: str, content: str, findings: Findings) -> SpecFile:
     """One file, parsed as far as it can be."""
     root = read_yaml(path, content, findings)
+    for number, line in enumerate(content.split("\n"), 1):
+        if len(line) > COLUMNS:
+            findings.add(
+                Span(path, number, COLUMNS + 1, len(line) + 1),
+                f"a line has at most {COLUMNS} columns, this one has {len(line)}: break it inside brackets",
+            )
     if not isinstance(root, YMap):
         if root is not None:
             findings.add(root.span, "a spec file is a mapping with `ops:`")
@@ -62,7 +74,11 @@ def load_file(path: str, content: str, findings: Findings) -> SpecFile:
     loader = _Loader(findings)
     loader.known_keys(root, FILE_KEYS, "a spec file")
     shared = loader.functions(root.get("define"))
-    loader.oracles = {o.name: o for o in loader.parsed(root.get("oracles"), parse_oracles) or ()}
+    oracles = loader.parsed(root.get("oracles"), parse_oracles) or ()
+    findings.distinct("the oracle", ((o.name, o.span) for o in oracles))
+    loader.oracles = {o.name: o for o in oracles}
+    terms = loader.term_functions(root.get("terms"))
+    loader.terms = {f.name: f for f in terms}
     families = {key.text.value: value for key, value in loader.entries(root.get("families"))}
     found = [loader.op(key, value, families, shared) for key, value in loader.entries(root.get("ops"))]
     ops = [op for op in found if op is not None]
@@ -77,7 +93,13 @@ def load_file(path: str, content: str, findings: Findings) -> SpecFile:
             if key.text.value not in used:
                 findings.add(key.span, f"no op of this file is of the family '{key.text.value}'")
     mappings = tuple(loader.mappings(root.get("onnx"), ()))
-    return SpecFile(path, tuple(ops), mappings, tuple(loader.refusals(root.get("refused"))))
+    if len(ops) == len(found):
+        called = {f.name for m in (*mappings, *(m for op in ops for m in op.onnx)) for f in m.functions}
+        for name, term in loader.terms.items():
+            if name not in called:
+                findings.add(term.span, f"the function '{name}' is never called")
+    refused = tuple(loader.refusals(root.get("refused")))
+    return SpecFile(path, tuple(ops), mappings, terms, refused)
 
 
 @dataclass
@@ -85,6 +107,7 @@ class _Loader:
     findings: Findings
     oracles: dict[str, Oracle] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
+    terms: dict[str, TermFunction] = field(default_factory=dict)
 
     # --- shapes of YAML
     # -----------------------------------------------------------------------------------------------------
@@ -149,7 +172,19 @@ class _Loader:
     def functions(self, node: YNode | None) -> dict[str, Function]:
         text = self.text(node)
         found = RuleReader(text, self.findings).parse_functions() if text else ()
+        self.findings.distinct("the function", ((function.name, function.span) for function in found))
+        for function in found:
+            if function.name in FUNCTIONS:
+                self.findings.add(
+                    function.span, f"'{function.name}' is a function of the language; call this one otherwise"
+                )
+            set_here = [(name, assign.span) for assign in function.body for name in assign.names]
+            self.findings.distinct("the name", [*((arg, function.span) for arg in function.args), *set_here])
         return {function.name: function for function in found}
+
+    def term_functions(self, node: YNode | None) -> tuple[TermFunction, ...]:
+        text = self.text(node)
+        return TermReader(text, self.findings).parse_terms() if text else ()
 
     def op(self, key: YScalar, node: YNode, families: dict[str, YNode], shared: dict[str, Function]) -> OpSpec | None:
         own = YMap(self.entries(node), node.span)
@@ -165,7 +200,10 @@ class _Loader:
             self.known_keys(base, OP_KEYS, f"family '{family.value}'")
         before = self.findings.unreadable
         own_functions = self.functions(own.get("define"))
-        functions = {**shared, **self.functions(base.get("define")), **own_functions}
+        of_family = self.functions(base.get("define"))
+        shared_and_own = [*shared.values(), *({**of_family, **own_functions}).values()]
+        self.findings.distinct("the function", ((function.name, function.span) for function in shared_and_own))
+        functions = {**shared, **of_family, **own_functions}
         spec = self._build(key, merge(own, base), functions, family.value if family else None)
         if self.findings.unreadable != before:
             return None
@@ -244,6 +282,7 @@ class _Loader:
     def _kind(self, node: YNode | None, key: YScalar) -> Kind:
         if isinstance(node, YSeq):
             members = tuple(item.text.value for item in node.items if isinstance(item, YScalar))
+            self.findings.distinct("the member", ((i.text.value, i.span) for i in node.items if isinstance(i, YScalar)))
             if not members:
                 self.findings.add(node.span, "an enumeration lists its members")
             return Kind("enum", members, span=node.span)
@@ -266,11 +305,15 @@ class _Loader:
             if var not in DEFAULT_CLASSES:
                 known = [*rules, *DEFAULT_CLASSES, *DTYPES, *OTHER_DTYPES]
                 self.findings.unknown(operand.signature.span, "dtype", var, known)
-            rules[var] = DtypeRule(var, CLASSES[DEFAULT_CLASSES.get(var, "any")], span=operand.signature.span)
+            choices = CLASSES[DEFAULT_CLASSES[var]] if var in DEFAULT_CLASSES else ()
+            rules[var] = DtypeRule(var, choices, span=operand.signature.span)
         # A family's rule for a variable that its op does not use is left out, in the order of the signature.
         return tuple(rules[var] for var in [*used, *(v for v in rules if v not in used)] if var in rules)
 
     def _traits(self, node: YNode | None) -> Iterator[str]:
+        self.findings.distinct(
+            "the trait", ((i.text.value, i.span) for i in self.items(node) if isinstance(i, YScalar))
+        )
         for item in self.items(node):
             text = self.text(item)
             if text is not None and text.value not in TRAITS:
@@ -304,6 +347,7 @@ class _Loader:
 
     def mappings(self, node: YNode | None, inputs: tuple[str, ...]) -> Iterator[OnnxMapping]:
         for op, versions in self.entries(node):
+            reader = MappingReader(op.text.value, inputs, self.terms, self.findings)
             for since, value in self.entries(versions):
                 if not since.text.value.isdigit():
                     self.findings.add(since.span, "an opset is a number")
@@ -313,7 +357,7 @@ class _Loader:
                 if text is None or (text.value in ("null", "~", "")):
                     yield OnnxMapping(op.text.value, opset, True, span=since.span)
                 else:
-                    yield parse_mapping(op.text.value, opset, text, inputs, since.span, self.findings)
+                    yield reader.parse(opset, text)
 
     def refusals(self, node: YNode | None) -> Iterator[OnnxRefusal]:
         for op, value in self.entries(node):

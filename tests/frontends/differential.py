@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, helper
+from onnx import AttributeProto, helper, numpy_helper
 
 from anyshape.frontends.onnx.dtypes import BY_NUMBER
 from anyshape.frontends.onnx.mappings import all_mappings, all_refusals, find_schema, normal_domain
@@ -30,7 +30,7 @@ from tests.frontends.differential_bases import own_bases
 from tests.frontends.onnx_suite import as_array, cases
 
 FEW, LARGE = 3, 3000
-"""Cases of one operator, and elements of all inputs of a case"""
+"""Cases of one operator from the suite, beside the small ones; elements of all inputs of a case"""
 NEWEST = onnx.defs.onnx_opset_version()
 INT64 = (-(2**63), 2**63 - 1)
 EXTREMES: Mapping[int, Sequence[Any]] = {
@@ -108,11 +108,12 @@ def bases() -> dict[str, list[Base]]:
     """Of each operator a few cases that have all its attributes and inputs between them, as far as the suite does."""
     found: dict[str, list[Base]] = defaultdict(list)
     seen: dict[str, set[Any]] = defaultdict(set)
-    for base in [*own_bases(Base), *_suite()]:
+    suite = list(_suite())
+    for k, base in enumerate([*suite, *own_bases(Base)]):
         domain = normal_domain(base.node.domain)
         operator = f"{domain}:{base.node.op_type}" if domain else base.node.op_type
         parts = {a.name for a in base.node.attribute} | {(k, a.ndim) for k, a in enumerate(base.feeds) if a is not None}
-        if len(found[operator]) < FEW and not parts <= seen[operator]:
+        if k >= len(suite) or (len(found[operator]) < FEW and not parts <= seen[operator]):
             found[operator].append(base)
             seen[operator] |= parts
     return found
@@ -160,13 +161,11 @@ def trials() -> tuple[Trial, ...]:
             schema = find_schema(domain, name, opset)
             if schema is None or schema.deprecated:
                 continue
-            for base in bases()[operator]:
-                plain = in_opset(base, operator, opset, schema)
-                if plain is not None:
-                    first = base is bases()[operator][0]
-                    own = opset in all_mappings().get(operator, {}) or opset == versions[-1]
-                    for t in (plain, *changed(plain, schema, first, own)):
-                        found.setdefault(t.name, t)
+            plain_ones = [p for base in bases()[operator] if (p := in_opset(base, operator, opset, schema)) is not None]
+            for k, plain in enumerate(plain_ones):
+                own = opset in all_mappings().get(operator, {}) or opset == versions[-1]
+                for t in (plain, *changed(plain, schema, k == 0, own)):
+                    found.setdefault(t.name, t)
     return tuple(found.values())
 
 
@@ -310,6 +309,8 @@ def _extremes(name: str, kind: int, plain: Trial) -> Iterator[tuple[str, onnx.At
         ]  # another list beside those of the case would contradict them
     if kind == AttributeProto.STRINGS:
         values = [[]]
+    if kind == AttributeProto.TENSOR and own is not None:
+        yield "[]", helper.make_attribute(name, numpy_helper.from_array(numpy_helper.to_array(own.t).ravel()[:0]))
     for value in values:
         yield str(value), helper.make_attribute(name, value, attr_type=kind)
 

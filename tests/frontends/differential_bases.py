@@ -6,12 +6,33 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
-from onnx import helper
+import onnx
+from onnx import helper, numpy_helper
 
 Made = TypeVar("Made")
 ML = "ai.onnx.ml"
 X = np.array([[1.5, -2.0, 0.25], [3.0, 0.0, -1.0]], np.float32)
 CODES = np.array([[1, 3], [2, 9]], np.int64)
+WORDS = np.array([["a", "z"], ["b", ""]], object)
+
+
+def tensor(values: list[float], dtype: Any = np.float64) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.array(values, dtype))
+
+
+MACHINE: dict[str, Any] = {
+    "coefficients": [0.5, -1.0], "support_vectors": [1.0, 0.0, 1.0, 0.0, 1.0, 0.0], "vectors_per_class": [1, 1], "rho": [0.25],
+    "kernel_type": "RBF", "kernel_params": [0.5, 0.0, 3.0],
+}  # fmt: skip
+TREES: dict[str, Any] = {
+    "nodes_treeids": [0, 0, 0, 1, 1, 1], "nodes_nodeids": [0, 1, 2, 0, 1, 2], "nodes_featureids": [0, 0, 0, 2, 0, 0],
+    "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF"], "nodes_truenodeids": [1, 0, 0, 1, 0, 0],
+    "nodes_falsenodeids": [2, 0, 0, 2, 0, 0],
+}  # fmt: skip
+SPLITS, LEAVES = [2.0, 0.0, 0.0, -0.5, 0.0, 0.0], [1.0, -1.0, 0.5, 2.0]
+HITS: dict[str, Any] = {"nodes_hitrates": [1.0] * 6, "nodes_missing_value_tracks_true": [0, 0, 0, 1, 0, 0]}
+TARGETS: dict[str, Any] = {"target_treeids": [0, 0, 1, 1], "target_nodeids": [1, 2, 1, 2], "target_ids": [0, 1, 0, 1]}
+CLASSES: dict[str, Any] = {"class_treeids": [0, 0, 1, 1], "class_nodeids": [1, 2, 1, 2], "class_ids": [0, 1, 0, 2]}
 
 
 def own_bases(make: Callable[[str, Any, tuple[np.ndarray | None, ...]], Made]) -> Iterator[Made]:
@@ -60,4 +81,64 @@ TABLE: dict[str, tuple[str, str, tuple[np.ndarray, ...], dict[str, Any], list[st
          "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_values": [2.0, 0.0, 0.0], "nodes_truenodeids": [1, 0, 0],
          "nodes_falsenodeids": [2, 0, 0], "class_treeids": [0, 0, 0, 0], "class_nodeids": [1, 1, 2, 2], "class_ids": [0, 1, 0, 1],
          "class_weights": [1.0, 0.0, 0.0, 1.0]}, ["y", "z"]),
+    "codes_of_words": (
+        "CategoryMapper", ML, (WORDS,), {"cats_int64s": [1, 2, 3], "cats_strings": ["a", "b", "c"], "default_int64": 7}, ["y"]),
+    "one_hot_of_words": ("OneHotEncoder", ML, (WORDS,), {"cats_strings": ["a", "b"], "zeros": 1}, ["y"]),
+    "imputed_integers": ("Imputer", ML, (CODES,), {"imputed_value_int64s": [7, 8], "replaced_value_int64": 3}, ["y"]),
+    "labels_of_codes": (
+        "LabelEncoder", ML, (CODES,),
+        {"classes_strings": ["p", "q", "r", "s"], "keys_int64s": [1, 2, 3], "values_strings": ["a", "b", "c"], "default_string": "?"},
+        ["y"]),
+    "labels_of_floats": (
+        "LabelEncoder", ML, (X,),
+        {"keys_floats": [1.5, 0.0, -1.0], "values_floats": [2.0, 3.0, 4.0], "default_float": 9.0}, ["y"]),
+    "labels_of_words": (
+        "LabelEncoder", ML, (WORDS,),
+        {"classes_strings": ["a", "b", "c"], "keys_strings": ["a", "b", "c"], "values_int64s": [5, 6, 7], "default_int64": 9}, ["y"]),
+    "labels_by_tensors": (
+        "LabelEncoder", ML, (CODES,),
+        {"keys_tensor": tensor([1, 2, 3], np.int64), "values_tensor": tensor([5, 6, 7], np.int64),
+         "default_tensor": tensor([9], np.int64)}, ["y"]),
+    "linear_squashed": (
+        "LinearRegressor", ML, (X,),
+        {"coefficients": [0.5, -1.0, 2.0, 1.0, 0.0, -1.0], "intercepts": [0.25, -1.0], "targets": 2, "post_transform": "LOGISTIC"}, ["y"]),
+    "linear_classes_of_words": (
+        "LinearClassifier", ML, (X,),
+        {"coefficients": [0.5, -1.0, 2.0, 1.0, 0.0, -1.0, 0.0, 0.0, 1.0], "intercepts": [0.25, 0.0, -1.0],
+         "classlabels_strings": ["a", "b", "c"], "multi_class": 1, "post_transform": "SOFTMAX"}, ["y", "z"]),
+    "linear_score": (
+        "LinearClassifier", ML, (X,),
+        {"coefficients": [0.5, -1.0, 2.0], "intercepts": [0.25], "classlabels_ints": [3, 5], "post_transform": "LOGISTIC"}, ["y", "z"]),
+    "one_class": (
+        "SVMRegressor", ML, (X,),
+        {"coefficients": [0.5, -1.0], "support_vectors": [1.0, 0.0, 1.0, 0.0, 1.0, 0.0], "rho": [0.25], "n_supports": 2,
+         "kernel_type": "LINEAR", "kernel_params": [0.5, 0.0, 3.0], "one_class": 1, "post_transform": "NONE"}, ["y"]),
+    "supports_of_classes": (
+        "SVMClassifier", ML, (X,),
+        {**MACHINE, "classlabels_ints": [3, 5], "prob_a": [-0.5], "prob_b": [0.25], "post_transform": "NONE"}, ["y", "z"]),
+    "supports_of_words": ("SVMClassifier", ML, (X,), {**MACHINE, "classlabels_strings": ["a", "b"]}, ["y", "z"]),
+    "two_trees": (
+        "TreeEnsembleRegressor", ML, (X,),
+        {**TREES, **HITS, "nodes_values": SPLITS, **TARGETS, "n_targets": 2, "target_weights": LEAVES, "base_values": [0.5, -1.0],
+         "aggregate_function": "AVERAGE", "post_transform": "LOGISTIC"}, ["y"]),
+    "two_trees_of_doubles": (
+        "TreeEnsembleRegressor", ML, (X.astype(np.float64),),
+        {**TREES, **TARGETS, "n_targets": 2, "nodes_values_as_tensor": tensor(SPLITS), "nodes_hitrates_as_tensor": tensor([1.0] * 6),
+         "target_weights_as_tensor": tensor(LEAVES), "base_values_as_tensor": tensor([0.5, -1.0])}, ["y"]),
+    "two_trees_of_words": (
+        "TreeEnsembleClassifier", ML, (X,),
+        {**TREES, **HITS, "nodes_values": SPLITS, **CLASSES, "class_weights": LEAVES, "classlabels_strings": ["a", "b", "c"],
+         "base_values": [0.5, -1.0, 0.0], "post_transform": "LOGISTIC"}, ["y", "z"]),
+    "two_trees_of_double_classes": (
+        "TreeEnsembleClassifier", ML, (X.astype(np.float64),),
+        {**TREES, **CLASSES, "classlabels_int64s": [0, 4, 1], "nodes_values_as_tensor": tensor(SPLITS),
+         "nodes_hitrates_as_tensor": tensor([1.0] * 6), "class_weights_as_tensor": tensor(LEAVES),
+         "base_values_as_tensor": tensor([0.5, -1.0, 0.0])}, ["y", "z"]),
+    "trees_that_miss": (
+        "TreeEnsemble", ML, (X,),
+        {"nodes_featureids": [0], "nodes_splits": tensor([2.0], np.float32), "nodes_modes": tensor([0], np.uint8),
+         "nodes_truenodeids": [0], "nodes_trueleafs": [1], "nodes_falsenodeids": [1], "nodes_falseleafs": [1],
+         "nodes_hitrates": tensor([1.0], np.float32), "nodes_missing_value_tracks_true": [1], "tree_roots": [0],
+         "leaf_targetids": [0, 0], "leaf_weights": tensor([1.0, -1.0], np.float32), "n_targets": 1, "aggregate_function": 1,
+         "post_transform": 0}, ["y"]),
 }  # fmt: skip

@@ -176,7 +176,7 @@ KEPT: tuple[Kept, ...] = (
         'refused', 'Constant', '*',
         'Constant-12 constant: value_float=0.5',
         'two values for one constant',
-        'wants one attribute',
+        'needs exactly one attribute',
     ),
     Kept(
         "wrong", "Elu", "alpha=inf",
@@ -350,16 +350,50 @@ KEPT: tuple[Kept, ...] = (
         'an empty string stands for 0; the reference has the number among strings',
     ),
     Kept(
-        'refused', 'ai.onnx.ml:LinearClassifier', 'intercepts absent',
+        'wrong', 'ai.onnx.ml:LinearClassifier', 'intercepts absent',
         'ai.onnx.ml:LinearClassifier-1 linear_classes: intercepts absent',
-        'nobody says how many scores there are: the reference gives NaN, onnxruntime refuses it',
-        'without intercepts',
+        'scores to which nothing is added; the reference adds NaN, onnxruntime refuses it',
     ),
     Kept(
-        'refused', 'ai.onnx.ml:LinearClassifier', 'classlabels_ints absent',
+        'refused', 'ai.onnx.ml:LinearClassifier', 'classlabels_* absent | classlabels_*=[[]]',
         'ai.onnx.ml:LinearClassifier-1 linear_classes: classlabels_ints absent',
+        'ONNX wants names of the classes; the reference counts them, as onnxruntime does for one score',
+    ),
+    Kept(
+        'refused', 'ai.onnx.ml:LinearClassifier', 'coefficients=[[]]',
+        'ai.onnx.ml:LinearClassifier-1 linear_score: coefficients=[]',
+        'no weights for the columns that there are',
+        'inner sizes',
+    ),
+    Kept(
+        'refused', 'ai.onnx.ml:LinearRegressor', 'targets absent',
+        'ai.onnx.ml:LinearRegressor-1 linear_squashed: targets absent',
+        'weights of two targets for one; onnxruntime takes the first ones',
+        'inner sizes',
+    ),
+    Kept(
+        'refused', 'ai.onnx.ml:SVMClassifier', 'classlabels_ints=[[]]',
+        'ai.onnx.ml:SVMClassifier-1 supports_of_classes: classlabels_ints=[]',
         'ONNX wants names of the classes; the reference counts them',
+        'fewer than two classes',
+    ),
+    Kept(
+        'refused', 'ai.onnx.ml:TreeEnsemble*', 'nodes_treeids=[[]]',
+        'ai.onnx.ml:TreeEnsembleRegressor-1 one_tree: nodes_treeids=[]',
+        'nodes of no tree; the reference takes no node then',
         'give no value',
+    ),
+    Kept(
+        'refused', 'ai.onnx.ml:TreeEnsemble*', 'base_values_as_tensor=[[]]',
+        'ai.onnx.ml:TreeEnsembleRegressor-3 two_trees_of_doubles: base_values_as_tensor=[]',
+        'a tensor without elements is one, and fits no targets; onnxruntime takes it for absent',
+        'do not broadcast',
+    ),
+    Kept(
+        'refused', 'ai.onnx.ml:LabelEncoder', 'keys_tensor=[[]] | values_tensor=[[]]',
+        'ai.onnx.ml:LabelEncoder-4 labels_by_tensors: keys_tensor=[]',
+        'keys without values, or values without keys',
+        'wanted',
     ),
     Kept(
         'wrong', 'ai.onnx.ml:TreeEnsemble', 'T is *',

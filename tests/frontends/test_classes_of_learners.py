@@ -12,18 +12,22 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import anyshape
-from anyshape.errors import UnsupportedError
+from anyshape.errors import AnyshapeError, UnsupportedError
 from tests.frontends.test_learners import THREE, TREES, TWO, leaves, modes
 
 RNG = np.random.default_rng(11)
 KINDS = {"f": TensorProto.FLOAT, "i": TensorProto.INT64, "s": TensorProto.STRING}
+FOREST = {**TREES, **modes("LEQ", "LT", "GT"), **leaves("target", TWO), "n_targets": 2}
+ONE_SUPPORT = {"coefficients": [1.0], "rho": [0.0], "n_supports": 1, "support_vectors": [1.0, 1.0, 1.0]}
 WORDS = np.array([["b", "a", "é"], ["", "ab", "a"], ["c", "b", "ab"]], object)
 
 
 def model_of(op: str, given: str, kinds: str, opset: int, **attributes: Any) -> onnx.ModelProto:
     """One node, of a matrix of unknown size; kinds of input and results: f is float, i is int64, s is string."""
     names = [f"y{k}" for k in range(len(kinds))]
-    node = helper.make_node(op, ["x"], names, domain="ai.onnx.ml" if opset else "", **attributes)
+    node = helper.make_node(op, ["x"], names, domain="ai.onnx.ml" if opset else "")
+    kinds_of = onnx.defs.get_schema(op, opset or 17, "ai.onnx.ml" if opset else "").attributes
+    node.attribute.extend(helper.make_attribute(k, v, attr_type=kinds_of[k].type.value) for k, v in attributes.items())
     x = helper.make_tensor_value_info("x", KINDS[given], [None, None])
     results = [helper.make_tensor_value_info(y, KINDS[k], None) for y, k in zip(names, kinds, strict=True)]
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", opset or 1)]
@@ -136,3 +140,59 @@ def test_trees_name_classes_by_strings() -> None:
         "classlabels_strings": ["no", "yes"],
     }
     check(model_of("LinearClassifier", "f", "sf", 1, **line), [RNG.normal(size=(9, 3)).astype(np.float32)])
+
+
+@pytest.mark.parametrize("columns", [None, 3])
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
+@pytest.mark.parametrize(("scores", "classes"), [(1, 2), (2, 2), (3, 3)])
+def test_scores_without_intercepts_are_those_with_intercepts_of_zero(
+    scores: int, classes: int, transform: str, columns: int | None
+) -> None:
+    rows = np.array([[1, 2, -1], [-2, 0.5, 1], [0, 0, 0], [np.inf, 1, 1], [np.nan, 0, 1]], np.float32)
+    line = {"coefficients": RNG.normal(size=3 * scores).tolist(), "classlabels_ints": [4, 2, 9][:classes]}
+    with_zeros, *without = (
+        model_of("LinearClassifier", "f", "if", 1, **line, **more, post_transform=transform)
+        for more in ({"intercepts": [0.0] * scores}, {}, {"intercepts": []})
+    )
+    for proto in without:
+        if columns is not None:
+            proto.graph.input[0].type.tensor_type.shape.dim[1].dim_value = columns
+        given = anyshape.compile(proto)
+        for got, want in zip(given.run({"x": rows}), anyshape.compile(with_zeros).run({"x": rows}), strict=True):
+            same(got, want)
+    check(with_zeros, [rows[:3]])
+
+
+def test_scores_that_no_class_has_are_refused() -> None:
+    line = {"coefficients": [1.0] * 9, "classlabels_ints": [4, 2]}
+    with pytest.raises(AnyshapeError):
+        anyshape.compile(model_of("LinearClassifier", "f", "if", 1, **line)).run({"x": np.ones((2, 3), np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("op", "kinds", "word", "attributes"),
+    [
+        ("Normalizer", "f", "norm", {}),
+        ("SVMClassifier", "if", "kernel_type", machine(2, "RBF", False)),
+        ("SVMRegressor", "f", "kernel_type", ONE_SUPPORT),
+        ("TreeEnsembleRegressor", "f", "aggregate_function", FOREST),
+        ("LinearRegressor", "f", "post_transform", {"coefficients": [1.0, 2.0, 3.0]}),
+    ],
+)  # fmt: skip
+def test_a_word_that_is_none_is_refused_and_an_empty_one_is_no_choice(
+    op: str, kinds: str, word: str, attributes: dict[str, Any]
+) -> None:
+    rest = {k: v for k, v in attributes.items() if k != word}
+    with pytest.raises(UnsupportedError, match=f"another {word}"):
+        anyshape.compile(model_of(op, "f", kinds, 1, **rest, **{word: "no such word"}))
+    x = {"x": RNG.normal(size=(5, 3)).astype(np.float32)}
+    for got, want in zip(
+        anyshape.compile(model_of(op, "f", kinds, 1, **rest, **{word: ""})).run(x),
+        anyshape.compile(model_of(op, "f", kinds, 1, **rest)).run(x), strict=True,
+    ):  # fmt: skip
+        same(got, want)
+
+
+def test_a_label_encoder_of_no_classes_gives_its_default() -> None:
+    proto = model_of("LabelEncoder", "i", "s", 1, default_string="?", classes_strings=[])
+    assert anyshape.compile(proto).run({"x": np.array([[0, 3]])})[0].tolist() == [["?", "?"]]

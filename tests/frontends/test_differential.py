@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -12,7 +13,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from tests.frontends.differential import Trial, trials
+from anyshape.frontends.onnx.mappings import all_mappings, find_schema
+from tests.frontends.differential import Trial, bases, opsets, trials
 from tests.frontends.differential_kept import KEPT, PAGE, Kept, page
 from tests.frontends.differential_run import (
     Runtime,
@@ -57,14 +59,42 @@ def test_the_page_has_the_table():
     assert page(PAGE.read_text()) == PAGE.read_text()
 
 
-def said(us, other, reference, wide=None) -> str:
+def test_every_attribute_of_learners_is_in_a_case():
+    """So each is tried absent, empty and at its extremes."""
+    missing = []
+    for operator, versions in opsets().items():
+        domain, _, op = operator.rpartition(":")
+        said_by_cases = {a.name for base in bases()[operator] for a in base.node.attribute}
+        if domain == "ai.onnx.ml":
+            missing += [
+                f"{operator}-{v}: {n}"
+                for v in versions
+                for n in find_schema(domain, op, v).attributes
+                if n not in said_by_cases
+            ]
+    assert not missing
+    learners = {o for o, versions in all_mappings().items() if o.startswith("ai.onnx.ml:") and any(versions.values())}
+    assert learners <= set(opsets()), "operators without a case"
+
+
+def test_what_is_empty_is_tried():
+    names = {t.change for t in trials() if t.operator == "ai.onnx.ml:LinearClassifier"}
+    assert {"intercepts absent", "intercepts=[]", "post_transform=b''", "classlabels_strings=[]"} <= names
+    tensors = {t.change for t in trials() if t.operator == "ai.onnx.ml:LabelEncoder"}
+    assert {"keys_tensor=[]", "keys_tensor absent"} <= tensors
+
+
+def said(us, other, reference, wide=None, change=TRIAL.change) -> str:
     """What is found where the three runtimes say these numbers, or that they have none."""
 
     def says(v):
         return v if isinstance(v, str) else [np.array(v, np.float32)]
 
     answers = iter([says(reference), says(wide if wide is not None else reference)])
-    found = difference(TRIAL, Runtimes(lambda *_: says(us), lambda *_: says(other), lambda *_: next(answers)))  # type: ignore[arg-type]
+    found = difference(
+        replace(TRIAL, change=change, attributes={"axes": helper.make_attribute("axes", [1])}),
+        Runtimes(lambda *_: says(us), lambda *_: says(other), lambda *_: next(answers)),
+    )  # type: ignore[arg-type]
     return found.kind if found is not None else ""
 
 
@@ -79,6 +109,10 @@ def test_who_is_believed():
     assert said([1], [2], [3], wide=[3]) == "wrong"
     assert said("refused: no", [2], [2]) == "refused"
     assert said("refused: no", [2], [3]) == ""
+    assert said("refused: no", "none", [3]) == ""
+    assert said("refused: no", "none", [3], change="axes=[]") == "refused"
+    assert said("refused: no", "none", [3], change="shape=[]") == "", "an input that is an empty vector"
+    assert said("refused: no", "none", [3], change="intercepts absent") == "refused"
     assert said("died: of something", "none", "none") == "died"
 
 

@@ -84,6 +84,11 @@ def value(a: Any, folder: Path | None, where: str) -> Any:
     raise ModelError(f"{where}: attribute {a.name} is {spell_kind(kind)}, which no operator takes")
 
 
+def is_empty(a: Any) -> bool:
+    """Whether an attribute is a list without items."""
+    return a.type in (FLOATS, INTS, STRINGS) and not (a.floats or a.ints or a.strings)
+
+
 def _text(s: bytes, name: str, where: str) -> str:
     try:
         return s.decode("utf-8")

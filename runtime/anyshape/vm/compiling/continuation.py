@@ -62,7 +62,9 @@ class Continued:
         computed = tuple(v for v in self.live if not v.is_param)
         self.prefix: Plan | None = None
         if computed:
-            self.prefix = compiler.plan(Function(self.known_params, computed, f"{f.name}.prefix", None, f.checks))
+            self.prefix = compiler.plan(
+                Function(self.known_params, computed, f"{f.name}.prefix", None, checks=f.checks)
+            )
         self.levels = dict.fromkeys((*f.params, *computed), RANK)
         self._tails: OrderedDict[Any, tuple[Plan, Passed]] = OrderedDict()
         self._lock = threading.Lock()

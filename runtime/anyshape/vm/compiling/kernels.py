@@ -151,7 +151,9 @@ class NativeKernels:
         constants = {step.tensors[v]: v.constant for v in step.inputs if v.constant is not None}
         inputs = tuple(step.tensors[v] for v in step.inputs)
         outputs = tuple(step.tensors[v] for v in step.outputs)
-        group = Group(step_name(step), step.equations, inputs, outputs, constants, origins(step))
+        group = Group(
+            step_name(step), step.equations, inputs, outputs=outputs, constants=constants, origins=origins(step)
+        )
         with self.report.phase("lower"):
             kernel = self._lowering.lower(group)
         operands = tuple(i.array if isinstance(i, Packed) else i for i in kernel.inputs)

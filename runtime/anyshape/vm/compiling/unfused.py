@@ -34,4 +34,13 @@ def _steps(node: Node, tensors: dict[Value, Tensor]) -> list[Step]:
     data = node.data_inputs
     inputs = tuple(dict.fromkeys(v for v in data if v is not None))
     border = {v: tensors[v] for v in (*inputs, *node.outputs)}
-    return [KernelStep((node,), equations, inputs, node.outputs, border, node.outputs)]
+    return [
+        KernelStep(
+            nodes=(node,),
+            equations=equations,
+            inputs=inputs,
+            outputs=node.outputs,
+            tensors=border,
+            results=node.outputs,
+        )
+    ]

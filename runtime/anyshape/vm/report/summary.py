@@ -11,6 +11,7 @@ from anyshape.dims import Dim
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node
 from anyshape.vm.report.causes import Causes
+from anyshape.wording import counted
 
 
 @dataclass(eq=False, kw_only=True)
@@ -71,12 +72,13 @@ class Report:
     def __str__(self) -> str:
         seconds = ", ".join(f"{name} {s * 1e3:.1f} ms" for name, s in self.phases.items())
         lines = [
-            f"{self.imported_dyn} ops came in dyn: {self.became_static} became static or were folded away, "
-            f"{self.dyn_symbolic} are dyn with all dims symbolic, {len(self.still_dynamic)} stayed dynamic",
+            f"{counted(self.imported_dyn, 'dyn op')} in the model: {self.became_static} became static or constant, "
+            f"{self.dyn_symbolic} dyn with all dims symbolic, {len(self.still_dynamic)} stayed dynamic",
             *(f"  {reason}" for reason in self.still_dynamic),
-            *(["sizes that are no expression of the inputs' dims:"] if self.unknown_dims else []),
+            *(["data-dependent sizes, which are no expression of the inputs' dims:"] if self.unknown_dims else []),
             *(f"  {reason}" for reason in self.unknown_dims),
-            f"{self.nodes} nodes in {self.steps} steps, {self.kernels} kernels, {self.programs} programs; {seconds}",
+            f"{counted(self.nodes, 'node')} in {counted(self.steps, 'step')}, {counted(self.kernels, 'kernel')}, "
+            f"{counted(self.programs, 'program')}; {seconds}",
         ]
         lines += self.notes
         if self.rebuilt:

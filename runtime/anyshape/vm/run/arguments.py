@@ -19,6 +19,7 @@ from anyshape.graph.value import Value
 from anyshape.strings import as_chars, is_text
 from anyshape.types import ListType, TensorType
 from anyshape.vm.run.available import LOOKED_AT, available_memory
+from anyshape.wording import counted
 
 Array = NDArray[Any]
 _ndarray = np.ndarray
@@ -142,7 +143,9 @@ def _adapted_list(name: str, type: ListType, argument: Any) -> list[Any]:
     if not isinstance(argument, list | tuple):
         raise ArgumentError(f"input {name} must be a list of arrays, of type {type}; got {_short(argument)}")
     if argument and type.never:
-        raise ArgumentError(f"input {name} must be an empty list, of type {type}; got {len(argument)} elements")
+        raise ArgumentError(
+            f"input {name} must be an empty list, of type {type}; got {counted(len(argument), 'element')}"
+        )
     return [adapt(f"{name}[{k}]", type.element, element) for k, element in enumerate(argument)]
 
 
