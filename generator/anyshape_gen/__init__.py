@@ -1,4 +1,4 @@
 """Generates `generated/` from `specs/*.yaml`: `yaml_source` and `parse_*` parse, `check*` check, `analysis` resolves, `emit` writes.
 
-`analysis.load_specs` returns all that emitters need; `cli` is the command.
+`analysis.analyse` returns all that emitters need; `cli` is the command.
 """

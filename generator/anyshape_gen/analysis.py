@@ -1,6 +1,6 @@
 """Analyses spec files: parses, checks, solves and resolves them, and raises all findings at once.
 
-In: paths of spec files. Out: an `Analysis`, which every emitter reads. `load_specs` is the only entry point of the generator's front end.
+In: paths of spec files. Out: an `Analysis`, which every emitter reads. `analyse` is the only entry point of the generator's front end.
 """
 
 from __future__ import annotations
@@ -38,14 +38,6 @@ from anyshape_gen.source import Findings
 from anyshape_gen.traverse import reachable, walk_all
 
 
-def load_specs(paths: Iterable[Path | str], root: Path | str | None = None, complete: bool = True) -> Analysis:
-    """Analyses all ops of these files. Raises SpecError with every finding. Messages show paths relative to `root`.
-
-    `complete=False` does not report missing entries (references, examples …), for specs that are being written.
-    """
-    return analyse(read_specs(paths, root), complete)
-
-
 def read_specs(paths: Iterable[Path | str], root: Path | str | None = None) -> dict[str, str]:
     """Reads spec files, by the path that messages show. Raises SpecError for a file that is not UTF-8, OSError for a missing one."""
     contents = {}
@@ -59,7 +51,11 @@ def read_specs(paths: Iterable[Path | str], root: Path | str | None = None) -> d
 
 
 def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | None = None) -> Analysis:
-    """Analyses all ops of spec texts, by path. Files and ops whose results the memo has are not analysed again."""
+    """Analyses all ops of spec texts, by path. Raises SpecError with every finding.
+
+    `complete=False` does not report missing entries (references, examples …), for specs that are being written. Files and ops whose
+    results the memo has are not analysed again.
+    """
     findings, memo = Findings(), memo or Memo()
     memo.begin_round(contents)
     files = [_loaded(path, content, findings, memo) for path, content in contents.items()]

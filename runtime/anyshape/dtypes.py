@@ -216,10 +216,6 @@ def members(name: str) -> tuple[DType, ...]:
     return CLASSES[name] if name in CLASSES else (parse_dtype(name),)
 
 
-def belongs(t: str, name: str) -> bool:
-    return t in members(name)
-
-
 def accum(t: str) -> DType:
     """The dtype that values of `t` are computed and summed in: F32 for floats of at most 16 bits, `t` itself for all else."""
     known = parse_dtype(t)

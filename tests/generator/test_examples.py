@@ -12,7 +12,7 @@ import scipy.special
 
 from anyshape.dtypes import ALL, CHAR, NARROW, from_numpy, highest, lowest, parse_dtype
 from anyshape.strings import as_chars, as_strings
-from anyshape_gen.analysis import load_specs
+from anyshape_gen.analysis import analyse, read_specs
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.relations import is_constant
 from anyshape_gen.model import Example, ExampleValue, Operand
@@ -22,7 +22,7 @@ from tests.generator.evaluate_kernel import KernelEvaluation
 from tests.specs import all_specs
 
 ROOT = Path(__file__).parents[2]
-OPS = (*all_specs().ops, *load_specs([ROOT / "tests/generator/data/new_user.yaml"], ROOT).ops)
+OPS = (*all_specs().ops, *analyse(read_specs([ROOT / "tests/generator/data/new_user.yaml"], ROOT)).ops)
 
 
 def is_narrow(example: Example) -> bool:

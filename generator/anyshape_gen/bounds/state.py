@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from anyshape_gen.bounds.context import Context
-from anyshape_gen.bounds.terms import NotModelled, Run, Truth
+from anyshape_gen.bounds.terms import Run, Truth
 from anyshape_gen.nodes import Function, TensorRead
 
 Env = Mapping[str, Any]
@@ -54,13 +54,3 @@ class State:
             yield
         finally:
             self.eager = outer
-
-    @contextmanager
-    def deeper(self) -> Iterator[None]:
-        if self.depth >= DEEPEST:
-            raise NotModelled(f"it is made of more than {DEEPEST} expressions within one another")
-        self.depth += 1
-        try:
-            yield
-        finally:
-            self.depth -= 1

@@ -82,20 +82,28 @@ class KernelEmitter:
         self.loops: tuple[str, ...] = ()
 
     def emit(self) -> KernelCode:
+        self._begin()
+        self._equations(self.kernel.equations, ())
+        for born in self.kernel.born:
+            self._born(born)
+        return self._finish()
+
+    def _begin(self) -> None:
         self.code.indent()
         for function in self.a.kernel_functions:
             self._function(function)
         for check in self.kernel.asserts:
             self._demand(check)
-        self._equations(self.kernel.equations, ())
-        for born in self.kernel.born:
-            self._born(born)
+
+    def _finish(self, born: Iterable[str] = ()) -> KernelCode:
+        """Puts the head of the builder before its body; `born` are sizes that the body sets."""
         head = Code()
         head.comment(source_of(self.a.spec))
         head.add(f"def {self.a.spec.name}_kernel(eqs: {use('Equations')}, bound: {use('Bound')}) -> None:")
         head.indent()
         self._locals(head)
-        return KernelCode(joined("\n", (head.text(), self.code.text())), tuple(self.text.used), dict(self.text.hoisted))
+        body = joined("\n", (head.text(), self.code.text()))
+        return KernelCode(body, (*self.text.used, *born), dict(self.text.hoisted))
 
     def _locals(self, head: Code) -> None:
         """Emits locals for the names of the rule and the tensors that the equations read."""

@@ -11,7 +11,7 @@ from anyshape_gen.emit.kernel_reads import index, run
 from anyshape_gen.emit.kernel_reductions import loop
 from anyshape_gen.emit.kernel_text import KernelText
 from anyshape_gen.emit.kernels import KernelCode, KernelEmitter, dtype_keys, unpack
-from anyshape_gen.emit.module import Code, joined, quoted, tuple_text, use
+from anyshape_gen.emit.module import quoted, tuple_text, use
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import attribute_name, attributes_of
@@ -71,22 +71,12 @@ class ProcedureEmitter(KernelEmitter):
             raise NotExecuted(a.spec, "a procedure with a variadic output")
 
     def emit(self) -> KernelCode:
-        self.code.indent()
-        for function in self.a.kernel_functions:
-            self._function(function)
-        for check in self.kernel.asserts:
-            self._demand(check)
+        self._begin()
         self._start()
         self._steps(self.resolved.steps)
         self._end()
-        head = Code()
-        head.comment(source_of(self.a.spec))
-        head.add(f"def {self.a.spec.name}_kernel(eqs: {use('Equations')}, bound: {use('Bound')}) -> None:")
-        head.indent()
         self.text.used_tensors = {n: None for n in self.text.used_tensors if n not in self.outputs}
-        self._locals(head)
-        bound = (*self.text.used, *self.resolved.born)
-        return KernelCode(joined("\n", (head.text(), self.code.text())), bound, dict(self.text.hoisted))
+        return self._finish(self.resolved.born)
 
     def _start(self) -> None:
         text = self.text
