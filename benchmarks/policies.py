@@ -43,7 +43,7 @@ CHANGES = 12
 """Shapes of a stream of calls."""
 LARGE = 1 << 20
 """Bytes of a result that the store would have."""
-FEW = 1 << 18
+FEW = 1 << 20
 """Bytes and operations of a small call together."""
 WARM = 0.05
 """Seconds of calls at one shape before first calls at others."""

@@ -15,25 +15,6 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("runtime/anyshape", "generator/anyshape_gen", "testing/anyshape_testing")
 MOST = 2
 MOST_POSITIONAL = 5
-POSITIONAL = {
-    "anyshape.vm.compiling.codegen.Codegen",
-    "anyshape.vm.compiling.emission.Emission",
-    "anyshape.vm.compiling.generate.FunctionCode",
-    "anyshape.vm.compiling.kernels.LoweredStep",
-    "anyshape.vm.compiling.lifetimes.Storage",
-    "anyshape.vm.compiling.liveness.Liveness",
-    "anyshape.vm.compiling.options.Options",
-    "anyshape.vm.compiling.plans.Straight",
-    "anyshape.vm.compiling.region_code.Body",
-    "anyshape.vm.executable.saved.loading.SavedHead",
-    "anyshape.vm.native.context.Tables",
-    "anyshape.vm.program.table.CheckRecord",
-    "anyshape.vm.program.table.Program",
-    "anyshape.vm.report.summary.Report",
-    "anyshape.vm.run.interpreter._Run",
-    "anyshape.vm.run.recorder.Sample",
-}
-"""Constructors that still take more by position; the list only gets shorter."""
 
 
 def module_texts() -> dict[str, str]:
@@ -186,8 +167,7 @@ def crowded(texts: Mapping[str, str]) -> set[str]:
 
 def test_no_constructor_takes_more_than_five_arguments_by_position() -> None:
     texts = {module: text for module, text in module_texts().items() if module.partition(".")[0] == "anyshape"}
-    assert crowded(texts) - POSITIONAL == set(), "by name alone (`kw_only=True`, `KW_ONLY`, `*`), or in groups"
-    assert POSITIONAL - crowded(texts) == set(), "no longer: take it off the list"
+    assert crowded(texts) == set(), "by name alone (`kw_only=True`, `KW_ONLY`, `*`), or in groups"
 
 
 CONSTRUCTORS = {

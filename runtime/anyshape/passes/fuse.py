@@ -133,18 +133,25 @@ class _Fusion:
             groups = rule.joins(edge)
             if groups is None or groups in refused or (only_moves and groups[0].kind is not Kind.MOVE):
                 continue
-            if self.may_join(groups):
+            obstacle = self.obstacle(groups)
+            if obstacle is None:
                 self.graph.merge(groups, rule.name)
                 return
+            self.graph.obstacles[v, node] = f"{rule.name}, but {obstacle}"
             refused.append(groups)
 
-    def may_join(self, groups: Groups) -> bool:
+    def obstacle(self, groups: Groups) -> str | None:
+        """Why the groups cannot be one kernel, whichever rule it would be by; None where they can."""
         nodes = [n for group in groups for n in group.nodes]
-        if len(nodes) > MAX_NODES or any(g.is_alone and not g.nodes[0].op.view for g in groups):
-            return False
-        if groups[0].is_alone or _decides_a_size(groups) or not self.graph.may_become_one(groups):
-            return False
-        return self.stated.fit_one_kernel(nodes)
+        if groups[0].is_alone or any(g.is_alone and not g.nodes[0].op.view for g in groups):
+            return "a node takes several kernels"
+        if len(nodes) > MAX_NODES:
+            return f"they would have more than {MAX_NODES} nodes"
+        if _decides_a_size(groups):
+            return "elements of one decide a size of the other"
+        if not self.graph.may_become_one(groups):
+            return "a path leads from one to the other around them"
+        return None if self.stated.fit_one_kernel(nodes) else "their equations are no single kernel, or a large one"
 
 
 def _decides_a_size(groups: Groups) -> bool:

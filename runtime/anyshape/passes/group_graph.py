@@ -62,6 +62,8 @@ class GroupGraph:
         self.group_of: dict[Node, FusionGroup] = {}
         self.groups: list[FusionGroup] = []
         self.readers: dict[Value, list[Node]] = {}
+        self.obstacles: dict[tuple[Value, Node], str] = {}
+        """By which rule a node would have joined what computes a value that it reads, and why it did not."""
         self._outputs_read: dict[Node, int] = {}
         for node in f.nodes:
             for v in node.inputs:

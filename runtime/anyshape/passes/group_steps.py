@@ -5,12 +5,12 @@ In: the graph of groups, and the equations of their nodes. Out: steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from anyshape.equations.dependencies import needed
 from anyshape.graph.function import Function
-from anyshape.graph.value import Node
+from anyshape.graph.value import Node, Value
 from anyshape.passes.group_equations import GroupEquations, in_order
 from anyshape.passes.group_graph import FusionGroup, GroupGraph
 from anyshape.passes.parts import steps_of
@@ -57,5 +57,10 @@ class GroupSteps:
             equations = tuple(needed(equations, [border[v] for v in outputs]))
         return KernelStep(
             nodes=tuple(nodes), equations=equations, inputs=tuple(inputs), outputs=tuple(outputs), tensors=border,
-            results=results, joined_by=group.joined_by,
+            results=results, joined_by=group.joined_by, apart_from={v: self.obstacle(v, nodes) for v in inputs if v.node is not None},
         )  # fmt: skip
+
+    def obstacle(self, v: Value, nodes: Sequence[Node]) -> str:
+        """Why what computes an input of a kernel is not in the kernel."""
+        reasons = (self.graph.obstacles.get((v, n)) for n in nodes)
+        return next((reason for reason in reasons if reason is not None), "no rule")

@@ -17,7 +17,7 @@ class KernelStep:
 
     `results` is all that it computes, `outputs` what of that others read; `tensors` maps inputs and results to the
     equations' tensors; an equation's `maker` is the node that it is of, if there are several. `joined_by` names the rules of fusion
-    (`fusion_rules.py`) by which the nodes came together.
+    (`fusion_rules.py`) by which the nodes came together; `apart_from` says of inputs why what computes them is another kernel.
     """
 
     nodes: tuple[Node, ...]
@@ -27,6 +27,7 @@ class KernelStep:
     tensors: Mapping[Value, Tensor]
     results: tuple[Value, ...]
     joined_by: tuple[str, ...] = ()
+    apart_from: Mapping[Value, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

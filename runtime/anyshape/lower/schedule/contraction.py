@@ -241,8 +241,8 @@ NODES: Terms[DagNode, LoopVar] = _Nodes()
 
 def contraction(r: Reduction, over_several: bool = False) -> Contraction[DagNode, LoopVar] | None:
     """The contraction that a sum is, over one variable or over several; the latter's operands are looked at by `_Splitter.window`."""
-    product = contraction_of(NODES, r)
-    return product if product is not None and (len(product.summed) > 1) == over_several else None
+    matched = contraction_of(NODES, r)
+    return matched if matched is not None and (len(matched.summed) > 1) == over_several else None
 
 
 def _joined(x: Access, over: tuple[LoopVar, ...]) -> Size | None:

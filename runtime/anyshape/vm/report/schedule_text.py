@@ -1,4 +1,4 @@
-"""A schedule as text: the kernels of a function, what they read and make, and their equations."""
+"""A schedule as text: the kernels of a function, what they read and make, why fusion made them, and their equations."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ def spell_schedule(schedule: Schedule) -> str:
         if isinstance(step, KernelStep):
             outputs = ", ".join(f"{names[v]}: {v.type}" for v in step.outputs)
             lines.append(f"{outputs} = kernel {step_name(step)}({', '.join(names[v] for v in step.inputs)})")
+            lines += [f"    joined by {', '.join(step.joined_by)}"] if step.joined_by else []
+            lines += [f"    apart from {names[v]}: {why}" for v, why in step.apart_from.items()]
             lines += [f"    {q}" for q in step.equations]
         elif isinstance(step, RegionStep):
             outputs = ", ".join(f"{names[v]}: {v.type}" for v in step.node.outputs)
