@@ -151,7 +151,7 @@ def _settled(
 ) -> _Iteration:
     """The body on carried values of types that an iteration does not change. Raises ShapeError where there are none."""
     states = [Carried(v) for v in initial]
-    number = Value(TensorType(parse_dtype("i64"), ()), "turn", contents=(fresh("turn"),))
+    number = Value(TensorType(parse_dtype("i64"), ()), "iteration", contents=(fresh("iteration"),))
     for attempt in range(LIMIT):
         params = [s.param(name) for s, name in zip(states, names, strict=True)]
         since = mark()

@@ -107,7 +107,7 @@ def two_functions() -> list[Any]:
 
 
 def test_a_function_is_chosen_at_run_time(options: dict[str, Any]) -> None:
-    """In a branch, and anew in each turn of a loop that carries it."""
+    """In a branch, and anew in each iteration of a loop that carries it."""
     double, first = two_functions()
     x, c, k = anyshape.input("x", "f32[n]"), anyshape.input("c", "bool[]"), anyshape.input("k", "i64[]")
     (chosen,) = control.if_(c, lambda: control.reference(double), lambda: control.reference(first))

@@ -143,7 +143,7 @@ def test_any_other_is_refused_before_anything_runs(text):
         anyshape.compile(proto)
     for said in (
         "loop (Loop 'y')",
-        "each turn decides anew how long the vector that",
+        "each iteration decides how long the vector that",
         " makes is, i64[",
         "Expand 'o'",
         "for its shape",

@@ -49,10 +49,10 @@ def test_what_a_body_checks_follows_the_dims_around_it(types: tuple[str, str], d
 TEXT = """\
 function main(%x: f32[n], %k: i64[]) {
   %0: f32[?0], %1: f32[max(k[0], 0), n] = loop(%x, %x, %k, none, carried=1) {
-    body(%turn: i64[], %carried0: f32[?1], %x: f32[n]) {
+    body(%iteration: i64[], %carried0: f32[?1], %x: f32[n]) {
       const %c0: bool[] = true
       %0: f32[?1 + n] = concat(%carried0, %x, axis=0)
-      %1: f32[] = cast(%turn, to=f32, saturate=true)
+      %1: f32[] = cast(%iteration, to=f32, saturate=true)
       %2: f32[n] = mul(%x, %1)
       return output0=%c0, output1=%0, output2=%2
     }

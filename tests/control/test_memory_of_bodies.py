@@ -25,7 +25,7 @@ def test_turns_and_branches_have_their_regions() -> None:
     exe = anyshape.compile(anyshape.function([X, K, C], [ops.exp(last), twice]))
     text = memory_text(exe, {"n": 16})
     lines = [line.strip() for line in text.splitlines()]
-    assert "each turn of loop (Grow):" in lines
+    assert "each iteration of loop (Grow):" in lines
     assert "if, where its condition holds:" in lines and "if, where its condition does not hold:" in lines
     assert any("carried0, read in one and written in the other, 64*((" in line for line in lines)
     assert any("collected value 0, 4*n = 64 bytes more in each iteration" in line for line in lines)

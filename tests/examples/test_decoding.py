@@ -55,4 +55,4 @@ def test_no_prompt_is_refused(model: anyshape.Executable) -> None:
 
 
 def test_its_report_names_what_the_loop_carries(model: anyshape.Executable) -> None:
-    assert "a size of keys within loop, which its turns decide" in str(model.report)
+    assert "a size of keys within loop, which its iterations decide" in str(model.report)

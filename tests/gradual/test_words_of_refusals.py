@@ -40,7 +40,7 @@ CASES: dict[str, Case] = {
         ["f32[n]", "i64[]"],
         lambda x, k: control.loop(k, lambda i, s: [ops.concat([s, x], axis=0), s], [x], collects=1),
         [np.ones(2), 3],
-        ShapeError, "loop: dim 0 of what turn 1 collects is 4, and was 2 before",
+        ShapeError, "loop: dim 0 of what iteration 1 collects is 4, and was 2 before",
     ),
     "what a scan goes through": (
         ["f32[n]", "f32[m]"],

@@ -86,7 +86,7 @@ def test_what_a_refused_loop_may_say_is_what_its_first_refused_turn_says() -> No
 
 def test_what_turns_collect_is_told_with_the_sizes() -> None:
     results, told = refusals(*collecting("concat", 3), 100)
-    assert results is None and told.said == ["loop: dim 0 of what turn 1 collects is 7, and was 5 before"]
+    assert results is None and told.said == ["loop: dim 0 of what iteration 1 collects is 7, and was 5 before"]
     assert refusals(*collecting("concat", 1), 100)[0] is not None
 
 

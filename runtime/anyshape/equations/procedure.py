@@ -142,7 +142,7 @@ class Procedure:
             return dims.select(value.size, 1, 0) if isinstance(value.size, (bool, dims.Cond)) else value.size
         if value.free - set(self.loops):
             raise SpecError(f"{self.eqs.op}: the number of iterations {value} varies inside a step")
-        symbol = dims.fresh("turns", 0)
+        symbol = dims.fresh("iterations", 0)
         self.do(Let(symbol, maximum(self.plain(cast(value, I64)), 0)))
         return symbol
 
@@ -217,7 +217,7 @@ class Procedure:
     @contextmanager
     def repeat(self, limit: ExprLike) -> Iterator[None]:
         """The loop of `while … limit n`, of which `unless` is the first step."""
-        with self.loop("turn", limit):
+        with self.loop("iteration", limit):
             yield
 
     def unless(self, condition: ExprLike) -> None:

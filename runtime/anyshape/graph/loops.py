@@ -82,7 +82,7 @@ class Carried:
                 return mine
         elif not new and (mine is its or (isinstance(mine, int) and mine == its)):
             return mine
-        symbol = fresh("turn", min(low_of(mine), low_of(its)) if mine not in self.symbols else 0)
+        symbol = fresh("iteration", min(low_of(mine), low_of(its)) if mine not in self.symbols else 0)
         self.symbols.add(symbol)
         return symbol
 
@@ -95,7 +95,7 @@ class Carried:
             if e in self.symbols or (not new and its is not None and same_element(e, its[k])):
                 elements.append(e)
             elif isinstance(e, (int, Dim)) and not isinstance(e, bool):
-                new_one = fresh("turn", low=None)
+                new_one = fresh("iteration", low=None)
                 elements.append(new_one)
                 self.symbols.add(new_one)
             else:
@@ -105,7 +105,7 @@ class Carried:
 
 def of_all_iterations(t: TensorType) -> TensorType:
     """A list's type without what is known of one iteration alone."""
-    return without_dims(t, lambda s: str(s).startswith("turn.")) if isinstance(t, ListType) else t
+    return without_dims(t, lambda s: str(s).startswith("iteration.")) if isinstance(t, ListType) else t
 
 
 def low_of(n: Size) -> int:
@@ -158,7 +158,7 @@ class _Loop:
         if _holds(body, [v for v in initial if v is not None], captured, outside, facts):
             return body, _iteration_symbols(body, n, outside)
         carried = [Carried(v, facts) for v in initial if v is not None]
-        number = Value(TensorType(parse_dtype("i64"), ()), body.params[0].name, contents=(fresh("turn"),))
+        number = Value(TensorType(parse_dtype("i64"), ()), body.params[0].name, contents=(fresh("iteration"),))
         names = [p.name for p in body.params[1 : 1 + n]]
         for attempt in range(LIMIT):
             params = [number, *(c.param(name) for c, name in zip(carried, names)), *captured]
@@ -282,7 +282,7 @@ def _agree_in_shape(p: Value, first: Value, after: Value, varying: set[Dim], fac
 def _iteration_symbols(body: Function, n: int, outside: set[Dim]) -> set[Dim]:
     """Dims and elements of the body's own parameters that are symbols of one iteration."""
     own = (e for p in body.params[: 1 + n] for e in (*(p.type.shape or ()), *(p.contents or ())))
-    return {e for e in own if isinstance(e, Dim) and e.is_symbol and str(e).startswith("turn.") and e not in outside}
+    return {e for e in own if isinstance(e, Dim) and e.is_symbol and str(e).startswith("iteration.") and e not in outside}
 
 
 def _trip_count(node: Node, body: Function) -> Size:

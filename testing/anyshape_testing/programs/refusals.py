@@ -106,7 +106,7 @@ def _block(reader: Numbers, b: Block, env: Env, refused: Refused) -> Array | Non
 def _unequal(before: Array, now: Array, iteration: int) -> list[str]:
     """Lists the messages about an iteration whose collected value has another shape than that of the iteration before."""
     return [
-        f"loop: dim {axis} of what turn {iteration} collects is {n}, and was {m} before"
+        f"loop: dim {axis} of what iteration {iteration} collects is {n}, and was {m} before"
         for axis, (m, n) in enumerate(zip(before.shape, now.shape, strict=True))
         if m != n
     ]

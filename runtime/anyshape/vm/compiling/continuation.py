@@ -153,7 +153,7 @@ class Continued:
                 if any(n.regions for n in stuck):
                     inner = ", ".join(named(i) for n in stuck for i in open_inside(n))
                     raise UnsupportedError(
-                        f"{names}: what {inner} does is decided anew by each turn, and machine code is made for one way; "
+                        f"{names}: what {inner} does may differ in each iteration, and machine code is made for one; "
                         "say what decides it, such as the axes of a squeeze"
                     )
                 raise AnyshapeError(f"the rank of {names} stays unknown, though all its operands are known")

@@ -33,7 +33,7 @@ def refuse_open_lengths(nodes: Iterable[Node]) -> None:
         maker = open_length.vector.node
         what = f"the vector that {named(maker)} makes" if maker is not None else f"the vector {open_length.vector.name}"
         raise UnsupportedError(
-            f"{named(node)}: each turn decides anew how long {what} is, {open_length.vector.type}, which "
+            f"{named(node)}: each iteration decides how long {what} is, {open_length.vector.type}, which "
             f"{named(open_length.node)} takes for its {open_length.operand}; "
             "machine code is made for one length, so say it, by a reshape to [1] or as a constant"
         )

@@ -259,7 +259,7 @@ class _Loop:
         spare = {1 + k: spare for k, (_, spare) in enumerate(self.pairs)}
         body = _body(self.g, self.step, 0, places, spare, [p for p in self.carried if is_list(p)])
         body.emit(self.liveness)
-        self.g.inside.append(Inside(f"each turn of {_title(self.node)}", body.plan(), tuple(self.held(body))))
+        self.g.inside.append(Inside(f"each iteration of {_title(self.node)}", body.plan(), tuple(self.held(body))))
         self.g.regions = body.regions
         for stack, v in zip(self.stacks, region.results[1 + self.count :], strict=True):
             stack.append(v, body.address(v), self.iteration)

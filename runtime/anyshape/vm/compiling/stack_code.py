@@ -55,15 +55,15 @@ class Stack:
         got = code.register((v.type.shape or ())[axis])
         first = code.new(Op.EQ, iteration, code.register(0))
         fits = code.new(Op.OR, first, code.new(Op.EQ, got, expected))
-        now, before, number = fresh("now"), fresh("before"), fresh("turn")
+        now, before, number = fresh("now"), fresh("before"), fresh("iteration")
         parts = (
-            f"dim {axis} of what turn ", number, " collects is ", now, ", and was ", before,
+            f"dim {axis} of what iteration ", number, " collects is ", now, ", and was ", before,
             f" before (shape[{axis}] == ", before, f" does not hold: shape[{axis}] = ", now, ")",
         )  # fmt: skip
         symbols, registers, equation = (
             (number, now, before),
             (iteration, got, expected),
-            "all turns collect values of one shape",
+            "all iterations collect values of one shape",
         )
         self.g.checks.append(CheckRecord(parts, symbols, registers, equation, op="loop", source=self.node.source))
         code.emit(Op.CHECK, fits, len(self.g.checks) - 1)
@@ -78,8 +78,8 @@ def reserve(stacks: Sequence[Stack], trip: int) -> None:
         return
     g, node, code = stacks[0].g, stacks[0].node, stacks[0].code
     few = code.new(Op.LE, trip, code.register(MOST_ITERATIONS))
-    iterations, equation = fresh("turns"), f"turns <= {MOST_ITERATIONS}"
-    parts = (f"more than {MOST_ITERATIONS} turns are not stacked ({equation} does not hold: turns = ", iterations, ")")
+    iterations, equation = fresh("iterations"), f"iterations <= {MOST_ITERATIONS}"
+    parts = (f"more than {MOST_ITERATIONS} iterations are not stacked ({equation} does not hold: iterations = ", iterations, ")")
     g.checks.append(CheckRecord(parts, (iterations,), (trip,), equation, op="loop", source=node.source))
     code.emit(Op.CHECK, few, len(g.checks) - 1)
     none = code.unless(code.new(Op.LT, code.register(0), trip))
