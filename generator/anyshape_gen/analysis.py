@@ -122,7 +122,7 @@ def _check_unique(files: list[SpecFile], findings: Findings) -> None:
 
 
 def _check_mapped(files: list[SpecFile], findings: Findings) -> None:
-    """One entry says what an ONNX operator means from one opset on."""
+    """Checks that an ONNX operator has one entry for each opset."""
     mappings = [m for file in files for m in (*file.onnx, *(m for op in file.ops for m in op.onnx))]
     findings.distinct("the mapping of", ((f"{m.op} {m.since}", m.span) for m in mappings))
 

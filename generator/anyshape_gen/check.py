@@ -46,7 +46,7 @@ def check_completeness(spec: OpSpec, findings: Findings) -> None:
     if not any(example.error is None for example in spec.examples):
         findings.add(spec.span, f"op '{name}' has no example with outputs")
     variadic = {o.name for o in (*spec.inputs, *spec.outputs) if o.signature.variadic is not None}
-    for operand, value in (pair for e in spec.examples for pair in (*e.given, *e.expected)):
+    for operand, value in (pair for e in spec.examples for pair in (*e.arguments, *e.expected)):
         if operand in variadic and not isinstance(value.value, tuple):
             findings.add(
                 value.span,
@@ -99,7 +99,7 @@ def _matches(node: Assert, error: str) -> bool:
 
 def _has_example(spec: OpSpec, param: str, member: str, default: object) -> bool:
     for example in spec.examples:
-        value = dict(example.given).get(param)
+        value = dict(example.arguments).get(param)
         chosen = value.value if value is not None else default.value if isinstance(default, Str) else None
         if example.error is None and (chosen == member or (chosen is None and member == "none")):
             return True

@@ -1,4 +1,4 @@
-"""Rewrites, references, views, dtype rules and examples: that they speak of things that exist; `check_onnx` does so for ONNX mappings.
+"""Checks rewrites, references, views, dtype rules and examples: the names in them exist; `check_onnx` checks ONNX mappings.
 
 In: an `OpSpec` and the names of all ops. Out: findings.
 """
@@ -17,11 +17,11 @@ from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, free_names, walk
 
 DTYPE_FUNCTIONS = ("accum", "promote", "bitcast")
-"""What computes a dtype of dtypes; the last also of a parameter's"""
+"""Functions from dtypes to a dtype; the last also of a dtype parameter"""
 
 
 def check_mappings(spec: OpSpec, ops: set[str], names: NameChecker, findings: Findings) -> None:
-    """Everything beside rule and kernel."""
+    """Checks all entries of an op but the rule and the kernel."""
     for rewrite in spec.rewrites:
         _rewrite(spec, rewrite, ops, names, findings)
     for mapping in spec.onnx:
@@ -48,7 +48,7 @@ def _rewrite(spec: OpSpec, rewrite: Rewrite, ops: set[str], names: NameChecker, 
 
 
 def _ops_in(node: Node, ops: set[str], findings: Findings) -> None:
-    """Calls of ops, from the outside in; arguments that are no calls of ops are expressions."""
+    """Checks calls of ops, from the outside in; arguments that are no calls of ops are expressions."""
     if isinstance(node, Call):
         if node.func not in ops:
             findings.unknown(node.span, "op", node.func, ops)
@@ -104,15 +104,15 @@ def _dtypes(spec: OpSpec, findings: Findings) -> None:
 
 
 def _example(spec: OpSpec, example: Example, findings: Findings) -> None:
-    given = {name for name, _ in example.given}
+    arguments = {name for name, _ in example.arguments}
     for operand in spec.inputs:
         signature = operand.signature
-        if operand.name not in given and signature.default is None and not signature.optional:
-            findings.add(example.span, f"the example gives no '{operand.name}'", given)
+        if operand.name not in arguments and signature.default is None and not signature.optional:
+            findings.add(example.span, f"the example gives no '{operand.name}'", arguments)
     for param in spec.params:
-        if param.name not in given and param.default is None:
-            findings.add(example.span, f"the example gives no '{param.name}'", given)
-        for name, value in example.given:
+        if param.name not in arguments and param.default is None:
+            findings.add(example.span, f"the example gives no '{param.name}'", arguments)
+        for name, value in example.arguments:
             known = param.kind.members
             if name == param.name and param.kind.base == "enum" and value.value not in known:
                 findings.unknown(value.span, "member", str(value.value), known)

@@ -1,5 +1,5 @@
-"""ONNX mappings and the functions that they share: that they name inputs, parameters, ops and functions that exist, and read only names
-that are assigned on every path.
+"""Checks ONNX mappings and the functions that they share: inputs, parameters, ops and functions exist, and names are assigned on every
+path before they are read.
 
 In: mappings and functions as parsed, and the names of all ops. Out: findings.
 """
@@ -23,7 +23,7 @@ EVERYWHERE = {"outputs", *CONSTANTS, *DTYPES, *OTHER_DTYPES}
 
 
 def check_terms(functions: Sequence[TermFunction], ops: set[str], findings: Findings) -> None:
-    """The functions of one file, each of which may call those above it."""
+    """Checks the functions of one file, each of which may call those above it."""
     above: dict[str, TermFunction] = {}
     for function in functions:
         if function.name in above:
@@ -44,7 +44,7 @@ def check_terms(functions: Sequence[TermFunction], ops: set[str], findings: Find
 
 
 def check_file_mapping(mapping: OnnxMapping, ops: set[str], findings: Findings) -> None:
-    """One of a file's own: a term, since there is no op of which it could name inputs and parameters."""
+    """Checks a mapping of a file, which is a term, since it has no op of which it could name inputs and parameters."""
     if mapping.removed:
         return
     if mapping.term is None:
@@ -56,7 +56,7 @@ def check_file_mapping(mapping: OnnxMapping, ops: set[str], findings: Findings) 
 
 
 def check_mapping(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings) -> None:
-    """One of an op."""
+    """Checks a mapping of an op."""
     if mapping.removed:
         return
     checker = _Checker(ops, {f.name: f for f in mapping.functions}, findings, mapping.known)
@@ -85,10 +85,10 @@ class _Checker:
     functions: dict[str, TermFunction]
     findings: Findings
     meant: Sequence[str] = ()
-    """Names that an unknown one may have been meant for"""
+    """Names that are suggested for an unknown one"""
 
     def mapping(self, mapping: OnnxMapping, term: Expr | None) -> set[str]:
-        """The arguments, the body and the term; returns the names that are bound behind the body."""
+        """Checks the arguments, the body and the term; returns the names that are bound after the body."""
         seen: set[str] = set()
         for argument in mapping.arguments:
             if argument.name in seen:
@@ -111,14 +111,14 @@ class _Checker:
         return bound
 
     def unread(self, nodes: Sequence[Node]) -> None:
-        """Names that are assigned, and read nowhere."""
+        """Checks that names that are assigned are read."""
         read = {node.id for node in walk_all(nodes) if isinstance(node, Name)}
         for statement in walk_all(nodes):
             if isinstance(statement, Assign) and not read & set(statement.names):
                 self.findings.add(statement.span, f"{' and '.join(statement.names)} is assigned and never read")
 
     def body(self, statements: Sequence[Statement], bound: set[str]) -> set[str] | None:
-        """The names that are bound behind the statements; None where every path has returned."""
+        """Returns the names that are bound after the statements; None where every path has returned."""
         bound = set(bound)
         for k, statement in enumerate(statements):
             match statement:
@@ -150,12 +150,12 @@ class _Checker:
             self.findings.add(after[0].span, "this statement is never reached: every path has returned before it")
 
     def term(self, term: Node, bound: set[str], around: Sequence[Statement] = ()) -> None:
-        """A term of ops, of ONNX functions and of the file's functions."""
+        """Checks a term of ops, of ONNX functions and of the file's functions."""
         self._names(term, bound | self.ops | EVERYWHERE, around)
         self._calls(term, self.ops)
 
     def condition(self, node: Node, bound: set[str], around: Sequence[Statement] = ()) -> None:
-        """An expression over attributes, ranks and dtypes."""
+        """Checks an expression over attributes, ranks and dtypes."""
         self._names(node, bound | EVERYWHERE, around)
         self._calls(node, set())
 
@@ -169,7 +169,7 @@ class _Checker:
                     self.findings.unknown(name.span, "name", name.id, known - self.ops - EVERYWHERE)
 
     def _calls(self, node: Node, ops: set[str]) -> None:
-        """Calls of functions that there are; those of the file have their arguments, each once."""
+        """Checks that called functions exist, and that those of the file get each argument once."""
         for call in walk(node):
             if not isinstance(call, Call):
                 continue

@@ -1,4 +1,4 @@
-"""Which keys a spec file may have, what they hold and what they mean: one table for the loader, the schema and
+"""The keys of spec files, with the forms and meanings of their values: one table for the loader, the schema and
 messages."""
 
 from __future__ import annotations

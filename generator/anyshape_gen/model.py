@@ -189,7 +189,7 @@ class Rewrite(Node):
 
 @dataclass(frozen=True)
 class OnnxArgument(Node):
-    """Where one operand or parameter comes from."""
+    """The source of one operand or parameter."""
 
     name: str
     source: str
@@ -200,7 +200,7 @@ class OnnxArgument(Node):
 
 @dataclass(frozen=True)
 class TermFunction(Node):
-    """`def name(args): …` of a file's `terms:`, for terms of its ONNX mappings."""
+    """A function of a file's `terms:`, for terms of its ONNX mappings."""
 
     name: str
     args: tuple[str, ...]
@@ -212,19 +212,19 @@ class TermFunction(Node):
 
 @dataclass(frozen=True)
 class OnnxMapping(Node):
-    """What one ONNX operator means from one opset on, until the next entry."""
+    """The meaning of one ONNX operator from one opset on, until the next entry."""
 
     op: str
     since: int
-    removed: bool
+    removed: bool = False
     arguments: tuple[OnnxArgument, ...] = ()
     """of a term: the names of the ONNX inputs in order (source `input` or `rest`)"""
     term: Expr | None = None
     """a term of ops over these names; None: the op itself with these arguments"""
     body: tuple[Statement, ...] = ()
-    """what is computed before: assignments, choices, and asserts, of which a false one is an UnsupportedError"""
+    """statements before the term: assignments, branches, and asserts, of which a false one is an UnsupportedError"""
     functions: tuple[TermFunction, ...] = ()
-    """those of the file that it calls, directly or not; callees before callers"""
+    """functions of the file that it calls, directly or not; callees before callers"""
     known: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """the names of all functions of the file"""
     text: str = field(default="", compare=False, repr=False)
@@ -262,7 +262,7 @@ class ExampleValue(Node):
 class Example(Node):
     """Inputs and params by name, with the expected outputs, or a part of the error's text."""
 
-    given: tuple[tuple[str, ExampleValue], ...]
+    arguments: tuple[tuple[str, ExampleValue], ...]
     expected: tuple[tuple[str, ExampleValue], ...]
     error: str | None = None
 

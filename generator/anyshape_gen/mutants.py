@@ -81,7 +81,7 @@ SYMMETRIC = ("min", "max", "broadcast", "fill", "promote", "zip", "bit_and", "bi
 """Functions of two arguments that are symmetric, or whose arguments nobody swaps by mistake."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Mutant:
     """A mutant. Among those of its op `label` names it by the old text and the new text, and `place` by where it is: the entry, the name
     that is defined there, what is changed, and its number among equal changes there. A place outlives changes to the text around it."""
@@ -94,14 +94,14 @@ class Mutant:
     spec: OpSpec
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Change:
-    """One change below a node, and the node with it."""
+    """A change below a node, and the changed node."""
 
     kind: str
     words: str
     name: str
-    """What is defined where the change is: a function, a name, an output; empty above all definitions"""
+    """The definition in which the change is: a function, a name, an output; empty outside of definitions"""
     what: str
     line: int
     result: Any
@@ -126,11 +126,12 @@ def mutants(spec: OpSpec, shared: Callable[[Node], bool] = lambda function: Fals
                 changed = tuple(kept.get(f.name, f) for f in spec.defines)
             label = numbered("label", f"{room}: {change.words}")
             place = numbered("place", f"{room}{' ' if change.name else ''}{change.name}: {change.what}")
-            yield Mutant(spec.name, change.kind, label, place, change.line, replace(spec, **{room: changed}))
+            mutated = replace(spec, **{room: changed})
+            yield Mutant(op=spec.name, kind=change.kind, label=label, place=place, line=change.line, spec=mutated)
 
 
 def _changed(value: Any, spec: OpSpec) -> Iterator[_Change]:
-    """Yields every change below a value, with the value as it makes it."""
+    """Yields every change below a value, with the changed value."""
     if isinstance(value, tuple):
         for k, x in enumerate(value):
             for change in _changed(x, spec):
@@ -140,7 +141,8 @@ def _changed(value: Any, spec: OpSpec) -> Iterator[_Change]:
         name = _defined(value)
         for kind, new in _edits(value, spec):
             words = "" if isinstance(value, (Int, Float, Bool, Name)) else f"{shown(value)} >> {shown(new)}"
-            yield _Change(kind, words, name, _what(kind, value, new), value.span.line, new)
+            what = _what(kind, value, new)
+            yield _Change(kind=kind, words=words, name=name, what=what, line=value.span.line, result=new)
         for f in fields(value):
             if not _left_alone(value, f.name):
                 for change in _changed(getattr(value, f.name), spec):
@@ -150,7 +152,7 @@ def _changed(value: Any, spec: OpSpec) -> Iterator[_Change]:
 
 
 def _defined(node: Node) -> str:
-    """Names what a node defines, if it does."""
+    """Returns the name that a node defines, if it does."""
     match node:
         case Equation(target=target):
             return target.tensor
@@ -164,7 +166,7 @@ def _defined(node: Node) -> str:
 
 
 def _what(kind: str, old: Node, new: Node | None) -> str:
-    """Says what is changed by the words and signs that change, and not by the text around them."""
+    """Words a change by the tokens that change, without the text around them."""
     match old, new:
         case (BinOp(op=a), BinOp(op=b)) | (BoolOp(op=a), BoolOp(op=b)) if a != b:
             return f"{a} to {b}"

@@ -1,4 +1,4 @@
-"""ONNX mappings: where operands and parameters of an op come from, for one operator from one opset on.
+"""Parses ONNX mappings, which say what operands and parameters of an op are in one operator from one opset on.
 
 In: `Text` such as `x, newshape, allowzero=attr` or `x -> reshape(softmax(flatten(x)), shape_of(x))`, with statements on
 further lines, and the functions of a file's `terms:`. Out: `OnnxMapping`, `TermFunction`.
@@ -39,7 +39,7 @@ _AS = re.compile(r"as\s+(\d+)\s*(,|(?=->)|\Z)")
 
 
 class TermReader(RuleReader):
-    """Reads terms and functions: the rule language with attributes by name, and `return`."""
+    """Parses terms and functions: the rule language with attributes by name, and `return`."""
 
     def call(self, node: ast.Call) -> Expr:
         positional: list[ast.expr] = []
@@ -53,7 +53,7 @@ class TermReader(RuleReader):
         return super().call(ast.copy_location(ast.Call(node.func, positional, named), node))
 
     def forwarded(self, node: ast.expr) -> list[tuple[str, ast.expr]]:
-        """The names and sources of `attr(p, q(1))`."""
+        """Splits `attr(p, q(1))` into names and sources."""
         sources: list[tuple[str, ast.expr]] = []
         for argument in node.args if isinstance(node, ast.Call) and not node.keywords else ():
             match argument:
@@ -68,7 +68,7 @@ class TermReader(RuleReader):
         return sources
 
     def source(self, name: str) -> Expr:
-        """The right side of `p=…`, in which a bare `attr` is the attribute called p."""
+        """Parses the right side of `p=…`, in which a bare `attr` is the attribute p."""
         tree = self.parse_tree()
         return replace(BROKEN if tree is None else self.expr(_attribute(name, tree)), span=self.text.span())
 
@@ -79,7 +79,7 @@ class TermReader(RuleReader):
         return super().statement(node)
 
     def parse_terms(self) -> tuple[TermFunction, ...]:
-        """A `terms:` block."""
+        """Parses a `terms:` block."""
         functions: list[TermFunction] = []
         for node in self.parse_body():
             definition = self.definition(node, "terms")
@@ -95,7 +95,7 @@ def _is_attr(node: ast.expr) -> bool:
 
 
 def _attribute(name: str, node: ast.expr) -> ast.expr:
-    """`attr` and `attr(1)` as the attribute of this name; anything else as it is."""
+    """Rewrites `attr` and `attr(1)` to the attribute of this name; other expressions are unchanged."""
     match node:
         case ast.Name(id="attr"):
             return _at(node, ast.Attribute(node, name))
@@ -117,7 +117,7 @@ def _keyword(name: str, value: ast.expr) -> ast.keyword:
 
 @dataclass
 class MappingReader:
-    """Reads the entries `{since: text}` of one operator, in the order written; later ones may inherit from earlier ones."""
+    """Parses the entries `{since: text}` of one operator, in the order written; later ones may inherit from earlier ones."""
 
     op: str
     own_inputs: tuple[str, ...]
@@ -128,7 +128,7 @@ class MappingReader:
         self.earlier: dict[int, OnnxMapping] = {}
 
     def parse(self, since: int, text: Text) -> OnnxMapping:
-        """One entry."""
+        """Parses one entry."""
         end = _head_end(text)
         body = TermReader(text.cut(end), self.findings).parse_statements() if end < len(text.value) else ()
         head = text.cut(0, end)
@@ -148,7 +148,9 @@ class MappingReader:
             arguments = self._arguments(head)
         if inherits is not None and base is None:
             term = term or BROKEN
-        mapping = OnnxMapping(self.op, since, False, arguments, term, body, text=text.value, span=text.span())
+        mapping = OnnxMapping(
+            self.op, since, arguments=arguments, term=term, body=body, text=text.value, span=text.span()
+        )
         mapping = self._with_keywords(_inherited(base, mapping) if base is not None else mapping)
         self.earlier[since] = mapping
         roots = (*mapping.body, *mapping.arguments, *((mapping.term,) if mapping.term is not None else ()))
@@ -162,7 +164,7 @@ class MappingReader:
         return base
 
     def _with_keywords(self, mapping: OnnxMapping) -> OnnxMapping:
-        """Arguments `p=…` of a term become keywords of its call."""
+        """Moves arguments `p=…` of a term to keywords of its call."""
         term, named = mapping.term, {a.name: a for a in mapping.arguments if a.source == "expr"}
         if term is None or not named:
             return mapping
@@ -209,7 +211,7 @@ class MappingReader:
 
 
 def _head_end(text: Text) -> int:
-    """Where the statements below the head begin: at the first line outside brackets that is one."""
+    """Returns the position of the statements below the head: the first line outside brackets that is one."""
     starts = [at + 1 for at in top_level(text.value, "\n")]
     if _STATEMENT.match(text.value):
         starts.insert(0, 0)
@@ -217,7 +219,7 @@ def _head_end(text: Text) -> int:
 
 
 def _inherited(base: OnnxMapping, own: OnnxMapping) -> OnnxMapping:
-    """An earlier mapping, and what a later one has in place of its parts and beside them."""
+    """Merges an earlier mapping with a later one, whose parts replace those of the same names."""
     arguments = {a.name: a for a in base.arguments} | {a.name: a for a in own.arguments}
     assigned = {s.names: s for s in own.body if isinstance(s, Assign)}
     kept = [assigned.get(s.names, s) if isinstance(s, Assign) else s for s in base.body]

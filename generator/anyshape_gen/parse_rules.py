@@ -129,7 +129,7 @@ class RuleReader:
     # ----------------------------------------------------------------------------------------------------
 
     def parse_tree(self) -> ast.expr | None:
-        """Python's tree of an expression; None, with a finding, where it is none."""
+        """Parses an expression to Python's tree; None (with a finding) where it is none."""
         tree = self._parse("eval")
         return tree.body if isinstance(tree, ast.Expression) else None
 

@@ -68,7 +68,7 @@ class Findings:
             self.add(f.span, f.text, f.scope, f.label)
 
     def distinct(self, what: str, named: Iterable[tuple[str, Span]]) -> None:
-        """Record every name that stands a second time."""
+        """Records every name that is defined a second time."""
         first: dict[str, Span] = {}
         for name, span in named:
             if name in first:

@@ -70,7 +70,11 @@ def edge(function: Callable[P, R]) -> Callable[P, R]:
         except OSError as e:
             what = f"{os.fsdecode(e.filename)}: " if isinstance(e.filename, str | bytes) else ""
             raise AnyshapeError(f"{name}: {what}{e.strerror or e}") from e
-        except MemoryError as e:
+        except (
+            MemoryError,
+            SystemError,
+            StopIteration,
+        ) as e:  # the latter two are what Python says when its own allocations fail
             raise AnyshapeError(f"{name}: there is not enough memory") from e
         except ValueError as e:
             raise AnyshapeError(f"{name}: {e}") from e

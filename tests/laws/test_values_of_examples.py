@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from anyshape.cli.show import _call
+from anyshape.dtypes import parse_dtype
 from anyshape.graph.registry import find_op
 from anyshape.properties import Given
 from anyshape_testing.examples import array, expected
@@ -28,6 +29,18 @@ def test_floats_may_differ_by_four_units_in_the_last_place() -> None:
     expected(one, [np.float32(1 + 4 * step)], False)
     with pytest.raises(AssertionError):
         expected(one, [np.float32(1 + 5 * step)], False)
+
+
+@pytest.mark.parametrize("dtype", ["f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f4e2m1"])
+def test_floats_of_a_byte_and_less_are_exact(dtype: str) -> None:
+    def kind(values: list[float]) -> Any:
+        return np.array(values).astype(parse_dtype(dtype).numpy)
+
+    expected(Given(value=(2.0, -0.5)), [kind([2.0, -0.5])], False)
+    with pytest.raises(AssertionError):
+        expected(Given(value=3.0), [kind([2.0])[0]], False)
+    if dtype != "f4e2m1":
+        expected(Given(value=(float("nan"),)), [kind([float("nan")])], False)
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [(None, np.float32), ("u8", np.uint8)])

@@ -105,7 +105,7 @@ def _calls(a: OpAnalysis, draw: random.Random) -> Iterator[dict[str, Any]]:
 
 
 def _call(a: OpAnalysis, e: Example) -> dict[str, Any]:
-    arguments = dict(e.given)
+    arguments = dict(e.arguments)
     call: dict[str, Any] = {}
     for o in a.spec.inputs:
         value = arguments.get(o.name)

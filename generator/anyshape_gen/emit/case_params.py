@@ -157,7 +157,7 @@ def _floats(w: CaseWriter, p: ParamSpec) -> str:
 
 def _str(w: CaseWriter, p: ParamSpec) -> str:
     """Draws a string among those of the examples, since hardly any other is valid."""
-    values = [str(v.value) for e in w.spec.examples for name, v in e.given if name == p.name]
+    values = [str(v.value) for e in w.spec.examples for name, v in e.arguments if name == p.name]
     return _member([*values, *([p.default.value] if isinstance(p.default, Str) else [])])
 
 

@@ -171,7 +171,7 @@ def _argument(x: OnnxArgument) -> str:
 
 
 def _example(e: Example) -> str:
-    arguments = ", ".join(f"{name}: {_value(v)}" for name, v in e.given)
+    arguments = ", ".join(f"{name}: {_value(v)}" for name, v in e.arguments)
     if e.error is not None:
         return f"{arguments}  ->  error: {e.error}"
     return f"{arguments}  ->  {', '.join(f'{name}: {_value(v)}' for name, v in e.expected)}"

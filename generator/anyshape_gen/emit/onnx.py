@@ -1,7 +1,7 @@
-"""ONNX mappings: one function per operator and opset, from a node's inputs and attributes to calls of ops.
+"""Emits ONNX mappings: for each operator and opset one function from a node's inputs and attributes to calls of ops.
 
 In: all ops (a term may name any). Out: the functions, and the table {operator: {since: function or None}}. Attributes are
-plain Python values when a model is imported, so expressions over them are printed as plain Python.
+plain Python values when a model is imported, so expressions over them are emitted as plain Python.
 """
 
 from __future__ import annotations
@@ -67,29 +67,29 @@ KNOWN = {
 
 NEGATED = {"==": "!=", "!=": "==", "is": "is not", "is not": "is", "in": "not in", "not in": "in"}
 LINE = 100
-"""Characters of a line of text"""
+"""The most characters in a line of text"""
 
 
 def function_name(op: str, since: int) -> str:
-    """`layer_normalization_17`."""
+    """Names the function of an operator and opset: `layer_normalization_17`."""
     words = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op)).lower()
     return f"{words}_{since}"
 
 
 def mappings(spec: OpSpec | None, of: Iterable[OnnxMapping], specs: Mapping[str, OpSpec]) -> list[Emitted]:
-    """The functions of one `onnx:` entry, an op's or a file's."""
+    """Emits the functions of one `onnx:` entry of an op or of a file."""
     return [_Terms(specs, m.functions).mapping(spec, m) for m in of if not m.removed]
 
 
 def functions(of: Iterable[OnnxMapping], specs: Mapping[str, OpSpec]) -> list[Emitted]:
-    """The functions that mappings of one file call, in the order written."""
+    """Emits the functions that mappings of one file call, in the order written."""
     called = {f.name: f for m in of for f in m.functions}
     in_order = sorted(called.values(), key=lambda f: f.span.line)
     return [_Terms(specs, in_order).function(f) for f in in_order]
 
 
 def table(all_mappings: Iterable[OnnxMapping]) -> Emitted:
-    """ONNX of one file: what each operator means from which opset on."""
+    """Emits the table ONNX of one file: the function of each operator from each opset on."""
     code = Code()
     versions: dict[str, dict[int, str]] = {}
     for m in all_mappings:
@@ -104,7 +104,7 @@ def table(all_mappings: Iterable[OnnxMapping]) -> Emitted:
 
 
 def refusals(refused: Iterable[OnnxRefusal]) -> str:
-    """REFUSED of a package: why operators have no mapping."""
+    """Emits the table REFUSED of a package: why operators have no mapping."""
     code = Code()
     code.add("REFUSED: dict[str, str] = {")
     code.indent()
@@ -121,20 +121,20 @@ def refusals(refused: Iterable[OnnxRefusal]) -> str:
 
 
 class _Terms:
-    """Writes one Python function: a mapping, or a function that mappings share."""
+    """Emits one Python function: a mapping, or a function that mappings share."""
 
     def __init__(self, specs: Mapping[str, OpSpec], functions: Iterable[TermFunction]) -> None:
         self.specs = specs
         self.functions = {f.name: f for f in functions}
         self.names: dict[str, str] = {}
         self.absent: set[str] = set()
-        """Names of what a node may leave out: its inputs and the arguments of a function"""
+        """Names of values that may be absent: inputs of the node and arguments of a function"""
         self.verbatim = False
-        """Whether texts are contents of tensors; elsewhere they are words that choose, of which an empty one stands for the default"""
+        """Whether texts are contents of tensors; any other text is an enumeration, of which an empty one stands for the default"""
         self.code = Code()
 
     def mapping(self, spec: OpSpec | None, m: OnnxMapping) -> Emitted:
-        """A node's outputs of its inputs and attributes."""
+        """Emits a function from a node's inputs and attributes to its outputs."""
         code = self.code
         code.comment(source_of(m))
         code.add(f"def {function_name(m.op, m.since)}(n: {use('OnnxNode')}) -> {use('Sequence')}[{use('Value')}]:")
@@ -146,7 +146,7 @@ class _Terms:
         return code.text()
 
     def function(self, f: TermFunction) -> Emitted:
-        """What a function of `terms:` computes; its arguments are values, attributes or plain numbers."""
+        """Emits a function of `terms:`, whose arguments are values, attributes or plain numbers."""
         code = self.code
         self.names = {name: f"{name}_" for name in f.args}
         self.absent = set(f.args)
@@ -206,7 +206,7 @@ class _Terms:
         return f"not {self._brackets(cond)}"
 
     def _inputs(self, m: OnnxMapping) -> None:
-        """Where in the node's inputs each name is."""
+        """Emits the reads of the node's inputs, one for each name."""
         at, seen = 0, 0
         kinds = [argument.source for argument in m.arguments]
         count, several = kinds.count("rest"), kinds.count("turn")
@@ -223,12 +223,12 @@ class _Terms:
                 self.names[argument.name] = f"n.input({at})"
                 self.absent.add(argument.name)
                 at += 1
-        # of ONNX's own operators the declaration says how many there may be
+        # the schema of ONNX's own operators limits their number
         if ":" in m.op and not count and not several:
             self.code.add(f"n.only({at})")
 
     def _own(self, spec: OpSpec | None, m: OnnxMapping) -> str:
-        """The op itself of the arguments."""
+        """Emits a call of the op itself with the arguments."""
         assert spec is not None  # a file's own mapping is a term
         operands = [o.name for o in spec.inputs]
         sources = {argument.name: argument for argument in m.arguments}
@@ -245,7 +245,7 @@ class _Terms:
         return call if returns_tuple(spec) else f"[{call}]"
 
     def _results(self, term: Node) -> str:
-        """A term as the sequence of a node's outputs: several are a list, or those of an op that has several."""
+        """Emits a term as the sequence of a node's outputs: several are a list, or those of an op that has several."""
         match term:
             case IfExp(cond, then, other):
                 return f"({self._results(then)} if {self.text(cond)} else {self._results(other)})"
@@ -261,18 +261,18 @@ class _Terms:
                 return f"[{use('needed')}(n, {self.names[id]}, {quoted(id)})]"
         return f"[{self._argument(term)}]"
 
-    def _each(self, made: Node, groups: Sequence[Node]) -> str:
-        """`each(op(…, x, g), x, g)`: the term for the first of each group, for the second, and so on."""
+    def _each(self, term: Node, groups: Sequence[Node]) -> str:
+        """Emits `each(op(…, x, g), x, g)`: the term for the first of each group, for the second, and so on."""
         lists = {x.id: self.text(x) for x in groups if isinstance(x, Name)}
         if len(lists) != len(groups):
-            raise NotExecuted(made, "each() of anything but names of groups")
+            raise NotExecuted(term, "each() of anything but names of groups")
         self.names.update({name: f"{name}_" for name in lists})
-        text = self._results(made)
+        text = self._results(term)
         self.names.update(lists)
         return f"{use('each')}(lambda {', '.join(f'{name}_' for name in lists)}: {text}, {', '.join(lists.values())})"
 
     def _let(self, term: Node) -> str:
-        """A term, with all outputs of an op that has several; an attribute that has a name here, and no default, must be there."""
+        """Emits a term, with all outputs of an op that has several; an attribute that gets a name here, and has no default, is required."""
         if isinstance(term, IfExp):
             return f"({self._let(term.then)} if {self.text(term.cond)} else {self._let(term.other)})"
         if isinstance(term, AttrRead) and term.default is None:
@@ -280,7 +280,7 @@ class _Terms:
         return self._term(term) if isinstance(term, Call) and self._is_tuple(term.func) else self._argument(term)
 
     def _gives_several(self, function: str) -> bool:
-        """Whether all that a function returns are several outputs."""
+        """Whether a function returns several outputs on every path."""
         values = [s.value for s in walk_all(self.functions[function].body) if isinstance(s, Return)]
         return all(isinstance(v, VecLit) or (isinstance(v, Call) and self._is_tuple(v.func)) for v in values)
 
@@ -303,7 +303,7 @@ class _Terms:
         return text if p.default is not None else f"{use('needed')}(n, {text}, {quoted(p.name)})"
 
     def _attr(self, e: AttrRead, dtype: bool = False) -> str:
-        """Reads an attribute: as a dtype where one is wanted, or is its default."""
+        """Emits the read of an attribute: as a dtype where one is required, or where its default is one."""
         dtype = dtype or (isinstance(e.default, Name) and e.default.id in (*DTYPES, *OTHER_DTYPES))
         default = f", {self.text(e.default)}" if e.default is not None else ""
         read = f"n.attr{'_dtype' if dtype else ''}({quoted(e.name)}{default})"
@@ -414,11 +414,11 @@ class _Terms:
                 return self.text(e)
         raise NotExecuted(e, "this term in an ONNX mapping")
 
-    def _accumulate(self, made: Call, group: str) -> str:
-        """`accumulate(term, xs)`: the term of xs in the dtype that they are computed in."""
+    def _accumulate(self, term: Call, group: str) -> str:
+        """Emits `accumulate(term, xs)`: the term of xs in their accumulation dtype."""
         values = self.names[group]
         self.names[group] = f"{group}_"
-        text = self._term(made)
+        text = self._term(term)
         self.names[group] = values
         return f"{use('accumulate')}(lambda {group}_: {text}, {values})"
 

@@ -101,8 +101,8 @@ def _property(a: OpAnalysis) -> Emitted:
     code.indent()
     inputs = {o.name for o in spec.inputs}
     for e in spec.examples:
-        inputs_of_example = [f"{quoted(n)}: {_value(v)}" for n, v in e.given if n in inputs]
-        params = [f"{quoted(n)}: {_literal(v.value)}" for n, v in e.given if n not in inputs]
+        inputs_of_example = [f"{quoted(n)}: {_value(v)}" for n, v in e.arguments if n in inputs]
+        params = [f"{quoted(n)}: {_literal(v.value)}" for n, v in e.arguments if n not in inputs]
         outputs = [f"{quoted(n)}: {_value(v)}" for n, v in e.expected]
         error = quoted(e.error) if e.error is not None else "None"
         mappings = ", ".join(f"{{{', '.join(m)}}}" for m in (inputs_of_example, params, outputs))

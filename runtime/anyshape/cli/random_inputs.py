@@ -68,6 +68,8 @@ def make_inputs(
     strings = {name for name, t in zip(names, types) if t.dtype is CHAR}
     contents = {name: as_chars(a) if name in strings else a for name, a in contents.items()}
     shapes = {name: (*s, USUAL) if name in strings else s for name, s in shapes.items()}
+    if seed < 0:
+        raise ArgumentError(f"a seed is not negative, got {seed}")
     sizes, random = Sizes(preferred), np.random.default_rng(seed)
     said = {**shapes, **{name: a.shape for name, a in contents.items()}}
     for name, t in zip(names, types):

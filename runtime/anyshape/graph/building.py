@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from anyshape.errors import ArgumentError
@@ -37,6 +37,8 @@ def function(
     """The function of these inputs, values or tuples of them; results are a value, a list, or a dict that names them, and tuples among them
     come out as tuples. Raises ArgumentError if something else is needed."""
     listed = (results,) if isinstance(results, Value) else results.values() if isinstance(results, Mapping) else results
+    if not isinstance(listed, Iterable):
+        raise ArgumentError(f"results of a function are a value, a list of values or a dict of them, got {results!r}")
     outputs = tuple(listed)
     said = tuple(results) if isinstance(results, Mapping) else tuple(f"output{k}" for k in range(len(outputs)))
     names = [n for one, v in zip(said, outputs) for n in member_names(one, form_of(v))]

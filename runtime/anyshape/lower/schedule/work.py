@@ -1,4 +1,4 @@
-"""Estimates of a kernel's work: whether, and over how many threads, a call is worth sharing.
+"""Estimates of a kernel's work, by which `vm/compiling/kernels.py` decides over how many threads a call is shared.
 
 In: the schedule of a kernel. Out: rough cycles of one core, by the sizes of its loops. Only the order of magnitude matters.
 """
