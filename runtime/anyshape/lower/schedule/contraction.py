@@ -221,7 +221,7 @@ def _plain_access(factor: DagNode) -> Access | None:
 
 
 class _Nodes:
-    """How the matcher of contractions sees the graph that is scheduled, in which variables of one value are gone."""
+    """The graph that is scheduled, as the matcher of contractions reads it; variables of one value are gone in it."""
 
     def dtype(self, term: DagNode) -> DType:
         return term.dtype
@@ -240,7 +240,7 @@ NODES: Terms[DagNode, LoopVar] = _Nodes()
 
 
 def contraction(r: Reduction, over_several: bool = False) -> Contraction[DagNode, LoopVar] | None:
-    """The contraction that a sum is, over one variable or over several; the latter's operands are looked at by `_Splitter.window`."""
+    """The contraction that a sum is, over one variable or over several; `_Splitter.window` examines the operands of the latter."""
     matched = contraction_of(NODES, r)
     return matched if matched is not None and (len(matched.summed) > 1) == over_several else None
 
