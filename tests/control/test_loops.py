@@ -164,7 +164,7 @@ def test_collected_values_must_have_one_shape(options: dict[str, Any]) -> None:
     exe = anyshape.compile(anyshape.function([x, n], y), **options)
     assert exe(X, np.array(1)).shape == (1, 3)
     assert exe(X, np.array(0)).shape == (0, 3)
-    with pytest.raises(ShapeError, match="what turn 1 collects is 6, and was 3 before"):
+    with pytest.raises(ShapeError, match="what iteration 1 collects is 6, and was 3 before"):
         exe(X, np.array(2))
 
 
@@ -276,7 +276,7 @@ def test_a_rank_that_each_turn_decides_is_refused() -> None:
         return [ops.concat([v, ops.static.reshape(total, newshape=(1, 1))], axis=0)]
 
     (y,) = control.loop(n, body, [x])
-    with pytest.raises(UnsupportedError, match="decided anew by each turn"):
+    with pytest.raises(UnsupportedError, match="may differ in each iteration"):
         anyshape.compile(anyshape.function([x, n], y))(np.ones((1, 1), np.float32), np.array(3))
 
 

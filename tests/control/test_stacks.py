@@ -83,7 +83,7 @@ def test_turns_for_which_there_is_no_memory_are_refused_before_the_first(options
         exe(row, np.array(1 << 40))
     with pytest.raises(
         ShapeError,
-        match=r"loop \(model:Loop_7\): more than 140737488355328 iterations are not stacked \(turns <= 140737488355328 does",
+        match=r"loop \(model:Loop_7\): more than 140737488355328 iterations are not stacked \(iterations <= 140737488355328 does",
     ):
         exe(row, np.array((1 << 63) - 1))
     assert exe(row, np.array(4)).shape == (4, 5)
