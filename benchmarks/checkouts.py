@@ -6,10 +6,12 @@ In: the folder of a checkout, a number of threads, then a model and the argument
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import sys
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -28,20 +30,23 @@ WARM = 0.25
 
 @dataclass(frozen=True)
 class Call:
-    """What is measured. `model`: a file, or what is in one; `results`: shape and dtype of results whose memory the caller gives."""
+    """What is measured. `model`: a file, or what is in one; `results`: shape and dtype of results whose memory the caller gives; `others`:
+    inputs of calls that follow the first one, over and over; `held`: how many calls' results the caller still has when it makes a call."""
 
     name: str
     model: Path | bytes
     inputs: Mapping[str, Array]
     results: Mapping[str, tuple[tuple[int, ...], str]]
+    others: Sequence[Mapping[str, Array]] = ()
+    held: int = 0
 
 
 class Checkout(Stopped):
     """One that has one call at a time."""
 
-    def __init__(self, folder: Path, threads: int) -> None:
-        """`folder`: absolute, with the rooms of a checkout."""
-        super().__init__(str(folder), "benchmarks.checkouts", (threads,), path_of(folder))
+    def __init__(self, folder: Path, threads: int, environment: Mapping[str, str] | None = None) -> None:
+        """`folder`: absolute, with the rooms of a checkout; `environment`: variables of its process alone."""
+        super().__init__(str(folder), "benchmarks.checkouts", (threads,), path_of(folder), environment)
         if not Path(self.told).is_relative_to(folder):
             self.end()
             raise ImportError(f"{folder} was to be measured, and {self.told} was imported")
@@ -52,6 +57,11 @@ class Checkout(Stopped):
     def turn(self, seconds: float) -> float:
         """Seconds of a call, in the mean of a turn of so many."""
         found: float = self.ask("turn", seconds)
+        return found
+
+    def first_calls(self, seconds: float) -> float:
+        """Seconds of a first call with inputs that follow, in the mean, after calls with the first inputs for so many seconds."""
+        found: float = self.ask("first_calls", seconds)
         return found
 
     def results(self) -> list[Array]:
@@ -79,26 +89,39 @@ class _Code:
 
         if call.model != self._model:
             self._executable, self._model = anyshape.compile(call.model, threads=self._threads), call.model
-        self._inputs = {name: placed(a) for name, a in call.inputs.items()}
+        self._inputs = [{name: placed(a) for name, a in i.items()} for i in (call.inputs, *call.others)]
+        self._held: deque[Any] = deque(maxlen=call.held)
         self._results = {name: placed(np.zeros(shape, dtype)) for name, (shape, dtype) in call.results.items()}
-        self._call()
+        self._call(self._inputs[0])
 
     def turn(self, seconds: float) -> float:
         self._mean(WARM * seconds)
         return self._mean((1 - WARM) * seconds)
 
-    def results(self) -> list[Array]:
-        return [np.array(a) for a in self._call()]
+    def first_calls(self, seconds: float) -> float:
+        first, *others = self._inputs
+        if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
+            libc.malloc_trim(0)  # or calls find memory that arguments were made in
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            self._call(first)
+        start = time.perf_counter()
+        for inputs in others:
+            self._call(inputs)
+        return (time.perf_counter() - start) / len(others)
 
-    def _call(self) -> Any:
-        return (
-            self._executable.run(self._inputs, self._results) if self._results else self._executable.run(self._inputs)
-        )
+    def results(self) -> list[Array]:
+        return [np.array(a) for inputs in self._inputs for a in self._call(inputs)]
+
+    def _call(self, inputs: Mapping[str, Array]) -> Any:
+        results = self._executable.run(inputs, self._results) if self._results else self._executable.run(inputs)
+        self._held.append(results)
+        return results
 
     def _mean(self, seconds: float) -> float:
         calls, start = 0, time.perf_counter()
         while True:
-            self._call()
+            self._call(self._inputs[calls % len(self._inputs)])
             calls += 1
             spent = time.perf_counter() - start
             if spent >= seconds:

@@ -39,7 +39,9 @@ def product_kernel(prepacked: bool) -> Loaded:
         m, n, k = (f.load(f.arg("scalars"), I64, at) for at in range(3))
         a, b, c = (f.load(f.arg("buffers"), PTR, at) for at in range(3))
         right = gemm.Prepacked(b) if prepacked else gemm.Strided(b, n, 1)
-        spec = gemm.ContractionSpec(F32, m, n, k, gemm.Strided(a, k, 1), right, gemm.Destination(c, n))
+        spec = gemm.ContractionSpec(
+            element=F32, m=m, n=n, k=k, a=gemm.Strided(a, k, 1), b=right, c=gemm.Destination(c, n)
+        )
         gemm.emit_contraction(f, spec, f.arg("scratch"), f.arg("part"), f.arg("nparts"))
         f.ret(const(f.result, 0))
     return compile_module(module, gemm.resolve(module.imports, module.target))

@@ -46,7 +46,9 @@ def product_kernel(transposed: bool) -> Loaded:
         a, b, c = (f.load(f.arg("buffers"), PTR, at) for at in range(3))
         loops = [gemm.Batch(batch, f.mul(m, k), f.mul(k, n), f.mul(m, n))]
         right = gemm.Strided(b, 1, k) if transposed else gemm.Strided(b, n, 1)
-        spec = gemm.ContractionSpec(F32, m, n, k, gemm.Strided(a, k, 1), right, gemm.Destination(c, n), batch=loops)
+        spec = gemm.ContractionSpec(
+            element=F32, m=m, n=n, k=k, a=gemm.Strided(a, k, 1), b=right, c=gemm.Destination(c, n), batch=loops
+        )
         gemm.emit_contraction(f, spec, f.arg("scratch"), f.arg("part"), f.arg("nparts"))
         f.ret(const(f.result, 0))
     return compile_module(module, gemm.resolve(module.imports, module.target))

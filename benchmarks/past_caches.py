@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from anyshape.lower.gemm.library import resolve
-from anyshape.lower.gemm.transposition import TURN_ARGUMENTS, transpose_name
+from anyshape.lower.gemm.transposition import TRANSPOSE_ARGUMENTS, transpose_name
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.jit import compile_module
 from anyshape.lower.llvm.types import F32, I64, PTR, VOID, Val, const
@@ -82,7 +82,7 @@ def emit_map(f: FunctionBuilder, x: Val, y: Val, count: Val, past: bool) -> None
 def emit_transpose(f: FunctionBuilder, x: Val, y: Val, count: Val, past: bool) -> None:
     columns = const(I64, COLUMNS)
     rows = f.and_(f.binary("udiv", count, columns), -f.target.line_bytes // F32.bytes)
-    f.module.declare(transpose_name(F32), VOID, [type_ for _, type_ in TURN_ARGUMENTS])
+    f.module.declare(transpose_name(F32), VOID, [type_ for _, type_ in TRANSPOSE_ARGUMENTS])
     moved = const(I64, 1 << 62 if past else 0)
     f.call(transpose_name(F32), VOID, [x, columns, rows, const(I64, 0), columns, columns, y, rows, moved])
 

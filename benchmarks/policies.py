@@ -1,120 +1,261 @@
-"""What it would bring to compile for shapes rather than for all of them: one generic executable beside one made for each shape.
+"""What each policy of the run time is worth: the same calls with the policy and without it, in turns.
 
-    PYTHONPATH=runtime:generated python -m benchmarks.policies [rows bert_mini ...] [--seconds 6] [--json out.json]
+    PYTHONPATH=runtime:generated:. python -m benchmarks.policies [trials stalls ...] [--cases 8] [--seed 0] [--seconds 4] [--json out.json]
 
-Three policies by their two costs. `generic`: one executable, dims unknown. `bucketed`: one for lengths up to each power of two, which
-knows the bound and nothing else. `specialised`: one for each shape, in which every dim is a number. Printed is the least time of steady
-calls of `generic` over that of each other (above 1: the policy pays), what compiling for one more shape took, and how many calls
-of that shape it takes until the time spent is won back. Rows are chains of softmax over short ragged rows, where bounds matter most.
+Two processes run each call, of which one has the policy's name in ANYSHAPE_WITHOUT (`anyshape/vm/run/policies.py`); one is stopped while
+the other runs. Calls are drawn, by the seed, from what the policy is for: kernels with several parts on all processors, alone and beside a
+process that computes all the time; a model at shapes that change from call to call, whose last results are held or dropped; first calls at
+new shapes, in two processes that are new for each figure. Printed are the median turn (of first calls: the median process) of both and, of
+ratios of neighbouring turns, with over without, the median: below 1 the policy pays. Between brackets are quartiles. The last line of a
+policy is the geometric mean of the medians, and how many calls are surely faster or slower: both quartiles are below 1, or above.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 import tempfile
-import time
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache, partial
 from pathlib import Path
+from random import Random
+from statistics import quantiles
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-import numpy as np
-
 import anyshape
-from anyshape import ops
-from benchmarks import streams
-from benchmarks.engines import Engine
+from anyshape.processors import usable_processors
+from anyshape.vm.run.policies import VARIABLE, Policy
+from benchmarks.checkouts import HERE, Call, Checkout
 from benchmarks.models import Arrays, load
 from benchmarks.models_bench import mean
+from benchmarks.oversubscribed import TURN, busy
+from benchmarks.single_cases import Case, cases
+from benchmarks.turns import Row, differ, line, measure, show, tell
 
-ROWS = [(1, 3), (64, 3), (512, 7), (4096, 5), (1000, 17), (333, 33), (8, 100), (1, 512)]
-"""Batch and length of rows."""
-
-
-def rows_function() -> anyshape.Function:
-    x = anyshape.input("x", "f32[batch, length]")
-    return anyshape.function([x], ops.softmax(ops.mul(ops.tanh(x), x), axis=-1))
-
-
-def rows_inputs(batch: int, length: int, seed: int = 0) -> Arrays:
-    return {"x": np.random.default_rng(seed).standard_normal((batch, length), np.float32)}
-
-
-def made(source: Any, dims: Mapping[str, Any] | None) -> tuple[Engine, float]:
-    """An executable for these dims, and the seconds that it took with nothing on disk that is its own."""
-    started = time.perf_counter()
-    exe = anyshape.compile(source, dims, threads=1)
-    seconds = time.perf_counter() - started
-    return Engine("", exe.run, seconds, lambda: None), seconds
+SMALL = ("mlp", "shape_heavy")
+MODELS = (*SMALL, "bert_mini", "gpt2")
+CHANGES = 12
+"""Shapes of a stream of calls."""
+LARGE = 1 << 20
+"""Bytes of a result that the store would have."""
+FEW = 1 << 20
+"""Bytes and operations of a small call together."""
+WARM = 0.05
+"""Seconds of calls at one shape before first calls at others."""
 
 
-def bucket(length: int) -> int:
-    return 1 << max(length - 1, 0).bit_length()
+@dataclass(frozen=True)
+class Drawing:
+    """What calls are drawn from. `models`: names that may be drawn; `folder`: where their files are."""
+
+    rng: Random
+    models: Sequence[str]
+    folder: Path
+
+    def model(self, name: str) -> Path:
+        path = self.folder / f"{name}.onnx"
+        if not path.exists():
+            tell(f"building {name}")
+            load(name).build(path)
+        return path
+
+    def inputs(self, name: str) -> tuple[str, Arrays]:
+        """Of a call at a shape between the model's smallest and largest, with no more elements than its largest has."""
+        model = load(name)
+        most = max(map(math.prod, model.SHAPES))
+        while True:
+            batch, length = (self._between(min(n), max(n)) for n in zip(*model.SHAPES, strict=True))
+            if batch * length <= most:
+                return f"{batch}x{length}", model.inputs(batch, length, seed=self.rng.randrange(1 << 16))
+
+    def _between(self, least: int, most: int) -> int:
+        """Small numbers are as likely as large ones: the logarithm is drawn."""
+        return round(math.exp(self.rng.uniform(math.log(least), math.log(most))))
+
+    def case(self, fits: Callable[[Case], bool] = lambda _: True) -> Call:
+        """A single op."""
+        c = self.rng.choice([c for c in _cases() if fits(c)])
+        return Call(f"{c.group} {c.name}", c.model().SerializeToString(), c.inputs, {})
 
 
-def measure(name: str, source: Any, calls: dict[streams.Shape, Arrays], limit: float) -> dict[str, Any]:
-    """One table; prints as it goes."""
+@cache
+def _cases() -> list[Case]:
+    return cases()
+
+
+def shared(d: Drawing) -> Call:
+    """One whose kernels may have several parts."""
+    while True:
+        call = d.case() if d.rng.random() < 0.5 else steady(d)
+        model: Any = call.model
+        if "share " in anyshape.compile(model, threads=2).disassemble():
+            return call
+
+
+def steady(d: Drawing) -> Call:
+    """A model at one shape."""
+    name = d.rng.choice(d.models)
+    shape, inputs = d.inputs(name)
+    return Call(f"{name} {shape}", d.model(name), inputs, {})
+
+
+def small(d: Drawing) -> Call:
+    """A call of which the kernels take little: a small model, or an op on few bytes."""
+    few = Drawing(d.rng, SMALL, d.folder)
+    return steady(few) if d.rng.random() < 0.5 else d.case(lambda c: c.moved + c.flops < FEW)
+
+
+def stream(d: Drawing, held: tuple[int, ...] = (0,), name: str | None = None) -> Call:
+    """A model at shapes that change from call to call."""
+    name = name or d.rng.choice(d.models)
+    first, *others = (d.inputs(name)[1] for _ in range(CHANGES))
+    count = d.rng.choice(held)
+    title = f"{name} at {CHANGES} shapes" + f", {count} held" * bool(count)
+    return Call(title, d.model(name), first, {}, others, count)
+
+
+def large_results(d: Drawing) -> Call:
+    """An op with a result of a mebibyte or more; of the last three calls the caller has some."""
+    call = d.case(lambda c: math.prod(c.shape) * c.dtype.itemsize >= LARGE)
+    held = d.rng.choice((0, 1, 3))
+    return Call(call.name + f", {held} held" * bool(held), call.model, call.inputs, {}, (), held)
+
+
+def large_cache(d: Drawing) -> Call:
+    """The decoder, whose results are its cache."""
+    return stream(d, name="gpt2" if "gpt2" in d.models else None)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a policy is measured. `threads`: 0 for as many as there are processors; `beside`: processes that compute meanwhile; `first`:
+    first calls are measured, not turns."""
+
+    draw: Callable[[Drawing], Call]
+    threads: int = 1
+    beside: tuple[int, ...] = (0,)
+    first: bool = False
+
+
+SHARED = Plan(shared, threads=0, beside=(0, 1))
+PLANS = {
+    Policy.TRIALS: SHARED,
+    Policy.AFFINITY: SHARED,
+    Policy.STALLS: SHARED,
+    Policy.SPINS: SHARED,
+    Policy.ALLOCATOR: Plan(partial(stream, held=(0, 1, 3))),
+    Policy.STORE: Plan(large_results),
+    Policy.AHEAD: Plan(large_cache, first=True),
+    Policy.READING: Plan(stream, first=True),
+    Policy.MAPPING: Plan(stream, first=True),
+    Policy.ENTRY: Plan(small),
+    Policy.PLAIN: Plan(small),
+}
+
+
+@contextmanager
+def both(policy: Policy, threads: int) -> Iterator[tuple[Checkout, Checkout]]:
+    """Processes without the policy and with it."""
+    with ExitStack() as stack:
+        pair = []
+        for names in (policy, ""):
+            pair.append(Checkout(HERE, threads, {VARIABLE: names}))
+            stack.callback(pair[-1].end)
+        yield pair[0], pair[1]
+
+
+def first_calls(call: Call, policy: Policy, threads: int, rounds: int) -> Row:
+    """In two new processes each round; the one that is asked first changes."""
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for k in range(rounds):
+        with both(policy, threads) as pair:
+            order = [0, 1] if k % 2 else [1, 0]
+            for place in order:
+                pair[place].take(call)
+                seconds[place].append(pair[place].first_calls(WARM))
+            difference = differ(*(process.results() for process in pair))
+    return Row(call.name, *seconds, difference)
+
+
+def measured(policy: Policy, call: Call, beside: int, options: argparse.Namespace) -> Row:
+    """Both processes at the call, beside so many others."""
+    plan = PLANS[policy]
+    threads = plan.threads or max(2, usable_processors())
+    with busy(beside):
+        if plan.first:
+            return first_calls(call, policy, threads, options.processes)
+        with both(policy, threads) as (without, with_):
+            return measure(call, without, with_, options.seconds, options.turn)
+
+
+def verdict(rows: Sequence[Row]) -> dict[str, float]:
+    """The geometric mean of the rows' medians, and how many rows are surely below 1, and above."""
+    quartiles = [quantiles(row.ratios, n=4, method="inclusive") for row in rows]
+    return {
+        "mean": mean(middle for _, middle, _ in quartiles),
+        "faster": sum(high < 1 for _, _, high in quartiles),
+        "slower": sum(low > 1 for low, _, _ in quartiles),
+        "cases": len(rows),
+    }
+
+
+def compare(policy: Policy, drawing: Drawing, options: argparse.Namespace) -> dict[str, Any]:
+    """The table of a policy; prints as it goes."""
+    plan = PLANS[policy]
+    print(f"\n{line(policy, 'without, us', 'with, us', 'with / without')}", flush=True)
+    rows, described = [], []
+    for _ in range(options.cases):
+        call = plan.draw(drawing)
+        for beside in plan.beside[:1] if options.quick else plan.beside:
+            row = measured(policy, call, beside, options)
+            if beside:
+                row = Row(f"{row.name}, beside {beside}", row.other, row.here, row.difference)
+            print(show(row), flush=True)
+            rows.append(row)
+            described.append({**asdict(row), "beside": beside})
+    summary = verdict(rows)
     print(
-        f"\n{name}\n  {'shape':>9} {'generic':>12} {'bucketed':>9} {'specialised':>12} {'compiled in':>12} {'pays after':>12}"
+        f"{policy}: with over without {summary['mean']:.3f} in the geometric mean; "
+        f"{summary['faster']} of {summary['cases']} surely faster, {summary['slower']} surely slower",
+        flush=True,
     )
-    generic, _ = made(source, None)
-    found: list[dict[str, Any]] = []
-    for shape, arguments in calls.items():
-        batch, length = shape
-        policies = {
-            "generic": generic,
-            "bucketed": made(source, {"length": (1, bucket(length))})[0],
-            "specialised": made(source, {"batch": batch, "length": length})[0],
-        }
-        engines = [Engine(n, e.run, e.seconds, e.late) for n, e in policies.items()]
-        runners = [streams.Local(partial(engines.__getitem__, k), {shape: [arguments]}) for k in range(len(engines))]
-        times = streams.steady(runners, [shape], limit / len(calls))
-        least = {n: min(t[shape]) for n, t in times.items()}
-        won = least["generic"] - least["specialised"]
-        spent = policies["specialised"].seconds
-        row = {
-            "shape": shape, "seconds": least, "compile": spent, "calls": spent / won if won > 0 else None,
-            **{n: least["generic"] / least[n] for n in ("bucketed", "specialised")},
-        }  # fmt: skip
-        found.append(row)
-        after = "never" if row["calls"] is None else f"{row['calls']:.3g} calls"
-        print(
-            f"  {f'{batch}x{length}':>9} {least['generic'] * 1e3:9.4f} ms {row['bucketed']:9.2f} {row['specialised']:12.2f} "
-            f"{spent:10.2f} s {after:>12}",
-            flush=True,
-        )
-    means = {n: mean(r[n] for r in found) for n in ("bucketed", "specialised")}
-    print(
-        f"  geometric mean of generic over bucketed {means['bucketed']:.3f}, over specialised {means['specialised']:.3f}"
-    )
-    return {"name": name, "rows": found, **means}
+    return {"policy": policy, **summary, "rows": described}
 
 
-def main() -> int:
+def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", help="rows, or models with a batch and a length (rows bert_mini)")
-    parser.add_argument("--seconds", type=float, default=6.0, help="of calls, for each model")
-    parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("policies", nargs="*", metavar="POLICY", help=f"of {', '.join(Policy)}; all by default")
+    parser.add_argument("--cases", type=int, default=8, help="drawn for each policy (8)")
+    parser.add_argument("--seed", type=int, default=0, help="of the drawing (0)")
+    parser.add_argument("--seconds", type=float, default=4, help="of turns of a case (4)")
+    parser.add_argument("--turn", type=float, default=TURN, help=f"seconds of a turn ({TURN:g})")
+    parser.add_argument("--processes", type=int, default=12, help="with and without, for first calls (12)")
+    parser.add_argument("--quick", action="store_true", help="one small case each, to see that it runs")
+    parser.add_argument("--json", type=Path, help="write all seconds here")
+    return parser
+
+
+def main() -> None:
+    parser = arguments()
     options = parser.parse_args()
-    results = []
+    if unknown := sorted(set(options.policies) - set(Policy)):
+        parser.error(f"there is no policy {', '.join(unknown)}; there are {', '.join(Policy)}")
+    if os.environ.get(VARIABLE):
+        parser.error(f"{VARIABLE} is set: both processes would be without {os.environ[VARIABLE]}")
+    if options.quick:
+        options.cases, options.seconds, options.turn, options.processes = 1, 0.02, 0.002, 2
+    models, found = SMALL if options.quick else MODELS, []
     with tempfile.TemporaryDirectory() as folder:
-        for name in options.models or ["rows", "bert_mini"]:
-            if name == "rows":
-                calls = {s: rows_inputs(*s) for s in ROWS}
-                results.append(measure("rows: softmax(tanh(x) * x)", rows_function(), calls, options.seconds))
-                continue
-            model = load(name)
-            path = model.build(Path(folder) / f"{name}.onnx")
-            calls = {s: model.inputs(*s, seed=1) for s in model.SHAPES[::3]}
-            results.append(measure(name, path, calls, options.seconds))
+        for policy in map(Policy, options.policies or Policy):
+            drawing = Drawing(Random(f"{options.seed} {policy}"), models, Path(folder))
+            found.append(compare(policy, drawing, options))
     if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
-    return 0
+        options.json.write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from anyshape.lower.target import host_target
 from anyshape.types import TensorType
 from anyshape.vm.compiling.executors import PythonExecutor
 from anyshape.vm.compiling.kernels import ENTRY
-from anyshape.vm.native.executor import NativeExecutor
+from anyshape.vm.native import new_executor
 from anyshape.vm.program.table import Op, Program, ResultType, encode
 from anyshape.vm.run.arena import ContextPool
 from benchmarks.models import MODELS, load
@@ -74,14 +74,14 @@ def least(call: Callable[[], object]) -> float:
 
 
 def calls(program: Program, types: list[TensorType], arguments: list[Any]) -> dict[str, Callable[[], object]]:
-    native, python = NativeExecutor(program, types), PythonExecutor(program)
+    native, python = new_executor(program, types), PythonExecutor(program)
     own, context = native.context(), python.context()
     pool = ContextPool(native.context)
     direct = native.direct(pool)
     native.run(arguments, own)  # its memory has the right size now
     pool.give_back(own)
     found: dict[str, Callable[[], object]] = {
-        "turns": lambda: native._in_turns(arguments, own, ()),
+        "turns": lambda: native._resume(arguments, own, ()),
         "python": lambda: python.run(arguments, context, ()),
     }
     if direct is None:
@@ -114,7 +114,7 @@ def scalar_program(op: Op) -> Program:
         words += encode(op, 2 + k % 16, *operands)
     result = (ResultType("y", parse_dtype("i64")),)
     code = np.array(words + encode(Op.RETURN), np.int64)
-    return Program("scalars", code, 20, 0, (), (), (), result, ())
+    return Program("scalars", code, 20, 0, results=result)
 
 
 def main() -> None:
@@ -129,7 +129,7 @@ def main() -> None:
         results = [measure(name, kernel, Path(folder)) for name in options.models]
     print("scalar instructions of one kind, natively:")
     for op in (Op.ADD, Op.MUL, Op.FLOORDIV, Op.MAX, Op.EQ, Op.SELECT):
-        native = NativeExecutor(scalar_program(op), [])
+        native = new_executor(scalar_program(op), [])
         context = native.context()
         print(f"  {op.name:9} {least(lambda: native.run([], context)) / LONG:6.2f} ns")  # noqa: B023
     if options.json:

@@ -35,12 +35,19 @@ class Stopped:
     `module` calls `serve` with what it makes of `first`; what that is told at once is the first answer.
     """
 
-    def __init__(self, name: str, module: str, first: object, path: Sequence[str] | None = None) -> None:
-        """`path`: where it looks for modules, if not where this process does."""
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        first: object,
+        path: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`path`: where it looks for modules, if not where this process does; `environment`: variables beside this process's."""
         self._pipe, theirs = Pipe()
         command = [sys.executable, "-m", module, str(theirs.fileno())]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or sys.path)}
-        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
+        variables = {**os.environ, **(environment or {}), "PYTHONPATH": os.pathsep.join(path or sys.path)}
+        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=variables)
         theirs.close()
         self._pipe.send(first)
         self.name = name

@@ -62,5 +62,5 @@ def test_the_graph_executor_has_a_plan_of_constants() -> None:
 
 def test_explain_names_the_causes_of_the_outputs_dims() -> None:
     text = explanation(compile(_from_nonzero()))
-    assert "dims of the outputs that only the run decides:" in text
+    assert "data-dependent dims of the outputs:" in text
     assert ": a size of nonzero (find), which its data decides" in text

@@ -436,7 +436,7 @@ def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "
     return call(SHRINK, [x], {"bias": bias, "lambd": lambd}, source)[0]
 
 
-# specs/attention.yaml:25
+# specs/attention.yaml:93
 @called
 def attention(
     q: Operand,
@@ -452,7 +452,7 @@ def attention(
     """Values averaged by the softmax of how well queries meet keys; r heads of queries share one of keys and
     values.
 
-    Whichever of behind is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: behind.
 
     (q: F[b, (g, r), s, e], k: F[b, g, t, e], v: F[b, g, t, f], bias: B[*m] = 0) -> (y: F[b, (g, r), s, f])
     """
@@ -461,7 +461,7 @@ def attention(
     )[0]
 
 
-# specs/attention.yaml:171
+# specs/attention.yaml:240
 @called
 def hide_keys(
     mask: Operand,
@@ -476,8 +476,7 @@ def hide_keys(
 ) -> Value:
     """What is added to the scores of keys that a mask hides from queries, and 0 for the others.
 
-    Whichever of batch, queries, keys, behind is a Value makes this the dyn variant; without any it is the
-    static one.
+    The dyn variant if one of these is a Value, else the static one: batch, queries, keys, behind.
 
     (mask: I[*m]) -> (y: f32[batch, rows, keys])
     """
@@ -490,19 +489,19 @@ def hide_keys(
     )[0]
 
 
-# specs/attention.yaml:226
+# specs/attention.yaml:297
 @called
 def read_beams(x: Operand, beams: Operand, filled: int | Value, *, source: str = "") -> Value:
     """Entries of the cache of each beam; the first `filled` are those of the beam that each came from.
 
-    Whichever of filled is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: filled.
 
     (x: T[(b, w), g, t, e], beams: I[b, w, m]) -> (y: T[(b, w), g, t, e])
     """
     return call_alias(STATIC_READ_BEAMS, DYN_READ_BEAMS, [x, beams], {"filled": filled}, source)[0]
 
 
-# specs/attention.yaml:242
+# specs/attention.yaml:315
 @called
 def rotate(x: Operand, cos: Operand, sin: Operand, interleaved: bool = False, *, source: str = "") -> Value:
     """Pairs of the first elements of every vector turned by angles, given as cosine and sine; pairs are halves, or
@@ -564,7 +563,7 @@ def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -
     return call(BITWISE_SHIFT, [a, b], {"direction": direction}, source)[0]
 
 
-# specs/bits.yaml:116
+# specs/bits.yaml:117
 @called
 def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     """The bits of every element as those of another dtype that has as many; a bool has those of 0 or 1, and is
@@ -575,7 +574,7 @@ def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     return call(BITCAST, [x], {"to": to}, source)[0]
 
 
-# specs/bits.yaml:137
+# specs/bits.yaml:138
 @called
 def murmur_hash(words: Operand, seed: int = 0, *, source: str = "") -> Value:
     """The hash of 32 bits (MurmurHash3) of the words of each row.
@@ -585,7 +584,7 @@ def murmur_hash(words: Operand, seed: int = 0, *, source: str = "") -> Value:
     return call(MURMUR_HASH, [words], {"seed": seed}, source)[0]
 
 
-# specs/bits.yaml:178
+# specs/bits.yaml:179
 @called
 def murmur_hash_of_text(x: Operand, seed: Operand, *, source: str = "") -> Value:
     """The hash of 32 bits (MurmurHash3) of the bytes that each string has in UTF-8.
@@ -635,7 +634,7 @@ def greater(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(GREATER, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:83
+# specs/comparison.yaml:87
 @called
 def greater_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are greater than or equal to those of b.
@@ -645,7 +644,7 @@ def greater_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(GREATER_EQUAL, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:96
+# specs/comparison.yaml:100
 @called
 def is_nan(x: Operand, *, source: str = "") -> Value:
     """Whether an element is not a number.
@@ -655,7 +654,7 @@ def is_nan(x: Operand, *, source: str = "") -> Value:
     return call(IS_NAN, [x], {}, source)[0]
 
 
-# specs/comparison.yaml:106
+# specs/comparison.yaml:110
 @called
 def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = True, *, source: str = "") -> Value:
     """Whether an element is infinite, with a sign that counts.
@@ -665,7 +664,7 @@ def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = Tru
     return call(IS_INF, [x], {"detect_negative": detect_negative, "detect_positive": detect_positive}, source)[0]
 
 
-# specs/comparison.yaml:118
+# specs/comparison.yaml:122
 @called
 def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether both elements are true.
@@ -675,7 +674,7 @@ def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_AND, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:129
+# specs/comparison.yaml:133
 @called
 def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether at least one of two elements is true.
@@ -685,7 +684,7 @@ def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_OR, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:140
+# specs/comparison.yaml:144
 @called
 def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether exactly one of two elements is true.
@@ -695,7 +694,7 @@ def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_XOR, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:150
+# specs/comparison.yaml:154
 @called
 def logical_not(x: Operand, *, source: str = "") -> Value:
     """Whether an element is false.
@@ -705,7 +704,7 @@ def logical_not(x: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_NOT, [x], {}, source)[0]
 
 
-# specs/contraction.yaml:21
+# specs/contraction.yaml:51
 @called
 def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Matrix products over the last two axes, with broadcasting before them; vectors count as matrices of one row
@@ -716,7 +715,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MATMUL, [a, b], {}, source)[0]
 
 
-# specs/contraction.yaml:38
+# specs/contraction.yaml:68
 @called
 def gemm(
     a: Operand,
@@ -736,7 +735,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:107
+# specs/contraction.yaml:140
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -748,7 +747,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:162
+# specs/contraction.yaml:194
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
@@ -758,7 +757,7 @@ def det(x: Operand, *, source: str = "") -> Value:
     return call(DET, [x], {}, source)[0]
 
 
-# specs/decoding.yaml:88
+# specs/decoding.yaml:117
 @called
 def append_at(
     past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int | Value, source: str = ""
@@ -766,14 +765,14 @@ def append_at(
     """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where
     there are none.
 
-    Whichever of size is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: size.
 
     (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b], gone: i64[b] = 0) -> (y: T[b, g, size, e])
     """
     return call_alias(STATIC_APPEND_AT, DYN_APPEND_AT, [past, new, filled, gone], {"size": size}, source)[0]
 
 
-# specs/decoding.yaml:103
+# specs/decoding.yaml:134
 @called
 def place_tokens(
     last: Operand, new: int | Value, total: int | Value, capacity: int | Value, window: int = 0, *, source: str = ""
@@ -781,7 +780,7 @@ def place_tokens(
     """The number of the first new token, the entries that a cache holds before it, and those that are gone after
     the last.
 
-    Whichever of new, total, capacity is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: new, total, capacity.
 
     (last: I[b]) -> (at: i64[b], held: i64[b], gone: i64[b])
     """
@@ -794,7 +793,7 @@ def place_tokens(
     )
 
 
-# specs/decoding.yaml:134
+# specs/decoding.yaml:168
 @called
 def causal_conv(
     x: Operand, w: Operand, bias: Operand = None, past: Operand = None, *, source: str = ""
@@ -808,7 +807,7 @@ def causal_conv(
     return call(CAUSAL_CONV, [x, w, bias, past], {}, source)
 
 
-# specs/decoding.yaml:163
+# specs/decoding.yaml:201
 @called
 def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False, *, source: str = "") -> Value:
     """Elements divided by their scale and rounded to even, as integers; or packed, two of 4 bits in a byte, each 8
@@ -819,7 +818,7 @@ def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False,
     return call(CODE_TOKENS, [x, scale, like], {"packed": packed}, source)[0]
 
 
-# specs/decoding.yaml:190
+# specs/decoding.yaml:234
 @called
 def known_tokens(codes: Operand, scale: Operand, packed: bool = False, *, source: str = "") -> Value:
     """Integers times their scale; where they are packed, two of 4 bits in a byte, each 8 less than it says.
@@ -829,7 +828,7 @@ def known_tokens(codes: Operand, scale: Operand, packed: bool = False, *, source
     return call(KNOWN_TOKENS, [codes, scale], {"packed": packed}, source)[0]
 
 
-# specs/decoding.yaml:210
+# specs/decoding.yaml:257
 @called
 def grouped_query_attention(
     q: Operand,
@@ -857,7 +856,7 @@ def grouped_query_attention(
     """Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share
     one of keys.
 
-    Whichever of total is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: total.
 
     (q: F[b, s, (g, r), e], k: F[b, m, g, e], v: F[b, m, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
     past_v: F[b, g, *p:1, f] = 0, cos: F[*c:2] = 0, sin: F[*c:2] = 0, position: J[b, s]?, bias: F[*w] = 0, sink:
@@ -882,7 +881,7 @@ def grouped_query_attention(
     )
 
 
-# specs/decoding.yaml:364
+# specs/decoding.yaml:454
 @called
 def linear_attention(
     query: Operand,
@@ -911,7 +910,7 @@ def linear_attention(
     )
 
 
-# specs/deformable.yaml:21
+# specs/deformable.yaml:22
 @called
 def deform_conv(
     x: Operand,
@@ -941,7 +940,7 @@ def deform_conv(
     )[0]
 
 
-# specs/detection.yaml:72
+# specs/detection.yaml:76
 @called
 def non_max_suppression(
     boxes: Operand,
@@ -955,7 +954,7 @@ def non_max_suppression(
 ) -> Value:
     """The boxes of each class with the best scores that overlap no better one, as rows of batch, class and box.
 
-    Whichever of limit is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: limit.
 
     (boxes: F[b, n, 4], scores: F[b, c, n], iou_threshold: F[*s] = 0, score_threshold: F[*t] = -inf) -> (kept:
     i64[k, 3])
@@ -969,7 +968,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/detection.yaml:155
+# specs/detection.yaml:177
 @called
 def roi_align(
     x: Operand,
@@ -996,7 +995,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:264
+# specs/detection.yaml:308
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
@@ -1060,7 +1059,7 @@ def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(POW, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:126
+# specs/elementwise.yaml:127
 @called
 def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") -> Value:
     """What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.
@@ -1070,7 +1069,7 @@ def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") ->
     return call(MOD, [a, b], {"truncated": truncated}, source)[0]
 
 
-# specs/elementwise.yaml:142
+# specs/elementwise.yaml:143
 @called
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
@@ -1080,7 +1079,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:155
+# specs/elementwise.yaml:156
 @called
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
@@ -1090,7 +1089,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:168
+# specs/elementwise.yaml:169
 @called
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
@@ -1100,7 +1099,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:185
+# specs/elementwise.yaml:186
 @called
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
@@ -1110,7 +1109,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:201
+# specs/elementwise.yaml:202
 @called
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
@@ -1120,7 +1119,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:212
+# specs/elementwise.yaml:213
 @called
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
@@ -1130,7 +1129,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:223
+# specs/elementwise.yaml:224
 @called
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
@@ -1140,7 +1139,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:235
+# specs/elementwise.yaml:236
 @called
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
@@ -1150,7 +1149,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:247
+# specs/elementwise.yaml:248
 @called
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
@@ -1160,7 +1159,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:259
+# specs/elementwise.yaml:260
 @called
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
@@ -1170,7 +1169,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:276
+# specs/elementwise.yaml:277
 @called
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
@@ -1180,7 +1179,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:287
+# specs/elementwise.yaml:288
 @called
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
@@ -1190,7 +1189,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:298
+# specs/elementwise.yaml:299
 @called
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
@@ -1200,7 +1199,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:309
+# specs/elementwise.yaml:310
 @called
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
@@ -1210,7 +1209,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:321
+# specs/elementwise.yaml:322
 @called
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
@@ -1220,7 +1219,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:332
+# specs/elementwise.yaml:333
 @called
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
@@ -1230,7 +1229,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:348
+# specs/elementwise.yaml:349
 @called
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
@@ -1240,7 +1239,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:368
+# specs/elementwise.yaml:371
 @called
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
@@ -1250,7 +1249,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:381
+# specs/elementwise.yaml:384
 @called
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
@@ -1260,7 +1259,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:421
+# specs/elementwise.yaml:429
 @called
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
@@ -1270,7 +1269,7 @@ def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(WHERE, [c, a, b], {}, source)[0]
 
 
-# specs/ensembles.yaml:61
+# specs/ensembles.yaml:111
 @called
 def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, source: str = "") -> Value:
     """The value beside each element's first equal in a list of keys, or another value where no key is equal; NaN
@@ -1281,7 +1280,7 @@ def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, sourc
     return call(LOOK_UP, [x, keys, values, other], {}, source)[0]
 
 
-# specs/ensembles.yaml:94
+# specs/ensembles.yaml:164
 @called
 def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") -> Value:
     """x with a value, NaN perhaps, replaced along its last axis by one value or by one for each column.
@@ -1291,7 +1290,7 @@ def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") 
     return call(IMPUTE, [x, values, replaced], {}, source)[0]
 
 
-# specs/ensembles.yaml:114
+# specs/ensembles.yaml:187
 @called
 def tree_links(
     tree: Operand,
@@ -1313,7 +1312,7 @@ def tree_links(
     return call(TREE_LINKS, [tree, node, yes_id, no_id, leaf, target_tree, target_node], {}, source)
 
 
-# specs/ensembles.yaml:211
+# specs/ensembles.yaml:303
 @called
 def tree_ensemble(
     x: Operand,
@@ -1347,7 +1346,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:384
+# specs/ensembles.yaml:555
 @called
 def count_grams(
     x: Operand,
@@ -1376,7 +1375,7 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:129
+# specs/images.yaml:138
 @called
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
@@ -1386,7 +1385,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:151
+# specs/images.yaml:163
 @called
 def resize(
     x: Operand,
@@ -1408,7 +1407,7 @@ def resize(
     """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
     scaled ones.
 
-    Whichever of sizes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: sizes.
 
     (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
     """
@@ -1432,7 +1431,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:305
+# specs/images.yaml:357
 @called
 def grid_sample(
     x: Operand,
@@ -1453,12 +1452,12 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:358
+# specs/images.yaml:415
 @called
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
-    Whichever of size is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: size.
 
     (theta: F[b, t, t + 1]) -> (y: F[b, *size[2:], t])
     """
@@ -1467,7 +1466,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:384
+# specs/images.yaml:442
 @called
 def crop_and_resize(
     x: Operand,
@@ -1482,7 +1481,7 @@ def crop_and_resize(
     """Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image
     stands a value.
 
-    Whichever of size is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: size.
 
     (x: T[b, c, *d:2], boxes: f32[k, 4], image: I[k]) -> (y: T[k, c, *size])
     """
@@ -1509,64 +1508,64 @@ def pad(
     """A tensor with elements added before and after some axes (a value, the nearest, mirrored or wrapped), or cut
     off.
 
-    Whichever of axes, pads is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes, pads.
 
     (x: T[*d], value: T[*v] = 0) -> (y: T[*s])
     """
     return call_alias(STATIC_PAD, DYN_PAD, [x, value], {"axes": axes, "pads": pads, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:61
+# specs/indexing.yaml:64
 @called
 def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
 
-    Whichever of repeats is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: repeats.
 
     (x: T[*d]) -> (y: T[*(d * repeats)])
     """
     return call_alias(STATIC_TILE, DYN_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:84
+# specs/indexing.yaml:87
 @called
 def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
-    Whichever of repeats is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: repeats.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n * repeats, *i])
     """
     return call_alias(STATIC_REPEAT, DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:101
+# specs/indexing.yaml:104
 @called
 def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *r@axes])
     """
     return call_alias(STATIC_FLIP, DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:113
+# specs/indexing.yaml:116
 @called
 def roll(
     x: Operand, shift: Sequence[int] | Value, axes: Sequence[int] | Value | None = None, *, source: str = ""
 ) -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
 
-    Whichever of shift, axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shift, axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *r@axes])
     """
     return call_alias(STATIC_ROLL, DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:127
+# specs/indexing.yaml:130
 @called
 def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """For every place of the index tensor the element of x at that place, but along one axis where the index says.
@@ -1576,7 +1575,7 @@ def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = 
     return call(GATHER_ELEMENTS, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:149
+# specs/indexing.yaml:152
 @called
 def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = "") -> Value:
     """Slices of x that the rows of an index tensor name; negative indices count from the end.
@@ -1586,7 +1585,7 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = 
     return call(GATHER_ND, [x, index], {"batch_dims": batch_dims}, source)[0]
 
 
-# specs/indexing.yaml:173
+# specs/indexing.yaml:176
 @called
 def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
@@ -1596,7 +1595,7 @@ def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:199
+# specs/indexing.yaml:203
 @called
 def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
@@ -1606,32 +1605,32 @@ def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:224
+# specs/indexing.yaml:230
 @called
 def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
 
-    Whichever of depth is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: depth.
 
     (index: I[*o:axis, *i], values: T[2]) -> (y: T[*o, depth, *i])
     """
     return call_alias(STATIC_ONE_HOT, DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:252
+# specs/indexing.yaml:260
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
-    Whichever of strides is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: strides.
 
     (x: T[*d], value: T[] = 0) -> (y: T[*s])
     """
     return call_alias(STATIC_DILATE, DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:268
+# specs/indexing.yaml:278
 @called
 def center_crop_pad(
     x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
@@ -1639,14 +1638,14 @@ def center_crop_pad(
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
     around it.
 
-    Whichever of shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shape.
 
     (x: T[*d]) -> (y: T[*s])
     """
     return call_alias(STATIC_CENTER_CROP_PAD, DYN_CENTER_CROP_PAD, [x], {"axes": axes, "shape": shape}, source)[0]
 
 
-# specs/indexing.yaml:292
+# specs/indexing.yaml:302
 @called
 def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: int = 0, *, source: str = "") -> Value:
     """The first elements of each sequence of a batch in reverse order, as many as its length says; the others
@@ -1662,7 +1661,7 @@ def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: 
 def ensure_shape(x: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """The same tensor, known from here on to have the given dims; -1 leaves a dim as it is.
 
-    Whichever of shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1674,7 +1673,7 @@ def ensure_shape(x: Operand, shape: Sequence[int] | Value, *, source: str = "") 
 def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False, *, source: str = "") -> Value:
     """The same elements in row-major order under a new shape.
 
-    Whichever of newshape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: newshape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1686,7 +1685,7 @@ def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False
 def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*d]) -> (y: T[*d[axes]])
     """
@@ -1698,7 +1697,7 @@ def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: 
 def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *ones@axes]) -> (y: T[*o])
     """
@@ -1710,7 +1709,7 @@ def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: st
 def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*d]) -> (y: T[*d, *1@axes])
     """
@@ -1733,7 +1732,7 @@ def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") 
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
 
-    Whichever of shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shape.
 
     (x: T[*d]) -> (y: T[*broadcast(d, shape)])
     """
@@ -1774,9 +1773,9 @@ def split(
     """Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is
     smaller).
 
-    `outputs` says how many there are, where only a run would tell; any other number is an error then.
+    `outputs` is the number of outputs where it is known only at run time, which is then checked.
 
-    Whichever of sizes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: sizes.
 
     (x: T[*o, n@axis, *i]) -> (ys: T[*o, sizes[v], *i] for v in len(sizes))
     """
@@ -1797,8 +1796,7 @@ def slice(
     """The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python
     slices.
 
-    Whichever of starts, ends, axes, steps is a Value makes this the dyn variant; without any it is the static
-    one.
+    The dyn variant if one of these is a Value, else the static one: starts, ends, axes, steps.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1822,7 +1820,7 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
 def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
-    Whichever of k is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: k.
 
     (x: T[*b, m, n]) -> (y: T[*b, m, n])
     """
@@ -1848,7 +1846,7 @@ def batch_norm(
     return call(BATCH_NORM, [x, scale, bias, mean, variance], {"epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:43
+# specs/normalisation.yaml:45
 @called
 def batch_norm_training(
     x: Operand,
@@ -1872,7 +1870,7 @@ def batch_norm_training(
     )
 
 
-# specs/normalisation.yaml:67
+# specs/normalisation.yaml:70
 @called
 def instance_norm(x: Operand, scale: Operand, bias: Operand, epsilon: float = 1e-05, *, source: str = "") -> Value:
     """Every channel of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by channel.
@@ -1882,7 +1880,7 @@ def instance_norm(x: Operand, scale: Operand, bias: Operand, epsilon: float = 1e
     return call(INSTANCE_NORM, [x, scale, bias], {"epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:82
+# specs/normalisation.yaml:85
 @called
 def group_norm(
     x: Operand, scale: Operand, bias: Operand, groups: int, epsilon: float = 1e-05, *, source: str = ""
@@ -1895,7 +1893,7 @@ def group_norm(
     return call(GROUP_NORM, [x, scale, bias], {"groups": groups, "epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:114
+# specs/normalisation.yaml:118
 @called
 def rms_norm(
     x: Operand, scale: Operand = None, axis: int = -1, epsilon: float = 1e-05, *, source: str = ""
@@ -1907,7 +1905,7 @@ def rms_norm(
     return call(RMS_NORM, [x, scale], {"axis": axis, "epsilon": epsilon}, source)
 
 
-# specs/normalisation.yaml:155
+# specs/normalisation.yaml:163
 @called
 def mean_variance_norm(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     """Elements over some axes, shifted to mean 0 and divided by their deviation and 1e-9, so that equal ones are
@@ -1918,7 +1916,7 @@ def mean_variance_norm(x: Operand, axes: Sequence[int], *, source: str = "") -> 
     return call(MEAN_VARIANCE_NORM, [x], {"axes": axes}, source)[0]
 
 
-# specs/normalisation.yaml:172
+# specs/normalisation.yaml:180
 @called
 def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Value:
     """Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).
@@ -1928,7 +1926,7 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
     return call(LP_NORM, [x], {"axis": axis, "p": p}, source)[0]
 
 
-# specs/normalisation.yaml:204
+# specs/normalisation.yaml:214
 @called
 def lrn(
     x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
@@ -1940,7 +1938,7 @@ def lrn(
     return call(LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
-# specs/normalisation.yaml:229
+# specs/normalisation.yaml:240
 @called
 def global_average_pool(x: Operand, *, source: str = "") -> Value:
     """The mean of every channel of every image.
@@ -1950,7 +1948,7 @@ def global_average_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_AVERAGE_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:241
+# specs/normalisation.yaml:252
 @called
 def global_max_pool(x: Operand, *, source: str = "") -> Value:
     """The largest element of every channel of every image.
@@ -1960,7 +1958,7 @@ def global_max_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_MAX_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:254
+# specs/normalisation.yaml:265
 @called
 def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     """The p-norm of every channel of every image.
@@ -1970,7 +1968,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     return call(GLOBAL_LP_POOL, [x], {"p": p}, source)[0]
 
 
-# specs/quantisation.yaml:57
+# specs/quantisation.yaml:66
 @called
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
@@ -1982,7 +1980,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:116
+# specs/quantisation.yaml:132
 @called
 def quantize_linear(
     x: Operand,
@@ -2004,7 +2002,7 @@ def quantize_linear(
     )[0]
 
 
-# specs/quantisation.yaml:195
+# specs/quantisation.yaml:216
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
@@ -2015,7 +2013,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:230
+# specs/quantisation.yaml:252
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2037,7 +2035,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:282
+# specs/quantisation.yaml:305
 @called
 def matmul_nbits(
     a: Operand,
@@ -2058,7 +2056,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:329
+# specs/quantisation.yaml:368
 @called
 def unpack_nbits(
     codes: Operand,
@@ -2079,7 +2077,7 @@ def unpack_nbits(
     return call(UNPACK_NBITS, [codes, scale, zero, group, offset], {"bits": bits}, source)[0]
 
 
-# specs/random.yaml:39
+# specs/random.yaml:46
 @called
 def fresh_seed(*, source: str = "") -> Value:
     """A number that no other call and no other run has, to seed what is drawn; `anyshape.seed(n)` says where they
@@ -2090,20 +2088,20 @@ def fresh_seed(*, source: str = "") -> Value:
     return call(FRESH_SEED, [], {}, source)[0]
 
 
-# specs/random.yaml:48
+# specs/random.yaml:55
 @called
 def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int] | Value, *, source: str = "") -> Value:
     """Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their
     positions.
 
-    Whichever of to is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: to.
 
     (seed: i64[], low: F[*p], high: F[*q]) -> (y: F[*to])
     """
     return call_alias(STATIC_RANDOM_UNIFORM, DYN_RANDOM_UNIFORM, [seed, low, high], {"to": to}, source)[0]
 
 
-# specs/random.yaml:72
+# specs/random.yaml:80
 @called
 def random_normal(
     seed: Operand, mean: Operand, deviation: Operand, to: Sequence[int] | Value, *, source: str = ""
@@ -2111,14 +2109,14 @@ def random_normal(
     """Normally distributed numbers of some mean and standard deviation, a function of the seed and of their
     positions.
 
-    Whichever of to is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: to.
 
     (seed: i64[], mean: F[*p], deviation: F[*q]) -> (y: F[*to])
     """
     return call_alias(STATIC_RANDOM_NORMAL, DYN_RANDOM_NORMAL, [seed, mean, deviation], {"to": to}, source)[0]
 
 
-# specs/random.yaml:100
+# specs/random.yaml:110
 @called
 def bernoulli(seed: Operand, x: Operand, to: DType | str = "bool", *, source: str = "") -> Value:
     """Ones, each with the probability that x says, and zeros else; a function of the seed and of their positions.
@@ -2128,7 +2126,7 @@ def bernoulli(seed: Operand, x: Operand, to: DType | str = "bool", *, source: st
     return call(BERNOULLI, [seed, x], {"to": to}, source)[0]
 
 
-# specs/random.yaml:118
+# specs/random.yaml:126
 @called
 def dropout_mask(seed: Operand, x: Operand, ratio: Operand, *, source: str = "") -> Value:
     """Which elements a dropout keeps, each with the probability 1 - ratio; a function of the seed and of their
@@ -2139,7 +2137,7 @@ def dropout_mask(seed: Operand, x: Operand, ratio: Operand, *, source: str = "")
     return call(DROPOUT_MASK, [seed, x, ratio], {}, source)[0]
 
 
-# specs/random.yaml:129
+# specs/random.yaml:137
 @called
 def dropout(x: Operand, mask: Operand, ratio: Operand, *, source: str = "") -> Value:
     """The elements that a mask keeps, over the share of those that are kept, and zeros else.
@@ -2149,7 +2147,7 @@ def dropout(x: Operand, mask: Operand, ratio: Operand, *, source: str = "") -> V
     return call(DROPOUT, [x, mask, ratio], {}, source)[0]
 
 
-# specs/random.yaml:150
+# specs/random.yaml:163
 @called
 def multinomial(
     seed: Operand, x: Operand, draws: int | Value | None = 1, to: DType | str = "i64", *, source: str = ""
@@ -2157,14 +2155,14 @@ def multinomial(
     """Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and of their
     positions.
 
-    Whichever of draws is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: draws.
 
     (seed: i64[], x: F[b, n]) -> (y: R[b, draws])
     """
     return call_alias(STATIC_MULTINOMIAL, DYN_MULTINOMIAL, [seed, x], {"draws": draws, "to": to}, source)[0]
 
 
-# specs/recurrent.yaml:90
+# specs/recurrent.yaml:102
 @called
 def rnn(
     x: Operand,
@@ -2201,7 +2199,7 @@ def rnn(
     )
 
 
-# specs/recurrent.yaml:161
+# specs/recurrent.yaml:185
 @called
 def gru(
     x: Operand,
@@ -2240,7 +2238,7 @@ def gru(
     )
 
 
-# specs/recurrent.yaml:248
+# specs/recurrent.yaml:288
 @called
 def lstm(
     x: Operand,
@@ -2282,7 +2280,7 @@ def lstm(
     )
 
 
-# specs/reduction.yaml:43
+# specs/reduction.yaml:48
 @called
 def sum(
     x: Operand,
@@ -2294,7 +2292,7 @@ def sum(
 ) -> Value:
     """The sum over some axes, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2303,7 +2301,7 @@ def sum(
     )[0]
 
 
-# specs/reduction.yaml:62
+# specs/reduction.yaml:67
 @called
 def mean(
     x: Operand,
@@ -2315,7 +2313,7 @@ def mean(
 ) -> Value:
     """The mean over some axes, by default over all; of integers cut towards zero.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2324,7 +2322,7 @@ def mean(
     )[0]
 
 
-# specs/reduction.yaml:89
+# specs/reduction.yaml:94
 @called
 def prod(
     x: Operand,
@@ -2336,7 +2334,7 @@ def prod(
 ) -> Value:
     """The product over some axes, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2345,7 +2343,7 @@ def prod(
     )[0]
 
 
-# specs/reduction.yaml:107
+# specs/reduction.yaml:112
 @called
 def max(
     x: Operand,
@@ -2358,7 +2356,7 @@ def max(
     """The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there
     is of none.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2367,7 +2365,7 @@ def max(
     )[0]
 
 
-# specs/reduction.yaml:128
+# specs/reduction.yaml:133
 @called
 def min(
     x: Operand,
@@ -2380,7 +2378,7 @@ def min(
     """The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there
     is of none.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2389,7 +2387,7 @@ def min(
     )[0]
 
 
-# specs/reduction.yaml:149
+# specs/reduction.yaml:154
 @called
 def l1(
     x: Operand,
@@ -2401,7 +2399,7 @@ def l1(
 ) -> Value:
     """The sum of magnitudes over some axes, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2410,7 +2408,7 @@ def l1(
     )[0]
 
 
-# specs/reduction.yaml:168
+# specs/reduction.yaml:173
 @called
 def l2(
     x: Operand,
@@ -2422,7 +2420,7 @@ def l2(
 ) -> Value:
     """The square root of the sum of squares over some axes, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2431,7 +2429,7 @@ def l2(
     )[0]
 
 
-# specs/reduction.yaml:186
+# specs/reduction.yaml:191
 @called
 def sum_square(
     x: Operand,
@@ -2443,7 +2441,7 @@ def sum_square(
 ) -> Value:
     """The sum of squares over some axes, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2456,7 +2454,7 @@ def sum_square(
     )[0]
 
 
-# specs/reduction.yaml:205
+# specs/reduction.yaml:210
 @called
 def log_sum(
     x: Operand,
@@ -2468,7 +2466,7 @@ def log_sum(
 ) -> Value:
     """The logarithm of the sum over some axes, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2477,7 +2475,7 @@ def log_sum(
     )[0]
 
 
-# specs/reduction.yaml:223
+# specs/reduction.yaml:228
 @called
 def log_sum_exp(
     x: Operand,
@@ -2489,7 +2487,7 @@ def log_sum_exp(
 ) -> Value:
     """The logarithm of the sum of exponentials over some axes, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2502,7 +2500,7 @@ def log_sum_exp(
     )[0]
 
 
-# specs/reduction.yaml:244
+# specs/reduction.yaml:249
 @called
 def any(
     x: Operand,
@@ -2514,7 +2512,7 @@ def any(
 ) -> Value:
     """Whether at least one element over some axes is true, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2523,7 +2521,7 @@ def any(
     )[0]
 
 
-# specs/reduction.yaml:259
+# specs/reduction.yaml:264
 @called
 def all(
     x: Operand,
@@ -2535,7 +2533,7 @@ def all(
 ) -> Value:
     """Whether all elements over some axes are true, by default over all.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2544,7 +2542,7 @@ def all(
     )[0]
 
 
-# specs/reduction.yaml:274
+# specs/reduction.yaml:279
 @called
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2557,7 +2555,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:286
+# specs/reduction.yaml:291
 @called
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2576,14 +2574,14 @@ def reshape_by_codes(x: Operand, newshape: Sequence[int] | Value, *, source: str
     """The same elements under a shape in which 0 copies the next dim, -3 is the product of the next two and -1
     what is left.
 
-    Whichever of newshape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: newshape.
 
     (x: T[*d]) -> (y: T[*s])
     """
     return call_alias(STATIC_RESHAPE_BY_CODES, DYN_RESHAPE_BY_CODES, [x], {"newshape": newshape}, source)[0]
 
 
-# specs/reshaping.yaml:53
+# specs/reshaping.yaml:54
 @called
 def reshape_by_all_codes(x: Operand, newshape: Sequence[int], *, source: str = "") -> Value:
     """The same elements under a shape in which -2 copies all dims that are left, too, and -4 divides one into the
@@ -2614,7 +2612,7 @@ def log_softmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
     return call(LOG_SOFTMAX, [x], {"axis": axis}, source)[0]
 
 
-# specs/rows.yaml:51
+# specs/rows.yaml:52
 @called
 def hardmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
     """One where the largest element along an axis stands, the first of equal ones, and zero elsewhere.
@@ -2624,7 +2622,7 @@ def hardmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
     return call(HARDMAX, [x], {"axis": axis}, source)[0]
 
 
-# specs/rows.yaml:69
+# specs/rows.yaml:70
 @called
 def layer_norm(
     x: Operand, scale: Operand = None, bias: Operand = None, axis: int = -1, epsilon: float = 1e-05, *, source: str = ""
@@ -2642,7 +2640,7 @@ def layer_norm(
 def cumsum(x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
     """The sum of an element and all before it along an axis; without it (exclusive), or from the end (reverse).
 
-    Whichever of axis is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axis.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n, *i])
     """
@@ -2659,7 +2657,7 @@ def cumprod(
     """The product of an element and all before it along an axis; without it (exclusive), or from the end
     (reverse).
 
-    Whichever of axis is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axis.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n, *i])
     """
@@ -2705,14 +2703,14 @@ def tensor_scatter(
     return call(TENSOR_SCATTER, [x, update, index], {"axis": axis, "mode": mode}, source)[0]
 
 
-# specs/scatter.yaml:108
+# specs/scatter.yaml:111
 @called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""
 ) -> Value:
     """A tensor of one value, but for the places that rows of indices name, which have values of their own.
 
-    Whichever of shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shape.
 
     (index: I[k, q], values: T[k], value: T[] = 0) -> (y: T[*shape])
     """
@@ -2734,7 +2732,7 @@ def shape_of(x: Operand, start: int = 0, end: int | None = None, *, source: str 
 def axis_positions(axes: Sequence[int] | Value, rank: int, distinct: bool = False, *, source: str = "") -> Value:
     """Axes of a tensor of some rank as positions, negative ones counted from the end.
 
-    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axes.
 
     () -> (y: i64[r])
     """
@@ -2743,7 +2741,7 @@ def axis_positions(axes: Sequence[int] | Value, rank: int, distinct: bool = Fals
     )[0]
 
 
-# specs/shapes.yaml:55
+# specs/shapes.yaml:56
 @called
 def size(x: Operand, *, source: str = "") -> Value:
     """The number of elements of a tensor.
@@ -2753,14 +2751,14 @@ def size(x: Operand, *, source: str = "") -> Value:
     return call(SIZE, [x], {}, source)[0]
 
 
-# specs/shapes.yaml:67
+# specs/shapes.yaml:68
 @called
 def arange(
     start: int | Value, stop: int | Value, step: int | Value | None = 1, dtype: DType | str = "i64", *, source: str = ""
 ) -> Value:
     """Numbers from start to before stop in equal steps.
 
-    Whichever of start, stop, step is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: start, stop, step.
 
     () -> (y: T[n])
     """
@@ -2769,43 +2767,43 @@ def arange(
     )[0]
 
 
-# specs/shapes.yaml:93
+# specs/shapes.yaml:94
 @called
 def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
-    Whichever of shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shape.
 
     (value: T[]) -> (y: T[*shape])
     """
     return call_alias(STATIC_FULL, DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:110
+# specs/shapes.yaml:111
 @called
 def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
-    Whichever of shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shape.
 
     () -> (y: T[*shape])
     """
     return call_alias(STATIC_ZEROS, DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:121
+# specs/shapes.yaml:122
 @called
 def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
-    Whichever of shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shape.
 
     () -> (y: T[*shape])
     """
     return call_alias(STATIC_ONES, DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:132
+# specs/shapes.yaml:133
 @called
 def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") -> Value:
     """A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.
@@ -2815,7 +2813,7 @@ def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") ->
     return call(EYE_LIKE, [x], {"k": k, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:49
+# specs/signal.yaml:50
 @called
 def dft(
     x: Operand,
@@ -2828,7 +2826,7 @@ def dft(
 ) -> Value:
     """The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.
 
-    Whichever of axis, length is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: axis, length.
 
     (x: F[*o, n@axis, *i, c]) -> (y: F[*o, s, *i, 1 if inverse and onesided else 2])
     """
@@ -2837,7 +2835,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:97
+# specs/signal.yaml:104
 @called
 def stft(
     x: Operand,
@@ -2851,7 +2849,7 @@ def stft(
     """The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a
     window.
 
-    Whichever of step, length is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: step, length.
 
     (x: F[b, n, c], window: F[*w] = 1) -> (y: F[b, (n - size) // step + 1, size // 2 + 1 if onesided else size,
     2])
@@ -2861,7 +2859,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:134
+# specs/signal.yaml:144
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -2875,8 +2873,7 @@ def mel_weight_matrix(
 ) -> Value:
     """Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.
 
-    Whichever of bins, dft_length, sample_rate is a Value makes this the dyn variant; without any it is the
-    static one.
+    The dyn variant if one of these is a Value, else the static one: bins, dft_length, sample_rate.
 
     (lower: F[], upper: F[]) -> (y: R[dft_length // 2 + 1, bins])
     """
@@ -2916,7 +2913,7 @@ def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, so
     """The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first,
     NaN on top.
 
-    Whichever of k is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: k.
 
     (x: T[*o, n@axis, *i]) -> (values: T[*o, k, *i], indices: i64[*o, k, *i])
     """
@@ -2934,7 +2931,7 @@ def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value,
     return call(UNIQUE, [x], {"sorted": sorted}, source)
 
 
-# specs/sorting.yaml:125
+# specs/sorting.yaml:130
 @called
 def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different slices along one axis, sorted or as they come; where each is first, which one every slice is,
@@ -2945,7 +2942,7 @@ def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "
     return call(UNIQUE_SLICES, [x], {"axis": axis, "sorted": sorted}, source)
 
 
-# specs/sorting.yaml:181
+# specs/sorting.yaml:187
 @called
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among
@@ -3003,7 +3000,7 @@ def sparse_fill_empty_rows(
 ) -> tuple[Value, ...]:
     """The places and values of a sparse tensor by rows, a value where a row had none, and which rows those are.
 
-    Whichever of shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: shape.
 
     (index: i64[n, q], values: T[n], value: T[] = 0) -> (places: i64[n + k, q], filled: T[n + k], empty:
     bool[prod(shape[:1])])
@@ -3013,7 +3010,7 @@ def sparse_fill_empty_rows(
     )
 
 
-# specs/supports.yaml:38
+# specs/supports.yaml:52
 @called
 def pair_weights(coefficients: Operand, owner: Operand, *, source: str = "") -> Value:
     """What each support counts for the machine of each pair of classes; 0 where it is of neither.
@@ -3023,7 +3020,7 @@ def pair_weights(coefficients: Operand, owner: Operand, *, source: str = "") -> 
     return call(PAIR_WEIGHTS, [coefficients, owner], {}, source)[0]
 
 
-# specs/supports.yaml:87
+# specs/supports.yaml:103
 @called
 def pair_votes(scores: Operand, classes: int, *, source: str = "") -> Value:
     """How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any other
@@ -3034,7 +3031,7 @@ def pair_votes(scores: Operand, classes: int, *, source: str = "") -> Value:
     return call(PAIR_VOTES, [scores], {"classes": classes}, source)[0]
 
 
-# specs/supports.yaml:110
+# specs/supports.yaml:126
 @called
 def couple_pairs(shares: Operand, classes: int, *, source: str = "") -> Value:
     """Probabilities of classes that agree best with how likely each class is beside each other one.
@@ -3044,7 +3041,7 @@ def couple_pairs(shares: Operand, classes: int, *, source: str = "") -> Value:
     return call(COUPLE_PAIRS, [shares], {"classes": classes}, source)[0]
 
 
-# specs/text.yaml:56
+# specs/text.yaml:59
 @called
 def string_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether strings are equal.
@@ -3054,7 +3051,7 @@ def string_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(STRING_EQUAL, [a, b], {}, source)[0]
 
 
-# specs/text.yaml:67
+# specs/text.yaml:70
 @called
 def string_place(x: Operand, keys: Operand, *, source: str = "") -> Value:
     """Where each string first stands in a list of strings; the length of the list where it does not.
@@ -3064,7 +3061,7 @@ def string_place(x: Operand, keys: Operand, *, source: str = "") -> Value:
     return call(STRING_PLACE, [x, keys], {}, source)[0]
 
 
-# specs/text.yaml:86
+# specs/text.yaml:100
 @called
 def string_rank(x: Operand, *, source: str = "") -> Value:
     """How many different strings of a list come before each of them, in the order of code points.
@@ -3074,7 +3071,7 @@ def string_rank(x: Operand, *, source: str = "") -> Value:
     return call(STRING_RANK, [x], {}, source)[0]
 
 
-# specs/text.yaml:114
+# specs/text.yaml:128
 @called
 def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Strings, and others behind them.
@@ -3084,7 +3081,7 @@ def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(STRING_CONCAT, [a, b], {}, source)[0]
 
 
-# specs/text.yaml:127
+# specs/text.yaml:141
 @called
 def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: str = "") -> tuple[Value, ...]:
     """The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.
@@ -3094,7 +3091,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/text.yaml:181
+# specs/text.yaml:200
 @called
 def string_normalizer(
     x: Operand, stopwords: Operand, action: str = "NONE", case_sensitive: bool = False, *, source: str = ""
@@ -3107,7 +3104,7 @@ def string_normalizer(
     return call(STRING_NORMALIZER, [x, stopwords], {"action": action, "case_sensitive": case_sensitive}, source)[0]
 
 
-# specs/text.yaml:226
+# specs/text.yaml:256
 @called
 def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") -> Value:
     """The place of each string, counting from 1 through `of` tensors in turn, of which this is number `which`.
@@ -3117,7 +3114,7 @@ def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") 
     return call(STRING_PLACES, [x], {"which": which, "of": of}, source)[0]
 
 
-# specs/text.yaml:244
+# specs/text.yaml:274
 @called
 def string_at(at: Operand, xs: Sequence[Operand], *, source: str = "") -> Value:
     """The strings at places that count from 1 through several tensors in turn; an empty one where no tensor has
@@ -3149,7 +3146,7 @@ def adagrad(
     return call(ADAGRAD, [rate, step, x, gradient, squares], {"norm": norm, "decay": decay, "epsilon": epsilon}, source)
 
 
-# specs/training.yaml:54
+# specs/training.yaml:59
 @called
 def momentum(
     rate: Operand,
@@ -3176,7 +3173,7 @@ def momentum(
     )
 
 
-# specs/training.yaml:77
+# specs/training.yaml:87
 @called
 def adam(
     rate: Operand,
@@ -3206,7 +3203,7 @@ def adam(
     )
 
 
-# specs/trigonometry.yaml:39
+# specs/trigonometry.yaml:40
 @called
 def sin(x: Operand, *, source: str = "") -> Value:
     """The sine of every element.
@@ -3216,7 +3213,7 @@ def sin(x: Operand, *, source: str = "") -> Value:
     return call(SIN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:50
+# specs/trigonometry.yaml:51
 @called
 def cos(x: Operand, *, source: str = "") -> Value:
     """The cosine of every element.
@@ -3226,7 +3223,7 @@ def cos(x: Operand, *, source: str = "") -> Value:
     return call(COS, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:61
+# specs/trigonometry.yaml:62
 @called
 def tan(x: Operand, *, source: str = "") -> Value:
     """The tangent of every element.
@@ -3236,7 +3233,7 @@ def tan(x: Operand, *, source: str = "") -> Value:
     return call(TAN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:72
+# specs/trigonometry.yaml:73
 @called
 def asin(x: Operand, *, source: str = "") -> Value:
     """The angle within -pi/2 and pi/2 whose sine an element is; NaN beyond -1 and 1.
@@ -3246,7 +3243,7 @@ def asin(x: Operand, *, source: str = "") -> Value:
     return call(ASIN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:83
+# specs/trigonometry.yaml:84
 @called
 def acos(x: Operand, *, source: str = "") -> Value:
     """The angle within 0 and pi whose cosine an element is; NaN beyond -1 and 1.
@@ -3256,7 +3253,7 @@ def acos(x: Operand, *, source: str = "") -> Value:
     return call(ACOS, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:94
+# specs/trigonometry.yaml:95
 @called
 def atan(x: Operand, *, source: str = "") -> Value:
     """The angle within -pi/2 and pi/2 whose tangent an element is.
@@ -3266,7 +3263,7 @@ def atan(x: Operand, *, source: str = "") -> Value:
     return call(ATAN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:105
+# specs/trigonometry.yaml:106
 @called
 def sinh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic sine of every element.
@@ -3276,7 +3273,7 @@ def sinh(x: Operand, *, source: str = "") -> Value:
     return call(SINH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:116
+# specs/trigonometry.yaml:118
 @called
 def cosh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic cosine of every element.
@@ -3286,7 +3283,7 @@ def cosh(x: Operand, *, source: str = "") -> Value:
     return call(COSH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:126
+# specs/trigonometry.yaml:128
 @called
 def asinh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic sine.
@@ -3296,7 +3293,7 @@ def asinh(x: Operand, *, source: str = "") -> Value:
     return call(ASINH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:137
+# specs/trigonometry.yaml:139
 @called
 def acosh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic cosine from 1 on; NaN below.
@@ -3306,7 +3303,7 @@ def acosh(x: Operand, *, source: str = "") -> Value:
     return call(ACOSH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:149
+# specs/trigonometry.yaml:152
 @called
 def atanh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic tangent; NaN beyond -1 and 1.
@@ -3316,7 +3313,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:137
+# specs/window.yaml:140
 @called
 def conv(
     x: Operand,
@@ -3344,7 +3341,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:169
+# specs/window.yaml:173
 @called
 def max_pool(
     x: Operand,
@@ -3378,7 +3375,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:202
+# specs/window.yaml:210
 @called
 def average_pool(
     x: Operand,
@@ -3412,7 +3409,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:236
+# specs/window.yaml:246
 @called
 def lp_pool(
     x: Operand,
@@ -3446,7 +3443,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:270
+# specs/window.yaml:280
 @called
 def conv_transpose(
     x: Operand,
@@ -3484,7 +3481,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:327
+# specs/window.yaml:339
 @called
 def conv_integer(
     x: Operand,
@@ -3513,7 +3510,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:362
+# specs/window.yaml:376
 @called
 def qlinear_conv(
     x: Operand,
@@ -3548,7 +3545,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:419
+# specs/window.yaml:451
 @called
 def max_unpool(
     x: Operand,
@@ -3563,7 +3560,7 @@ def max_unpool(
     """Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than
     what was pooled.
 
-    Whichever of output_shape is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: output_shape.
 
     (x: T[b, c, *d], indices: i64[b, c, *d]) -> (y: T[*s])
     """
@@ -3576,7 +3573,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:458
+# specs/window.yaml:492
 @called
 def col2im(
     x: Operand,
@@ -3590,7 +3587,7 @@ def col2im(
 ) -> Value:
     """Images made of columns, each of which is a block; where blocks overlap, their elements are added.
 
-    Whichever of image, block is a Value makes this the dyn variant; without any it is the static one.
+    The dyn variant if one of these is a Value, else the static one: image, block.
 
     (x: T[b, (c, prod(block)), many]) -> (y: T[b, c, *image])
     """

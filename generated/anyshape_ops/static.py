@@ -64,7 +64,7 @@ from anyshape_ops.ops.sparse import STATIC_SPARSE_FILL_EMPTY_ROWS
 from anyshape_ops.ops.window import STATIC_COL2IM, STATIC_MAX_UNPOOL
 
 
-# specs/attention.yaml:25
+# specs/attention.yaml:93
 @called
 def attention(
     q: Operand,
@@ -80,14 +80,14 @@ def attention(
     """Values averaged by the softmax of how well queries meet keys; r heads of queries share one of keys and
     values.
 
-    Here behind must be known when the call is built: attributes.
+    Attributes, known when the call is built: behind.
 
     (q: F[b, (g, r), s, e], k: F[b, g, t, e], v: F[b, g, t, f], bias: B[*m] = 0) -> (y: F[b, (g, r), s, f])
     """
     return call(STATIC_ATTENTION, [q, k, v, bias], {"causal": causal, "behind": behind, "scale": scale}, source)[0]
 
 
-# specs/attention.yaml:171
+# specs/attention.yaml:240
 @called
 def hide_keys(
     mask: Operand,
@@ -102,7 +102,7 @@ def hide_keys(
 ) -> Value:
     """What is added to the scores of keys that a mask hides from queries, and 0 for the others.
 
-    Here batch, queries, keys, behind must be known when the call is built: attributes.
+    Attributes, known when the call is built: batch, queries, keys, behind.
 
     (mask: I[*m]) -> (y: f32[batch, rows, keys])
     """
@@ -114,19 +114,19 @@ def hide_keys(
     )[0]
 
 
-# specs/attention.yaml:226
+# specs/attention.yaml:297
 @called
 def read_beams(x: Operand, beams: Operand, filled: int, *, source: str = "") -> Value:
     """Entries of the cache of each beam; the first `filled` are those of the beam that each came from.
 
-    Here filled must be known when the call is built: attributes.
+    Attributes, known when the call is built: filled.
 
     (x: T[(b, w), g, t, e], beams: I[b, w, m]) -> (y: T[(b, w), g, t, e])
     """
     return call(STATIC_READ_BEAMS, [x, beams], {"filled": filled}, source)[0]
 
 
-# specs/decoding.yaml:88
+# specs/decoding.yaml:117
 @called
 def append_at(
     past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int, source: str = ""
@@ -134,14 +134,14 @@ def append_at(
     """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where
     there are none.
 
-    Here size must be known when the call is built: attributes.
+    Attributes, known when the call is built: size.
 
     (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b], gone: i64[b] = 0) -> (y: T[b, g, size, e])
     """
     return call(STATIC_APPEND_AT, [past, new, filled, gone], {"size": size}, source)[0]
 
 
-# specs/decoding.yaml:103
+# specs/decoding.yaml:134
 @called
 def place_tokens(
     last: Operand, new: int, total: int, capacity: int, window: int = 0, *, source: str = ""
@@ -149,7 +149,7 @@ def place_tokens(
     """The number of the first new token, the entries that a cache holds before it, and those that are gone after
     the last.
 
-    Here new, total, capacity must be known when the call is built: attributes.
+    Attributes, known when the call is built: new, total, capacity.
 
     (last: I[b]) -> (at: i64[b], held: i64[b], gone: i64[b])
     """
@@ -158,7 +158,7 @@ def place_tokens(
     )
 
 
-# specs/decoding.yaml:210
+# specs/decoding.yaml:257
 @called
 def grouped_query_attention(
     q: Operand,
@@ -186,7 +186,7 @@ def grouped_query_attention(
     """Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share
     one of keys.
 
-    Here total must be known when the call is built: attributes.
+    Attributes, known when the call is built: total.
 
     (q: F[b, s, (g, r), e], k: F[b, m, g, e], v: F[b, m, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
     past_v: F[b, g, *p:1, f] = 0, cos: F[*c:2] = 0, sin: F[*c:2] = 0, position: J[b, s]?, bias: F[*w] = 0, sink:
@@ -210,7 +210,7 @@ def grouped_query_attention(
     )
 
 
-# specs/detection.yaml:72
+# specs/detection.yaml:76
 @called
 def non_max_suppression(
     boxes: Operand,
@@ -224,7 +224,7 @@ def non_max_suppression(
 ) -> Value:
     """The boxes of each class with the best scores that overlap no better one, as rows of batch, class and box.
 
-    Here limit must be known when the call is built: attributes.
+    Attributes, known when the call is built: limit.
 
     (boxes: F[b, n, 4], scores: F[b, c, n], iou_threshold: F[*s] = 0, score_threshold: F[*t] = -inf) -> (kept:
     i64[k, 3])
@@ -237,7 +237,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:151
+# specs/images.yaml:163
 @called
 def resize(
     x: Operand,
@@ -259,7 +259,7 @@ def resize(
     """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
     scaled ones.
 
-    Here sizes must be known when the call is built: attributes.
+    Attributes, known when the call is built: sizes.
 
     (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
     """
@@ -282,19 +282,19 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:358
+# specs/images.yaml:415
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
-    Here size must be known when the call is built: attributes.
+    Attributes, known when the call is built: size.
 
     (theta: F[b, t, t + 1]) -> (y: F[b, *size[2:], t])
     """
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:384
+# specs/images.yaml:442
 @called
 def crop_and_resize(
     x: Operand,
@@ -309,7 +309,7 @@ def crop_and_resize(
     """Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image
     stands a value.
 
-    Here size must be known when the call is built: attributes.
+    Attributes, known when the call is built: size.
 
     (x: T[b, c, *d:2], boxes: f32[k, 4], image: I[k]) -> (y: T[k, c, *size])
     """
@@ -335,93 +335,93 @@ def pad(
     """A tensor with elements added before and after some axes (a value, the nearest, mirrored or wrapped), or cut
     off.
 
-    Here axes, pads must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes, pads.
 
     (x: T[*d], value: T[*v] = 0) -> (y: T[*s])
     """
     return call(STATIC_PAD, [x, value], {"axes": axes, "pads": pads, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:61
+# specs/indexing.yaml:64
 @called
 def tile(x: Operand, repeats: Sequence[int], *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
 
-    Here repeats must be known when the call is built: attributes.
+    Attributes, known when the call is built: repeats.
 
     (x: T[*d]) -> (y: T[*(d * repeats)])
     """
     return call(STATIC_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:84
+# specs/indexing.yaml:87
 @called
 def repeat(x: Operand, repeats: int, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
-    Here repeats must be known when the call is built: attributes.
+    Attributes, known when the call is built: repeats.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n * repeats, *i])
     """
     return call(STATIC_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:101
+# specs/indexing.yaml:104
 @called
 def flip(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *r@axes])
     """
     return call(STATIC_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:113
+# specs/indexing.yaml:116
 @called
 def roll(x: Operand, shift: Sequence[int], axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
 
-    Here shift, axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: shift, axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *r@axes])
     """
     return call(STATIC_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:224
+# specs/indexing.yaml:230
 @called
 def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
 
-    Here depth must be known when the call is built: attributes.
+    Attributes, known when the call is built: depth.
 
     (index: I[*o:axis, *i], values: T[2]) -> (y: T[*o, depth, *i])
     """
     return call(STATIC_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:252
+# specs/indexing.yaml:260
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
-    Here strides must be known when the call is built: attributes.
+    Attributes, known when the call is built: strides.
 
     (x: T[*d], value: T[] = 0) -> (y: T[*s])
     """
     return call(STATIC_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:268
+# specs/indexing.yaml:278
 @called
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int], source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
     around it.
 
-    Here shape must be known when the call is built: attributes.
+    Attributes, known when the call is built: shape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -433,7 +433,7 @@ def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Seq
 def ensure_shape(x: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """The same tensor, known from here on to have the given dims; -1 leaves a dim as it is.
 
-    Here shape must be known when the call is built: attributes.
+    Attributes, known when the call is built: shape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -445,7 +445,7 @@ def ensure_shape(x: Operand, shape: Sequence[int], *, source: str = "") -> Value
 def reshape(x: Operand, newshape: Sequence[int], allowzero: bool = False, *, source: str = "") -> Value:
     """The same elements in row-major order under a new shape.
 
-    Here newshape must be known when the call is built: attributes.
+    Attributes, known when the call is built: newshape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -457,7 +457,7 @@ def reshape(x: Operand, newshape: Sequence[int], allowzero: bool = False, *, sou
 def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     (x: T[*d]) -> (y: T[*d[axes]])
     """
@@ -469,7 +469,7 @@ def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = ""
 def squeeze(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     (x: T[*o, *ones@axes]) -> (y: T[*o])
     """
@@ -481,7 +481,7 @@ def squeeze(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") 
 def expand_dims(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     (x: T[*d]) -> (y: T[*d, *1@axes])
     """
@@ -494,7 +494,7 @@ def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
 
-    Here shape must be known when the call is built: attributes.
+    Attributes, known when the call is built: shape.
 
     (x: T[*d]) -> (y: T[*broadcast(d, shape)])
     """
@@ -515,9 +515,9 @@ def split(
     """Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is
     smaller).
 
-    `outputs` says how many there are, where only a run would tell; any other number is an error then.
+    `outputs` is the number of outputs where it is known only at run time, which is then checked.
 
-    Here sizes must be known when the call is built: attributes.
+    Attributes, known when the call is built: sizes.
 
     (x: T[*o, n@axis, *i]) -> (ys: T[*o, sizes[v], *i] for v in len(sizes))
     """
@@ -538,7 +538,7 @@ def slice(
     """The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python
     slices.
 
-    Here starts, ends, axes, steps must be known when the call is built: attributes.
+    Attributes, known when the call is built: starts, ends, axes, steps.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -550,53 +550,53 @@ def slice(
 def trilu(x: Operand, k: int = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
-    Here k must be known when the call is built: attributes.
+    Attributes, known when the call is built: k.
 
     (x: T[*b, m, n]) -> (y: T[*b, m, n])
     """
     return call(STATIC_TRILU, [x], {"k": k, "upper": upper}, source)[0]
 
 
-# specs/random.yaml:48
+# specs/random.yaml:55
 @called
 def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int], *, source: str = "") -> Value:
     """Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their
     positions.
 
-    Here to must be known when the call is built: attributes.
+    Attributes, known when the call is built: to.
 
     (seed: i64[], low: F[*p], high: F[*q]) -> (y: F[*to])
     """
     return call(STATIC_RANDOM_UNIFORM, [seed, low, high], {"to": to}, source)[0]
 
 
-# specs/random.yaml:72
+# specs/random.yaml:80
 @called
 def random_normal(seed: Operand, mean: Operand, deviation: Operand, to: Sequence[int], *, source: str = "") -> Value:
     """Normally distributed numbers of some mean and standard deviation, a function of the seed and of their
     positions.
 
-    Here to must be known when the call is built: attributes.
+    Attributes, known when the call is built: to.
 
     (seed: i64[], mean: F[*p], deviation: F[*q]) -> (y: F[*to])
     """
     return call(STATIC_RANDOM_NORMAL, [seed, mean, deviation], {"to": to}, source)[0]
 
 
-# specs/random.yaml:150
+# specs/random.yaml:163
 @called
 def multinomial(seed: Operand, x: Operand, draws: int = 1, to: DType | str = "i64", *, source: str = "") -> Value:
     """Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and of their
     positions.
 
-    Here draws must be known when the call is built: attributes.
+    Attributes, known when the call is built: draws.
 
     (seed: i64[], x: F[b, n]) -> (y: R[b, draws])
     """
     return call(STATIC_MULTINOMIAL, [seed, x], {"draws": draws, "to": to}, source)[0]
 
 
-# specs/reduction.yaml:43
+# specs/reduction.yaml:48
 @called
 def sum(
     x: Operand,
@@ -608,14 +608,14 @@ def sum(
 ) -> Value:
     """The sum over some axes, by default over all.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
     return call(STATIC_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:62
+# specs/reduction.yaml:67
 @called
 def mean(
     x: Operand,
@@ -627,14 +627,14 @@ def mean(
 ) -> Value:
     """The mean over some axes, by default over all; of integers cut towards zero.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
     return call(STATIC_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:89
+# specs/reduction.yaml:94
 @called
 def prod(
     x: Operand,
@@ -646,14 +646,14 @@ def prod(
 ) -> Value:
     """The product over some axes, by default over all.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
     return call(STATIC_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:107
+# specs/reduction.yaml:112
 @called
 def max(
     x: Operand,
@@ -666,14 +666,14 @@ def max(
     """The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there
     is of none.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
     return call(STATIC_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:128
+# specs/reduction.yaml:133
 @called
 def min(
     x: Operand,
@@ -686,14 +686,14 @@ def min(
     """The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there
     is of none.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
     return call(STATIC_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:149
+# specs/reduction.yaml:154
 @called
 def l1(
     x: Operand,
@@ -705,14 +705,14 @@ def l1(
 ) -> Value:
     """The sum of magnitudes over some axes, by default over all.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
     return call(STATIC_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:168
+# specs/reduction.yaml:173
 @called
 def l2(
     x: Operand,
@@ -724,14 +724,14 @@ def l2(
 ) -> Value:
     """The square root of the sum of squares over some axes, by default over all.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
     return call(STATIC_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:186
+# specs/reduction.yaml:191
 @called
 def sum_square(
     x: Operand,
@@ -743,14 +743,14 @@ def sum_square(
 ) -> Value:
     """The sum of squares over some axes, by default over all.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
     return call(STATIC_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:205
+# specs/reduction.yaml:210
 @called
 def log_sum(
     x: Operand,
@@ -762,14 +762,14 @@ def log_sum(
 ) -> Value:
     """The logarithm of the sum over some axes, by default over all.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
     return call(STATIC_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:223
+# specs/reduction.yaml:228
 @called
 def log_sum_exp(
     x: Operand,
@@ -781,14 +781,14 @@ def log_sum_exp(
 ) -> Value:
     """The logarithm of the sum of exponentials over some axes, by default over all.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
     return call(STATIC_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:244
+# specs/reduction.yaml:249
 @called
 def any(
     x: Operand,
@@ -800,14 +800,14 @@ def any(
 ) -> Value:
     """Whether at least one element over some axes is true, by default over all.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
     return call(STATIC_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:259
+# specs/reduction.yaml:264
 @called
 def all(
     x: Operand,
@@ -819,7 +819,7 @@ def all(
 ) -> Value:
     """Whether all elements over some axes are true, by default over all.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -832,7 +832,7 @@ def reshape_by_codes(x: Operand, newshape: Sequence[int], *, source: str = "") -
     """The same elements under a shape in which 0 copies the next dim, -3 is the product of the next two and -1
     what is left.
 
-    Here newshape must be known when the call is built: attributes.
+    Attributes, known when the call is built: newshape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -844,7 +844,7 @@ def reshape_by_codes(x: Operand, newshape: Sequence[int], *, source: str = "") -
 def cumsum(x: Operand, axis: int, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
     """The sum of an element and all before it along an axis; without it (exclusive), or from the end (reverse).
 
-    Here axis must be known when the call is built: attributes.
+    Attributes, known when the call is built: axis.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n, *i])
     """
@@ -857,21 +857,21 @@ def cumprod(x: Operand, axis: int, exclusive: bool = False, reverse: bool = Fals
     """The product of an element and all before it along an axis; without it (exclusive), or from the end
     (reverse).
 
-    Here axis must be known when the call is built: attributes.
+    Attributes, known when the call is built: axis.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n, *i])
     """
     return call(STATIC_CUMPROD, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/scatter.yaml:108
+# specs/scatter.yaml:111
 @called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int], source: str = ""
 ) -> Value:
     """A tensor of one value, but for the places that rows of indices name, which have values of their own.
 
-    Here shape must be known when the call is built: attributes.
+    Attributes, known when the call is built: shape.
 
     (index: I[k, q], values: T[k], value: T[] = 0) -> (y: T[*shape])
     """
@@ -883,62 +883,62 @@ def sparse_to_dense(
 def axis_positions(axes: Sequence[int], rank: int, distinct: bool = False, *, source: str = "") -> Value:
     """Axes of a tensor of some rank as positions, negative ones counted from the end.
 
-    Here axes must be known when the call is built: attributes.
+    Attributes, known when the call is built: axes.
 
     () -> (y: i64[r])
     """
     return call(STATIC_AXIS_POSITIONS, [], {"axes": axes, "rank": rank, "distinct": distinct}, source)[0]
 
 
-# specs/shapes.yaml:67
+# specs/shapes.yaml:68
 @called
 def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, source: str = "") -> Value:
     """Numbers from start to before stop in equal steps.
 
-    Here start, stop, step must be known when the call is built: attributes.
+    Attributes, known when the call is built: start, stop, step.
 
     () -> (y: T[n])
     """
     return call(STATIC_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:93
+# specs/shapes.yaml:94
 @called
 def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
-    Here shape must be known when the call is built: attributes.
+    Attributes, known when the call is built: shape.
 
     (value: T[]) -> (y: T[*shape])
     """
     return call(STATIC_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:110
+# specs/shapes.yaml:111
 @called
 def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
-    Here shape must be known when the call is built: attributes.
+    Attributes, known when the call is built: shape.
 
     () -> (y: T[*shape])
     """
     return call(STATIC_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:121
+# specs/shapes.yaml:122
 @called
 def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
-    Here shape must be known when the call is built: attributes.
+    Attributes, known when the call is built: shape.
 
     () -> (y: T[*shape])
     """
     return call(STATIC_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:49
+# specs/signal.yaml:50
 @called
 def dft(
     x: Operand,
@@ -951,14 +951,14 @@ def dft(
 ) -> Value:
     """The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.
 
-    Here axis, length must be known when the call is built: attributes.
+    Attributes, known when the call is built: axis, length.
 
     (x: F[*o, n@axis, *i, c]) -> (y: F[*o, s, *i, 1 if inverse and onesided else 2])
     """
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:97
+# specs/signal.yaml:104
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -966,7 +966,7 @@ def stft(
     """The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a
     window.
 
-    Here step, length must be known when the call is built: attributes.
+    Attributes, known when the call is built: step, length.
 
     (x: F[b, n, c], window: F[*w] = 1) -> (y: F[b, (n - size) // step + 1, size // 2 + 1 if onesided else size,
     2])
@@ -974,7 +974,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:134
+# specs/signal.yaml:144
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -988,7 +988,7 @@ def mel_weight_matrix(
 ) -> Value:
     """Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.
 
-    Here bins, dft_length, sample_rate must be known when the call is built: attributes.
+    Attributes, known when the call is built: bins, dft_length, sample_rate.
 
     (lower: F[], upper: F[]) -> (y: R[dft_length // 2 + 1, bins])
     """
@@ -1006,7 +1006,7 @@ def topk(x: Operand, k: int, axis: int = -1, largest: bool = True, *, source: st
     """The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first,
     NaN on top.
 
-    Here k must be known when the call is built: attributes.
+    Attributes, known when the call is built: k.
 
     (x: T[*o, n@axis, *i]) -> (values: T[*o, k, *i], indices: i64[*o, k, *i])
     """
@@ -1020,7 +1020,7 @@ def sparse_fill_empty_rows(
 ) -> tuple[Value, ...]:
     """The places and values of a sparse tensor by rows, a value where a row had none, and which rows those are.
 
-    Here shape must be known when the call is built: attributes.
+    Attributes, known when the call is built: shape.
 
     (index: i64[n, q], values: T[n], value: T[] = 0) -> (places: i64[n + k, q], filled: T[n + k], empty:
     bool[prod(shape[:1])])
@@ -1028,7 +1028,7 @@ def sparse_fill_empty_rows(
     return call(STATIC_SPARSE_FILL_EMPTY_ROWS, [index, values, value], {"shape": shape}, source)
 
 
-# specs/window.yaml:419
+# specs/window.yaml:451
 @called
 def max_unpool(
     x: Operand,
@@ -1043,7 +1043,7 @@ def max_unpool(
     """Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than
     what was pooled.
 
-    Here output_shape must be known when the call is built: attributes.
+    Attributes, known when the call is built: output_shape.
 
     (x: T[b, c, *d], indices: i64[b, c, *d]) -> (y: T[*s])
     """
@@ -1055,7 +1055,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:458
+# specs/window.yaml:492
 @called
 def col2im(
     x: Operand,
@@ -1069,7 +1069,7 @@ def col2im(
 ) -> Value:
     """Images made of columns, each of which is a block; where blocks overlap, their elements are added.
 
-    Here image, block must be known when the call is built: attributes.
+    Attributes, known when the call is built: image, block.
 
     (x: T[b, (c, prod(block)), many]) -> (y: T[b, c, *image])
     """

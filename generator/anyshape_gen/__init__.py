@@ -1,4 +1,4 @@
-"""specs/*.yaml in, generated/ out. The pieces: `yaml_source` and `parse_*` read, `check*` judge, `analysis` resolves, `emit` writes.
+"""Generates `generated/` from `specs/*.yaml`: `yaml_source` and `parse_*` parse, `check*` check, `analysis` resolves, `emit` writes.
 
-`load_specs` in `analysis` gives emitters everything they need; `cli` is the command.
+`analysis.analyse` returns all that emitters need; `cli` is the command.
 """

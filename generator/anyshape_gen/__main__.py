@@ -1,4 +1,4 @@
-"""`python -m anyshape_gen`."""
+"""Runs the generator's command, `python -m anyshape_gen`."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""What a spec should say besides what it must: warnings, which fail nothing.
+"""Warnings about specs: what a spec should have besides what it must have. A warning never fails the command.
 
-In: the analysis of all specs. Out: a line for each place where a spec asks for more, with file:line:col, the op and what to write.
+In: the analysis of all specs. Out: a line for each warning, with file:line:col, the op and what to write.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from anyshape_gen.model import OpSpec
 
 
 def advice(analysis: Analysis) -> list[str]:
-    """One line for each op whose values nothing pins but its laws, in the order of the specs."""
-    return [_wanted(a.spec) for a in analysis.ops if not shows_values(a.spec) and "random" not in a.spec.traits]
+    """Lists a warning for each op without an example of its output's values, in the order of the specs."""
+    return [_values_missing(a.spec) for a in analysis.ops if not shows_values(a.spec) and "random" not in a.spec.traits]
 
 
 def shows_values(spec: OpSpec) -> bool:
-    """Whether some example gives values of an output, and not only its shape."""
+    """Whether some example has the values of an output, and not only its shape."""
     return any(value.literal for e in spec.examples if e.error is None for _, value in e.expected)
 
 
-def _wanted(spec: OpSpec) -> str:
-    given = [o.name for o in spec.inputs]
-    literals = ", ".join(f"{name}: {{value: …}}" for name in (*given, spec.outputs[0].name))
+def _values_missing(spec: OpSpec) -> str:
+    inputs = [o.name for o in spec.inputs]
+    literals = ", ".join(f"{name}: {{value: …}}" for name in (*inputs, spec.outputs[0].name))
     return (
-        f"{spec.span}: warning: no example of op '{spec.name}' has values: the kernel is checked against the reference alone, "
-        f"and a mistake in both goes unnoticed; add one such as `- {{{literals}}}`, worked out by hand"
+        f"{spec.span}: warning: no example of op '{spec.name}' has values: the kernel is only compared with the reference, "
+        f"and an error in both is not detected; add an example such as `- {{{literals}}}`, worked out by hand"
     )

@@ -1,6 +1,6 @@
-"""Spec files to `Analysis`: parse, check, solve and resolve, and raise all findings at once.
+"""Analyses spec files: parses, checks, solves and resolves them, and raises all findings at once.
 
-In: paths of spec files. Out: what every emitter reads. `load_specs` is the one door of the front half of the generator.
+In: paths of spec files. Out: an `Analysis`, which every emitter reads. `analyse` is the only entry point of the generator's front end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from anyshape_gen.analysis_model import (
 )
 from anyshape_gen.check import check_completeness, check_meaning
 from anyshape_gen.check_compose import check_compositions
-from anyshape_gen.check_mappings import check_file_mapping
+from anyshape_gen.check_onnx import check_file_mapping, check_terms
 from anyshape_gen.check_sequence import check_elements
 from anyshape_gen.float_defaults import with_computed_floats
 from anyshape_gen.kinds import PARAM_KINDS, Kinds, kind_of
@@ -38,16 +38,8 @@ from anyshape_gen.source import Findings
 from anyshape_gen.traverse import reachable, walk_all
 
 
-def load_specs(paths: Iterable[Path | str], root: Path | str | None = None, complete: bool = True) -> Analysis:
-    """All ops of these files; raises SpecError with every finding. Messages show paths relative to `root`.
-
-    `complete=False` leaves out what is missing (references, examples …), for specs that are being written.
-    """
-    return analyse(read_specs(paths, root), complete)
-
-
 def read_specs(paths: Iterable[Path | str], root: Path | str | None = None) -> dict[str, str]:
-    """Texts by the path that messages show. Raises SpecError for a file that is no text, OSError for one that is not there."""
+    """Reads spec files, by the path that messages show. Raises SpecError for a file that is not UTF-8, OSError for a missing one."""
     contents = {}
     for path in sorted(Path(p) for p in paths):
         shown = path.relative_to(root) if root is not None and path.is_relative_to(root) else path
@@ -59,21 +51,31 @@ def read_specs(paths: Iterable[Path | str], root: Path | str | None = None) -> d
 
 
 def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | None = None) -> Analysis:
-    """The same for texts by path. Files and ops that a memo has are not looked at again."""
+    """Analyses all ops of spec texts, by path. Raises SpecError with every finding.
+
+    `complete=False` does not report missing entries (references, examples …), for specs that are being written. Files and ops whose
+    results the memo has are not analysed again.
+    """
     findings, memo = Findings(), memo or Memo()
     memo.begin_round(contents)
     files = [_loaded(path, content, findings, memo) for path, content in contents.items()]
     known = {op.name for file in files for op in file.ops}
     _check_unique(files, findings)
-    ops = [_analysed(op, file.path, findings, known, complete, memo) for file in files for op in file.ops]
+    ops = [
+        _analysed(op, file.path, findings, known=known, complete=complete, memo=memo)
+        for file in files
+        for op in file.ops
+    ]
     of_files = tuple((file.path, mapping) for file in files for mapping in file.onnx)
     refused = tuple(refusal for file in files for refusal in file.refused)
     analysis = Analysis(tuple(op for op in ops if op is not None), of_files, refused)
     _check_mapped(files, findings)
     _check_refused(files, findings)
+    for file in files:
+        check_terms(file.terms, known, findings)
     for _, mapping in of_files:
         check_file_mapping(mapping, known, findings)
-    if len(analysis.ops) == len(ops):  # otherwise an op that could not be read may be the one that is called
+    if len(analysis.ops) == len(ops):  # otherwise a call may be of an op that could not be read
         check_compositions(analysis.ops, findings)
     findings.raise_if_any()
     return analysis
@@ -84,28 +86,28 @@ def _loaded(path: str, content: str, findings: Findings, memo: Memo) -> SpecFile
         own = Findings()
         return load_file(path, content, own), own
 
-    file, found = memo.get(path, ("load", content), (), load)
-    findings.take(found)
+    file, findings_of_file = memo.get(path, ("load", content), (), load)
+    findings.take(findings_of_file)
     return file
 
 
 def _analysed(
-    op: OpSpec, file: str, findings: Findings, known: set[str], complete: bool, memo: Memo
+    op: OpSpec, file: str, findings: Findings, *, known: set[str], complete: bool, memo: Memo
 ) -> OpAnalysis | None:
     def analyse_it() -> tuple[OpAnalysis | None, Findings]:
         own = Findings()
         return analyse_op(op, file, own, known, complete), own
 
-    # Of the other ops it matters which of those that this one names there are; what is wrong may name any as the one that was meant.
+    # An analysis depends on which of the ops that it names exist; one with findings is not kept, since they may suggest any op's name.
     named = memo.get(file, "named", (op,), lambda: _named(op))
     key = ("analyse", complete, frozenset(known & named))
-    analysis, found = memo.get(file, key, (op,), analyse_it, lasts=lambda made: not made[1].found)
-    findings.take(found)
+    analysis, findings_of_op = memo.get(file, key, (op,), analyse_it, lasts=lambda result: not result[1].items)
+    findings.take(findings_of_op)
     return analysis
 
 
 def _named(op: OpSpec) -> frozenset[str]:
-    """What may be the name of an op in its rewrites and mappings."""
+    """Collects names in an op's rewrites and mappings that may be names of ops."""
     nodes = walk_all([*op.rewrites, *op.onnx])
     return frozenset(n.func if isinstance(n, Call) else n.id for n in nodes if isinstance(n, (Call, Name)))
 
@@ -120,13 +122,13 @@ def _check_unique(files: list[SpecFile], findings: Findings) -> None:
 
 
 def _check_mapped(files: list[SpecFile], findings: Findings) -> None:
-    """One entry says what an ONNX operator means from one opset on."""
+    """Checks that an ONNX operator has one entry for each opset."""
     mappings = [m for file in files for m in (*file.onnx, *(m for op in file.ops for m in op.onnx))]
     findings.distinct("the mapping of", ((f"{m.op} {m.since}", m.span) for m in mappings))
 
 
 def _check_refused(files: list[SpecFile], findings: Findings) -> None:
-    """What is refused has no mapping, and one reason."""
+    """Checks that a refused ONNX operator has no mapping, and only one refusal."""
     mapped = {m.op: m for file in files for m in (*file.onnx, *(m for op in file.ops for m in op.onnx))}
     first: dict[str, OnnxRefusal] = {}
     for refusal in (refusal for file in files for refusal in file.refused):
@@ -138,8 +140,8 @@ def _check_refused(files: list[SpecFile], findings: Findings) -> None:
 
 
 def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], complete: bool) -> OpAnalysis | None:
-    """One op; None where findings leave nothing to work with."""
-    before = len(findings.found)
+    """Analyses one op; None where it has findings."""
+    before = len(findings.items)
     if complete:
         check_completeness(spec, findings)
     spec = with_computed_floats(spec)
@@ -147,18 +149,22 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
     rule, reading = _split_asserts(spec)
     kinds = name_kinds(spec, steps, rule)
     check_meaning(spec, kinds, ops, findings)
-    if len(findings.found) > before:
+    if len(findings.items) > before:
         return None
     outputs = tuple(output_shape(spec, output, kinds) for output in spec.outputs)
     kernel = None
     if spec.kernel is not None:
-        kernel = KernelResolver(spec, spec.kernel, kinds, outputs, findings, reading).resolve()
+        kernel = KernelResolver(
+            spec, spec.kernel, kinds=kinds, outputs=outputs, findings=findings, reading=reading
+        ).resolve()
         if kernel is not None:
             check_elements(spec, kernel, findings)
     procedure = None
     if spec.procedure is not None:
-        procedure = ProcedureResolver(spec, spec.procedure, kinds, outputs, findings, reading).resolve_steps()
-    if len(findings.found) > before:
+        procedure = ProcedureResolver(
+            spec, spec.procedure, kinds=kinds, outputs=outputs, findings=findings, reading=reading
+        ).resolve_steps()
+    if len(findings.items) > before:
         return None
     known = {function.name: function for function in spec.defines}
     params: list[Node] = [*spec.params, *spec.inputs, *spec.outputs]
@@ -178,7 +184,7 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
 
 
 def _split_asserts(spec: OpSpec) -> tuple[tuple[Statement, ...], tuple[Assert, ...]]:
-    """Asserts that read values of tensors are the kernel's, not the rule's."""
+    """Splits the statements of a rule from asserts that read elements of tensors, which are the kernel's."""
     tensors = {operand.name for operand in spec.inputs}
     rule: list[Statement] = []
     reading: list[Assert] = []
@@ -192,7 +198,7 @@ def _split_asserts(spec: OpSpec) -> tuple[tuple[Statement, ...], tuple[Assert, .
 
 
 def name_kinds(spec: OpSpec, steps: tuple[SolveStep, ...], rule: tuple[Statement, ...]) -> dict[str, ValueKind]:
-    """Kinds of all names of the rule: dims, runs, params, then locals in order."""
+    """Infers the kinds of all names of a rule: dims, runs, params, then locals in order."""
     params = {param.name: PARAM_KINDS[param.kind.base] for param in spec.params}
     kinds = Kinds(params, {function.name: function for function in spec.defines})
     _step_kinds(spec, steps, kinds)

@@ -1,7 +1,7 @@
-"""What emitters read beside the spec: the solved signature, the needs of each operand, the resolved kernel.
+"""Types of an analysed op, which emitters read: the solved signature, the needs of each operand, the resolved kernel.
 
-In: nothing (`analysis` builds these). Out: frozen types. Everything that has to be computed at run time is stated in
-the rule language itself, so that an emitter prints expressions and decides nothing.
+In: nothing (`analysis` builds these). Out: frozen types. What has to be computed at run time is an expression of the rule
+language, so that an emitter prints expressions and decides nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ValueKind(StrEnum):
 
 
 class Need(IntEnum):
-    """What the size of the outputs depends on."""
+    """How much of an operand the sizes of the outputs depend on."""
 
     NOTHING = 0
     RANK = 1
@@ -51,7 +51,7 @@ class Need(IntEnum):
 
 @dataclass(frozen=True)
 class RankCheck(Node):
-    """The rank of an operand must be at least this, and at most `most` unless a run is open."""
+    """Checks that an operand has at least this rank, and at most `most` unless the number of dims of a run is open."""
 
     operand: str
     element: str | None
@@ -62,7 +62,7 @@ class RankCheck(Node):
 
 @dataclass(frozen=True)
 class BindParam(Node):
-    """From here on the parameter may be used: give it its default, normalise axes against `of`, check its length."""
+    """Binds a parameter: computes its default, normalises axes against `of`, checks its length. Later steps may use it."""
 
     param: ParamSpec
     default: Expr | None
@@ -76,7 +76,7 @@ class BindParam(Node):
 
 @dataclass(frozen=True)
 class Define(Node):
-    """`name = value`."""
+    """Defines a name: `name = value`."""
 
     name: str
     value: Expr
@@ -84,7 +84,7 @@ class Define(Node):
 
 @dataclass(frozen=True)
 class Equal(Node):
-    """`left` (known) must equal `right` (found in an operand); `what` names both for the message."""
+    """Checks that `left`, which is known, equals `right`, which is read from an operand; `what` names both in the message."""
 
     left: Expr
     right: Expr
@@ -93,7 +93,7 @@ class Equal(Node):
 
 @dataclass(frozen=True)
 class ForEach(Node):
-    """For every element of a variadic."""
+    """Runs steps for every element of a variadic."""
 
     var: str
     count: Expr
@@ -102,14 +102,14 @@ class ForEach(Node):
 
 @dataclass(frozen=True)
 class AtLeastOne(Node):
-    """A variadic must have an element."""
+    """Checks that a variadic has an element."""
 
     operand: str
 
 
 @dataclass(frozen=True)
 class IfPresent(Node):
-    """Steps for an optional operand; where it is absent, its own runs are empty."""
+    """Runs steps for an optional operand if it is present; else defines its own runs as empty."""
 
     operand: str
     steps: tuple[SolveStep, ...]
@@ -121,7 +121,7 @@ SolveStep: TypeAlias = RankCheck | BindParam | Define | Equal | ForEach | AtLeas
 
 @dataclass(frozen=True)
 class OutputShape(Node):
-    """The shape of an output as a vector expression; of a variadic output, for each `var` below `count`."""
+    """The shape of an output as a vector expression; of a variadic output, the shape for each `var` below `count`."""
 
     name: str
     shape: Expr
@@ -138,12 +138,12 @@ class Role(StrEnum):
     LOOP = "loop"
     """an index variable"""
     ELEMENT = "element"
-    """numbers the elements of a variadic: known when the kernel is built, one equation per value"""
+    """the number of an element of a variadic: known when the kernel is built, with one equation for each value"""
 
 
 @dataclass(frozen=True)
 class IndexVar(Node):
-    """A variable on the left side; a run's extent is a vector, another's a scalar."""
+    """A variable on the left side of an equation; the extent of a run is a vector, that of any other a scalar."""
 
     name: str
     run: bool
@@ -153,15 +153,15 @@ class IndexVar(Node):
 
 @dataclass(frozen=True)
 class ScratchTensor(Node):
-    """A tensor that only the kernel knows; `shape` is a vector expression over dims."""
+    """An intermediate tensor of a kernel; `shape` is a vector expression over dims."""
 
     name: str
     dtype: str | None
-    """from an annotation; None: the dtype of the value"""
+    """the dtype of an annotation; None: the dtype of the value"""
     shape: Expr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResolvedEquation(Node):
     """An equation with extents for all its variables and parts for all its indices; reads are `TensorRead` nodes."""
 
@@ -169,20 +169,20 @@ class ResolvedEquation(Node):
     parts: tuple[Part, ...]
     """the target's index, matched like a read"""
     vars: tuple[IndexVar, ...]
-    """of the left side, in order; reductions carry their own generators"""
+    """variables of the left side, in order; reductions have their own generators"""
     op: str
     value: Expr
     conditions: tuple[Expr, ...]
     recurrence: str | None = None
     """the variable of a recurrence: this equation and those of the same `cycle` read earlier positions of each other"""
     backward: bool = False
-    """the positions go down: what is read comes later"""
+    """whether positions are computed from the last to the first"""
     cycle: int = -1
 
 
 @dataclass(frozen=True)
 class BornSize(Node):
-    """`k = count(…)`: a size found by the kernel; its bounds come from the domain."""
+    """A data-dependent size that a kernel counts, `k = count(…)`; its upper bound is the size of the domain."""
 
     name: str
     value: Expr
@@ -192,7 +192,7 @@ class BornSize(Node):
 
 @dataclass(frozen=True)
 class ResolvedKernel:
-    """The kernel, ready to be emitted: definitions in dependency order, updates after definitions."""
+    """A resolved kernel: definitions in dependency order, updates after definitions."""
 
     scratch: tuple[ScratchTensor, ...]
     born: tuple[BornSize, ...]
@@ -202,55 +202,55 @@ class ResolvedKernel:
 
 @dataclass(frozen=True)
 class ResolvedProcedure:
-    """The steps, with reads as `TensorRead` nodes and the parts of every place that is set."""
+    """Resolved steps of a procedure: reads are `TensorRead` nodes, and every left side has its parts."""
 
     steps: tuple[Step, ...]
     variables: Mapping[str, str]
     """{name: dtype}"""
     arrays: tuple[ScratchTensor, ...]
     born: Mapping[str, Expr]
-    """{size that the steps find: its upper bound}"""
+    """{data-dependent size that the steps compute: its upper bound}"""
     asserts: tuple[Assert, ...]
 
 
 # --- operators ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OpAnalysis:
-    """Everything emitters need to know about one op, computed once."""
+    """One analysed op."""
 
     spec: OpSpec
     file: str
-    """path as messages and `# specs/reshape.yaml:24` comments show it"""
+    """the path as in messages and in `# specs/reshape.yaml:24` comments"""
     steps: tuple[SolveStep, ...]
     rule: tuple[Statement, ...]
     """the `shape:` statements; asserts that read values are among the kernel's instead"""
     outputs: tuple[OutputShape, ...]
     kinds: Mapping[str, ValueKind] = field(hash=False)
-    """of every name known in the rule: dims, runs, params, locals"""
+    """the kind of every name of the rule: dims, runs, params, locals"""
     needs: Mapping[str, Need] = field(hash=False)
-    """per input and dyn parameter: what sizing the output takes from it"""
+    """by input and dyn parameter: how much of it the sizes of outputs depend on"""
     shape_functions: tuple[Function, ...]
     """`define:` functions that the rule (or a default) calls"""
     kernel_functions: tuple[Function, ...]
-    """those that the kernel calls"""
+    """`define:` functions that the kernel calls"""
     kernel: ResolvedKernel | None
     procedure: ResolvedProcedure | None = field(default=None, hash=False)
     unproved: frozenset[int] = frozenset()
-    """the reads, by number, of which nothing proved that they are in bounds: they carry a check"""
+    """numbers of the reads that are not proved to be in bounds, and so are checked at run time"""
 
     @property
     def reading(self) -> tuple[Assert, ...]:
-        """The asserts that read values, resolved."""
+        """The resolved asserts that read values."""
         body = self.kernel or self.procedure
         return body.asserts if body is not None else ()
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """All specs, analysed; `onnx` are mappings of files, which belong to no op, each with the file's path; `refused` are ONNX operators
-    without one."""
+    """All analysed ops; `onnx` are mappings of files, which belong to no op, each with the file's path; `refused` are ONNX operators
+    without a mapping."""
 
     ops: tuple[OpAnalysis, ...]
     onnx: tuple[tuple[str, OnnxMapping], ...] = ()

@@ -1,6 +1,6 @@
-"""What an op computes, as data: the equations of a kernel, the steps of a procedure or of a composition; frozen, each with its place.
+"""Nodes of bodies of ops: the equations of a kernel, the steps of a procedure or of a composition. All are frozen and have a span.
 
-The expressions in them are those of `nodes`.
+Their expressions are those of `nodes`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from anyshape_gen.nodes import Assert, Expr, Item, Node, Over, Part, Target
 
 @dataclass(frozen=True)
 class Store(Node):
-    """The left side of an equation: `t[i, *j]`, `ys[v][…]`, or a bare name for a size born here (`items` is None)."""
+    """The left side of an equation: `t[i, *j]`, `ys[v][…]`, or a bare name for a data-dependent size (`items` is None)."""
 
     tensor: str
     element: Expr | None
     items: tuple[Item, ...] | None
     parts: tuple[Part, ...] = field(default=(), compare=False, repr=False)
-    """of a step, the index matched like a read"""
+    """of a step, the index matched to the tensor's pieces, as in a read"""
 
 
 @dataclass(frozen=True)
 class Equation(Node):
-    """`target op value`, where all of `conditions` hold (they are static)."""
+    """An equation `target op value`, which applies where all of its static `conditions` hold."""
 
     target: Store
     op: str
@@ -38,7 +38,7 @@ class Equation(Node):
 
 @dataclass(frozen=True)
 class Annotation(Node):
-    """`t[*i, j]: F[*broadcast(p, q), m]`: dtype and extents of a scratch tensor."""
+    """An annotation of a scratch tensor with its dtype and extents: `t[*i, j]: F[*broadcast(p, q), m]`."""
 
     dtype: str
     extents: tuple[Item, ...]
@@ -57,7 +57,7 @@ class Kernel(Node):
 
 @dataclass(frozen=True)
 class Set(Node):
-    """`target op value` in a procedure; the target is a name or a tensor element."""
+    """A step `target op value` of a procedure; the target is a name or a tensor element."""
 
     targets: tuple[Store, ...]
     op: str
@@ -66,7 +66,7 @@ class Set(Node):
 
 @dataclass(frozen=True)
 class For(Node):
-    """`for v in domain:`."""
+    """A loop `for v in domain:`."""
 
     targets: tuple[Target, ...]
     domain: Expr
@@ -76,7 +76,7 @@ class For(Node):
 
 @dataclass(frozen=True)
 class While(Node):
-    """`while cond limit n:`; the limit makes it finite."""
+    """A loop `while cond limit n:` of at most n iterations."""
 
     cond: Expr
     limit: Expr
@@ -85,7 +85,7 @@ class While(Node):
 
 @dataclass(frozen=True)
 class Branch(Node):
-    """`if cond: … else: …` of a procedure."""
+    """A branch `if cond: … else: …` of a procedure."""
 
     cond: Expr
     then: tuple[Step, ...]
@@ -94,7 +94,7 @@ class Branch(Node):
 
 @dataclass(frozen=True)
 class Break(Node):
-    """Leaves the innermost loop."""
+    """A step that leaves the innermost loop."""
 
 
 Step: TypeAlias = Union["Set", "For", "While", "Branch", "Break"]
@@ -102,6 +102,6 @@ Step: TypeAlias = Union["Set", "For", "While", "Branch", "Break"]
 
 @dataclass(frozen=True)
 class Procedure(Node):
-    """Bounds-checked loops, or (as `compose:`) calls of other ops with loops and branches as regions."""
+    """The steps of a `procedure:` entry, or of a `compose:` entry, in which expressions are calls of other ops."""
 
     steps: tuple[Step, ...]

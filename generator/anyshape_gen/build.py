@@ -1,4 +1,4 @@
-"""Small expressions of the rule language, made by the analysis, with the arithmetic on constants done."""
+"""Builds small expressions of the rule language, and folds constants in them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from anyshape_gen.nodes import BinOp, Call, Expr, Index, Int, Item, Name, Slice,
 
 
 def add(left: Expr, right: Expr) -> Expr:
-    """left + right."""
+    """Builds `left + right`."""
     if isinstance(left, Int) and isinstance(right, Int):
         return Int(left.value + right.value)
     if left == Int(0):
@@ -28,7 +28,7 @@ def subtract(left: Expr, right: Expr) -> Expr:
 
 
 def multiply(factors: tuple[Expr, ...]) -> Expr:
-    """The product of all factors; of none, 1."""
+    """Builds the product of all factors; 1 for no factors."""
     product: Expr = Int(1)
     for factor in factors:
         product = factor if product == Int(1) else BinOp("*", product, factor)
@@ -44,28 +44,28 @@ def item(base: Expr, at: Expr) -> Expr:
 
 
 def item_from_end(base: Expr, back: Expr) -> Expr:
-    """The item that has `back - 1` items behind it."""
+    """Builds the item of a vector that `back - 1` items follow."""
     if isinstance(back, Int):
         return Index(base, (Unary("-", back),))
     return Index(base, (subtract(call("len", base), back),))
 
 
 def part(base: Expr, low: Expr, high: Expr | None) -> Expr:
-    """base[low:high]; all of it where both ends are the base's own."""
+    """Builds `base[low:high]`; `base` itself where both ends are the base's own."""
     if low == Int(0) and high is None:
         return base
     return Index(base, (Slice(None if low == Int(0) else low, high),))
 
 
 def end_of(base: Expr, behind: Expr) -> Expr | None:
-    """The upper end of a slice that leaves `behind` items."""
+    """Builds the upper end of a slice that omits the last `behind` items."""
     if isinstance(behind, Int):
         return None if behind.value == 0 else Unary("-", behind)
     return subtract(call("len", base), behind)
 
 
 def vector(items: tuple[Item, ...]) -> Expr:
-    """A vector of these items; of one starred run, the run itself."""
+    """Builds a vector of these items; the run itself for one starred run."""
     if len(items) == 1 and isinstance(items[0], Star) and items[0].axes is None:
         return items[0].value
     return VecLit(items)

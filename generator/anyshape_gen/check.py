@@ -1,4 +1,4 @@
-"""What is wrong with the meaning of one op, and what it lacks.
+"""Checks the meaning and the completeness of one op.
 
 In: an `OpSpec`, the solved kinds of its names, the names of all ops. Out: findings, all of them.
 """
@@ -20,10 +20,10 @@ from anyshape_gen.check_random import check_random
 from anyshape_gen.check_sequence import check_sequences
 from anyshape_gen.keys import FORMS_OF_BODY
 from anyshape_gen.model import Dim, DimExpr, Operand, OpSpec, Piece, Product, Ragged, Run
-from anyshape_gen.nodes import Assert, Assign, If, Index, Name, Node, NoneLit, Statement, Str
+from anyshape_gen.nodes import Assert, Assign, Born, If, Index, Name, Node, NoneLit, Statement, Str
 from anyshape_gen.solve import piece_names
 from anyshape_gen.source import Findings
-from anyshape_gen.traverse import calls, children, free_names, function_nodes, walk, walk_all
+from anyshape_gen.traverse import calls, children, free_names, walk, walk_all
 
 K = ValueKind
 
@@ -32,38 +32,41 @@ K = ValueKind
 
 
 def check_completeness(spec: OpSpec, findings: Findings) -> None:
-    """An op without a body, reference or examples does not generate."""
+    """Checks that an op has a body, a reference and examples."""
     name = spec.name
     bodies = _bodies(spec)
     if not bodies:
-        findings.add(spec.span, f"op '{name}' says nowhere what it computes: give {', '.join(FORMS_OF_BODY)}")
+        findings.add(spec.span, f"op '{name}' has no body: add one of {', '.join(FORMS_OF_BODY)}")
     if not spec.outputs:
         findings.add(spec.span, f"op '{name}' has no outputs")
     if not spec.summary:
         findings.add(spec.span, f"op '{name}' has no summary")
     if spec.reference is None:
-        findings.add(spec.span, f"op '{name}' has no reference, the independent oracle of its tests")
+        findings.add(spec.span, f"op '{name}' has no reference, with which its tests compare its results")
     if not any(example.error is None for example in spec.examples):
-        findings.add(spec.span, f"op '{name}' has no example of what comes out")
+        findings.add(spec.span, f"op '{name}' has no example with outputs")
     variadic = {o.name for o in (*spec.inputs, *spec.outputs) if o.signature.variadic is not None}
-    for operand, value in (pair for e in spec.examples for pair in (*e.given, *e.expected)):
+    for operand, value in (pair for e in spec.examples for pair in (*e.arguments, *e.expected)):
         if operand in variadic and not isinstance(value.value, tuple):
-            findings.add(value.span, f"'{operand}' is several tensors: a list of their values, got {value.value!r}")
+            findings.add(
+                value.span,
+                f"'{operand}' is several tensors, so its value is a list of their values, got {value.value!r}",
+            )
     errors = [example.error for example in spec.examples if example.error is not None]
     for node in _asserts(spec.shape):
         if node.message is None:
             findings.add(node.span, 'an assert needs a message: `assert cond, "what is wrong with {value}"`')
         elif not any(_matches(node, error) for error in errors):
-            findings.add(node.span, "no example with `error:` shows this assert failing")
+            findings.add(node.span, "no example with `error:` violates this assert")
     for param in spec.params:
         for member in param.kind.members:
             if not _has_example(spec, param.name, member, param.default):
-                findings.add(param.span, f"no example shows {param.name}: {member}")
+                findings.add(param.span, f"no example has {param.name}: {member}")
 
 
 def _bodies(spec: OpSpec) -> list[str]:
-    given = {"kernel": spec.kernel, "view": spec.view, "procedure": spec.procedure, "compose": spec.compose}
-    return [name for name, body in given.items() if body]
+    bodies = {"kernel": spec.kernel, "view": spec.view, "procedure": spec.procedure, "compose": spec.compose}
+    return [name for name, body in bodies.items() if body]
 
 
 def _asserts(statements: tuple[Statement, ...]) -> Iterator[Assert]:
@@ -76,16 +79,18 @@ def _asserts(statements: tuple[Statement, ...]) -> Iterator[Assert]:
 
 
 def _nested_asserts(spec: OpSpec, findings: Findings) -> None:
-    """Asserts that read elements are the kernel's, which knows nothing of the branches of a rule."""
+    """Checks that no assert that reads elements stands in a branch of the rule: such asserts are the kernel's, which has no such branch."""
     tensors = {operand.name for operand in spec.inputs}
     for node in _asserts(tuple(statement for statement in spec.shape if isinstance(statement, If))):
         read = (n.base.id for n in walk_all([node]) if isinstance(n, Index) and isinstance(n.base, Name))
         if not tensors.isdisjoint(read):
-            findings.add(node.cond.span, "an assert that reads elements stands under no `if`: say `not this or that`")
+            findings.add(
+                node.cond.span, "an assert that reads elements cannot be inside an `if`: write `not cond or …`"
+            )
 
 
 def _matches(node: Assert, error: str) -> bool:
-    """Whether the text of an example can be part of this assert's message."""
+    """Whether the error text of an example can be part of this assert's message."""
     assert node.message is not None
     words = [part for part in node.message.parts if isinstance(part, str)]
     pattern = ".*".join(re.escape(word) for word in words)
@@ -94,7 +99,7 @@ def _matches(node: Assert, error: str) -> bool:
 
 def _has_example(spec: OpSpec, param: str, member: str, default: object) -> bool:
     for example in spec.examples:
-        value = dict(example.given).get(param)
+        value = dict(example.arguments).get(param)
         chosen = value.value if value is not None else default.value if isinstance(default, Str) else None
         if example.error is None and (chosen == member or (chosen is None and member == "none")):
             return True
@@ -105,7 +110,7 @@ def _has_example(spec: OpSpec, param: str, member: str, default: object) -> bool
 
 
 def check_meaning(spec: OpSpec, kinds: Mapping[str, ValueKind], ops: set[str], findings: Findings) -> None:
-    """Names, calls, kinds, unused things, kernels, mappings."""
+    """Checks names, calls, kinds, unused names, kernels and mappings of an op."""
     if len(_bodies(spec)) > 1:
         findings.add(spec.span, f"op '{spec.name}' has {' and '.join(_bodies(spec))}; one of them is enough")
     functions = {function.name: function for function in spec.defines}
@@ -131,9 +136,9 @@ def check_meaning(spec: OpSpec, kinds: Mapping[str, ValueKind], ops: set[str], f
 
 
 def _solved_scope(spec: OpSpec, kinds: Mapping[str, ValueKind]) -> dict[str, ValueKind]:
-    """What the signature makes known: tensors, dims, runs, params; not what the rule assigns."""
+    """Collects the names that the signature defines: tensors, dims, runs, params; not those that the rule assigns."""
     assigned = set(_assigned(spec.shape))
-    # Names that could not be solved have a finding of their own.
+    # A name that could not be solved has a finding of its own.
     unsolved = {name for operand in spec.inputs for name in piece_names(operand)} | {p.name for p in spec.params}
     scope = dict.fromkeys(unsolved - assigned, K.ANY)
     scope |= {name: kind for name, kind in kinds.items() if name not in assigned}
@@ -151,14 +156,12 @@ def _assigned(statements: tuple[Statement, ...]) -> Iterator[str]:
             case If(then=then, other=other):
                 yield from _assigned(then)
                 yield from _assigned(other)
-            case Assert():
-                pass
-            case _:
-                yield statement.name
+            case Born(name=name):
+                yield name
 
 
 def _signatures(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind]) -> None:
-    """Expressions in inputs and parameters."""
+    """Checks expressions in inputs and parameters."""
     for operand in spec.inputs:
         inner = _with_element(operand, scope)
         for node in _expressions(operand):
@@ -166,7 +169,7 @@ def _signatures(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind]) -
     for param in spec.params:
         for expr in (param.default, param.of, param.empty, param.kind.length):
             if expr is not None and not isinstance(expr, (Str, NoneLit)):
-                # A parameter's own name may stand in its `of:` and says nothing about its use.
+                # A parameter's own name may occur in its `of:`, which is no use of the parameter.
                 before = param.name in names.used
                 names.expr(expr, scope, "rule")
                 if not before and param.name in names.used:
@@ -179,7 +182,7 @@ def _with_element(operand: Operand, scope: Mapping[str, ValueKind]) -> dict[str,
 
 
 def _expressions(operand: Operand) -> Iterator[Node]:
-    """The expressions of a signature; names of dims are not among them."""
+    """Yields the expressions of a signature, without the names of dims."""
     signature = operand.signature
     for piece in signature.pieces:
         yield from (child for child in children(piece) if not isinstance(child, (Dim, Run)))
@@ -201,12 +204,12 @@ def _bodies_of(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind], fi
         for name, statement in born_sizes(spec.shape).items():
             findings.add(
                 statement.span,
-                f"'{name}' is born, and no procedure finds it; a kernel's is a count: `{name} = count(…)`",
+                f"'{name}' is born, but no procedure computes it; a kernel computes such a size as a count: `{name} = count(…)`",
             )
 
 
 def _outputs(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind]) -> None:
-    """Every name in an output's signature is known by then."""
+    """Checks that every name in an output's signature is known."""
     known = dict(scope)
     if spec.kernel is not None:
         known |= {e.target.tensor: K.INT for e in spec.kernel.equations if e.target.items is None}
@@ -222,7 +225,7 @@ def _outputs(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind]) -> N
 
 
 def _names_of(piece: Piece | Node) -> Iterator[Name]:
-    """Bare names of dims and runs in a piece, as expressions."""
+    """Yields bare names of dims and runs in a piece, as expressions."""
     match piece:
         case Dim(name=name) | Run(name=name):
             yield Name(name, span=piece.span)
@@ -242,18 +245,18 @@ def _functions(spec: OpSpec, names: NameChecker, scope: Mapping[str, ValueKind])
     for function in reversed(spec.defines):
         where = "kernel" if function.name in in_kernel else "rule"
         if where == "kernel":
-            in_kernel |= calls(function_nodes(function))
+            in_kernel |= calls((function,))
         names.function(function, {**scope, **results}, where)
 
 
 def _unused(spec: OpSpec, names: NameChecker, findings: Findings) -> None:
-    """Parameters and names of the rule that nothing reads."""
+    """Checks that parameters and names of the rule are read."""
     in_signature = {name for operand in spec.inputs for name in piece_names(operand)}
     by_dtype = {name for rule in spec.dtypes if rule.expr is not None for name in free_names(rule.expr)}
     composed = {n.id for n in walk(spec.compose) if isinstance(n, Name)} if spec.compose is not None else set()
     used = names.used | by_dtype | composed
     for param in spec.params:
-        # What a family brings along may be of use to its other ops only.
+        # A name from a family's rule may be read by other ops of the family only.
         own = spec.family is None or param.span.line >= spec.span.line
         if own and param.name not in used | in_signature:
             findings.add(param.span, f"the parameter '{param.name}' is never used")
@@ -264,10 +267,10 @@ def _unused(spec: OpSpec, names: NameChecker, findings: Findings) -> None:
 
 
 def _decided(statements: tuple[Statement, ...], findings: Findings) -> None:
-    """Conditions that do not depend on anything make a part of the rule unreachable."""
+    """Checks that no condition is a constant, which makes a part of the rule unreachable."""
     for statement in statements:
         if isinstance(statement, (If, Assert)) and not any(isinstance(n, Name) for n in walk(statement.cond)):
-            findings.add(statement.span, "this condition depends on nothing")
+            findings.add(statement.span, "this condition is constant")
         if isinstance(statement, If):
             _decided(statement.then, findings)
             _decided(statement.other, findings)

@@ -1,4 +1,4 @@
-"""Compositions: that every name is known where it is read, that calls fit the ops they call, and that loops and branches give something.
+"""Checks compositions: every name is known where it is read, calls fit the called ops, and loops and branches define names.
 
 In: an op's analysis, the specs of all ops. Out: findings.
 """
@@ -20,7 +20,7 @@ K = ValueKind
 
 
 def check_compositions(ops: tuple[OpAnalysis, ...], findings: Findings) -> None:
-    """All composed ops of an analysis."""
+    """Checks all composed ops of an analysis."""
     specs = {a.spec.name: a.spec for a in ops}
     _one_op_a_sign(specs, findings)
     for a in ops:
@@ -35,11 +35,11 @@ def _one_op_a_sign(specs: Mapping[str, OpSpec], findings: Findings) -> None:
         if spec.operator:
             other = first.setdefault((spec.operator, len(spec.inputs)), spec)
             if other is not spec:
-                findings.add(spec.span, f"'{spec.operator}' stands for '{other.name}' already, at {other.span}")
+                findings.add(spec.span, f"'{spec.operator}' is already the operator of '{other.name}', at {other.span}")
 
 
 def _no_circle(spec: OpSpec, specs: Mapping[str, OpSpec], findings: Findings) -> None:
-    """A body would never end that calls its own op, by itself or through others."""
+    """Checks that no body calls its own op, by itself or through other composed ops."""
     reached: dict[str, str] = {}
     waiting = [(spec.name, "")]
     while waiting:
@@ -55,11 +55,11 @@ def _no_circle(spec: OpSpec, specs: Mapping[str, OpSpec], findings: Findings) ->
 
 
 class _Checker(ExpressionChecker):
-    """One body, step by step."""
+    """Checks one body, step by step."""
 
     def __init__(self, a: OpAnalysis, specs: Mapping[str, OpSpec], findings: Findings) -> None:
         super().__init__(a, specs, findings)
-        self.made: dict[str, Node] = {}
+        self.defined: dict[str, Node] = {}
 
     def check(self) -> None:
         assert self.spec.compose is not None
@@ -69,24 +69,25 @@ class _Checker(ExpressionChecker):
                 for n in walk(statement.cond)
             ):
                 self.findings.add(
-                    statement.span, "an assert of a composed op reads no elements; an op that it calls may"
+                    statement.span,
+                    "an assert of a composed op cannot read elements; an assert of an op that it calls can",
                 )
         block = Block(dict(self.of.inputs))
         self.steps(self.spec.compose.steps, block)
         for operand in self.spec.outputs:
             self.read.add(operand.name)
-            wanted = K.TENSORS if operand.signature.variadic else K.TENSOR
-            got = block.scope.get(operand.name) if operand.name in self.made else None
+            expected = K.TENSORS if operand.signature.variadic else K.TENSOR
+            got = block.scope.get(operand.name) if operand.name in self.defined else None
             if got is None:
                 why = block.elsewhere.get(operand.name)
-                text = f"the composition does not make the output '{operand.name}'" + (f": {why}" if why else "")
-                self.findings.add(operand.span, text, self.made)
-            elif got != wanted:
-                words = ("several tensors", "one") if wanted is K.TENSORS else ("one tensor", "several")
+                text = f"the composition does not define the output '{operand.name}'" + (f": {why}" if why else "")
+                self.findings.add(operand.span, text, self.defined)
+            elif got != expected:
+                words = ("several tensors", "one") if expected is K.TENSORS else ("one tensor", "several")
                 self.findings.add(
                     operand.span, f"the output '{operand.name}' is {words[0]}, and the body gives {words[1]}"
                 )
-        for name, node in self.made.items():
+        for name, node in self.defined.items():
             if name not in self.read:
                 self.findings.add(node.span, f"'{name}' is computed but never used")
 
@@ -100,13 +101,11 @@ class _Checker(ExpressionChecker):
                 case Set(targets=(target,), op="+=", value=VecLit(items=(element,))) if target.items is None:
                     self._collect(target, element, block)
                 case Set(op="+=", targets=(Store(items=None),)):
-                    self.findings.add(
-                        step.span, "`+=` collects what turns of a loop make, as a list of one: `ys += [e]`"
-                    )
+                    self.findings.add(step.span, "`+=` collects one tensor in each iteration of a loop: `ys += [e]`")
                 case Set():
                     self.findings.add(
                         step.span,
-                        "a composed op makes tensors, and changes none: `name = op(…)`, or `ys += [e]` in a loop",
+                        "a composed op defines tensors and cannot change one: write `name = op(…)`, or `ys += [e]` in a loop",
                     )
                 case For():
                     self._for(step, block)
@@ -115,13 +114,17 @@ class _Checker(ExpressionChecker):
                 case Branch():
                     self._branch(step, block)
                 case Break():
-                    self.findings.add(step.span, "a loop of a composed op ends with its number or its `while`")
+                    self.findings.add(
+                        step.span, "a loop of a composed op has no `break`; its range or its `while` condition ends it"
+                    )
 
     def _assign(self, step: Set, block: Block) -> None:
         value = step.value
         kind = self.tensor(value, block)
         if kind not in (*TENSORS, K.ANY):
-            self.findings.add(value.span, "this is no tensor; what is made of sizes and parameters is said in `shape:`")
+            self.findings.add(
+                value.span, "this is no tensor; values computed from sizes and parameters are defined in `shape:`"
+            )
             kind = K.ANY
         if len(step.targets) > 1:
             self._several(step, kind, block)
@@ -134,110 +137,117 @@ class _Checker(ExpressionChecker):
         if called is not None and not any(o.signature.variadic for o in called.outputs):
             if len(called.outputs) != len(step.targets):
                 plural = "" if len(called.outputs) == 1 else "s"
-                text = f"'{called.name}' gives {len(called.outputs)} output{plural}, and {len(step.targets)} names are given"
+                text = f"'{called.name}' has {len(called.outputs)} output{plural}, but {len(step.targets)} names are assigned"
                 self.findings.add(step.span, text)
         elif kind not in (K.TENSORS, K.ANY):
-            self.findings.add(step.span, "this is one tensor, and several names are given")
+            self.findings.add(step.span, "this is one tensor, but several names are assigned")
 
     def _makes(self, target: Store, kind: ValueKind, block: Block) -> None:
         name = target.tensor
         taken = "an input" if name in self.of.inputs else "a parameter" if self.spec.param(name) else "a dim or size"
         if name in self.of.inputs or name in self.of.rule:
             self.findings.add(target.span, f"'{name}' is already the name of {taken}")
-        self.made.setdefault(name, target)
+        self.defined.setdefault(name, target)
         block.scope[name] = kind
-        block.made.add(name)
+        block.defined.add(name)
         block.elsewhere.pop(name, None)
 
     def _collect(self, target: Store, element: Item, block: Block) -> None:
         self.one(element, block)
         if block.collected is None:
-            self.findings.add(target.span, "`ys += [e]` stands in a loop itself, not in a branch or outside")
+            self.findings.add(target.span, "`ys += [e]` is allowed directly in a loop only, not in a branch or outside")
         elif target.tensor in block.scope or target.tensor in block.collected:
-            self.findings.add(
-                target.span, f"'{target.tensor}' is made already; a loop collects under a name of its own"
-            )
+            self.findings.add(target.span, f"'{target.tensor}' is already defined; a loop collects under a new name")
         else:
-            self.made.setdefault(target.tensor, target)
+            self.defined.setdefault(target.tensor, target)
             block.collected[target.tensor] = target
-            block.elsewhere[target.tensor] = "a loop collects it, and it is whole behind the loop"
+            block.elsewhere[target.tensor] = "a loop collects it, so it is defined after the loop only"
 
     def _for(self, step: For, block: Block) -> None:
         domain = step.domain
         ends = domain.args if isinstance(domain, Call) and domain.func == "range" else (domain,)
         for end in ends:
             if self.tensor(end, block) not in (K.TENSOR, K.INT, K.ANY):
-                self.findings.add(step.span, "a loop of a composed op counts: `for t in n` or `for t in range(a, b)`")
+                self.findings.add(step.span, "a loop of a composed op is `for t in n` or `for t in range(a, b)`")
         inner = block.inside({})
         if len(step.targets) != 1 or step.targets[0].run:
-            self.findings.add(step.span, "a loop of a composed op counts: `for t in n` or `for t in range(a, b)`")
+            self.findings.add(step.span, "a loop of a composed op is `for t in n` or `for t in range(a, b)`")
         for target in step.targets:
             if target.name in self.of.rule or target.name in block.scope:
-                self.findings.add(target.span, f"'{target.name}' is known already; call the turn otherwise")
+                self.findings.add(
+                    target.span, f"'{target.name}' is already defined; use another name for the loop's variable"
+                )
             inner.scope[target.name] = K.TENSOR
         self._turns(step, inner, block)
 
     def _while(self, step: While, block: Block) -> None:
         self._condition(step.cond, block)
         if self.tensor(step.limit, block) not in (K.TENSOR, K.INT, K.ANY):
-            self.findings.add(step.limit.span, "the limit of a loop is a number of turns")
+            self.findings.add(step.limit.span, "the limit of a loop is a number of iterations")
         self._turns(step, block.inside({}), block)
 
     def _turns(self, step: For | While, inner: Block, block: Block) -> None:
         assert inner.collected is not None
         self.steps(step.body, inner)
-        carried = {n for n in inner.made if n in block.scope}
+        carried = {n for n in inner.defined if n in block.scope}
         for name in sorted(carried):
             self._one_carried(name, inner, step)
-        self._leave(inner.made - carried, f"it is made in each turn of the loop in line {step.span.line}", block)
+        self._leave(
+            inner.defined - carried, f"it is assigned in each iteration of the loop in line {step.span.line}", block
+        )
         for name in inner.collected:
             block.scope[name] = K.TENSOR
             block.elsewhere.pop(name, None)
-        block.made |= carried | set(inner.collected)
+        block.defined |= carried | set(inner.collected)
         if isinstance(step, While):
             self._condition(step.cond, Block({**block.scope}, block.elsewhere))
         if not carried and not inner.collected:
-            self.findings.add(step.span, "nothing comes out of this loop: it changes no name and collects nothing")
+            self.findings.add(step.span, "this loop has no result: it changes no name and collects nothing")
 
     def _one_carried(self, name: str, inner: Block, step: Step) -> None:
         if inner.scope[name] not in (K.TENSOR, K.ANY):
-            self.findings.add(step.span, f"'{name}' is several tensors; loops and branches hand on one by one")
+            self.findings.add(
+                step.span, f"'{name}' is several tensors; results of loops and branches are single tensors"
+            )
 
     def _branch(self, step: Branch, block: Block) -> None:
         static = self._condition(step.cond, block)
         then, other = block.inside(), block.inside()
         self.steps(step.then, then)
         self.steps(step.other, other)
-        both = then.made & other.made
-        kept = both | {n for n in then.made | other.made if n in block.scope}
+        both = then.defined & other.defined
+        kept = both | {n for n in then.defined | other.defined if n in block.scope}
         for name in sorted(kept):
             self.kept(name, then, other, step, static)
-            block.scope[name] = (then if name in then.made else other).scope[name]
+            block.scope[name] = (then if name in then.defined else other).scope[name]
             block.elsewhere.pop(name, None)
         self._leave(
-            (then.made | other.made) - kept, f"only one side of the `if` in line {step.span.line} makes it", block
+            (then.defined | other.defined) - kept,
+            f"only one side of the `if` in line {step.span.line} assigns it",
+            block,
         )
-        block.made |= kept
+        block.defined |= kept
         if not kept:
-            self.findings.add(
-                step.span, "nothing comes out of this branch: its sides make no name that is known behind it"
-            )
+            self.findings.add(step.span, "this branch has no result: its sides assign no name that is known after it")
 
     def kept(self, name: str, then: Block, other: Block, step: Branch, static: bool) -> None:
-        """What is known behind a branch."""
+        """Checks a name that is known after a branch."""
         kinds = {side.scope[name] for side in (then, other)} - {K.ANY}
         if len(kinds) > 1:
             self.findings.add(step.span, f"'{name}' is one tensor on one side of this `if`, and several on the other")
         elif not static:
-            self._one_carried(name, then if name in then.made else other, step)
+            self._one_carried(name, then if name in then.defined else other, step)
 
     def _leave(self, names: set[str], why: str, block: Block) -> None:
         for name in names:
             block.elsewhere.setdefault(name, why)
 
     def _condition(self, cond: Expr, block: Block) -> bool:
-        """Whether it is decided when the body is built."""
+        """Checks a condition, and returns whether it is decided when the body is built."""
         kind = self.tensor(cond, block)
         if kind not in (K.TENSOR, K.BOOL, K.ANY):
-            self.findings.add(cond.span, "a condition is a tensor of one truth, or a comparison of what the rule knows")
+            self.findings.add(
+                cond.span,
+                "a condition is a bool tensor with one element, or a comparison of values that the rule knows",
+            )
         return kind not in TENSORS and self.of.is_static(cond)

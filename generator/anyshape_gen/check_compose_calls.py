@@ -1,6 +1,6 @@
-"""Expressions of a composition: names that are known, calls that fit the ops they call, signs that an op says it is.
+"""Checks expressions of a composition: names are known, calls fit the called ops, and every sign is the `operator:` of an op.
 
-In: an op's analysis, the specs of all ops, what is known where an expression stands. Out: findings, and the expression's kind.
+In: an op's analysis, the specs of all ops, an expression and the names in scope. Out: findings, and the expression's kind.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
 from anyshape_gen.body_nodes import Store
-from anyshape_gen.composing import OF_SIGNATURES, TENSORS, Composer, Given
+from anyshape_gen.composing import OF_SIGNATURES, TENSORS, Argument, Composer
 from anyshape_gen.functions import FUNCTIONS
 from anyshape_gen.model import OpSpec, ParamSpec
 from anyshape_gen.nodes import (
@@ -40,22 +40,22 @@ K = ValueKind
 
 @dataclass
 class Block:
-    """What is known at a place of the body."""
+    """The names that are known at a place of the body."""
 
     scope: dict[str, ValueKind]
     elsewhere: dict[str, str] = field(default_factory=dict)
     """names that are known in other places only, and why"""
     collected: dict[str, Store] | None = None
-    """of the loop around, if the block is its body"""
-    made: set[str] = field(default_factory=set)
-    """what the block assigns"""
+    """names that the innermost loop collects, if the block is the body of a loop"""
+    defined: set[str] = field(default_factory=set)
+    """names that the block assigns"""
 
     def inside(self, collected: dict[str, Store] | None = None) -> Block:
         return Block(dict(self.scope), dict(self.elsewhere), collected)
 
 
 class ExpressionChecker:
-    """Expressions of one body."""
+    """Checks expressions of one body."""
 
     def __init__(self, a: OpAnalysis, specs: Mapping[str, OpSpec], findings: Findings) -> None:
         self.spec, self.findings = a.spec, findings
@@ -63,14 +63,14 @@ class ExpressionChecker:
         self.read: set[str] = set()
 
     def one(self, e: Item, block: Block) -> None:
-        """One tensor, or a number where one may stand."""
+        """Checks that an expression is one tensor, or a number."""
         kind = self.tensor(e, block)
         if kind in (K.TENSORS, K.VECTOR, K.STR, K.DTYPE, K.NONE):
             words = "several tensors" if kind is K.TENSORS else f"a {kind.value}"
-            self.findings.add(e.span, f"one tensor is wanted here, and this is {words}")
+            self.findings.add(e.span, f"one tensor is required here, but this is {words}")
 
     def tensor(self, e: Item, block: Block) -> ValueKind:
-        """Checks an expression; gives its kind."""
+        """Checks an expression, and returns its kind."""
         kind = self.of.kind(e, block.scope)
         if kind not in TENSORS and not (isinstance(e, Call) and self.of.called(e, block.scope)):
             self._rule(e, block)
@@ -89,14 +89,14 @@ class ExpressionChecker:
             case Compare(first=first, rest=((op, right),)):
                 self._sign(e, op, (first, right), block)
             case Compare():
-                self.findings.add(e.span, "tensors are compared two at a time")
+                self.findings.add(e.span, "a comparison of tensors has two operands")
             case BoolOp(op=op, items=items):
                 self._sign(e, op, items, block, most=2)
             case IfExp(cond=cond, then=then, other=other):
                 if self.of.is_tensor(cond, block.scope) or not self.of.is_static(cond):
                     self.findings.add(
                         cond.span,
-                        "`a if c else b` of tensors is decided by attributes, ranks and dtypes; an `if` of its own runs one side",
+                        "the condition of `a if c else b` must depend on attributes, ranks and dtypes only; use an `if` statement",
                     )
                 for part in (cond, then, other):
                     self.tensor(part, block)
@@ -104,13 +104,13 @@ class ExpressionChecker:
                 for item in items:
                     self._listed(item, block)
             case _:
-                self.findings.add(e.span, "this is not said of tensors; call an op")
+                self.findings.add(e.span, "this operation is not defined for tensors; call an op")
         return kind
 
     def _listed(self, item: Item, block: Block) -> None:
         if isinstance(item, Star):
             if self.tensor(item.value, block) not in (K.TENSORS, K.ANY):
-                self.findings.add(item.span, "a star stands before several tensors")
+                self.findings.add(item.span, "a star can only be before several tensors")
         else:
             self.one(item, block)
 
@@ -125,7 +125,7 @@ class ExpressionChecker:
             self.findings.unknown(e.span, "name", e.id, {*block.scope, *self.of.rule})
 
     def _rule(self, e: Item, block: Block) -> None:
-        """What the rule knows: names, and the functions of the language on them."""
+        """Checks an expression that is no tensor: names that the rule knows, and functions of the language on them."""
         functions = {f.name for f in self.spec.defines}
         for node in walk(e):
             match node:
@@ -134,13 +134,13 @@ class ExpressionChecker:
                 case Name(id=name) if name not in self.of.rule and name not in (*DTYPES, *OTHER_DTYPES):
                     self._unknown(node, block)
                 case Call(func=func) if func in functions:
-                    self.findings.add(node.span, f"'{func}' is a function of rules; give its result a name in `shape:`")
+                    self.findings.add(
+                        node.span, f"'{func}' is a function of rules; assign its result to a name in `shape:`"
+                    )
                 case Call(func=func) if func in OF_SIGNATURES:
                     for asked in (n for n in walk_all(children(node)) if isinstance(n, Name)):
                         if asked.id in block.scope and asked.id not in self.of.inputs:
-                            text = (
-                                f"'{func}' asks about inputs, and '{asked.id}' is made here; an op can tell its shape"
-                            )
+                            text = f"'{func}' can only be called on inputs, but '{asked.id}' is assigned here; an op can return its shape"
                             self.findings.add(node.span, text)
                 case Call(func=func) if func not in FUNCTIONS:
                     self.findings.unknown(node.span, "op", func, self.of.specs)
@@ -152,14 +152,14 @@ class ExpressionChecker:
             self.findings.add(e.span, "a tensor has one index here, of its first dim: `x[t]`")
             return
         if many and (self.of.is_tensor(items[0], block.scope) or not self.of.is_static(items[0])):
-            self.findings.add(items[0].span, "which of several tensors is meant is known when the body is built")
+            self.findings.add(items[0].span, "the index of several tensors must be known when the body is built")
         self.tensor(items[0], block)
         if not many and self.of.signed("[]", 2) is None:
-            self.findings.add(e.span, 'no op says `operator: "[]"`, so call one')
+            self.findings.add(e.span, 'no op has `operator: "[]"`; call an op by name')
 
     def _sign(self, e: Node, sign: str, parts: tuple[Expr, ...], block: Block, most: int = 0) -> None:
         if self.of.signed(sign, most or len(parts)) is None:
-            self.findings.add(e.span, f'no op says `operator: "{sign}"`, so call one')
+            self.findings.add(e.span, f'no op has `operator: "{sign}"` with as many inputs; call an op by name')
         for part in parts:
             self.one(part, block)
 
@@ -170,21 +170,21 @@ class ExpressionChecker:
         if called is None:
             self.findings.unknown(e.span, "op", e.func, self.of.specs)
             return
-        given: set[str] = set()
+        passed: set[str] = set()
         for argument in self.of.arguments(called, e):
-            if not isinstance(argument, Given):
+            if not isinstance(argument, Argument):
                 self._superfluous(called, argument)
                 continue
-            if argument.name in given:
+            if argument.name in passed:
                 self.findings.add(argument.value.span, f"'{argument.name}' of '{called.name}' is given twice")
-            given.add(argument.name)
+            passed.add(argument.name)
             if argument.param is None:
                 self._input(called, argument, block)
             else:
                 self._param(called, argument.param, argument.value, block)
         required = [o.name for o in called.inputs if o.signature.default is None and not o.signature.optional]
         required += [p.name for p in called.params if p.default is None]
-        missing = [name for name in required if name not in given]
+        missing = [name for name in required if name not in passed]
         if missing:
             self.findings.add(e.span, f"'{called.name}' needs {' and '.join(missing)}")
 
@@ -196,13 +196,13 @@ class ExpressionChecker:
         else:
             self.findings.add(value.span, f"'{called.name}' takes {len(known)} arguments: {', '.join(known)}")
 
-    def _input(self, called: OpSpec, argument: Given, block: Block) -> None:
+    def _input(self, called: OpSpec, argument: Argument, block: Block) -> None:
         operand = called.input(argument.name)
         assert operand is not None
         value = argument.value
         if operand.signature.variadic:
             if self.tensor(value, block) not in (K.TENSORS, K.ANY):
-                self.findings.add(value.span, f"'{argument.name}' of '{called.name}' is several tensors: [a, b]")
+                self.findings.add(value.span, f"'{argument.name}' of '{called.name}' is several tensors: write [a, b]")
         elif isinstance(value, NoneLit):
             if operand.signature.default is None and not operand.signature.optional:
                 self.findings.add(value.span, f"'{argument.name}' of '{called.name}' cannot be absent")
@@ -213,11 +213,11 @@ class ExpressionChecker:
         kind = self.tensor(value, block)
         where = f"'{p.name}' of '{called.name}'"
         if isinstance(value, Star):
-            self.findings.add(value.span, f"a star stands before several tensors, and {where} is a parameter")
+            self.findings.add(value.span, f"a star can only be before several tensors, but {where} is a parameter")
         elif kind in TENSORS:
             if not p.dyn or kind is K.TENSORS:
-                self.findings.add(value.span, f"{where} is an attribute, and this is a tensor")
+                self.findings.add(value.span, f"{where} is an attribute, but this is a tensor")
         elif not p.dyn and not self.of.is_static(value):
-            self.findings.add(value.span, f"{where} is an attribute, and sizes decide this")
+            self.findings.add(value.span, f"{where} is an attribute, but this depends on sizes")
         if isinstance(value, Str) and p.kind.members and value.value not in p.kind.members:
             self.findings.unknown(value.span, "member", value.value, p.kind.members)

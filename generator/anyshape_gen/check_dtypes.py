@@ -1,7 +1,7 @@
-"""Dtype variables: that whatever call an op takes says what each one is that a kernel, a rule or an output names.
+"""Checks dtype variables: every valid call decides each variable that a kernel, a rule or an output reads.
 
-In: an `OpSpec`. Out: findings. A variable is known by a required input, by a parameter that has a value, or by a rule over such; by an
-optional input only where `present(input)` holds.
+In: an `OpSpec`. Out: findings. A required input, a parameter that has a value, or a rule over such variables decides a variable; an
+optional input decides it only where `present(input)` holds.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from anyshape_gen.traverse import children
 
 
 def check_dtypes(spec: OpSpec, findings: Findings) -> None:
-    """Every use of a dtype variable in a signature of an output, in the rule, the body, and what they call."""
+    """Checks every use of a dtype variable in signatures of outputs, in the rule, in the body, and in functions that they call."""
     known = Known(spec)
     variables = {rule.var for rule in spec.dtypes}
     for operand in spec.outputs:
         var = operand.signature.dtype
         if var in variables and not known.holds(var, frozenset()):
             findings.add(
-                operand.span, f"nothing says what '{var}' is, the dtype of '{operand.name}'{known.unless(var)}"
+                operand.span, f"the dtype variable '{var}' of '{operand.name}' is not decided{known.unless(var)}"
             )
     uses = Uses(variables, {function.name: function for function in spec.defines})
     bodies = [body for body in (spec.kernel, spec.procedure, spec.compose) if body is not None]
@@ -33,12 +33,12 @@ def check_dtypes(spec: OpSpec, findings: Findings) -> None:
             if var not in variables:
                 findings.unknown(span, "dtype", var, variables)
             elif not known.holds(var, present):
-                ask = f"; ask `present({known.perhaps[var][0]})` first" if known.perhaps.get(var) else ""
-                findings.add(span, f"nothing says what '{var}' is{known.unless(var)}{ask}")
+                ask = f"; test `present({known.perhaps[var][0]})` first" if known.perhaps.get(var) else ""
+                findings.add(span, f"the dtype variable '{var}' is not decided{known.unless(var)}{ask}")
 
 
 class Known:
-    """What says the variables of one op."""
+    """The inputs, parameters and rules that decide the dtype variables of one op."""
 
     def __init__(self, spec: OpSpec) -> None:
         inputs = [(o.signature, o.name) for o in spec.inputs]
@@ -65,13 +65,13 @@ class Known:
         return name not in self.rules and name not in self.open
 
     def unless(self, name: str) -> str:
-        """Which inputs would say it."""
+        """Words which inputs are absent where the variable is not decided."""
         inputs = self.perhaps.get(name, ())
         return f" where {' and '.join(map(repr, inputs))} {'are' if len(inputs) > 1 else 'is'} absent" if inputs else ""
 
 
 class Uses:
-    """Where dtype variables are read, and beside which inputs that are known to be present."""
+    """Uses of dtype variables, each with the inputs that are known to be present there."""
 
     def __init__(self, variables: set[str], functions: Mapping[str, Function]) -> None:
         self.variables, self.functions = variables, functions
@@ -96,11 +96,11 @@ class Uses:
                 yield from self.of(cond, present)
                 for holds, branch in ((True, node.then), (False, node.other)):
                     for inner in branch if isinstance(branch, tuple) else (branch,):
-                        yield from self.of(inner, present | told(cond, holds))
+                        yield from self.of(inner, present | inputs_present(cond, holds))
             case Equation(conditions=conditions, annotation=annotation):
                 for condition in conditions:
                     yield from self.of(condition, present)
-                    present |= told(condition, True)
+                    present |= inputs_present(condition, True)
                 if annotation is not None and not is_dtype_name(annotation.dtype):
                     yield annotation.dtype, annotation.span, present
                 yield from self._parts(node, present)
@@ -112,13 +112,13 @@ class Uses:
             yield from self.of(part, present)
 
 
-def told(cond: Expr, holds: bool) -> frozenset[str]:
-    """The inputs that are present where a condition holds, or does not."""
+def inputs_present(cond: Expr, holds: bool) -> frozenset[str]:
+    """Returns the inputs that are present where a condition holds, or where it does not."""
     match cond:
         case Call(func="present", args=(Name(id=name),)) if holds:
             return frozenset({name})
         case Unary(op="not", operand=operand):
-            return told(operand, not holds)
+            return inputs_present(operand, not holds)
         case BoolOp(op=op, items=items) if op == ("and" if holds else "or"):
-            return frozenset().union(*(told(item, holds) for item in items))
+            return frozenset().union(*(inputs_present(item, holds) for item in items))
     return frozenset()

@@ -1,4 +1,4 @@
-"""Names that become Python: they must be identifiers, and stand for one thing each.
+"""Checks names that occur in generated Python: each is an identifier, and names one thing only.
 
 In: an `OpSpec`. Out: findings.
 """
@@ -15,17 +15,17 @@ from anyshape_gen.source import Findings
 
 
 def check_identifiers(spec: OpSpec, findings: Findings) -> None:
-    """The names of the op, its operands and parameters, and of the ONNX operators it maps."""
+    """Checks the names of the op, of its operands and parameters, and of the ONNX operators that it maps."""
     for what, name, node in _names(spec):
         if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
-            findings.add(node.span, f"'{name}' cannot be the name of {what}: write letters, digits and _")
+            findings.add(node.span, f"'{name}' cannot be the name of {what}: use letters, digits and _")
     seen: dict[str, str] = {}
     for what, name, node in _names(spec):
         if what not in ("an input", "a parameter", "an output"):
             continue
         first = seen.setdefault(name, what)
         if first != what:
-            findings.add(node.span, f"'{name}' is {first} and {what}")
+            findings.add(node.span, f"'{name}' is the name of {first} and of {what}")
     tensors = {operand.name for operand in (*spec.inputs, *spec.outputs)}
     for operand in spec.inputs:
         for name in sorted(piece_names(operand) & tensors):

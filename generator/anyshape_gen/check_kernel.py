@@ -1,4 +1,4 @@
-"""Kernels: what they may define, in which names, and that every output is defined.
+"""Checks kernels: which tensors they define, by which names, and that every output is defined.
 
 In: an `OpSpec`, a `NameChecker`, the names in scope. Out: findings.
 """
@@ -23,7 +23,7 @@ K = ValueKind
 def check_kernel(
     spec: OpSpec, kernel: Kernel, names: NameChecker, scope: Mapping[str, ValueKind], findings: Findings
 ) -> None:
-    """All equations of a kernel."""
+    """Checks all equations of a kernel."""
     outputs = {operand.name for operand in spec.outputs}
     inputs = {operand.name for operand in spec.inputs}
     targets = {equation.target.tensor: equation for equation in reversed(kernel.equations)}
@@ -31,7 +31,7 @@ def check_kernel(
     for name, equation in targets.items():
         known.setdefault(name, K.INT if equation.target.items is None else K.TENSOR)
         if name in inputs:
-            findings.add(equation.span, f"'{name}' is an input; an equation defines an output or a tensor of its own")
+            findings.add(equation.span, f"'{name}' is an input; an equation defines an output or a scratch tensor")
         elif name not in outputs and name in scope:
             kind = "parameter" if spec.param(name) else "dim"
             findings.add(equation.span, f"'{name}' is already the name of a {kind}")
@@ -59,7 +59,7 @@ def _equation(equation: Equation, names: NameChecker, known: dict[str, ValueKind
             names.hides(value.id, value)
             inner.setdefault(value.id, K.VECTOR if isinstance(item, Star) else K.INT)
         elif equation.op != "=" or not isinstance(value, Slice):
-            # Names that a computed index is the first to mention are variables, too: `inverse[order[j]]`.
+            # A name that occurs first in a computed index is a variable, too: `inverse[order[j]]`.
             for name in free_names(value) - set(known) - set(CONSTANTS):
                 inner.setdefault(name, K.ANY)
             names.expr(value, inner, "kernel")
@@ -72,7 +72,7 @@ def _equation(equation: Equation, names: NameChecker, known: dict[str, ValueKind
 
 
 def _defined_twice(kernel: Kernel, findings: Findings) -> None:
-    """Two unconditional equations for all of one tensor."""
+    """Checks that no tensor has two unconditional equations for all of its elements."""
     whole: dict[str, Equation] = {}
     for equation in kernel.equations:
         plain = all(isinstance(_bare(item), Name) for item in equation.target.items or ())

@@ -1,4 +1,4 @@
-"""Dims against runs, members of enumerations, and conditions that must be static.
+"""Checks dims against runs, members of enumerations, and conditions that must be static.
 
 In: an `OpSpec` and the kinds of the names in scope. Out: findings.
 """
@@ -19,7 +19,7 @@ SINGLE = (K.INT, K.FLOAT, K.BOOL)
 
 
 def check_kinds(spec: OpSpec, kinds: Mapping[str, ValueKind], findings: Findings) -> None:
-    """All of it, for one op."""
+    """Checks the kinds of one op."""
     _one_or_many(spec, findings)
     for operand in spec.outputs:
         for piece in operand.signature.pieces:
@@ -31,7 +31,7 @@ def check_kinds(spec: OpSpec, kinds: Mapping[str, ValueKind], findings: Findings
 
 
 def _one_or_many(spec: OpSpec, findings: Findings) -> None:
-    """A name is one dim or a run of dims, in all inputs alike."""
+    """Checks that a name is one dim, or a run of dims, in all inputs alike."""
     first: dict[str, tuple[str, str]] = {}
     for operand in spec.inputs:
         for piece in operand.signature.pieces:
@@ -56,16 +56,16 @@ def _named(piece: Piece) -> Iterator[Dim | Run]:
 
 
 def _output_piece(operand: Operand, piece: Piece, kinds: Mapping[str, ValueKind], findings: Findings) -> None:
-    """`s` where `*s` is meant, and the other way round."""
+    """Checks that an output has `*s` where s is a run, and `s` where it is one dim."""
     variadic = operand.signature.variadic
     scope = {**kinds, variadic.var: K.INT} if variadic else kinds
     match piece:
         case Dim(name=name, optional=False) if scope.get(name) == K.VECTOR:
             findings.add(piece.span, f"'{name}' is a run of dims: write *{name}")
         case Dim(name=name, optional=True) if scope.get(name) in SINGLE:
-            findings.add(piece.span, f"'{name}' is one dim, always present: write {name}")
+            findings.add(piece.span, f"'{name}' is one dim that is always present: write {name}")
         case Run(name=name, element=None) if scope.get(name) == K.VECTORS:
-            text = f"'{name}' differs from tensor to tensor: say of which, *{name}[0], or name it alike for all, *{name}, in the input"
+            text = f"'{name}' differs from tensor to tensor: select one, *{name}[0], or make it equal for all, *{name} in the input"
             findings.add(piece.span, text)
         case DimExpr(expr=expr) if kind_of(expr, scope) == K.VECTOR:
             findings.add(piece.span, "this is a vector of dims: write a star before it")
@@ -79,7 +79,7 @@ def _output_piece(operand: Operand, piece: Piece, kinds: Mapping[str, ValueKind]
 
 
 def _members(spec: OpSpec, findings: Findings) -> None:
-    """Comparisons of an enumeration with what is not one of its members."""
+    """Checks that an enumeration is compared with its own members only."""
     members = {param.name: param.kind.members for param in spec.params if param.kind.base == "enum"}
     bodies: list[Node] = [*spec.shape, *spec.defines]
     bodies += [body for body in (spec.kernel, spec.procedure, spec.compose) if body is not None]
@@ -94,15 +94,13 @@ def _members(spec: OpSpec, findings: Findings) -> None:
 
 
 def _truths(spec: OpSpec, kinds: Mapping[str, ValueKind], findings: Findings) -> None:
-    """`int(e)` of what is no truth."""
+    """Checks that the argument of `int(e)` is a truth value."""
     words = {K.INT: "an integer", K.FLOAT: "a float", K.STR: "a string", K.DTYPE: "a dtype"}
     bodies: list[Node] = [*spec.shape, *spec.defines, *([spec.kernel] if spec.kernel is not None else [])]
     for node in walk_all(bodies):
         match node:
             case Call("int", (argument,), ()) if (what := words.get(kind_of(argument, kinds))) is not None:
-                text = (
-                    f"int() makes a number of a truth, and this is {what}; floor(), i64() and the like are of numbers"
-                )
+                text = f"int() converts a truth value, but this is {what}; use floor(), i64() or the like for numbers"
                 findings.add(argument.span, text)
 
 
@@ -127,12 +125,12 @@ def _must_be_static(spec: OpSpec, condition: Expr, findings: Findings) -> None:
     for name in deciding(condition):
         what = "a tensor" if name.id in tensors else "an operand" if name.id in operands else "a dim"
         if name.id in dims | operands | tensors:
-            text = f"`if` is decided by attributes, ranks and dtypes, but '{name.id}' is {what}; use `a if c else b`"
+            text = f"an `if` must depend on attributes, ranks and dtypes only, but '{name.id}' is {what}; use `a if c else b`"
             findings.add(name.span, text)
 
 
 def deciding(node: Node) -> Iterator[Name]:
-    """Names whose values decide a condition; of what only a length is taken, the rank is static."""
+    """Yields the names whose values decide a condition; a name of which only the length is read is left out, since ranks are static."""
     if isinstance(node, Name):
         yield node
     elif not (isinstance(node, Call) and node.func in ("len", "rank", "present", "is_int", "is_float")):

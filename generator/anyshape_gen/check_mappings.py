@@ -1,4 +1,4 @@
-"""Rewrites, ONNX mappings, references, views, dtype rules and examples: that they speak of things that exist.
+"""Checks rewrites, references, views, dtype rules and examples: the names in them exist; `check_onnx` checks ONNX mappings.
 
 In: an `OpSpec` and the names of all ops. Out: findings.
 """
@@ -6,29 +6,26 @@ In: an `OpSpec` and the names of all ops. Out: findings.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable
 
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.check_names import NameChecker
-from anyshape_gen.functions import CONSTANTS, LIST_FUNCTIONS
-from anyshape_gen.model import Example, OnnxMapping, OpSpec, Rewrite
+from anyshape_gen.check_onnx import check_mapping
+from anyshape_gen.model import Example, OpSpec, Rewrite
 from anyshape_gen.nodes import Call, Name, Node
-from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
+from anyshape_gen.parse_values import DTYPES
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, free_names, walk
 
-ONNX_FUNCTIONS = ("len", "rank", "shape", "range", "dtype_of", "is_int", "is_float", "is_bool", "scalar", "vector",
-                  "fold", "accumulate", "each", "positions", "min", "max", "einsum", "aligned", "strings", *LIST_FUNCTIONS)  # fmt: skip
 DTYPE_FUNCTIONS = ("accum", "promote", "bitcast")
-"""What computes a dtype of dtypes; the last also of a parameter's"""
+"""Functions from dtypes to a dtype; the last also of a dtype parameter"""
 
 
 def check_mappings(spec: OpSpec, ops: set[str], names: NameChecker, findings: Findings) -> None:
-    """Everything beside rule and kernel."""
+    """Checks all entries of an op but the rule and the kernel."""
     for rewrite in spec.rewrites:
         _rewrite(spec, rewrite, ops, names, findings)
     for mapping in spec.onnx:
-        _onnx(spec, mapping, ops, findings)
+        check_mapping(spec, mapping, ops, findings)
     _reference(spec, findings)
     _view(spec, findings)
     _dtypes(spec, findings)
@@ -50,76 +47,15 @@ def _rewrite(spec: OpSpec, rewrite: Rewrite, ops: set[str], names: NameChecker, 
         names.expr(rewrite.condition, dict.fromkeys(bound, ValueKind.ANY), "rule")
 
 
-def _ops_in(node: Node, ops: set[str], findings: Findings, extra: Iterable[str] = ()) -> None:
-    """Calls of ops, from the outside in; arguments that are no calls of ops are expressions."""
+def _ops_in(node: Node, ops: set[str], findings: Findings) -> None:
+    """Checks calls of ops, from the outside in; arguments that are no calls of ops are expressions."""
     if isinstance(node, Call):
-        if node.func not in ops and node.func not in extra:
-            findings.unknown(node.span, "op", node.func, [*ops, *extra])
+        if node.func not in ops:
+            findings.unknown(node.span, "op", node.func, ops)
             return
         for child in children(node):
             if isinstance(child, Call):
-                _ops_in(child, ops, findings, extra=extra)
-
-
-def check_file_mapping(mapping: OnnxMapping, ops: set[str], findings: Findings) -> None:
-    """One of a file's own: a term, since there is no op of which it could name inputs and parameters."""
-    if mapping.removed:
-        return
-    if mapping.term is None:
-        findings.add(
-            mapping.span, "ONNX operators of a file are terms: `x -> f(x)`; of one op they stand in that op's `onnx:`"
-        )
-        return
-    _term(mapping, {argument.name for argument in mapping.arguments}, ops, findings)
-
-
-def _onnx(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings) -> None:
-    own = {operand.name for operand in spec.inputs} | {param.name for param in spec.params}
-    inputs = {argument.name for argument in mapping.arguments if argument.source in ("input", "rest", "turn")}
-    seen: set[str] = set()
-    for argument in mapping.arguments:
-        if argument.name in seen:
-            findings.add(argument.span, f"'{argument.name}' is given twice")
-        seen.add(argument.name)
-        if mapping.term is None and argument.name not in own:
-            findings.unknown(argument.span, "input or parameter", argument.name, own)
-        if argument.source == "expr" and spec.input(argument.name) is not None:
-            findings.add(argument.span, f"'{argument.name}' is an input of the op: it comes from an ONNX input")
-        if argument.expr is not None:
-            allowed = {*inputs, *own, "outputs"}
-            _expression(argument.expr, allowed, findings)
-    if mapping.term is None and not mapping.removed:
-        required = [o for o in spec.inputs if o.signature.default is None and not o.signature.optional]
-        names = [*(o.name for o in required), *(p.name for p in spec.params if p.default is None)]
-        missing = [name for name in names if name not in seen]
-        if missing and seen <= own:
-            findings.add(mapping.span, f"the mapping does not give {' and '.join(missing)}")
-    _term(mapping, inputs, ops, findings)
-
-
-def _term(mapping: OnnxMapping, inputs: set[str], ops: set[str], findings: Findings) -> None:
-    named = [(a.name, a.span) for a in mapping.arguments] + [(let.names[0], let.span) for let in mapping.lets]
-    findings.distinct("the name", named)
-    for term in (*(let.value for let in mapping.lets), *([mapping.term] if mapping.term is not None else [])):
-        _ops_in(term, ops, findings, extra=ONNX_FUNCTIONS)
-        for node in walk(term):
-            if isinstance(node, Name) and node.id not in inputs | {let.names[0] for let in mapping.lets} | ops | {
-                "outputs",
-                *CONSTANTS,
-                *DTYPES,
-                *OTHER_DTYPES,
-            }:
-                findings.unknown(node.span, "name", node.id, inputs)
-    for node in mapping.asserts:
-        _expression(node, {*inputs, "outputs", *DTYPES, *OTHER_DTYPES}, findings)
-
-
-def _expression(node: Node, known: set[str], findings: Findings) -> None:
-    for inner in walk(node):
-        if isinstance(inner, Name) and inner.id not in known and inner.id not in CONSTANTS:
-            findings.unknown(inner.span, "name", inner.id, known)
-        elif isinstance(inner, Call) and inner.func not in ONNX_FUNCTIONS:
-            findings.unknown(inner.span, "function", inner.func, ONNX_FUNCTIONS)
+                _ops_in(child, ops, findings)
 
 
 def _reference(spec: OpSpec, findings: Findings) -> None:
@@ -168,15 +104,15 @@ def _dtypes(spec: OpSpec, findings: Findings) -> None:
 
 
 def _example(spec: OpSpec, example: Example, findings: Findings) -> None:
-    given = {name for name, _ in example.given}
+    arguments = {name for name, _ in example.arguments}
     for operand in spec.inputs:
         signature = operand.signature
-        if operand.name not in given and signature.default is None and not signature.optional:
-            findings.add(example.span, f"the example gives no '{operand.name}'", given)
+        if operand.name not in arguments and signature.default is None and not signature.optional:
+            findings.add(example.span, f"the example gives no '{operand.name}'", arguments)
     for param in spec.params:
-        if param.name not in given and param.default is None:
-            findings.add(example.span, f"the example gives no '{param.name}'", given)
-        for name, value in example.given:
+        if param.name not in arguments and param.default is None:
+            findings.add(example.span, f"the example gives no '{param.name}'", arguments)
+        for name, value in example.arguments:
             known = param.kind.members
             if name == param.name and param.kind.base == "enum" and value.value not in known:
                 findings.unknown(value.span, "member", str(value.value), known)

@@ -1,7 +1,7 @@
-"""Names, calls and simple kinds in every expression of an op.
+"""Checks names, calls and simple kinds in every expression of an op.
 
-In: an `OpSpec` and the kinds of the names its signature solves. Out: findings: unknown names and functions, wrong
-numbers of arguments, items of what has none, index variables that hide a dim, and which names were used at all.
+In: an `OpSpec` and the kinds of the names its signature solves. Out: findings about unknown names and functions, wrong
+numbers of arguments, items of scalars and index variables that hide a dim; and which names are used.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NO_STRING = {
 
 @dataclass
 class NameChecker:
-    """One op; `used` gathers every name and function that is read."""
+    """Checks expressions of one op; `used` collects every name and function that is read."""
 
     spec: OpSpec
     findings: Findings
@@ -52,13 +52,13 @@ class NameChecker:
     used: set[str] = field(default_factory=set)
     called: set[str] = field(default_factory=set)
     fixed: frozenset[str] = frozenset()
-    """dims and parameters, which no variable may hide"""
+    """names of dims and parameters, which no variable may hide"""
 
     # --- expressions
     # ------------------------------------------------------------------------------------------------------
 
     def expr(self, node: Node, scope: Mapping[str, ValueKind], where: str) -> None:
-        """An expression in a `rule` or a `kernel`."""
+        """Checks an expression of a `rule` or a `kernel`."""
         match node:
             case Name(id=name):
                 self._name(node, name, scope)
@@ -87,7 +87,7 @@ class NameChecker:
         self.used.add(name)
         if name not in scope and name not in CONSTANTS and name != "<broken>":
             self.findings.unknown(node.span, "name", name, scope)
-            # What was meant is not unused as well.
+            # The name that was probably meant is not reported as unused as well.
             self.used.add(nearest(name, scope) or name)
 
     def _loop(self, node: Comprehension | Reduction, scope: Mapping[str, ValueKind], where: str) -> None:
@@ -108,26 +108,24 @@ class NameChecker:
             self.hides(target.name, target)
 
     def hides(self, name: str, node: Node) -> None:
-        """An index variable with the name of a dim or parameter would read as that."""
+        """Checks that an index variable does not have the name of a dim or parameter."""
         if name in self.fixed:
             kind = "parameter" if self.spec.param(name) else "dim"
-            self.findings.add(node.span, f"the variable '{name}' hides the {kind} of that name; call it otherwise")
+            self.findings.add(node.span, f"the variable '{name}' hides the {kind} of that name; use another name")
 
     def _call(self, node: Call, scope: Mapping[str, ValueKind], where: str) -> None:
         self.called.add(node.func)
-        given = len(node.args)
+        count = len(node.args)
         starred = any(isinstance(arg, Star) for arg in node.args)
         own = self.functions.get(node.func)
         if own is not None:
-            if given != len(own.args) and not starred:
-                self.findings.add(node.span, arity_text(node.func, len(own.args), len(own.args), given))
+            if count != len(own.args) and not starred:
+                self.findings.add(node.span, arity_text(node.func, len(own.args), len(own.args), count))
             return
         if node.func in {rule.var for rule in self.spec.dtypes}:
             return
         if node.func == "array":
-            text = (
-                "an array is made by a step of a procedure, of which it is the whole right side: `a = array(shape, e)`"
-            )
+            text = "an array is created by a step of its own in a procedure: `a = array(shape, e)`"
             self.findings.add(node.span, text)
         known = FUNCTIONS.get(node.func)
         if known is None:
@@ -137,30 +135,32 @@ class NameChecker:
         if known.where not in ("both", where):
             what = "computes elements" if known.where == "kernel" else "makes a shape"
             self.findings.add(node.span, f"'{node.func}' {what}; it cannot stand in a {where}")
-        if (given < known.least or (known.most is not None and given > known.most)) and not starred:
-            self.findings.add(node.span, arity_text(node.func, known.least, known.most, given))
+        if (count < known.least or (known.most is not None and count > known.most)) and not starred:
+            self.findings.add(node.span, arity_text(node.func, known.least, known.most, count))
         for keyword, _ in node.keywords:
             if keyword not in known.keywords:
                 self.findings.unknown(node.span, "keyword", keyword, known.keywords, f" of '{node.func}'")
-        if node.func == "len" and given == 1 and kind_of(node.args[0], scope) in SINGLE:
-            self.findings.add(node.args[0].span, "a single number has no length")
+        if node.func == "len" and count == 1 and kind_of(node.args[0], scope) in SINGLE:
+            self.findings.add(node.args[0].span, "a scalar has no length")
 
     def _method(self, node: Method, scope: Mapping[str, ValueKind], where: str) -> None:
         kind = kind_of(node.base, scope)
         if kind not in (K.STR, K.ANY):
             self.findings.add(
-                node.span, f"'{node.name}' is a method of strings, and this is {NO_STRING.get(kind, kind)}"
+                node.span, f"'{node.name}' is a method of strings, but this is {NO_STRING.get(kind, kind)}"
             )
         least, most = STRING_METHODS[node.name]
         if not least <= len(node.args) <= most:
             self.findings.add(node.span, arity_text(node.name, least, most, len(node.args)))
         if where == "kernel":
-            self.findings.add(node.span, "a kernel computes no strings; a rule can, and gives them a name")
+            self.findings.add(
+                node.span, "a kernel cannot compute strings; compute them in the rule, and assign them to a name"
+            )
 
     def _index(self, node: Index, scope: Mapping[str, ValueKind]) -> None:
         kind = kind_of(node.base, scope)
         if kind in SINGLE and isinstance(node.base, Name):
-            self.findings.add(node.span, f"'{node.base.id}' is a single number and has no items")
+            self.findings.add(node.span, f"'{node.base.id}' is a scalar and has no items")
         if kind in (K.VECTOR, K.TEXTS) and len(node.items) == 1 and isinstance(node.items[0], Star):
             self.findings.add(node.span, "a vector is indexed by a position, a slice or a vector, without a star")
 
@@ -168,7 +168,7 @@ class NameChecker:
     # ------------------------------------------------------------------------------------------------------------
 
     def rule(self, statements: Iterable[Statement], scope: dict[str, ValueKind]) -> None:
-        """A `shape:` block; names are known from their assignment on."""
+        """Checks a `shape:` block; a name is known after its assignment."""
         for statement in statements:
             match statement:
                 case Assign(names=names, value=value):
@@ -195,7 +195,7 @@ class NameChecker:
             self.findings.add(node.span, f"'{name}' is already the name of a {kind}")
 
     def function(self, function: Function, scope: Mapping[str, ValueKind], where: str) -> None:
-        """A `define:` function: its arguments, its own names, and what the op has in scope."""
+        """Checks a `define:` function, which may read its arguments, its own names, and the names of the op."""
         inner = {**scope, **dict.fromkeys(function.args, K.ANY)}
         for statement in function.body:
             self.expr(statement.value, inner, where)

@@ -1,7 +1,7 @@
-"""Procedures: what their steps may set and read, and where.
+"""Checks procedures: which names and elements their steps set and read, and where.
 
-In: an `OpSpec` with a procedure, a `NameChecker`, the names in scope. Out: findings. A name may be read where every way through the steps
-before has set it; loops may run no turn, so what they set is not known after them.
+In: an `OpSpec` with a procedure, a `NameChecker`, the names in scope. Out: findings. A name may be read where every path through the
+steps before has set it; a loop may have no iteration, so names that it sets are not known after it.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ SINGLE = (K.INT, K.FLOAT, K.BOOL)
 
 
 def born_sizes(statements: tuple[Statement, ...]) -> dict[str, Born]:
-    """The sizes of a rule that a procedure finds."""
-    found: dict[str, Born] = {}
+    """Collects the data-dependent sizes of a rule, which a procedure computes."""
+    sizes: dict[str, Born] = {}
     for s in statements:
         if isinstance(s, Born):
-            found[s.name] = s
+            sizes[s.name] = s
         elif isinstance(s, If):
-            found |= born_sizes((*s.then, *s.other))
-    return found
+            sizes |= born_sizes((*s.then, *s.other))
+    return sizes
 
 
 def filling(value: Item, spec: OpSpec) -> Item:
-    """What an array is full of: a value as it is, zeros where a dtype is told in its place."""
+    """Returns the initial elements of an array: the value that the step has, or zeros where it has a dtype instead."""
     variables = {rule.var for rule in spec.dtypes}
     if isinstance(value, Name) and (value.id in variables or is_dtype_name(value.id)):
         return (
@@ -64,7 +64,7 @@ def filling(value: Item, spec: OpSpec) -> Item:
 def check_procedure(
     spec: OpSpec, procedure: Procedure, names: NameChecker, scope: Mapping[str, ValueKind], findings: Findings
 ) -> None:
-    """All steps of a procedure."""
+    """Checks all steps of a procedure."""
     born = born_sizes(spec.shape)
     results = dict.fromkeys((o.name for o in spec.outputs), K.TENSOR)
     known = {name: kind for name, kind in scope.items() if name not in born}
@@ -76,19 +76,21 @@ def check_procedure(
     for name, statement in born.items():
         names.used.add(name)
         if isinstance(statement.low, Unary):
-            findings.add(statement.low.span, f"the size '{name}' is at least 0, as every size is")
+            findings.add(
+                statement.low.span, f"the lower bound of the size '{name}' is negative; every size is at least 0"
+            )
         if name not in checker.first:
             findings.add(statement.span, f"the procedure never sets the size '{name}'")
         elif after is not None and name not in after:
-            findings.add(statement.span, f"the procedure does not set the size '{name}' on every way to its end")
+            findings.add(statement.span, f"the procedure does not set the size '{name}' on every path to its end")
     for name, node in checker.first.items():
         if name not in names.used:
             findings.add(node.span, f"'{name}' is set but never read")
 
 
 class _Checker:
-    """`first`: the first step that sets each name; `written`: tensors of which elements are set; `loops`: variables of the loops around a
-    step, `looped`: of all before it."""
+    """Checks steps in order. `first`: the first step that sets each name; `written`: tensors of which elements are set; `loops`: variables
+    of the loops around a step; `looped`: variables of all loops before it."""
 
     def __init__(self, spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind], findings: Findings) -> None:
         self.spec, self.names, self.scope, self.findings = spec, names, scope, findings
@@ -100,7 +102,7 @@ class _Checker:
         self.outputs = {o.name for o in spec.outputs}
 
     def block(self, steps: tuple[Step, ...], before: set[str], in_loop: bool) -> set[str] | None:
-        """What is set after the steps, if it was `before`; None where none of them comes to its end."""
+        """Returns the names that are set after the steps, if those of `before` are set before them; None if their end is not reached."""
         now: set[str] | None = set(before)
         for step in steps:
             if now is None:
@@ -126,7 +128,7 @@ class _Checker:
                 return set.intersection(*left) if left else None
             case Break():
                 if not in_loop:
-                    self.findings.add(step.span, "`break` stands outside of every loop")
+                    self.findings.add(step.span, "`break` is outside of every loop")
                 return None
         return now
 
@@ -137,7 +139,7 @@ class _Checker:
         for target in generator.targets:
             self.names.hides(target.name, target)
             if target.name in self.first or target.name in self.loops:
-                self.findings.add(target.span, f"'{target.name}' is a variable already")
+                self.findings.add(target.span, f"'{target.name}' is already a variable")
         bind_generator(generator, self.scope)
         self.loops |= {t.name for t in generator.targets}
         self.looped |= self.loops
@@ -151,24 +153,24 @@ class _Checker:
 
     def expr(self, node: Expr, now: set[str]) -> None:
         for name in sorted(free_names(node) & set(self.first) - now):
-            self.findings.add(node.span, f"'{name}' is not set on every way to here")
+            self.findings.add(node.span, f"'{name}' is not set on every path to this step")
         self.names.expr(node, self.scope, "kernel")
 
-    # --- what is set
+    # --- assignments
 
     def assign(self, step: Set, now: set[str]) -> set[str]:
         match step.value:
             case Call("array", (shape, value), ()):
                 return self.array(step, shape, value, now)
         self.expr(step.value, now)
-        found = set(now)
+        assigned = set(now)
         for target in step.targets:
             if target.items is None:
                 self.variable(step, target, now)
-                found.add(target.tensor)
+                assigned.add(target.tensor)
             else:
                 self.element(target, now)
-        return found
+        return assigned
 
     def array(self, step: Set, shape: Item, value: Item, now: set[str]) -> set[str]:
         target = step.targets[0]
@@ -177,7 +179,7 @@ class _Checker:
             if not isinstance(part, (Star, Slice)):
                 self.expr(part, now)
         if len(step.targets) > 1 or target.items is not None or step.op != "=":
-            self.findings.add(step.span, "an array is made by a step of its own: `a = array(shape, e)`")
+            self.findings.add(step.span, "an array is created by a step of its own: `a = array(shape, e)`")
             return now
         if not self.taken(target, K.TENSOR):
             self.first.setdefault(target.tensor, target)
@@ -189,17 +191,17 @@ class _Checker:
         if self.taken(target, kind):
             return
         if step.op != "=" and target.tensor not in now:
-            self.findings.add(target.span, f"'{target.tensor}' is not set on every way to here")
+            self.findings.add(target.span, f"'{target.tensor}' is not set on every path to this step")
         self.first.setdefault(target.tensor, target)
         self.scope.setdefault(target.tensor, kind if kind in SINGLE else K.ANY)
 
     def taken(self, target: Store, kind: ValueKind) -> bool:
-        """Whether the name is something else already."""
+        """Whether the name already has another meaning, which is a finding."""
         name = target.tensor
         if name in self.first:
             if (self.scope.get(name) == K.TENSOR) != (kind == K.TENSOR):
                 what = "an array" if self.scope.get(name) == K.TENSOR else "a variable"
-                self.findings.add(target.span, f"'{name}' is {what} already")
+                self.findings.add(target.span, f"'{name}' is already {what}")
                 return True
             return False
         words = {**dict.fromkeys(self.inputs, "an input"), **dict.fromkeys(self.outputs, "an output")}
@@ -217,17 +219,17 @@ class _Checker:
     def element(self, target: Store, now: set[str]) -> None:
         for item in target.items or ():
             if isinstance(item, Slice):
-                self.findings.add(item.span, "a step sets one element: `:` has no place in its index")
+                self.findings.add(item.span, "a step sets one element, so its index cannot have `:`")
                 continue
             self.expr(item.value if isinstance(item, Star) else item, now)
         name = target.tensor
         if target.element is not None:
             self.expr(target.element, now)
         if name in self.inputs:
-            text = f"'{name}' is an input; a step sets elements of outputs and of arrays of its own"
+            text = f"'{name}' is an input; a step sets elements of outputs and of arrays"
             self.findings.add(target.span, text)
         elif name in self.first and name not in now:
-            self.findings.add(target.span, f"'{name}' is not set on every way to here")
+            self.findings.add(target.span, f"'{name}' is not set on every path to this step")
         elif name not in self.outputs and self.scope.get(name) != K.TENSOR:
             arrays = [n for n, kind in self.scope.items() if kind == K.TENSOR and n not in self.inputs]
             self.findings.unknown(target.span, "array", name, arrays)

@@ -1,4 +1,4 @@
-"""Random numbers: which dtype they have, and that only what says so is different at every run.
+"""Checks random numbers: each has a dtype, and only ops with the trait `random` differ from run to run.
 
 In: an `OpSpec`. Out: findings.
 """
@@ -15,7 +15,7 @@ from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, walk_all
 
 NAMED = ("f32", "f64", "i32", "i64")
-"""Dtypes that an expression can name"""
+"""Dtypes by whose names an expression casts"""
 UNFIT = {"bool", *CLASSES["narrow"]}
 """Dtypes that no random number has"""
 
@@ -26,7 +26,7 @@ def check_random(spec: OpSpec, findings: Findings) -> None:
 
 
 def _numbers(spec: OpSpec, findings: Findings) -> None:
-    """Every philox() is made a number of a dtype on the spot."""
+    """Checks that every philox() is the argument of a cast to a dtype."""
     choices = {rule.var: rule.choices for rule in spec.dtypes}
     bodies: list[Node] = [*spec.defines, *([spec.kernel] if spec.kernel is not None else [])]
     for parent, call in _with_parent(bodies):
@@ -34,12 +34,10 @@ def _numbers(spec: OpSpec, findings: Findings) -> None:
             continue
         maker = parent.func if isinstance(parent, Call) else ""
         if maker not in NAMED and maker not in choices:
-            text = "how many bits philox() draws is for a dtype to say: write T(philox(seed, position)), with a dtype for T"
+            text = "philox() needs a dtype, which decides how many bits it draws: write T(philox(seed, position)), with a dtype T"
             findings.add(call.span, text)
         for unfit in (c for c in choices.get(maker, ()) if c in UNFIT):
-            findings.add(
-                call.span, f"philox() draws floats and integers that are computed with, and '{maker}' may be {unfit}"
-            )
+            findings.add(call.span, f"philox() cannot draw {unfit}, which is among the dtypes of '{maker}'")
             break
 
 
@@ -53,18 +51,20 @@ def _with_parent(nodes: list[Node]) -> Iterator[tuple[Node | None, Call]]:
 
 
 def _entropy(spec: OpSpec, findings: Findings) -> None:
-    """entropy() is all of an equation for the only element of an output, of an op with the trait `random`."""
+    """Checks that entropy() is the whole right side of an equation for the only element of an output, in an op with the trait `random`."""
     equations = spec.kernel.equations if spec.kernel is not None else ()
     whole = {id(e.value) for e in equations if _is_single(spec, e)}
     calls = [n for n in walk_all([*spec.defines, *equations]) if isinstance(n, Call) and n.func == "entropy"]
     for call in calls:
         if id(call) not in whole:
-            text = "entropy() is drawn once: it stands alone in the equation of an output without dims, `y[()] = entropy()`"
+            text = (
+                "entropy() must be the whole right side of the equation of an output without dims: `y[()] = entropy()`"
+            )
             findings.add(call.span, text)
         elif "random" not in spec.traits:
-            findings.add(call.span, "an op that draws entropy() differs at every run: it has the trait `random`")
+            findings.add(call.span, "results of entropy() differ from run to run: the op needs the trait `random`")
     if "random" in spec.traits and not calls:
-        text = f"'{spec.name}' has the trait `random`, and nothing in it is entropy(): equal calls give equal results"
+        text = f"'{spec.name}' has the trait `random`, but does not call entropy(): equal calls have equal results"
         findings.add(spec.span, text)
 
 

@@ -1,6 +1,6 @@
-"""Sequences: what an op may say of tensors that may come as a list, which is gone through element by element.
+"""Checks ops with sequence inputs: tensors that may be passed as a list, whose elements a program loops over.
 
-In: an `OpSpec` with a `seq` input, then its resolved kernel. Out: findings about what cannot be said of one element at a time.
+In: an `OpSpec` with a `seq` input, then its resolved kernel. Out: findings about what cannot be computed one element at a time.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from anyshape_gen.numbering import chooses_tensor
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, walk
 
-CHOSEN = "a variable of the left side, or by that of the reduction that is the whole right side"
+CHOSEN = "a variable of the left side, or of the reduction that is the whole right side"
 
 
 def check_sequences(spec: OpSpec, findings: Findings) -> None:
-    """The signature and the rule."""
+    """Checks the signature and the rule."""
     for o in spec.outputs:
         if o.signature.sequence:
-            findings.add(o.span, "an output is no sequence; `T[…] for v in count` makes several outputs")
+            findings.add(o.span, "an output cannot be a sequence; write `T[…] for v in count` for several outputs")
     listed = [o for o in spec.inputs if o.signature.sequence]
     for o in listed:
         _signature(spec, o, findings)
     if listed and spec.kernel is None:
-        findings.add(listed[0].span, "an op that takes a sequence is stated by a `kernel:`")
+        findings.add(listed[0].span, "an op with a sequence input needs a `kernel:`")
     nodes: list[Node] = [*spec.shape, *spec.params, *spec.outputs]
     nodes += [o for o in spec.inputs if not o.signature.sequence]
     _same_in_all(spec, nodes, (), findings)
@@ -38,18 +38,19 @@ def _signature(spec: OpSpec, o: Operand, findings: Findings) -> None:
         findings.add(o.span, f"the sequence '{o.name}' cannot be absent")
     for other in (*spec.inputs, *spec.outputs):
         if other is not o and other.signature.variadic is not None:
-            findings.add(other.span, f"beside the sequence '{o.name}' nothing else can be several tensors")
+            findings.add(
+                other.span,
+                f"an op with the sequence '{o.name}' cannot have another input or output that is several tensors",
+            )
     for piece in signature.pieces:
         inner = piece.dim if isinstance(piece, AtAxis) else piece
         if isinstance(inner, Run) and inner.element is not None:
-            text = (
-                "the elements of a sequence have one rank; dims that differ from element to element are named, `n[v]`"
-            )
+            text = "all elements of a sequence have one rank; a dim that differs from element to element has a name of its own, `n[v]`"
             findings.add(piece.span, text)
 
 
 def check_elements(spec: OpSpec, kernel: ResolvedKernel, findings: Findings) -> None:
-    """The equations: each can be stated for one element alone."""
+    """Checks that each equation can be computed for one element of the sequence alone."""
     if spec.sequence is None:
         return
     by_element = {q.target.tensor for q in kernel.equations if _numbers(q)}
@@ -59,40 +60,45 @@ def check_elements(spec: OpSpec, kernel: ResolvedKernel, findings: Findings) -> 
         extents = [v.extent for v in q.vars if v.role is not Role.ELEMENT]
         _same_in_all(spec, [q.value, *q.parts, *extents], numbers, findings)
     for node in (*kernel.asserts, *kernel.born):
-        findings.add(node.span, "an op that takes a sequence reads values in equations only")
+        findings.add(node.span, "an op with a sequence input can read elements in equations only")
 
 
 def _numbers(q: ResolvedEquation) -> list[str]:
-    """The variable that says which element an equation is about: on the left side, or of the reduction that is the right side."""
-    found = [v.name for v in q.vars if v.role is Role.ELEMENT]
+    """Lists the variables that number an element of the sequence: on the left side, or of the reduction that is the whole right side."""
+    variables = [v.name for v in q.vars if v.role is Role.ELEMENT]
     if isinstance(q.value, Reduction) and chooses_tensor(q.value, q.value.generators[0]):
-        found.append(q.value.generators[0].targets[0].name)
-    return found
+        variables.append(q.value.generators[0].targets[0].name)
+    return variables
 
 
 def _equation(spec: OpSpec, q: ResolvedEquation, numbers: list[str], by_element: set[str], findings: Findings) -> None:
     for read in (n for n in walk(q.value) if isinstance(n, TensorRead)):
         if read.element is not None and not (isinstance(read.element, Name) and read.element.id in numbers):
-            findings.add(read.span, f"which element of '{read.tensor}' is read is said by {CHOSEN}")
+            findings.add(read.span, f"the element of '{read.tensor}' that is read must be selected by {CHOSEN}")
         if read.tensor in by_element:
-            findings.add(read.span, f"'{read.tensor}' is complete only behind the last element; read it in another op")
+            findings.add(
+                read.span,
+                f"'{read.tensor}' is complete only after the last element of the sequence; read it in another op",
+            )
     if len(numbers) > 1:
-        findings.add(q.span, f"the elements of a sequence are gone through once: by {CHOSEN}")
+        findings.add(q.span, f"an equation has one loop over the elements of a sequence: by {CHOSEN}")
     plain = q.op == "=" and q.recurrence is None and not isinstance(q.value, Comprehension)
     if numbers and not (plain and spec.output(q.target.tensor) is not None):
-        findings.add(q.span, "an equation of the elements of a sequence defines an output, `y[v, *i] = xs[v][*i]`")
+        findings.add(
+            q.span, "an equation over the elements of a sequence must define an output: `y[v, *i] = xs[v][*i]`"
+        )
     elif not plain or (isinstance(q.value, Call) and q.value.func == "argsort"):
-        findings.add(q.span, "the equations of an op that takes a sequence define each element once, `t[…] = e`")
+        findings.add(q.span, "the equations of an op with a sequence input must define each element once: `t[…] = e`")
 
 
 def _same_in_all(spec: OpSpec, nodes: Iterable[Node], numbers: Iterable[str], findings: Findings) -> None:
-    """Nothing reads a dim that differs from element to element but as a part, as a sum, or as that of the element at hand."""
+    """Checks that a dim that differs from element to element is read only as a part, as a sum, or as that of the current element."""
     own = spec.own_dims
     if not own:
         return
     for node in nodes:
         for name in _apart(node, own, frozenset(numbers)):
-            text = f"'{name.id}' differs from element to element; of a sequence, say `(v, {name.id}[v])` or `sum({name.id})`"
+            text = f"'{name.id}' differs from element to element of the sequence: write `(v, {name.id}[v])` or `sum({name.id})`"
             findings.add(name.span, text)
 
 

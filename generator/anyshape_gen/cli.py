@@ -1,4 +1,4 @@
-"""`python -m anyshape_gen`: specs in, the generated package and its pages out; or a check that they are current.
+"""The generator's command, `python -m anyshape_gen`: generates the package and its pages, or checks that they are current.
 
 In: command line arguments. Out: files, and 0 if all is well, 1 if `--check` finds a difference, 2 if a spec is wrong.
 """
@@ -39,9 +39,9 @@ COMMANDS = ("gen", "new-op", "watch")
 _EXAMPLES = """\
 examples:
   python -m anyshape_gen                                 all ops of specs/, into generated/ and docs/ops/
-  python -m anyshape_gen --check                         whether these are current
-  python -m anyshape_gen new-op halve                   a spec to start from, in specs/elementwise.yaml
-  python -m anyshape_gen watch halve                    then edit it
+  python -m anyshape_gen --check                         check that these are current
+  python -m anyshape_gen new-op halve                   add a template of a spec to specs/elementwise.yaml
+  python -m anyshape_gen watch halve                    generate and test it after every edit
   python -m anyshape_gen --package my_ops --out .        a package of your own, from ./specs
 """
 
@@ -58,13 +58,17 @@ def arguments() -> argparse.ArgumentParser:
         nargs="?",
         choices=COMMANDS,
         default="gen",
-        help="gen: write what follows from the specs (the default); new-op: append a spec to start from; "
-        "watch: generate and try an op whenever its spec changes",
+        help="gen: generate the package from the specs (the default); new-op: append a template of a spec; "
+        "watch: generate and test an op whenever its spec changes",
     )
     parser.add_argument("name", nargs="?", help="new-op, watch: the name of the op")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if anything is not current")
     parser.add_argument(
-        "--prove", action="store_true", help="make everything and prove all kernels in bounds again, changed or not"
+        "--check", action="store_true", help="write nothing; exit with 1 if a generated file is not current"
+    )
+    parser.add_argument(
+        "--prove",
+        action="store_true",
+        help="generate all files and prove the indices of all kernels again, changed or not",
     )
     parser.add_argument("--specs", type=Path, default=Path("specs"), help="the folder of *.yaml specs")
     parser.add_argument("--package", default=DEFAULT_PACKAGE, help="the name of the generated package")
@@ -79,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     package = (options.out / options.package).resolve()
     if package in (options.specs.resolve(), *options.specs.resolve().parents):
         print(
-            f"the package would be made in {package}, where the specs are, and take their place: name another --out",
+            f"the package would be written to {package}, which contains the specs: choose another --out",
             file=sys.stderr,
         )
         return 1
@@ -102,17 +106,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @dataclass(frozen=True)
 class Generated:
-    """What the specs say: files, and the folders that hold nothing else."""
+    """The generated files, and the folders that contain nothing else."""
 
     ops: tuple[str, ...]
     files: dict[Path, str]
     owned: list[Path]
     advice: list[str]
-    """Warnings: what the specs should say, too"""
+    """Warnings about the specs"""
 
 
 def generated(options: argparse.Namespace, memo: Memo) -> Generated:
-    """Raises SpecError with every finding of every spec."""
+    """Generates all files in memory. Raises SpecError with every finding of every spec."""
     contents = read_folder(options.specs)
     analysis, safe = prove(analyse(contents, memo=memo), contents, options, memo)
     code = emit_code(analysis, options.package, contents, memo)
@@ -134,40 +138,41 @@ def generated(options: argparse.Namespace, memo: Memo) -> Generated:
 
 
 def write(options: argparse.Namespace, memo: Memo) -> tuple[str, ...]:
-    """Writes what differs and says it, then what the specs should say, too; gives the names of all ops. Raises SpecError as `generated`
-    does."""
-    made = generated(options, memo)
+    """Writes files that differ, prints them and the warnings, and returns the names of all ops. Raises SpecError as `generated` does."""
+    result = generated(options, memo)
     project = options.out / "pyproject.toml"
     if options.package != DEFAULT_PACKAGE and not project.exists():
         project.parent.mkdir(parents=True, exist_ok=True)
         project.write_text(emit_project(options.package))
-        print(f"started: {project.as_posix()}, which is yours to edit")
-    tell([f"{DONE[d.kind]}: {d.path.as_posix()}" for d in synchronise(made.files, made.owned)])
-    print(f"{len(made.files)} generated files are current")
-    tell(made.advice, sys.stderr)
-    return made.ops
+        print(f"new: {project.as_posix()}, which is not overwritten again")
+    tell([f"{DONE[d.kind]}: {d.path.as_posix()}" for d in synchronise(result.files, result.owned)])
+    print(f"{len(result.files)} generated files are current")
+    tell(result.advice, sys.stderr)
+    return result.ops
 
 
 def check(options: argparse.Namespace) -> int:
-    """0 if all files are what the specs say, else 1 and which are not."""
-    made = generated(options, Memo() if options.prove else Memo.standard())
-    found = differences(made.files, made.owned)
-    tell(found)
-    print(f"{len(made.files)} generated files, {len(found)} not current" + ("; run `make gen`" if found else ""))
-    return 1 if found else 0
+    """Prints which files differ from what the specs generate; returns 0 if none does, else 1."""
+    result = generated(options, Memo() if options.prove else Memo.standard())
+    different = differences(result.files, result.owned)
+    tell(different)
+    print(
+        f"{len(result.files)} generated files, {len(different)} not current" + ("; run `make gen`" if different else "")
+    )
+    return 1 if different else 0
 
 
 DONE = {"missing": "new", "changed": "changed", "orphan": "removed"}
-"""What was done about each kind of difference"""
+"""What `write` reports of each kind of difference"""
 
 
-def tell(found: Sequence[Difference | str], file: TextIO | None = None) -> None:
-    """A line each, of many the first few; on standard output, or where it is said."""
-    shown = found if len(found) <= MOST_LINES else found[: MOST_LINES - 1]
+def tell(lines: Sequence[Difference | str], file: TextIO | None = None) -> None:
+    """Prints one line for each, but at most MOST_LINES, to `file` or to standard output."""
+    shown = lines if len(lines) <= MOST_LINES else lines[: MOST_LINES - 1]
     for difference in shown:
         print(difference, file=file)
-    if len(shown) < len(found):
-        print(f"and {len(found) - len(shown)} more", file=file)
+    if len(shown) < len(lines):
+        print(f"and {len(lines) - len(shown)} more", file=file)
 
 
 def read(path: Path) -> str | None:
@@ -175,7 +180,7 @@ def read(path: Path) -> str | None:
 
 
 def record_path(options: argparse.Namespace) -> Path:
-    """The verdicts on indices, kept beside the code that rests on them."""
+    """The file of verdicts on indices, which is part of the generated package."""
     path: Path = options.out / options.package / RECORD
     return path
 
@@ -183,16 +188,16 @@ def record_path(options: argparse.Namespace) -> Path:
 def prove(
     analysis: Analysis, contents: Mapping[str, str], options: argparse.Namespace, memo: Memo
 ) -> tuple[Analysis, dict[str, Safety]]:
-    """Every index proved, or marked to be checked. Raises SpecError for kernels that leave their tensors."""
+    """Proves every index to be in bounds, or marks it to be checked at run time. Raises SpecError for one that can be out of bounds."""
     findings = Findings(sources={path: text.splitlines() for path, text in contents.items()})
     kept = {} if options.prove else read_record(record_path(options))
-    found = prove_indices(analysis, kept, findings, memo, usable_processors())
+    proved = prove_indices(analysis, kept, findings, memo, usable_processors())
     findings.raise_if_any()
-    return found
+    return proved
 
 
 def read_folder(specs: Path) -> dict[str, str]:
-    """Texts of the specs, by the path that messages show. Raises SpecError where there are none."""
+    """Reads all specs of a folder, by the path that messages show. Raises SpecError where there are none."""
     paths = sorted(specs.glob("*.yaml"))
     if not paths:
         raise SpecError(f"there are no *.yaml specs in {specs}")
@@ -200,7 +205,7 @@ def read_folder(specs: Path) -> dict[str, str]:
 
 
 def emit_code(analysis: Analysis, package: str, contents: Mapping[str, str], memo: Memo) -> dict[str, str]:
-    """The files of the package, {path below the output folder: text}. Raises SpecError for what has no code."""
+    """Emits the files of the package, {path below the output folder: text}. Raises SpecError for what cannot be emitted."""
     findings = Findings(sources={path: text.splitlines() for path, text in contents.items()})
     files = emit_package(analysis, package, findings, memo)
     findings.raise_if_any()

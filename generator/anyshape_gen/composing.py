@@ -1,7 +1,7 @@
-"""What an expression of a `compose:` entry is: a tensor, several, or something that the rule knows.
+"""Resolves expressions of `compose:` entries: each is one tensor, several tensors, or a value that the rule knows.
 
-In: an op's analysis, the specs of all ops. Out: kinds of expressions, which op a call or a sign means, and what is decided when a body
-is built.
+In: an op's analysis, the specs of all ops. Out: kinds of expressions, the op that a call or a sign means, and whether an expression is
+decided when a body is built.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from anyshape_gen.traverse import walk
 K = ValueKind
 TENSORS = (K.TENSOR, K.TENSORS)
 OF_SIGNATURES = ("shape", "rank", "len", "present")
-"""Functions that ask about an input of the op, and are never ops."""
+"""Functions of the type of an input, which are never ops."""
 Scope = Mapping[str, ValueKind]
 
 
 @dataclass(frozen=True)
-class Given:
-    """An argument of a call of an op: of this input, or this parameter."""
+class Argument:
+    """An argument of a call of an op, for one input or parameter."""
 
     name: str
     value: Item
@@ -53,7 +53,7 @@ class Given:
 
 
 class Composer:
-    """One composed op among all ops."""
+    """Resolves the expressions of one composed op."""
 
     def __init__(self, a: OpAnalysis, specs: Mapping[str, OpSpec]) -> None:
         self.a, self.spec, self.specs = a, a.spec, specs
@@ -66,7 +66,7 @@ class Composer:
     # --- kinds
 
     def kind(self, e: Item, scope: Scope) -> ValueKind:
-        """`scope`: the inputs, and what the body has made so far."""
+        """Returns the kind of an expression. `scope`: the inputs, and the names that the body has assigned so far."""
         match e:
             case Name(id=name):
                 return scope.get(name, self.rule.get(name, K.ANY))
@@ -85,8 +85,8 @@ class Composer:
             case BoolOp(items=items):
                 return self._computed(e, items, scope)
             case IfExp(then=then, other=other):
-                found = [k for x in (then, other) if (k := self.kind(x, scope)) in TENSORS]
-                return found[0] if found else kind_of(e, self.rule)
+                kinds = [k for x in (then, other) if (k := self.kind(x, scope)) in TENSORS]
+                return kinds[0] if kinds else kind_of(e, self.rule)
             case VecLit(items=listed) if any(self.kind(i, scope) in TENSORS for i in listed):
                 return K.TENSORS
             case Star(value=value):
@@ -102,44 +102,44 @@ class Composer:
     # --- calls
 
     def called(self, e: Call, scope: Scope) -> OpSpec | None:
-        """The op that is called; None for a function of the language, which a tensor among its arguments makes an op of the same name."""
-        found = self.specs.get(e.func)
-        if found is None or e.func in OF_SIGNATURES:
+        """Returns the op that is called; None for a function of the language. A name of both means the op if an argument is a tensor."""
+        op = self.specs.get(e.func)
+        if op is None or e.func in OF_SIGNATURES:
             return None
         words = [*e.args, *(value for _, value in e.keywords)]
         is_rule = e.func in FUNCTIONS and FUNCTIONS[e.func].where != "kernel"
-        return found if not is_rule or any(self.is_tensor(x, scope) for x in words) else None
+        return op if not is_rule or any(self.is_tensor(x, scope) for x in words) else None
 
-    def arguments(self, called: OpSpec, e: Call) -> Iterator[Given | tuple[str, Item]]:
-        """By input and parameter; what belongs to neither as its name and value."""
+    def arguments(self, called: OpSpec, e: Call) -> Iterator[Argument | tuple[str, Item]]:
+        """Yields the arguments of a call by input and parameter; one that belongs to neither as its name and value."""
         places: list[tuple[str, ParamSpec | None]] = [(o.name, None) for o in called.inputs]
         places += [(p.name, p) for p in called.params]
         for k, value in enumerate(e.args):
-            yield Given(places[k][0], value, places[k][1]) if k < len(places) else ("", value)
+            yield Argument(places[k][0], value, places[k][1]) if k < len(places) else ("", value)
         for name, word in e.keywords:
-            found = [Given(n, word, p) for n, p in places if n == name]
-            yield found[0] if found else (name, word)
+            matching = [Argument(n, word, p) for n, p in places if n == name]
+            yield matching[0] if matching else (name, word)
 
     def signed(self, sign: str, inputs: int) -> OpSpec | None:
-        """The op of a sign."""
+        """Looks up the op with this `operator:` and number of inputs."""
         return self.signs.get((sign, inputs))
 
     # --- what is decided when a body is built
 
     def is_static(self, e: Node) -> bool:
-        """Whether attributes, ranks and dtypes decide it."""
+        """Whether attributes, ranks and dtypes alone decide the expression."""
         return not any(name.id in self.open for name in deciding(e))
 
 
 def _open_names(a: OpAnalysis) -> set[str]:
-    """Dims of inputs, operand parameters and what the rule computes from them."""
-    found = {name for o in a.spec.inputs for name in piece_names(o)} | {p.name for p in a.spec.dyn_params}
-    found = (found | {o.name for o in a.spec.inputs}) - {p.name for p in a.spec.params if not p.dyn}
+    """Collects the dims of inputs, the operand parameters, and the names that the rule computes from them."""
+    names = {name for o in a.spec.inputs for name in piece_names(o)} | {p.name for p in a.spec.dyn_params}
+    names = (names | {o.name for o in a.spec.inputs}) - {p.name for p in a.spec.params if not p.dyn}
     while True:
-        more = set(_computed_from(a.spec.shape, found)) - found
+        more = set(_computed_from(a.spec.shape, names)) - names
         if not more:
-            return found
-        found |= more
+            return names
+        names |= more
 
 
 def _computed_from(statements: tuple[Statement, ...], names: set[str]) -> Iterator[str]:
@@ -152,7 +152,7 @@ def _computed_from(statements: tuple[Statement, ...], names: set[str]) -> Iterat
 
 
 def called_ops(spec: OpSpec, specs: Mapping[str, OpSpec]) -> set[str]:
-    """Ops whose names a body calls, or whose signs it may mean."""
+    """Collects the ops that a body calls by name."""
     if spec.compose is None:
         return set()
     return {node.func for node in walk(spec.compose) if isinstance(node, Call) and node.func in specs}

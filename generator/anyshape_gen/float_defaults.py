@@ -1,7 +1,7 @@
-"""Defaults of floats that are computed from sizes, `scale: {kind: float, default: "1 / sqrt(n)"}`.
+"""Rewrites defaults of floats that are computed from sizes, `scale: {kind: float, default: "1 / sqrt(n)"}`.
 
-A rule computes with integers; floats are the kernel's. So such a parameter may be absent, and where the kernel reads it, what was written
-for the default stands for it: `scale if scale is not None else 1 / sqrt(f64(n))`.
+A rule computes with integers, and a kernel with floats. So such a parameter may be absent, and the kernel reads its default
+expression instead: `scale if scale is not None else 1 / sqrt(f64(n))`.
 
 In: an op as it was read. Out: the op with these defaults in its kernel.
 """
@@ -23,7 +23,7 @@ OF_FLOATS = ("sqrt", "exp", "log", "abs", *CASTS)
 
 
 def with_computed_floats(spec: OpSpec) -> OpSpec:
-    """The op in which floats with a computed default are None by default."""
+    """Rewrites an op so that floats with a computed default are None by default, and its kernel computes the default."""
     floats = {p.name for p in spec.params if p.kind.base == "float"}
     values: dict[str, Expr] = {}
     for p in spec.params:
@@ -48,21 +48,21 @@ def with_computed_floats(spec: OpSpec) -> OpSpec:
 
 
 def _is_computed(p: ParamSpec) -> bool:
-    """Whether it takes a name or a function: what is written with numbers and signs alone is a number."""
+    """Whether the default reads a name or calls a function; one of numbers and signs alone is a constant."""
     if p.kind.base != "float" or p.default is None or isinstance(p.default, NoneLit):
         return False
     return any(isinstance(e, Call) or (isinstance(e, Name) and e.id not in ("inf", "pi")) for e in walk(p.default))
 
 
 def substituted(node: N, values: Mapping[str, Expr]) -> N:
-    """The node with expressions for names."""
+    """Substitutes expressions for names in a node."""
     if isinstance(node, Name) and node.id in values:
         return cast(N, values[node.id])  # wherever a name may stand, any expression may
     return rebuild(node, lambda part: substituted(part, values)) if free_names(node) & values.keys() else node
 
 
 def _of_floats(e: Expr, floats: set[str]) -> Expr:
-    """Its sizes as f64."""
+    """Casts the sizes in an expression to f64."""
     match e:
         case Int() | Float() | NoneLit():
             return e

@@ -1,7 +1,6 @@
-"""The functions of the rule language: how many arguments they take, which keywords, where they may stand.
+"""The functions of the rule language: their numbers of arguments, keywords, and where calls of them may stand.
 
-In: nothing. Out: `FUNCTIONS`, read by the checker. What they compute is the business of `anyshape.rules` and
-`anyshape.equations`.
+In: nothing. Out: `FUNCTIONS`, read by the checker. `anyshape.rules` and `anyshape.equations` implement them.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LanguageFunction:
-    """One function; `most` None: any number. `where` is `rule`, `kernel` or `both`."""
+    """One function of the language; `most` None: any number of arguments. `where` is `rule`, `kernel` or `both`."""
 
     least: int
     most: int | None
@@ -64,13 +63,13 @@ LIST_FUNCTIONS = {
     "list_insert": 3,
     "list_split": 4,
 }
-"""What terms of ONNX mappings do with lists, and how many arguments each has"""
+"""Functions of lists in terms of ONNX mappings, and how many arguments each has"""
 CASTS = ("f32", "f64", "i32", "i64", "char")
-"""Dtypes that a call of their name casts to."""
+"""Dtypes whose names are functions that cast to them."""
 
 
-def arity_text(name: str, least: int, most: int | None, given: int) -> str:
-    """What is wrong with a number of arguments."""
-    wanted = f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
-    plural = "" if wanted == "1" else "s"
-    return f"'{name}' takes {wanted} argument{plural}, got {given}"
+def arity_text(name: str, least: int, most: int | None, count: int) -> str:
+    """Words a message about a wrong number of arguments."""
+    range_text = f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
+    plural = "" if range_text == "1" else "s"
+    return f"'{name}' takes {range_text} argument{plural}, got {count}"

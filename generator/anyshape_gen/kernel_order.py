@@ -1,7 +1,7 @@
-"""The order of equations: what is read is defined before, updates follow definitions, cycles are recurrences.
+"""Orders equations: definitions come before reads, updates follow definitions, cycles are recurrences.
 
 In: resolved equations in the order written. Out: the same in dependency order; members of a cycle stay together, in the order in which
-each position computes them, and name the variable through which they read other positions of each other.
+each position computes them, and have the variable by which they read other positions of each other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anyshape_gen.traverse import walk_all
 def in_order(
     equations: list[ResolvedEquation], findings: Findings, positive: Sequence[Expr] = ()
 ) -> tuple[ResolvedEquation, ...]:
-    """Dependency order. `positive` are expressions that the spec asserts to be at least 1."""
+    """Sorts equations in dependency order. `positive` are expressions that the spec asserts to be at least 1."""
     reach = _closure(_needs(equations))
     stepping = {k for k, e in enumerate(equations) if k in reach[k] or e.target.tensor in _tensors_read(e)}
     again = [replace(e, op="set") if _sets_again(e, equations, stepping) else e for e in equations]
@@ -30,7 +30,7 @@ def in_order(
     done: list[int] = []
     number = 0
     while left:
-        # The first equation all of whose needs are met, but for those that need it in turn.
+        # The first equation of which all dependencies are done, but for those that depend on it in turn.
         ready = next(k for k in left if all(j in done or k in reach[j] for j in reach[k] - {k}))
         cycle = [j for j in left if j == ready or (j in reach[ready] and ready in reach[j])]
         if len(cycle) == 1 and not (equations[ready].op == "=" and equations[ready].target.tensor in reads[ready]):
@@ -48,26 +48,27 @@ def _tensors_read(e: ResolvedEquation) -> set[str]:
 
 
 def _needs(equations: Sequence[ResolvedEquation]) -> list[set[int]]:
-    """Of each equation, which come before it: what defines what it reads, and for an update what it changes and the updates before it."""
+    """Lists, for each equation, those that come before it: definitions of what it reads; for an update also of what it changes, and the
+    updates before it."""
     updates = [e.op != "=" or any(isinstance(n, TensorRead) for n in walk_all(e.parts)) for e in equations]
     needs: list[set[int]] = []
     for k, equation in enumerate(equations):
         reads = _tensors_read(equation)
-        found = {
+        own = {
             j
             for j, other in enumerate(equations)
             if other.target.tensor in reads and j != k and not _exclusive(equation, other)
         }
         if updates[k]:
             same = [j for j, other in enumerate(equations) if other.target.tensor == equation.target.tensor]
-            found |= {j for j in same if j != k and (not updates[j] or j < k)}
-        needs.append(found)
+            own |= {j for j in same if j != k and (not updates[j] or j < k)}
+        needs.append(own)
     return needs
 
 
 def _sets_again(e: ResolvedEquation, equations: Sequence[ResolvedEquation], stepping: set[int]) -> bool:
-    """Whether it is for part of what another equation defines as a whole: then it is an update. Of a recurrence (`stepping`) it is a
-    start."""
+    """Whether an equation sets part of a tensor that another equation defines as a whole, and so is an update; where that other equation
+    is of a recurrence (`stepping`), it is the recurrence's start, and no update."""
     if e.op != "=" or _is_whole(e):
         return False
     wholes = [k for k, o in enumerate(equations) if o.target.tensor == e.target.tensor and o.op == "=" and _is_whole(o)]
@@ -75,7 +76,7 @@ def _sets_again(e: ResolvedEquation, equations: Sequence[ResolvedEquation], step
 
 
 def _is_whole(e: ResolvedEquation) -> bool:
-    """Whether variables alone stand at all places of its left side."""
+    """Whether the indices of the left side are variables only."""
     variables = {v.name for v in e.vars}
     bare = (i.value if isinstance(i, Star) else i for i in e.target.items or ())
     return e.target.element is None and all(isinstance(i, Name) and i.id in variables for i in bare)
@@ -84,22 +85,22 @@ def _is_whole(e: ResolvedEquation) -> bool:
 def _recurrence(
     cycle: list[ResolvedEquation], positive: Sequence[Expr], number: int, findings: Findings
 ) -> list[ResolvedEquation]:
-    found = Cycle(cycle, positive).resolve(number)
-    if found is None:
+    resolved = Cycle(cycle, positive).resolve(number)
+    if resolved is None:
         names = " and ".join(f"'{t}'" for t in dict.fromkeys(e.target.tensor for e in cycle))
-        text = f"{names} would be read before it is computed: a recurrence reads strictly earlier positions of one variable, `s - 1`"
+        text = f"{names} would be read before being computed: a recurrence reads only strictly earlier positions of one variable, `s - 1`"
         findings.add(cycle[0].target.span, text)
         return cycle
-    return found
+    return resolved
 
 
 def _exclusive(a: ResolvedEquation, b: ResolvedEquation) -> bool:
-    """Whether no call has both: they stand under a condition and its opposite."""
+    """Whether no call computes both equations, since one has a condition and the other its negation."""
     return any(c == Unary("not", d) or d == Unary("not", c) for c in a.conditions for d in b.conditions)
 
 
 def _closure(needs: list[set[int]]) -> list[set[int]]:
-    reach = [set(found) for found in needs]
+    reach = [set(direct) for direct in needs]
     for middle in range(len(needs)):
         for k in range(len(needs)):
             if middle in reach[k]:

@@ -1,4 +1,4 @@
-"""Which keys a spec file may have, what they hold and what they mean: one table for the loader, the schema and
+"""The keys of spec files, with the forms and meanings of their values: one table for the loader, the schema and
 messages."""
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ FILE_KEYS = (
     Key("families", "Entries that ops take over with `family:`; an op's own entries win.", "families"),
     Key("ops", "The operators of this file, by name.", "ops"),
     Key("onnx", 'ONNX operators that are terms of several ops, or of lists: `{Op: {since: "x -> term"}}`.', "onnx"),
+    Key("terms", "Functions that the ONNX mappings of the file share: `def f(x): return term`.", "code"),
     Key(
         "refused",
         "ONNX operators that have no mapping, each with the reason, which models are told: `{Op: reason}`.",

@@ -1,6 +1,6 @@
-"""Static kinds: is this expression an integer, a vector, a tensor …
+"""Infers static kinds of expressions: integer, vector, tensor …
 
-In: an expression and the kinds of the names in scope. Out: a `ValueKind`; `ANY` where nothing certain can be said.
+In: an expression and the kinds of the names in scope. Out: a `ValueKind`; `ANY` where the kind is not known.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ CONSTANTS = {"inf": K.FLOAT, "pi": K.FLOAT}
 
 
 class Kinds(dict[str, ValueKind]):
-    """The names of a scope, and the `define:` functions that its expressions may call."""
+    """The kinds of the names in a scope, and the `define:` functions that its expressions may call."""
 
     def __init__(self, names: Mapping[str, ValueKind], functions: Mapping[str, Function]) -> None:
         super().__init__(names)
         self.functions = functions
 
     def of_call(self, f: Function, args: tuple[Item, ...]) -> ValueKind:
-        """What a function gives for arguments of these kinds."""
+        """Infers the kind of a function's result for arguments of these kinds."""
         inner = Kinds({name: kind_of(arg, self) for name, arg in zip(f.args, args)}, self.functions)
         for assign in f.body:
             known = kind_of(assign.value, inner) if len(assign.names) == 1 else K.ANY
@@ -76,7 +76,7 @@ class Kinds(dict[str, ValueKind]):
 
 
 def kind_of(expr: Item, scope: Mapping[str, ValueKind]) -> ValueKind:
-    """The kind of an expression."""
+    """Infers the kind of an expression."""
     match expr:
         case Name(id=name):
             return scope.get(name, CONSTANTS.get(name, K.ANY))
@@ -116,12 +116,12 @@ def kind_of(expr: Item, scope: Mapping[str, ValueKind]) -> ValueKind:
 
 
 def _is_text(item: Item, scope: Mapping[str, ValueKind]) -> bool:
-    """Whether an item of a vector literal is a string, or a vector of strings put in."""
+    """Whether an item of a vector literal is a string, or a starred vector of strings."""
     return kind_of(item, scope) == (K.TEXTS if isinstance(item, Star) else K.STR)
 
 
 def _of_items(expr: Comprehension | Reduction, scope: Mapping[str, ValueKind]) -> ValueKind:
-    """The kind of a vector that is made item by item."""
+    """Infers the kind of a comprehension, or of a reduction, from that of its items."""
     inner = Kinds(scope, scope.functions if isinstance(scope, Kinds) else {})
     for generator in expr.generators:
         bind_generator(generator, inner)
@@ -161,7 +161,7 @@ def _call(expr: Call, scope: Mapping[str, ValueKind]) -> ValueKind:
         if isinstance(scope, Kinds) and expr.func in scope.functions:
             return scope.of_call(scope.functions[expr.func], expr.args)
         return K.ANY
-    # Everything else is elementwise: a vector where any argument is one.
+    # Any other function is elementwise: its result is a vector where an argument is one.
     return K.VECTOR if K.VECTOR in kinds else kinds[0] if kinds else K.ANY
 
 
@@ -181,7 +181,7 @@ def _index(base: ValueKind, items: tuple[Item, ...], scope: Mapping[str, ValueKi
 
 
 def generator_over(generator: Generator, scope: Mapping[str, ValueKind]) -> Over:
-    """What a generator runs over."""
+    """Classifies the domain of a generator."""
     if isinstance(generator.domain, Call) and generator.domain.func == "range":
         return Over.RANGE
     if any(target.run for target in generator.targets):
@@ -191,13 +191,13 @@ def generator_over(generator: Generator, scope: Mapping[str, ValueKind]) -> Over
 
 
 def bind_generator(generator: Generator, scope: dict[str, ValueKind]) -> None:
-    """Adds the generator's variables to a scope."""
+    """Adds the variables of a generator to a scope."""
     kinds = [K.VECTOR if t.run else _item_kind(generator, k, scope) for k, t in enumerate(generator.targets)]
     scope.update((target.name, kind) for target, kind in zip(generator.targets, kinds))
 
 
 def _item_kind(generator: Generator, position: int, scope: Mapping[str, ValueKind]) -> ValueKind:
-    """What the target at a position stands for."""
+    """Infers the kind of a generator's target, by its position among the targets."""
     domain = generator.domain
     if isinstance(domain, Name) and scope.get(domain.id) == K.VECTORS:
         return K.VECTOR

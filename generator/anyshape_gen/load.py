@@ -1,6 +1,6 @@
-"""Spec files to `SpecFile`s: keys checked, families merged, every text handed to its parser.
+"""Loads spec files: checks keys, merges families, and calls the parser of every text.
 
-In: paths and their contents. Out: the parsed model and the findings of parsing; `check` judges meaning afterwards.
+In: paths and their contents. Out: the parsed model and the findings of parsing; `check` checks the meaning afterwards.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from anyshape_gen.model import (
     Reference,
     Rewrite,
     SpecFile,
+    TermFunction,
     Weakness,
 )
 from anyshape_gen.nodes import Function, Name, Node
 from anyshape_gen.parse_kernel import parse_kernel, parse_procedure
-from anyshape_gen.parse_onnx import parse_mapping
+from anyshape_gen.parse_onnx import MappingReader, TermReader
 from anyshape_gen.parse_rewrites import parse_rewrite
 from anyshape_gen.parse_rules import SIGNS, RuleReader, parse_expression
 from anyshape_gen.parse_signature import parse_kind, parse_signature
@@ -43,19 +44,29 @@ from anyshape_gen.parse_values import (
     parse_reference,
     parse_view,
 )
-from anyshape_gen.source import Findings
+from anyshape_gen.source import Findings, Span
 from anyshape_gen.text import Text
 from anyshape_gen.traverse import reachable
 from anyshape_gen.yaml_source import YMap, YNode, YScalar, YSeq, read_yaml
 
 T = TypeVar("T")
 MERGED = ("inputs", "params", "outputs", "dtypes", "onnx")
-"""Entries that an op and its family both may give; the op's keys win one by one."""
+"""Entries that both an op and its family may have; the op's keys replace those of the family one by one"""
+
+
+COLUMNS = 140
+"""The longest line of a spec file"""
 
 
 def load_file(path: str, content: str, findings: Findings) -> SpecFile:
-    """One file, parsed as far as it can be."""
+    """Parses one file, as far as it has no errors."""
     root = read_yaml(path, content, findings)
+    for number, line in enumerate(content.split("\n"), 1):
+        if len(line) > COLUMNS:
+            findings.add(
+                Span(path, number, COLUMNS + 1, len(line) + 1),
+                f"a line has at most {COLUMNS} columns, this one has {len(line)}: break it inside brackets",
+            )
     if not isinstance(root, YMap):
         if root is not None:
             findings.add(root.span, "a spec file is a mapping with `ops:`")
@@ -66,11 +77,13 @@ def load_file(path: str, content: str, findings: Findings) -> SpecFile:
     oracles = loader.parsed(root.get("oracles"), parse_oracles) or ()
     findings.distinct("the oracle", ((o.name, o.span) for o in oracles))
     loader.oracles = {o.name: o for o in oracles}
+    terms = loader.term_functions(root.get("terms"))
+    loader.terms = {f.name: f for f in terms}
     families = {key.text.value: value for key, value in loader.entries(root.get("families"))}
-    found = [loader.op(key, value, families, shared) for key, value in loader.entries(root.get("ops"))]
-    ops = [op for op in found if op is not None]
-    if len(ops) == len(found):
-        # Otherwise an op that could not be read may be the one that uses it.
+    read_ops = [loader.op(key, value, families, shared) for key, value in loader.entries(root.get("ops"))]
+    ops = [op for op in read_ops if op is not None]
+    if len(ops) == len(read_ops):
+        # Otherwise an op that could not be parsed may use it.
         loader.uncalled(shared, ops)
         for name, oracle in loader.oracles.items():
             if name not in loader.asked:
@@ -80,7 +93,13 @@ def load_file(path: str, content: str, findings: Findings) -> SpecFile:
             if key.text.value not in used:
                 findings.add(key.span, f"no op of this file is of the family '{key.text.value}'")
     mappings = tuple(loader.mappings(root.get("onnx"), ()))
-    return SpecFile(path, tuple(ops), mappings, tuple(loader.refusals(root.get("refused"))))
+    if len(ops) == len(read_ops):
+        called = {f.name for m in (*mappings, *(m for op in ops for m in op.onnx)) for f in m.functions}
+        for name, term in loader.terms.items():
+            if name not in called:
+                findings.add(term.span, f"the function '{name}' is never called")
+    refused = tuple(loader.refusals(root.get("refused")))
+    return SpecFile(path, tuple(ops), mappings, terms, refused)
 
 
 @dataclass
@@ -88,6 +107,7 @@ class _Loader:
     findings: Findings
     oracles: dict[str, Oracle] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
+    terms: dict[str, TermFunction] = field(default_factory=dict)
 
     # --- shapes of YAML
     # -----------------------------------------------------------------------------------------------------
@@ -98,7 +118,7 @@ class _Loader:
                 self.findings.unknown(key.span, "key", key.text.value, names(keys), f" in {where}")
 
     def entries(self, node: YNode | None) -> tuple[tuple[YScalar, YNode], ...]:
-        """The entries of a mapping; of nothing, none."""
+        """Returns the entries of a mapping; none where the node is missing."""
         if isinstance(node, YMap):
             return node.entries
         if node is not None and not (isinstance(node, YScalar) and not node.text.value):
@@ -127,20 +147,20 @@ class _Loader:
     # ---------------------------------------------------------------------------------------------------
 
     def uncalled(self, functions: dict[str, Function], ops: list[OpSpec]) -> None:
-        """Functions that none of the ops calls."""
+        """Checks that each function is called by an op."""
         called = {function.name for op in ops for function in op.defines}
         for name, function in functions.items():
             if name not in called:
                 self.findings.add(function.span, f"the function '{name}' is never called")
 
     def reference(self, text: Text, findings: Findings) -> Reference:
-        """A reference, and the oracles it calls."""
-        found = parse_reference(text, findings)
+        """Parses a reference, and resolves the oracles that it calls."""
+        reference = parse_reference(text, findings)
         called: dict[str, Oracle] = {}
-        self._calls(found.reads, called)
+        self._calls(reference.reads, called)
         self.asked |= set(called)
         listed = tuple(o for o in self.oracles.values() if o.name in called)
-        return replace(found, reads=tuple(r for r in found.reads if r.id not in self.oracles), oracles=listed)
+        return replace(reference, reads=tuple(r for r in reference.reads if r.id not in self.oracles), oracles=listed)
 
     def _calls(self, reads: tuple[Name, ...], called: dict[str, Oracle]) -> None:
         for read in reads:
@@ -151,16 +171,18 @@ class _Loader:
 
     def functions(self, node: YNode | None) -> dict[str, Function]:
         text = self.text(node)
-        found = RuleReader(text, self.findings).parse_functions() if text else ()
-        self.findings.distinct("the function", ((function.name, function.span) for function in found))
-        for function in found:
+        functions = RuleReader(text, self.findings).parse_functions() if text else ()
+        self.findings.distinct("the function", ((function.name, function.span) for function in functions))
+        for function in functions:
             if function.name in FUNCTIONS:
-                self.findings.add(
-                    function.span, f"'{function.name}' is a function of the language; call this one otherwise"
-                )
+                self.findings.add(function.span, f"'{function.name}' is a function of the language; use another name")
             set_here = [(name, assign.span) for assign in function.body for name in assign.names]
             self.findings.distinct("the name", [*((arg, function.span) for arg in function.args), *set_here])
-        return {function.name: function for function in found}
+        return {function.name: function for function in functions}
+
+    def term_functions(self, node: YNode | None) -> tuple[TermFunction, ...]:
+        text = self.text(node)
+        return TermReader(text, self.findings).parse_terms() if text else ()
 
     def op(self, key: YScalar, node: YNode, families: dict[str, YNode], shared: dict[str, Function]) -> OpSpec | None:
         own = YMap(self.entries(node), node.span)
@@ -168,11 +190,11 @@ class _Loader:
         family = self.text(own.get("family"))
         base = YMap((), node.span)
         if family is not None:
-            found = families.get(family.value)
-            if found is None:
+            entry = families.get(family.value)
+            if entry is None:
                 self.findings.unknown(family.span(), "family", family.value, families)
                 return None
-            base = YMap(self.entries(found), found.span)
+            base = YMap(self.entries(entry), entry.span)
             self.known_keys(base, OP_KEYS, f"family '{family.value}'")
         before = self.findings.unreadable
         own_functions = self.functions(own.get("define"))
@@ -283,7 +305,7 @@ class _Loader:
                 self.findings.unknown(operand.signature.span, "dtype", var, known)
             choices = CLASSES[DEFAULT_CLASSES[var]] if var in DEFAULT_CLASSES else ()
             rules[var] = DtypeRule(var, choices, span=operand.signature.span)
-        # A family's rule for a variable that its op does not use is left out, in the order of the signature.
+        # The rules are in the order of the signature; a family's rule for a variable that the op does not use is left out.
         return tuple(rules[var] for var in [*used, *(v for v in rules if v not in used)] if var in rules)
 
     def _traits(self, node: YNode | None) -> Iterator[str]:
@@ -298,7 +320,7 @@ class _Loader:
                 yield text.value
 
     def sign(self, node: YNode | None) -> str:
-        """The operator that an op is, if it is one."""
+        """Parses the sign that means an op, if it has one."""
         text = self.text(node)
         if text is None:
             return ""
@@ -323,6 +345,7 @@ class _Loader:
 
     def mappings(self, node: YNode | None, inputs: tuple[str, ...]) -> Iterator[OnnxMapping]:
         for op, versions in self.entries(node):
+            reader = MappingReader(op.text.value, inputs, self.terms, self.findings)
             for since, value in self.entries(versions):
                 if not since.text.value.isdigit():
                     self.findings.add(since.span, "an opset is a number")
@@ -332,7 +355,7 @@ class _Loader:
                 if text is None or (text.value in ("null", "~", "")):
                     yield OnnxMapping(op.text.value, opset, True, span=since.span)
                 else:
-                    yield parse_mapping(op.text.value, opset, text, inputs, since.span, self.findings)
+                    yield reader.parse(opset, text)
 
     def refusals(self, node: YNode | None) -> Iterator[OnnxRefusal]:
         for op, value in self.entries(node):
@@ -343,7 +366,7 @@ class _Loader:
 
 
 def merge(own: YMap, base: YMap) -> YMap:
-    """The op's entries over the family's; those in MERGED key by key, in the family's order; of the shape rule, the family's lines
+    """Merges the op's entries with the family's; those in MERGED key by key, in the family's order; the lines of the family's shape rule
     come first."""
     values: dict[str, tuple[YScalar, YNode]] = {key.text.value: (key, value) for key, value in base.entries}
     for key, value in own.entries:
@@ -360,8 +383,8 @@ def merge(own: YMap, base: YMap) -> YMap:
 
 
 def rule_nodes(spec: OpSpec) -> tuple[Node, ...]:
-    """Every node of an op in which a `define:` function may be called."""
-    found: list[Node] = [*spec.inputs, *spec.outputs, *spec.params, *spec.shape]
-    found += [body for body in (spec.kernel, spec.procedure, spec.compose) if body is not None]
-    found += [rewrite.condition for rewrite in spec.rewrites if rewrite.condition is not None]
-    return tuple(found)
+    """Lists every node of an op in which a `define:` function may be called."""
+    nodes: list[Node] = [*spec.inputs, *spec.outputs, *spec.params, *spec.shape]
+    nodes += [body for body in (spec.kernel, spec.procedure, spec.compose) if body is not None]
+    nodes += [rewrite.condition for rewrite in spec.rewrites if rewrite.condition is not None]
+    return tuple(nodes)

@@ -1,40 +1,40 @@
-"""An operator as frozen data: what a spec file says, parsed and resolved but not yet analysed.
+"""Parsed specs as frozen data: signatures, parameters, mappings, examples and ops, not yet analysed.
 
 In: nothing (the parsers build these). Out: the types that the checker, the analysis and every emitter read. Expressions
-and statements are in `nodes`; here are signatures, parameters, mappings, examples and `OpSpec` itself.
+and statements are in `nodes`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from anyshape_gen.body_nodes import Kernel, Procedure
-from anyshape_gen.nodes import Assert, Assign, Expr, Function, Name, Node, Statement
+from anyshape_gen.nodes import Expr, Function, Name, Node, Statement
 
 # --- signatures ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Dim(Node):
-    """One dim by name: `n`, `n?` (present where the rank allows; then the name is a vector of 0 or 1 items), `n[v]`."""
+    """A named dim: `n`, `n?` (present where the rank allows; the name is then a vector of 0 or 1 items), `n[v]`."""
 
     name: str
     optional: bool = False
     element: str | None = None
-    """the variable of a variadic for which this dim differs per element"""
+    """the variable of a variadic, where the dim differs from tensor to tensor"""
 
 
 @dataclass(frozen=True)
 class DimExpr(Node):
-    """One dim computed: in an input an equality, in an output that dim."""
+    """A computed dim: in an input an equality that is checked, in an output the dim itself."""
 
     expr: Expr
 
 
 @dataclass(frozen=True)
 class Run(Node):
-    """Any number of dims by one name: `*d`, `*o:len`, `*d[v]`."""
+    """A run: any number of dims under one name, `*d`, `*o:len`, `*d[v]`."""
 
     name: str
     length: Expr | None = None
@@ -43,7 +43,7 @@ class Run(Node):
 
 @dataclass(frozen=True)
 class RunExpr(Node):
-    """A run computed: `*broadcast(p, q)`, `*d[perm]`; before `@axes` a scalar stands for one item per axis
+    """A computed run: `*broadcast(p, q)`, `*d[perm]`; before `@axes` a scalar stands for one item for each axis
     (`*1@kept`)."""
 
     expr: Expr
@@ -51,7 +51,7 @@ class RunExpr(Node):
 
 @dataclass(frozen=True)
 class AtAxis(Node):
-    """`n@axis`: the dim at that position; the run before it has that length."""
+    """A dim at the position of an axis, `n@axis`; the run before it has that length."""
 
     dim: Dim | DimExpr
     axis: Expr
@@ -59,7 +59,7 @@ class AtAxis(Node):
 
 @dataclass(frozen=True)
 class AtAxes(Node):
-    """`*r@axes`: the dims at those positions; the other pieces match the other positions in order."""
+    """Dims at the positions of axes, `*r@axes`; the other pieces match the other positions in order."""
 
     run: Run | RunExpr
     axes: Expr
@@ -67,14 +67,14 @@ class AtAxes(Node):
 
 @dataclass(frozen=True)
 class Product(Node):
-    """`(g, c)`: one dim that is a product; kernels index the factors."""
+    """One dim that is a product, `(g, c)`; kernels index the factors."""
 
     factors: tuple[Dim | DimExpr, ...]
 
 
 @dataclass(frozen=True)
 class Ragged(Node):
-    """`(v, n[v])`: one dim, n[0], n[1], … side by side; kernels index the part and the position in it."""
+    """One dim that consists of parts n[0], n[1], …, `(v, n[v])`; kernels index the part and the position in it."""
 
     var: str
     size: Dim
@@ -85,7 +85,7 @@ Piece: TypeAlias = Dim | DimExpr | Run | RunExpr | AtAxis | AtAxes | Product | R
 
 @dataclass(frozen=True)
 class Variadic(Node):
-    """`for v in count`: so many tensors; in an input a name as count is solved by their number."""
+    """A number of tensors, `for v in count`; in an input a name as count is solved by their number."""
 
     var: str
     count: Expr
@@ -96,7 +96,7 @@ class Signature(Node):
     """The type of one input or output."""
 
     text: str
-    """as written, for pages and messages"""
+    """the signature as written, for pages and messages"""
     dtype: str
     """a dtype (`f32`) or a dtype variable of the op (`T`)"""
     pieces: tuple[Piece, ...]
@@ -104,9 +104,9 @@ class Signature(Node):
     optional: bool = False
     """`?`: may be absent; ask `present(x)`"""
     default: Expr | None = None
-    """`= constant`: absent means that every read gives the constant, and its runs are empty"""
+    """`= constant`: where the operand is absent, every read of it is the constant, and its runs are empty"""
     sequence: bool = False
-    """`seq`: the tensors of a variadic may also be given as a list, of which only the run knows how many it has"""
+    """`seq`: the tensors of a variadic may also be passed as a list whose length is known at run time only"""
 
 
 @dataclass(frozen=True)
@@ -122,14 +122,14 @@ class Operand(Node):
 
 @dataclass(frozen=True)
 class Kind(Node):
-    """What values a parameter takes."""
+    """The kind of a parameter's values."""
 
     base: str
     """`bool int float number str dtype enum axis axes ints floats`"""
     members: tuple[str, ...] = ()
-    """of an enum"""
+    """the values of an enum"""
     length: Expr | None = None
-    """of axes, ints, floats: an expression, or a name solved by the length; None: any"""
+    """the length of axes, ints, floats: an expression, or a name that the length solves; None: any"""
 
     @property
     def is_vector(self) -> bool:
@@ -143,14 +143,14 @@ class ParamSpec(Node):
     name: str
     kind: Kind
     default: Expr | None = None
-    """None: must be given; `NoneLit`: may be absent"""
+    """None: the parameter is required; `NoneLit`: it may be absent"""
     dyn: bool = False
     of: Expr | None = None
     """the rank that an axis is normalised against; None: the rank of the first input"""
     empty: Expr | None = None
-    """where this holds, a vector of no items stands for the default"""
+    """a condition under which an empty vector stands for the default"""
     computed: Expr | None = None
-    """what stands for an absent float, where that is computed from sizes"""
+    """the default of a float, where that is computed from sizes"""
 
 
 # --- dtypes, view, rewrites, mappings, examples -------------------------------------------------------------------
@@ -169,7 +169,7 @@ class DtypeRule(Node):
 
 @dataclass(frozen=True)
 class View(Node):
-    """`{y: x}`: the output is the input's buffer under another shape."""
+    """A view, `{y: x}`: the output is the input's buffer under another shape."""
 
     output: str
     input: str
@@ -177,7 +177,7 @@ class View(Node):
 
 @dataclass(frozen=True)
 class Rewrite(Node):
-    """`pattern [as alias] >> term [if condition]`; in patterns `_` matches anything and names bind operands or
+    """A rewrite, `pattern [as alias] >> term [if condition]`; in patterns `_` matches anything and names bind operands or
     params."""
 
     text: str
@@ -189,7 +189,7 @@ class Rewrite(Node):
 
 @dataclass(frozen=True)
 class OnnxArgument(Node):
-    """Where one operand or parameter comes from."""
+    """The source of one operand or parameter."""
 
     name: str
     source: str
@@ -199,25 +199,41 @@ class OnnxArgument(Node):
 
 
 @dataclass(frozen=True)
+class TermFunction(Node):
+    """A function of a file's `terms:`, for terms of its ONNX mappings."""
+
+    name: str
+    args: tuple[str, ...]
+    body: tuple[Statement, ...]
+    """ends in a `return` on every path"""
+    text: str = field(default="", compare=False, repr=False)
+    """as written"""
+
+
+@dataclass(frozen=True)
 class OnnxMapping(Node):
-    """What one ONNX operator means from one opset on, until the next entry."""
+    """The meaning of one ONNX operator from one opset on, until the next entry."""
 
     op: str
     since: int
-    removed: bool
+    removed: bool = False
     arguments: tuple[OnnxArgument, ...] = ()
     """of a term: the names of the ONNX inputs in order (source `input` or `rest`)"""
     term: Expr | None = None
     """a term of ops over these names; None: the op itself with these arguments"""
-    asserts: tuple[Assert, ...] = ()
-    """what else the node must satisfy; otherwise UnsupportedError"""
-    lets: tuple[Assign, ...] = ()
-    """names for terms, in the order in which they read each other"""
+    body: tuple[Statement, ...] = ()
+    """statements before the term: assignments, branches, and asserts, of which a false one is an UnsupportedError"""
+    functions: tuple[TermFunction, ...] = ()
+    """functions of the file that it calls, directly or not; callees before callers"""
+    known: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """the names of all functions of the file"""
+    text: str = field(default="", compare=False, repr=False)
+    """as written"""
 
 
 @dataclass(frozen=True)
 class OnnxRefusal(Node):
-    """An ONNX operator that has no mapping, and why."""
+    """An ONNX operator that has no mapping, with a reason."""
 
     op: str
     reason: str
@@ -225,7 +241,7 @@ class OnnxRefusal(Node):
 
 @dataclass(frozen=True)
 class Weakness(Node):
-    """A law that says too little of an op, and why."""
+    """A law that accepts too few calls of an op, with a reason."""
 
     law: str
     reason: str
@@ -233,7 +249,7 @@ class Weakness(Node):
 
 @dataclass(frozen=True)
 class ExampleValue(Node):
-    """A shape, or a literal value."""
+    """A shape or a literal value in an example."""
 
     value: object
     """nested tuples of numbers, strings, booleans, None"""
@@ -244,16 +260,16 @@ class ExampleValue(Node):
 
 @dataclass(frozen=True)
 class Example(Node):
-    """Inputs and params by name; then the outputs that must come out, or a part of the error's text."""
+    """Inputs and params by name, with the expected outputs, or a part of the error's text."""
 
-    given: tuple[tuple[str, ExampleValue], ...]
+    arguments: tuple[tuple[str, ExampleValue], ...]
     expected: tuple[tuple[str, ExampleValue], ...]
     error: str | None = None
 
 
 @dataclass(frozen=True)
 class Oracle(Node):
-    """A Python function that references call; printed as it is."""
+    """A Python function that references call; its text is copied into generated code."""
 
     name: str
     text: str
@@ -262,13 +278,13 @@ class Oracle(Node):
 
 @dataclass(frozen=True)
 class Reference(Node):
-    """The independent oracle, an expression over np, scipy, inputs and params; printed as it is."""
+    """The reference of an op, a Python expression over np, scipy, inputs and params; its text is copied into generated code."""
 
     text: str
     reads: tuple[Name, ...]
-    """the free names, each where it first stands, but for oracles"""
+    """the free names without oracles, each at its first place"""
     oracles: tuple[Oracle, ...] = ()
-    """the functions it calls, and those that they call"""
+    """the functions that it calls, directly or not"""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -280,7 +296,7 @@ class Reference(Node):
 
 @dataclass(frozen=True)
 class OpSpec(Node):
-    """One operator."""
+    """The spec of one op."""
 
     name: str
     family: str | None
@@ -303,7 +319,7 @@ class OpSpec(Node):
     onnx: tuple[OnnxMapping, ...]
     examples: tuple[Example, ...]
     operator: str = ""
-    """the sign that stands for it in `compose:`"""
+    """the sign that means this op in `compose:`"""
     weak: tuple[Weakness, ...] = ()
 
     @property
@@ -313,7 +329,7 @@ class OpSpec(Node):
 
     @property
     def sequence(self) -> Operand | None:
-        """The input that may be given as a list."""
+        """The input that may be passed as a list."""
         return next((o for o in self.inputs if o.signature.sequence), None)
 
     @property
@@ -335,10 +351,10 @@ class OpSpec(Node):
 
 @dataclass(frozen=True)
 class SpecFile:
-    """One file: its path as messages show it, its ops in the order written, ONNX operators that belong to none of them, and such that are
-    refused."""
+    """One spec file: its path as in messages, its ops in the order written, ONNX mappings that belong to no op, and refused operators."""
 
     path: str
     ops: tuple[OpSpec, ...]
     onnx: tuple[OnnxMapping, ...] = ()
+    terms: tuple[TermFunction, ...] = ()
     refused: tuple[OnnxRefusal, ...] = ()

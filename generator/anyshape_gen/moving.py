@@ -1,7 +1,7 @@
-"""Which dtypes an op only moves: it reads their elements, chooses among them and puts them somewhere, and computes nothing with them.
+"""Infers which dtypes an op only moves: it reads elements of them, selects among them and stores them, and computes nothing with them.
 
-In: an op's analysis. Out: dtype variables, and where that depends on a mode, the modes. Of such an op the runtime knows what it does with
-elements of any dtype, strings among them, whatever list of dtypes the spec has for what it computes.
+In: an op's analysis. Out: dtype variables, and where that depends on a mode, the modes. The runtime can run such an op on elements of any
+dtype, strings among them, whatever dtypes its spec lists.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from anyshape_gen.traverse import children, walk_all
 
 @dataclass(frozen=True)
 class Moved:
-    """`dtypes`: variables whose elements are only moved; `where`: {enumeration: its members for which that holds}, empty if it always
-    does."""
+    """Dtype variables whose elements are only moved. `where`: {enumeration: its members for which that holds}, empty if it always holds."""
 
     dtypes: tuple[str, ...] = ()
     where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def moved_dtypes(a: OpAnalysis) -> Moved:
-    """The variables whose elements the equations, or the view, only move: in every mode, or in some of one enumeration or of two."""
+    """Infers the variables whose elements the equations, or the view, only move: always, or for some members of one or two enumerations."""
     if a.procedure is not None or a.spec.compose is not None:
         return Moved()
     read = {o.signature.dtype for o in a.spec.inputs}
@@ -37,22 +36,22 @@ def moved_dtypes(a: OpAnalysis) -> Moved:
         return Moved(always)
     deciding = [p for p in a.spec.params if p.kind.members and _decides(p, equations)]
     for chosen in (c for count in (1, 2) for c in combinations(deciding, count)):
-        found = {ms: _moved_in(a, listed, chosen, ms) for ms in product(*(p.kind.members for p in chosen))}
-        first = next((ms for ms, variables in found.items() if variables), None)
+        moved = {ms: _moved_in(a, listed, chosen, ms) for ms in product(*(p.kind.members for p in chosen))}
+        first = next((ms for ms, variables in moved.items() if variables), None)
         if first is not None:
-            held = {ms for ms, variables in found.items() if variables == found[first]}
+            held = {ms for ms, variables in moved.items() if variables == moved[first]}
             last = [m for m in chosen[-1].kind.members if (*first[:-1], m) in held]
             others = (
                 [m for m in chosen[0].kind.members if all((m, n) in held for n in last)] if len(chosen) == 2 else last
             )
-            return Moved(found[first], {chosen[0].name: tuple(others), chosen[-1].name: tuple(last)})
+            return Moved(moved[first], {chosen[0].name: tuple(others), chosen[-1].name: tuple(last)})
     return Moved()
 
 
 def _moved_in(
     a: OpAnalysis, listed: Sequence[str], chosen: Sequence[ParamSpec], members: Sequence[str]
 ) -> tuple[str, ...]:
-    """The variables that are only moved where enumerations have these values."""
+    """Lists the variables that are only moved where enumerations have these values."""
     assert a.kernel is not None
     values = {p.name: m for p, m in zip(chosen, members)}
     stated = [q for q in a.kernel.equations if all(_holds(c, values) is not False for c in q.conditions)]
@@ -73,7 +72,7 @@ def _holds(cond: Expr, values: Mapping[str, str]) -> bool | None:
             return None if held is None else not held
         case BoolOp(op, items):
             each = [_holds(c, values) for c in items]
-            ends = op == "or"  # what one item decides
+            ends = op == "or"  # the value of one item that decides all
             return ends if ends in each else None if None in each else not ends
     return None
 
@@ -82,17 +81,17 @@ def _only_moves(a: OpAnalysis, var: str, equations: Sequence[ResolvedEquation]) 
     if a.kernel is None:
         return True
     moving = {o.name for o in a.spec.inputs if o.signature.dtype == var}
-    made = {o.name for o in a.spec.outputs if o.signature.dtype == var}
+    outputs = {o.name for o in a.spec.outputs if o.signature.dtype == var}
     for equation in equations:
         name = equation.target.tensor
-        if name not in made and name not in moving and _reads([equation.value], moving):
-            moving.add(name)  # a tensor of its own, defined before it is read
-        if (name in made or name in moving) and (
+        if name not in outputs and name not in moving and _reads([equation.value], moving):
+            moving.add(name)  # a scratch tensor, defined before it is read
+        if (name in outputs or name in moving) and (
             equation.op not in ("=", "set") or not _is_moved(equation.value, moving)
         ):
             return False
         if _reads(_beside(equation), moving) or (
-            name not in made and name not in moving and _reads([equation.value], moving)
+            name not in outputs and name not in moving and _reads([equation.value], moving)
         ):
             return False
     return not _reads([*(b.value for b in a.kernel.born), *(s.cond for s in a.kernel.asserts)], moving)
@@ -103,7 +102,7 @@ def _beside(equation: ResolvedEquation) -> Iterable[Node]:
 
 
 def _is_moved(e: Expr, moving: set[str]) -> bool:
-    """Whether the value is an element that is read, or 0, or a choice of some."""
+    """Whether the value is an element that is read, or 0, or a selection among such values."""
     match e:
         case Int(0):
             return True

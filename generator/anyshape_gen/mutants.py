@@ -1,9 +1,9 @@
-"""Mutants of a spec: the same op with one thing in its rule, kernel, defaults or outputs changed.
+"""Mutates a spec: each mutant is the same op with one change in its rule, kernel, defaults or outputs.
 
 In: an `OpSpec`. Out: `Mutant`s, each a whole `OpSpec`, in the order of the text. The tests of a spec are tried against them:
-a mutant that no test notices is something the spec says and nothing checks. What is mutated is what decides results: the
-statements of the rule, the functions it uses, the equations, the defaults, the outputs' dims, the rewrites' conditions. Words of
-messages, summaries, mappings, references and examples are not: they are not computed with, or they are the tests.
+a mutant that no test notices is a part of the spec that nothing checks. What decides results is mutated: the
+statements of the rule, the functions it uses, the equations, the defaults, the outputs' dims, the rewrites' conditions. Messages,
+summaries, mappings, references and examples are not: no result depends on them, or they are the tests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from anyshape_gen.body_nodes import Branch, Break, Equation, For, Set, While
-from anyshape_gen.model import AtAxes, AtAxis, Dim, OpSpec, ParamSpec, Piece, Signature, View
+from anyshape_gen.model import AtAxes, AtAxis, Dim, Operand, OpSpec, ParamSpec, Piece, Signature, View
 from anyshape_gen.nodes import (
     Assert,
     Assign,
@@ -41,7 +41,7 @@ from anyshape_gen.nodes import (
 from anyshape_gen.printer import equation_text, step_text, to_text
 
 Edit = tuple[str, Any]
-"""What is changed, in words, and what stands there then; `None` takes it away."""
+"""A change in words, and the new node; `None` removes the old one."""
 
 OPERATORS = {"+": "-", "-": "+", "*": "+", "/": "*", "//": "*", "%": "//", "**": "*"}
 ORDERED = ("-", "/", "//", "%", "**")
@@ -75,60 +75,117 @@ SHEDDABLE = frozenset(
     ["abs", "floor", "ceil", "round_even", "trunc", "sqrt", "exp", "log", "sin", "cos", "tanh", "erf"]
     + ["wrap", "reflect", "clamp", "unique", "sorted", "broadcast", "prefix"]
 )
-"""Functions whose first argument can stand in their place."""
+"""Functions whose call can be replaced by its first argument."""
 
 SYMMETRIC = ("min", "max", "broadcast", "fill", "promote", "zip", "bit_and", "bit_or", "bit_xor")
-"""Functions of two arguments that nobody swaps, or whose order does not matter."""
+"""Functions of two arguments that are symmetric, or whose arguments nobody swaps by mistake."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """`label` names it among the mutants of its op: where, what stood there, what stands there now."""
+    """A mutant. Among those of its op `label` names it by the old text and the new text, and `place` by where it is: the entry, the name
+    that is defined there, what is changed, and its number among equal changes there. A place outlives changes to the text around it."""
 
     op: str
     kind: str
     label: str
+    place: str
     line: int
     spec: OpSpec
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Change:
+    """A change below a node, and the changed node."""
+
+    kind: str
+    words: str
+    name: str
+    """The definition in which the change is: a function, a name, an output; empty outside of definitions"""
+    what: str
+    line: int
+    result: Any
+
+
 def mutants(spec: OpSpec, shared: Callable[[Node], bool] = lambda function: False) -> Iterator[Mutant]:
-    """All mutants of an op; `shared(function)` leaves out a function that another op's mutants cover."""
-    seen: dict[str, int] = {}
+    """Yields all mutants of an op; `shared(function)` leaves out a function that another op's mutants cover."""
+    seen: dict[tuple[str, str], int] = {}
+
+    def numbered(kind: str, text: str) -> str:
+        number = seen[kind, text] = seen.get((kind, text), 0) + 1
+        return f"{text} (no. {number})" if number > 1 else text
+
     for room in ("params", "defines", "shape", "outputs", "kernel", "procedure", "rewrites"):
         part = getattr(spec, room)
         if room == "defines":
             part = tuple(f for f in part if not shared(f))
-        for kind, words, line, changed in _changed(part, spec):
+        for change in _changed(part, spec):
+            changed = change.result
             if room == "defines":
                 kept = {f.name: f for f in changed}
                 changed = tuple(kept.get(f.name, f) for f in spec.defines)
-            label = f"{room}: {words}"
-            seen[label] = seen.get(label, 0) + 1
-            if seen[label] > 1:
-                label = f"{label} (no. {seen[label]})"
-            yield Mutant(spec.name, kind, label, line, replace(spec, **{room: changed}))
+            label = numbered("label", f"{room}: {change.words}")
+            place = numbered("place", f"{room}{' ' if change.name else ''}{change.name}: {change.what}")
+            mutated = replace(spec, **{room: changed})
+            yield Mutant(op=spec.name, kind=change.kind, label=label, place=place, line=change.line, spec=mutated)
 
 
-def _changed(value: Any, spec: OpSpec) -> Iterator[tuple[str, str, int, Any]]:
-    """(kind, words, line, value with one thing below it changed)."""
+def _changed(value: Any, spec: OpSpec) -> Iterator[_Change]:
+    """Yields every change below a value, with the changed value."""
     if isinstance(value, tuple):
         for k, x in enumerate(value):
-            for kind, words, line, new in _changed(x, spec):
-                yield kind, words, line, (*value[:k], *(() if new is None else (new,)), *value[k + 1 :])
+            for change in _changed(x, spec):
+                own = () if change.result is None else (change.result,)
+                yield replace(change, result=(*value[:k], *own, *value[k + 1 :]))
     elif isinstance(value, Node):
+        name = _defined(value)
         for kind, new in _edits(value, spec):
             words = "" if isinstance(value, (Int, Float, Bool, Name)) else f"{shown(value)} >> {shown(new)}"
-            yield kind, words, value.span.line, new
+            what = _what(kind, value, new)
+            yield _Change(kind=kind, words=words, name=name, what=what, line=value.span.line, result=new)
         for f in fields(value):
             if not _left_alone(value, f.name):
-                for kind, words, line, below in _changed(getattr(value, f.name), spec):
-                    new = _whole(replace(value, **{f.name: below}))
-                    yield kind, words or _around(value, new), line, new
+                for change in _changed(getattr(value, f.name), spec):
+                    new = _whole(replace(value, **{f.name: change.result}))
+                    words, inner = change.words or _around(value, new), change.name or name
+                    yield replace(change, words=words, name=inner, result=new)
+
+
+def _defined(node: Node) -> str:
+    """Returns the name that a node defines, if it does."""
+    match node:
+        case Equation(target=target):
+            return target.tensor
+        case Set(targets=targets):
+            return ", ".join(target.tensor for target in targets)
+        case Assign(names=names):
+            return ", ".join(names)
+        case Function(name=name) | ParamSpec(name=name) | Operand(name=name) | Born(name=name):
+            return name
+    return ""
+
+
+def _what(kind: str, old: Node, new: Node | None) -> str:
+    """Words a change by the tokens that change, without the text around them."""
+    match old, new:
+        case (BinOp(op=a), BinOp(op=b)) | (BoolOp(op=a), BoolOp(op=b)) if a != b:
+            return f"{a} to {b}"
+        case (Equation(op=a), Equation(op=b)) | (Set(op=a), Set(op=b)) if a != b:
+            return f"{a} to {b}"
+        case Compare(rest=one), Compare(rest=two):
+            return next(f"{a} to {b}" for (a, _), (b, _) in zip(one, two, strict=True) if a != b)
+        case (Call(func=a), Call(func=b)) | (Reduction(kind=a), Reduction(kind=b)) if a != b:
+            return f"{a} to {b}"
+        case Int() | Float() | Bool() | Name(), Node():
+            return f"{shown(old)} to {shown(new)}"
+        case ParamSpec(default=a), ParamSpec(default=b):
+            return f"{shown(a)} to {shown(b)}"
+    sign = getattr(old, "func", getattr(old, "op", getattr(old, "kind", "")))
+    return f"{kind} of {sign}" if isinstance(sign, str) and sign else kind
 
 
 def _whole(node: Any) -> Any:
-    """A choice from which the only statement of a side was taken."""
+    """Repairs an `if` of which the only statement of a side was removed."""
     if isinstance(node, If) and not node.then:
         return (
             replace(node, cond=Unary("not", node.cond, span=node.span), then=node.other, other=())
@@ -139,13 +196,15 @@ def _whole(node: Any) -> Any:
 
 
 def _around(value: Node, new: Node) -> str:
-    """A constant or name that changed is told with what stands around it."""
+    """Words a change with the expression around it, since a changed constant or name alone says too little."""
     return (
-        f"{shown(value)} >> {shown(new)}" if isinstance(value, (*_TOLD, ParamSpec, Assert, Equation, Signature)) else ""
+        f"{shown(value)} >> {shown(new)}"
+        if isinstance(value, (*_SHOWN, ParamSpec, Assert, Equation, Signature))
+        else ""
     )
 
 
-_TOLD = (
+_SHOWN = (
     BinOp,
     BoolOp,
     Call,
@@ -166,7 +225,7 @@ _TOLD = (
 
 
 def _left_alone(node: Node, field: str) -> bool:
-    """Spans, words, targets of equations (other names for the same), signatures' texts, patterns of rewrites."""
+    """Whether a field is not mutated: spans, messages, targets of equations, texts of signatures, patterns of rewrites."""
     if field in (
         "span",
         "message",
@@ -317,7 +376,7 @@ def _reduction(node: Reduction) -> Iterator[Edit]:
 
 
 def _names(node: Name, spec: OpSpec) -> Iterator[Edit]:
-    """Another dim of the signature, another tensor of the same dtype and rank."""
+    """Yields another dim of the signature, or another tensor of the same dtype and rank."""
     for group in (_dims(spec), _runs(spec)):
         if node.id in group and len(group) > 1:
             yield "dim", replace(node, id=group[(group.index(node.id) + 1) % len(group)])
@@ -327,29 +386,29 @@ def _names(node: Name, spec: OpSpec) -> Iterator[Edit]:
 
 
 def _dims(spec: OpSpec) -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     for o in spec.inputs:
         for p in o.signature.pieces:
             inner = p.dim if isinstance(p, AtAxis) else p
-            if isinstance(inner, Dim) and not inner.optional and inner.element is None and inner.name not in found:
-                found.append(inner.name)
-    return found
+            if isinstance(inner, Dim) and not inner.optional and inner.element is None and inner.name not in names:
+                names.append(inner.name)
+    return names
 
 
 def _runs(spec: OpSpec) -> list[str]:
     from anyshape_gen.model import Run
 
-    found: list[str] = []
+    names: list[str] = []
     for o in spec.inputs:
         for p in o.signature.pieces:
             inner = p.run if isinstance(p, AtAxes) else p
-            if isinstance(inner, Run) and inner.element is None and inner.name not in found:
-                found.append(inner.name)
-    return found
+            if isinstance(inner, Run) and inner.element is None and inner.name not in names:
+                names.append(inner.name)
+    return names
 
 
 def _alike(name: str, spec: OpSpec) -> str | None:
-    """The next input with the same form of signature."""
+    """Returns the next input with the same form of signature."""
     forms = {o.name: (o.signature.dtype, [type(p) for p in o.signature.pieces]) for o in spec.inputs}
     if name not in forms:
         return None

@@ -1,7 +1,7 @@
-"""What each operand is needed for when outputs are sized: nothing, its rank, its shape, or its values.
+"""Infers how much of each operand the sizes of outputs depend on: nothing, its rank, its shape, or its values.
 
-In: solve steps, the rule, shapes of outputs. Out: a `Need` per input and per dyn parameter, read off free variables, so
-that bulk data is never touched to compute a shape.
+In: solve steps, the rule, shapes of outputs. Out: a `Need` for each input and dyn parameter, inferred from free
+variables, so that a shape is never computed from more data than it depends on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from anyshape_gen.traverse import children
 def operand_needs(
     spec: OpSpec, steps: tuple[SolveStep, ...], rule: tuple[Statement, ...], outputs: tuple[OutputShape, ...]
 ) -> dict[str, Need]:
-    """The strongest need of each operand, following definitions back from the output shapes."""
+    """Infers the strongest need of each operand, following definitions back from the output shapes."""
     sources: dict[str, list[Expr]] = {}
     _definitions(steps, sources)
     _assignments(rule, (), sources)
@@ -24,8 +24,8 @@ def operand_needs(
         for expr in (output.shape, output.count):
             if expr is not None:
                 _follow(expr, sources, needs)
-    found = {operand.name: min(needs.get(operand.name, Need.NOTHING), Need.SHAPE) for operand in spec.inputs}
-    return found | {param.name: needs.get(param.name, Need.NOTHING) for param in spec.dyn_params}
+    of_inputs = {operand.name: min(needs.get(operand.name, Need.NOTHING), Need.SHAPE) for operand in spec.inputs}
+    return of_inputs | {param.name: needs.get(param.name, Need.NOTHING) for param in spec.dyn_params}
 
 
 def _definitions(steps: tuple[SolveStep, ...], sources: dict[str, list[Expr]]) -> None:
@@ -55,7 +55,7 @@ def _assignments(rule: tuple[Statement, ...], conditions: tuple[Expr, ...], sour
 
 
 def _follow(expr: Expr, sources: dict[str, list[Expr]], needs: dict[str, Need]) -> None:
-    """Raises the needs of all that the values of an expression are made of; a list of what is left, since a rule may be long."""
+    """Raises the needs of all names from which an expression is computed; iteratively, since a rule may be long."""
     left: list[tuple[Node, Need]] = [(expr, Need.VALUES)]
     while left:
         node, level = left.pop()
@@ -66,7 +66,7 @@ def _follow(expr: Expr, sources: dict[str, list[Expr]], needs: dict[str, Need]) 
                     left += [(source, level) for source in sources.get(name, [])]
             case Call(func="shape", args=(tensor,)):
                 left.append((tensor, min(level, Need.SHAPE)))
-            case Call(func="len" | "rank", args=(inner,)):  # of what only a length is taken, only the rank matters
+            case Call(func="len" | "rank", args=(inner,)):  # a length depends on the rank only
                 left.append((inner, Need.RANK))
             case _:
                 left += [(child, level) for child in children(node)]

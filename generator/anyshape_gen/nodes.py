@@ -1,8 +1,8 @@
-"""The rule language as data: expressions and statements, frozen, each with the place it came from. `body_nodes` has what is made of them.
+"""Nodes of the rule language: expressions and statements, frozen, each with its span. `body_nodes` has equations and steps.
 
-Python's `ast` is only the reader (`parse_rules`, `parse_kernel`); everything after it works on these nodes. Spans do
-not take part in comparison, so two texts with the same meaning give equal nodes. `TensorRead` and `Generator.over` are
-filled in by the analysis; everything else is as written.
+Python's `ast` is used for parsing only (`parse_rules`, `parse_kernel`); everything after it works on these nodes. Spans are
+not compared, so texts that differ in layout only give equal nodes. `TensorRead` and `Generator.over` are set by the
+analysis; everything else is as written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anyshape_gen.source import NOWHERE, Span
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """Anything that came from a place in a spec."""
+    """A node with its place in a spec."""
 
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
@@ -91,7 +91,7 @@ class Compare(Node):
 
 @dataclass(frozen=True)
 class BoolOp(Node):
-    """`a and b and c`, or the same with `or`; lazy."""
+    """A lazy `a and b and c`, or the same with `or`."""
 
     op: str
     """`and` or `or`"""
@@ -100,7 +100,7 @@ class BoolOp(Node):
 
 @dataclass(frozen=True)
 class IfExp(Node):
-    """`then if cond else other`."""
+    """A conditional expression, `then if cond else other`."""
 
     cond: Expr
     then: Expr
@@ -109,7 +109,7 @@ class IfExp(Node):
 
 @dataclass(frozen=True)
 class Call(Node):
-    """A function of the language, a `define:` function, an op (in rewrites, compose, ONNX terms)."""
+    """A call of a function of the language, of a `define:` function, or of an op (in rewrites, compose, ONNX terms)."""
 
     func: str
     args: tuple[Item, ...]
@@ -118,7 +118,7 @@ class Call(Node):
 
 @dataclass(frozen=True)
 class Method(Node):
-    """A method of a static string, as in `equation.split(",")`."""
+    """A call of a method of a static string, as in `equation.split(",")`."""
 
     base: Expr
     name: str
@@ -127,7 +127,7 @@ class Method(Node):
 
 @dataclass(frozen=True)
 class Star(Node):
-    """`*e` in an index or a vector literal, or `*e@axes` in an index: e's items at those positions."""
+    """A starred item: `*e` in an index or a vector literal, or `*e@axes` in an index: e's items at those positions."""
 
     value: Expr
     axes: Expr | None = None
@@ -135,7 +135,7 @@ class Star(Node):
 
 @dataclass(frozen=True)
 class Slice(Node):
-    """`a:b` in an index; both None is the whole."""
+    """A slice `a:b` in an index; all items where both are None."""
 
     low: Expr | None
     high: Expr | None
@@ -143,7 +143,7 @@ class Slice(Node):
 
 @dataclass(frozen=True)
 class Index(Node):
-    """`base[items]`: of a vector, or of a tensor as written (the analysis turns the latter into `TensorRead`)."""
+    """An index `base[items]` of a vector, or of a tensor as written (the analysis turns the latter into `TensorRead`)."""
 
     base: Expr
     items: tuple[Item, ...]
@@ -151,13 +151,13 @@ class Index(Node):
 
 @dataclass(frozen=True)
 class VecLit(Node):
-    """`[a, *b, c]`."""
+    """A vector literal, `[a, *b, c]`."""
 
     items: tuple[Item, ...]
 
 
 class Over(StrEnum):
-    """What a generator runs over; decided by the kind of its domain."""
+    """What a generator iterates over; decided by the kind of its domain."""
 
     UNKNOWN = "unknown"
     ITEMS = "items"
@@ -180,7 +180,7 @@ class Target(Node):
 
 @dataclass(frozen=True)
 class Generator(Node):
-    """`for targets in domain`; several targets take apart `zip` and `enumerate`."""
+    """A generator, `for targets in domain`; several targets unpack `zip` and `enumerate`."""
 
     targets: tuple[Target, ...]
     domain: Expr
@@ -189,7 +189,7 @@ class Generator(Node):
 
 @dataclass(frozen=True)
 class Comprehension(Node):
-    """`[element for … if …]`: a vector, compacted by its conditions."""
+    """A comprehension `[element for … if …]`: a vector of the elements for which its conditions hold."""
 
     element: Expr
     generators: tuple[Generator, ...]
@@ -198,7 +198,7 @@ class Comprehension(Node):
 
 @dataclass(frozen=True)
 class Reduction(Node):
-    """`sum(element for … if …)`."""
+    """A reduction, `sum(element for … if …)`."""
 
     kind: str
     """`sum prod max min any all count first last argmax argmin sorted unique`"""
@@ -210,7 +210,7 @@ class Reduction(Node):
 
 @dataclass(frozen=True)
 class AttrRead(Node):
-    """`attr.name(default)` in an ONNX mapping."""
+    """An attribute of an ONNX node, `attr.name(default)` in a mapping."""
 
     name: str
     default: Expr | None = None
@@ -221,7 +221,7 @@ class AttrRead(Node):
 
 @dataclass(frozen=True)
 class Exact(Node):
-    """Items that sit on pieces of the tensor one to one: variables, expressions, runs of the right length."""
+    """Items that match pieces of the tensor one to one: variables, expressions, runs of the right length."""
 
     items: tuple[Item, ...]
 
@@ -238,7 +238,7 @@ class Fit(Node):
 
 @dataclass(frozen=True)
 class Placed(Node):
-    """`*i, *j@axes`: picked items at the positions `axes`, the rest in order elsewhere (`eqs.at(rest, picked,
+    """Picked items at the positions `axes`, and the rest in order elsewhere: `*i, *j@axes` (`eqs.at(rest, picked,
     axes)`)."""
 
     rest: tuple[Item, ...]
@@ -265,7 +265,7 @@ class Offset(Node):
 
 @dataclass(frozen=True)
 class Along(Node):
-    """`:` of an equation's left side: the vector runs along this dim."""
+    """A `:` in the left side of an equation: the vector is stored along this dim."""
 
     extent: Expr
 
@@ -279,12 +279,12 @@ class TensorRead(Node):
 
     tensor: str
     element: Expr | None
-    """which element of a variadic tensor"""
+    """the number of a variadic's tensor"""
     parts: tuple[Part, ...]
     outside: Expr | None = None
     """the value outside the bounds: `pad(x, value)[…]`; None: in bounds, proved or checked"""
     absent: Expr | None = None
-    """what the read gives when the optional input is absent (`= constant`)"""
+    """the value of the read where the optional input is absent (`= constant`)"""
 
 
 Expr: TypeAlias = Union[
@@ -323,7 +323,7 @@ class Message(Node):
 
 @dataclass(frozen=True)
 class Assign(Node):
-    """`name = value`, or `a, b = value` taking a vector apart."""
+    """An assignment `name = value`, or `a, b = value`, which unpacks a vector."""
 
     names: tuple[str, ...]
     value: Expr
@@ -331,7 +331,7 @@ class Assign(Node):
 
 @dataclass(frozen=True)
 class Assert(Node):
-    """A constraint: false when compiling is an error, undecided is a run-time check."""
+    """A constraint: an error where it is false at compile time, a run-time check where it is undecided."""
 
     cond: Expr
     message: Message | None
@@ -348,19 +348,26 @@ class If(Node):
 
 @dataclass(frozen=True)
 class Born(Node):
-    """`name = born(low, high)`: a size that a procedure finds."""
+    """A data-dependent size that a procedure computes, `name = born(low, high)`."""
 
     name: str
     low: Expr
     high: Expr
 
 
-Statement: TypeAlias = Union["Assign", "Assert", "If", "Born"]
+@dataclass(frozen=True)
+class Return(Node):
+    """`return value` of a function of ONNX mappings."""
+
+    value: Expr
+
+
+Statement: TypeAlias = Union["Assign", "Assert", "If", "Born", "Return"]
 
 
 @dataclass(frozen=True)
 class Function(Node):
-    """`def name(args): name = expr …; return result` of a `define:` block."""
+    """A function of a `define:` block, `def name(args): name = expr …; return result`."""
 
     name: str
     args: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""Which tensor of a variadic an equation reads or defines: that is decided when its kernel is built, never while it runs.
+"""Marks variables that number tensors of a variadic: which tensor an equation reads or defines is decided when its kernel is built.
 
-In: the variables of a left side, its parts, and the right side with its reads found. Out: the variables with those that number tensors
-marked, and what chooses a tensor and must not.
+In: the variables of a left side, its parts, and the resolved right side. Out: the variables, those that number tensors marked; and
+messages about reads whose tensor is not known when the kernel is built.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from anyshape_gen.traverse import children, walk
 
 
 def numbering(
-    found: tuple[IndexVar, ...], parts: tuple[Part, ...], value: Expr, counts: Mapping[str, Expr]
+    variables: tuple[IndexVar, ...], parts: tuple[Part, ...], value: Expr, counts: Mapping[str, Expr]
 ) -> tuple[IndexVar, ...]:
-    """Variables of side by side dims, and those of dims as long as a variadic that they choose a tensor of, are no loops: each
-    of the tensors gets an equation of its own. `counts` are the numbers of tensors of the variadics."""
-    extents = {v.name: v.extent for v in found}
+    """Marks variables that are no loops, since each tensor gets an equation of its own: those of ragged dims, and those that select a
+    tensor of a variadic and have its number of tensors as extent. `counts` are the numbers of tensors of the variadics."""
+    extents = {v.name: v.extent for v in variables}
     numbers = {p.element.id for p in parts if isinstance(p, Offset) and isinstance(p.element, Name)}
     for read in _choices(value):
         if isinstance(read.element, Name) and extents.get(read.element.id) == counts.get(read.tensor):
             numbers.add(read.element.id)
-    return tuple(replace(v, role=Role.ELEMENT) if v.name in numbers else v for v in found)
+    return tuple(replace(v, role=Role.ELEMENT) if v.name in numbers else v for v in variables)
 
 
 def chooses_tensor(e: Reduction | Comprehension, g: Generator) -> bool:
-    """Whether the variable of a generator says which tensor of a variadic is read."""
+    """Whether the variable of a generator selects the tensor of a variadic that is read."""
     if g.over is not Over.EXTENT or len(g.targets) != 1:
         return False
     return any(g.targets[0].name in _names(read) for read in _choices(e))
@@ -38,13 +38,13 @@ def chooses_tensor(e: Reduction | Comprehension, g: Generator) -> bool:
 def unnumbered(
     node: Node, known: Collection[str], counts: Mapping[str, Expr], domains: Mapping[str, Expr] | None = None
 ) -> Iterator[tuple[Span, str]]:
-    """What is wrong with reads of a tensor that is not known when the kernel is built; `known` are names that are, and `domains` what
-    the variables of the reductions around run over."""
+    """Yields messages about reads of a tensor that is not known when the kernel is built; `known` are the names that are known then, and
+    `domains` are the domains of the variables of the reductions around."""
     around = dict(domains or {})
     if isinstance(node, TensorRead) and node.element is not None:
         count = counts[node.tensor]
         if any(isinstance(n, TensorRead) for n in walk(node.element)):
-            yield node.span, f"an element of a tensor cannot choose a tensor of '{node.tensor}'"
+            yield node.span, f"an element of a tensor cannot select a tensor of '{node.tensor}'"
             return
         for name in dict.fromkeys(_names(node)):
             if name not in known and around.get(name) != count:
@@ -52,8 +52,8 @@ def unnumbered(
                 yield (
                     node.span,
                     (
-                        f"'{name}' varies while the kernel runs and cannot choose a tensor of '{node.tensor}'; "
-                        f"a variable that does runs over {over}"
+                        f"'{name}' varies at run time and cannot select a tensor of '{node.tensor}'; "
+                        f"a variable that does must run over {over}"
                     ),
                 )
     if isinstance(node, Reduction):
@@ -67,7 +67,7 @@ def _names(read: TensorRead) -> list[str]:
 
 
 def _choices(node: Node) -> Iterator[TensorRead]:
-    """Reads of a tensor of a variadic."""
+    """Yields reads of a tensor of a variadic."""
     for n in walk(node):
         if isinstance(n, TensorRead) and n.element is not None:
             yield n

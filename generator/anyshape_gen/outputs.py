@@ -1,4 +1,4 @@
-"""Shapes of outputs, as vector expressions over what the signature and the rule have found.
+"""Builds shapes of outputs, as vector expressions over names of the signature and of the rule.
 
 In: an `OpSpec` and the kinds of its names. Out: one `OutputShape` per output.
 """
@@ -27,7 +27,7 @@ from anyshape_gen.nodes import Expr, Item, Name, Star
 
 
 def output_shape(spec: OpSpec, output: Operand, kinds: Mapping[str, ValueKind]) -> OutputShape:
-    """The shape of one output; the input's own shape where the pieces are the same in the same order."""
+    """Builds the shape of one output; `shape(x)` where an input has the same pieces in the same order."""
     signature = output.signature
     variadic = signature.variadic
     shape = _same_as_input(spec, output) or pieces_shape(signature.pieces, kinds)
@@ -37,13 +37,13 @@ def output_shape(spec: OpSpec, output: Operand, kinds: Mapping[str, ValueKind]) 
 
 
 def _same_as_input(spec: OpSpec, output: Operand) -> Expr | None:
-    wanted = tuple(_bare(piece) for piece in output.signature.pieces)
-    if not wanted or output.signature.variadic or not all(isinstance(piece, (Dim, Run)) for piece in wanted):
+    pieces = tuple(_bare(piece) for piece in output.signature.pieces)
+    if not pieces or output.signature.variadic or not all(isinstance(piece, (Dim, Run)) for piece in pieces):
         return None
     for operand in spec.inputs:
         signature = operand.signature
         plain = signature.variadic is None and signature.default is None and not signature.optional
-        if plain and tuple(_bare(piece) for piece in signature.pieces) == wanted:
+        if plain and tuple(_bare(piece) for piece in signature.pieces) == pieces:
             return call("shape", Name(operand.name))
     return None
 
@@ -55,7 +55,7 @@ def _bare(piece: Piece) -> Piece:
 
 
 def pieces_shape(pieces: tuple[Piece, ...], kinds: Mapping[str, ValueKind]) -> Expr:
-    """The dims of these pieces, side by side."""
+    """Builds the vector of the dims of these pieces."""
     rest = vector(tuple(_item(piece) for piece in pieces if not isinstance(piece, AtAxes)))
     for piece in pieces:
         if isinstance(piece, AtAxes):
@@ -64,7 +64,7 @@ def pieces_shape(pieces: tuple[Piece, ...], kinds: Mapping[str, ValueKind]) -> E
 
 
 def picked_dims(piece: AtAxes, kinds: Mapping[str, ValueKind]) -> Expr:
-    """The dims at the axes; a scalar (`*1@kept`) stands for one per axis."""
+    """Builds the vector of the dims at the axes; a scalar (`*1@kept`) stands for one dim for each axis."""
     value: Expr = Name(piece.run.name) if isinstance(piece.run, Run) else piece.run.expr
     if kind_of(value, kinds) == ValueKind.INT:
         return call("fill", call("len", piece.axes), value)

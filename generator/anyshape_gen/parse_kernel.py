@@ -1,4 +1,4 @@
-"""Kernels, procedures and compositions: the statements that index tensors.
+"""Parses kernels, procedures and compositions.
 
 In: the `Text` of a `kernel:`, `procedure:` or `compose:` entry. Out: `Kernel` (equations with their static conditions)
 or `Procedure`. `while cond limit n:` is not Python; its limit is masked before Python's parser sees the line.
@@ -21,7 +21,7 @@ _LIMIT = re.compile(r"^( *while .*?)( limit (.+?)):", re.MULTILINE)
 
 
 class KernelReader(RuleReader):
-    """Reads equations."""
+    """Parses equations and steps."""
 
     def parse_kernel(self) -> Kernel:
         equations: list[Equation] = []
@@ -48,7 +48,7 @@ class KernelReader(RuleReader):
                     equation = self._equation(node, conditions)
                     equations += [equation] if equation else []
                 case _:
-                    self.reject(node, "a kernel holds equations `t[i] = …`, `if static:` and asserts")
+                    self.reject(node, "a kernel consists of equations `t[i] = …`, `if static:` and asserts")
 
     def _equation(
         self, node: ast.Assign | ast.AugAssign | ast.AnnAssign, conditions: tuple[Expr, ...]
@@ -80,7 +80,7 @@ class KernelReader(RuleReader):
         return None
 
     def store(self, node: ast.expr) -> Store | None:
-        """The left side of an equation."""
+        """Parses the left side of an equation."""
         span = self.span(node)
         match node:
             case ast.Name(id=name):
@@ -99,8 +99,8 @@ class KernelReader(RuleReader):
         return Procedure(self._steps(self.parse_body(), limits), span=self.text.span())
 
     def _steps(self, body: Sequence[ast.stmt], limits: dict[int, Expr]) -> tuple[Step, ...]:
-        found = [self._step(node, limits) for node in body]
-        return tuple(step for step in found if step is not None)
+        steps = [self._step(node, limits) for node in body]
+        return tuple(step for step in steps if step is not None)
 
     def _step(self, node: ast.stmt, limits: dict[int, Expr]) -> Step | None:
         span = self.span(node)
@@ -124,12 +124,12 @@ class KernelReader(RuleReader):
                 return Branch(self.expr(test), self._steps(then, limits), self._steps(orelse, limits), span=span)
             case ast.Break():
                 return Break(span=span)
-        self.reject(node, "a procedure holds assignments, `if`, `for`, `while … limit n` and `break`")
+        self.reject(node, "a procedure consists of assignments, `if`, `for`, `while … limit n` and `break`")
         return None
 
 
 def _extremum(store: Store, op: str, value: Expr) -> tuple[str, Expr]:
-    """`t[e] = max(t[e], x)` is the update `max`."""
+    """Recognises the update `max` or `min`: `t[e] = max(t[e], x)`."""
     if op != "=" or store.items is None or not isinstance(value, Call) or value.func not in ("max", "min"):
         return op, value
     base: Expr = Name(store.tensor) if store.element is None else Index(Name(store.tensor), (store.element,))
@@ -140,15 +140,15 @@ def _extremum(store: Store, op: str, value: Expr) -> tuple[str, Expr]:
 
 
 def parse_kernel(text: Text, findings: Findings) -> Kernel:
-    """A `kernel:` entry."""
+    """Parses a `kernel:` entry."""
     return KernelReader(text, findings).parse_kernel()
 
 
 def parse_procedure(text: Text, findings: Findings) -> Procedure:
-    """A `procedure:` or `compose:` entry."""
+    """Parses a `procedure:` or `compose:` entry."""
     limits: dict[int, Expr] = {}
-    for found in _LIMIT.finditer(text.value):
-        line = text.value.count("\n", 0, found.start()) + 1
-        limits[line] = parse_expression(text.cut(found.start(3), found.end(3)), findings)
-        text = text.masked(found.start(2), found.end(2))
+    for match in _LIMIT.finditer(text.value):
+        line = text.value.count("\n", 0, match.start()) + 1
+        limits[line] = parse_expression(text.cut(match.start(3), match.end(3)), findings)
+        text = text.masked(match.start(2), match.end(2))
     return KernelReader(text, findings).parse_procedure(limits)

@@ -1,7 +1,7 @@
-"""The rule language: Python's `ast` of a whitelisted subset becomes our own nodes. Nothing is ever evaluated by Python.
+"""Parses the rule language: turns a subset of Python's `ast` into nodes. Python never evaluates any of it.
 
-In: `Text` of an expression, a `shape:` block or a `define:` block. Out: nodes with spans; whatever is not in the
-language becomes a finding at its place, and the expression `BROKEN`, which the checker passes over.
+In: `Text` of an expression, a `shape:` block or a `define:` block. Out: nodes with spans; what is not in the
+language is a finding, and becomes the expression `BROKEN`, which the checker ignores.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from anyshape_gen.source import Findings, Span
 from anyshape_gen.text import Text
 
 BROKEN = Name("<broken>")
-"""Stands for an expression that a finding has already been written about."""
+"""The expression in place of one that could not be parsed, and that has a finding."""
 
 REDUCTIONS = (
     "sum",
@@ -68,7 +68,7 @@ REDUCTIONS = (
 STRING_METHODS: dict[str, tuple[int, int]] = {
     "replace": (2, 2), "partition": (1, 1), "split": (0, 1), "count": (1, 1), "strip": (0, 1),
 }  # fmt: skip
-"""By name: how many arguments at least and at most"""
+"""The least and the greatest number of arguments, by name"""
 
 BINARY: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -99,12 +99,12 @@ SIGNS = (
     "not",
     "[]",
 )
-"""What an op may say that it is, for compositions."""
+"""Values of `operator:`: signs that mean an op in compositions."""
 
 
 @dataclass
 class RuleReader:
-    """Reads one text; offsets of Python's `ast` are positions in it."""
+    """Parses one text; offsets of Python's `ast` are positions in it."""
 
     text: Text
     findings: Findings
@@ -128,9 +128,14 @@ class RuleReader:
     # --- expressions
     # ----------------------------------------------------------------------------------------------------
 
-    def parse_expression(self) -> Expr:
+    def parse_tree(self) -> ast.expr | None:
+        """Parses an expression to Python's tree; None (with a finding) where it is none."""
         tree = self._parse("eval")
-        return self.expr(tree.body) if isinstance(tree, ast.Expression) else BROKEN
+        return tree.body if isinstance(tree, ast.Expression) else None
+
+    def parse_expression(self) -> Expr:
+        tree = self.parse_tree()
+        return BROKEN if tree is None else self.expr(tree)
 
     def parse_body(self) -> list[ast.stmt]:
         tree = self._parse("exec")
@@ -147,7 +152,7 @@ class RuleReader:
             return None
 
     def expr(self, node: ast.expr) -> Expr:
-        """One expression."""
+        """Parses one expression."""
         span = self.span(node)
         match node:
             case ast.Name(id=name):
@@ -169,7 +174,7 @@ class RuleReader:
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return IfExp(self.expr(test), self.expr(body), self.expr(orelse), span=span)
             case ast.Call():
-                return self._call(node)
+                return self.call(node)
             case ast.Subscript(value=base, slice=inside):
                 return Index(self.expr(base), self.items(inside), span=span)
             case ast.List(elts=elements):
@@ -179,7 +184,7 @@ class RuleReader:
                 return Comprehension(self.expr(element), parts, conditions, span=span)
             case ast.Attribute(value=ast.Name(id="attr"), attr=name):
                 return AttrRead(name, span=span)
-        return self.reject(node, f"{_noun(node)} is not in the rule language")
+        return self.reject(node, f"{noun(node)} is not in the rule language")
 
     def _constant(self, node: ast.Constant, value: object) -> Expr:
         span = self.span(node)
@@ -196,7 +201,7 @@ class RuleReader:
                 return NoneLit(span=span)
         return self.reject(node, f"the constant {value!r} is not in the rule language")
 
-    def _call(self, node: ast.Call) -> Expr:
+    def call(self, node: ast.Call) -> Expr:
         span = self.span(node)
         keywords = tuple((k.arg, self.expr(k.value)) for k in node.keywords if k.arg is not None)
         if len(keywords) != len(node.keywords):
@@ -216,7 +221,7 @@ class RuleReader:
         self, func: str, node: ast.Call, inner: ast.GeneratorExp, keywords: tuple[tuple[str, Expr], ...]
     ) -> Expr:
         if func not in REDUCTIONS:
-            return self.reject(node, f"'{func}' does not reduce; reductions are {', '.join(REDUCTIONS)}")
+            return self.reject(node, f"'{func}' is not a reduction; reductions are {', '.join(REDUCTIONS)}")
         parts, conditions = self._generators(inner.generators)
         return Reduction(func, self.expr(inner.elt), parts, conditions, keywords, span=self.span(node))
 
@@ -229,7 +234,7 @@ class RuleReader:
         return tuple(parts), tuple(conditions)
 
     def targets(self, node: ast.expr) -> tuple[Target, ...]:
-        """What a `for` binds: `k`, `*j`, or `a, b`."""
+        """Parses the targets of a `for`: `k`, `*j`, or `a, b`."""
         match node:
             case ast.Name(id=name):
                 return (Target(name, span=self.span(node)),)
@@ -237,14 +242,14 @@ class RuleReader:
                 return (Target(name, run=True, span=self.span(node)),)
             case ast.Tuple(elts=elements) if not any(isinstance(element, ast.Tuple) for element in elements):
                 return tuple(target for element in elements for target in self.targets(element))
-        self.reject(node, "a `for` binds names: `k`, `*j` or `a, b`, of `zip` and `enumerate` one level")
+        self.reject(node, "the targets of a `for` are names: `k`, `*j`, or `a, b` of `zip` and `enumerate`")
         return ()
 
     # --- items of an index, a call, a vector
     # ------------------------------------------------------------------------------
 
     def items(self, node: ast.expr) -> tuple[Item, ...]:
-        """What stands between the brackets of an index."""
+        """Parses the items between the brackets of an index."""
         if isinstance(node, ast.Tuple):
             return tuple(self.item(element) for element in node.elts)
         return (self.item(node),)
@@ -268,14 +273,14 @@ class RuleReader:
     # -------------------------------------------------------------------------------------------------------
 
     def parse_statements(self) -> tuple[Statement, ...]:
-        """A `shape:` block."""
+        """Parses a `shape:` block."""
         return self.statements(self.parse_body())
 
     def statements(self, body: list[ast.stmt]) -> tuple[Statement, ...]:
-        found = [self._statement(node) for node in body]
-        return tuple(statement for statement in found if statement is not None)
+        statements = [self.statement(node) for node in body]
+        return tuple(statement for statement in statements if statement is not None)
 
-    def _statement(self, node: ast.stmt) -> Statement | None:
+    def statement(self, node: ast.stmt) -> Statement | None:
         span = self.span(node)
         match node:
             case ast.Assign(targets=[target], value=ast.Call(func=ast.Name(id="born"), args=[low, high])):
@@ -284,13 +289,15 @@ class RuleReader:
             case ast.Assign(targets=[target], value=value):
                 names = self.targets(target)
                 if any(name.run for name in names):
-                    self.reject(target, "a rule assigns to names without a star")
+                    self.reject(target, "the targets of an assignment in a rule are names without a star")
                 return Assign(tuple(name.name for name in names), self.expr(value), span=self.span(target))
             case ast.Assert():
                 return self.assertion(node)
             case ast.If(test=test, body=body, orelse=orelse):
                 return If(self.expr(test), self.statements(body), self.statements(orelse), span=self.span(test))
-        self.reject(node, f"{_noun(node)} is not a statement of rules: use `name = …`, `assert …` or `if …:`")
+        self.reject(
+            node, f"{noun(node)} is not a statement of the rule language: use `name = …`, `assert …` or `if …:`"
+        )
         return None
 
     def assertion(self, node: ast.Assert) -> Assert:
@@ -299,7 +306,9 @@ class RuleReader:
             case ast.Constant(value=str() as words):
                 message = self._message(node.msg, words)
             case ast.expr() as other:
-                self.reject(other, "the message of an assert is a plain string; `{expr}` in it prints a value")
+                self.reject(
+                    other, "the message of an assert is a plain string, in which `{expr}` is replaced by a value"
+                )
         return Assert(self.expr(node.test), message, span=self.span(node.test))
 
     def _message(self, node: ast.Constant, words: str) -> Message:
@@ -326,31 +335,38 @@ class RuleReader:
     # ----------------------------------------------------------------------------------------------------------
 
     def parse_functions(self) -> tuple[Function, ...]:
-        """A `define:` block."""
-        found = [self._function(node) for node in self.parse_body()]
-        return tuple(function for function in found if function is not None)
+        """Parses a `define:` block."""
+        functions = [self._function(node) for node in self.parse_body()]
+        return tuple(function for function in functions if function is not None)
 
     def _function(self, node: ast.stmt) -> Function | None:
-        if not isinstance(node, ast.FunctionDef):
-            self.reject(node, "`define:` holds functions: `def name(args): …`")
+        definition = self.definition(node, "define")
+        if definition is None:
             return None
-        arguments = node.args
-        if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults or arguments.posonlyargs:
-            self.reject(node, f"the arguments of '{node.name}' must be plain names")
-            return None
+        node, span, args = definition
         *body, last = node.body
         statements = self.statements(body)
         assigns = tuple(statement for statement in statements if isinstance(statement, Assign))
         if not isinstance(last, ast.Return) or last.value is None or len(assigns) != len(body):
             self.reject(node, f"'{node.name}' must be assignments followed by one `return`")
             return None
+        return Function(node.name, args, assigns, self.expr(last.value), span=span)
+
+    def definition(self, node: ast.stmt, key: str) -> tuple[ast.FunctionDef, Span, tuple[str, ...]] | None:
+        """Returns a function, the place of its name, and its arguments, which are plain names; None (with a finding) otherwise."""
+        if not isinstance(node, ast.FunctionDef):
+            self.reject(node, f"`{key}:` consists of functions: `def name(args): …`")
+            return None
+        arguments = node.args
+        if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults or arguments.posonlyargs:
+            self.reject(node, f"the arguments of '{node.name}' must be plain names")
+            return None
         start = self.offsets(node)[0] + len("def ")
-        span = self.text.span(start, start + len(node.name))
-        return Function(node.name, tuple(a.arg for a in arguments.args), assigns, self.expr(last.value), span=span)
+        return node, self.text.span(start, start + len(node.name)), tuple(a.arg for a in arguments.args)
 
 
-def _noun(node: ast.AST) -> str:
-    """What a person would call this piece of Python."""
+def noun(node: ast.AST) -> str:
+    """Names a construct of Python for messages."""
     words = {
         "Lambda": "a lambda",
         "Dict": "a dictionary",
@@ -375,5 +391,5 @@ def _noun(node: ast.AST) -> str:
 
 
 def parse_expression(text: Text, findings: Findings) -> Expr:
-    """An expression of the rule language."""
+    """Parses an expression of the rule language."""
     return RuleReader(text.cut(0), findings).parse_expression()

@@ -1,7 +1,7 @@
-"""Signatures: `T[*o, n@axis, *i] for v in c = 0`, `seq T[*d] for v in c`, and the kinds of parameters.
+"""Parses signatures, `T[*o, n@axis, *i] for v in c = 0`, `seq T[*d] for v in c`, and kinds of parameters.
 
-In: `Text` of one signature or kind. Out: `Signature`, `Kind`. Which names an expression uses, and whether the dims
-can be solved, is judged later.
+In: `Text` of one signature or kind. Out: `Signature`, `Kind`. Names of expressions, and whether the dims
+can be solved, are checked later.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _INDEXED = re.compile(r"([A-Za-z_]\w*)\[([A-Za-z_]\w*)\]\Z")
 
 
 def parse_signature(text: Text, findings: Findings, is_output: bool = False) -> Signature | None:
-    """One signature, or None where it has no dtype and brackets to begin with."""
+    """Parses one signature; None where it does not begin with a dtype and brackets."""
     whole, sequence = text, _SEQUENCE.match(text.value)
     text = text.cut(sequence.end()) if sequence else text
     head = _HEAD.match(text.value)
@@ -52,7 +52,7 @@ def parse_signature(text: Text, findings: Findings, is_output: bool = False) -> 
     inside = text.cut(head.end(), closing)
     pieces = [reader.piece(part) for part in split_top(inside, ",")] if inside.value else []
     if sequence and variadic is None:
-        findings.add(whole.span(), "a sequence says how many tensors it has: `seq T[…] for v in count`")
+        findings.add(whole.span(), "a sequence needs a number of tensors: `seq T[…] for v in count`")
     return Signature(
         whole.value,
         head.group(1),
@@ -66,7 +66,7 @@ def parse_signature(text: Text, findings: Findings, is_output: bool = False) -> 
 
 
 def _closing(value: str, opening: int) -> int:
-    """Where the bracket at `opening` closes; -1 if it does not."""
+    """Returns the position of the bracket that closes the one at `opening`; -1 if there is none."""
     depth = 0
     for at in range(opening, len(value)):
         depth += (value[at] in "([") - (value[at] in ")]")
@@ -76,12 +76,12 @@ def _closing(value: str, opening: int) -> int:
 
 
 def _tail(rest: Text, findings: Findings) -> tuple[Variadic | None, bool, Expr | None]:
-    """What follows the brackets: `for v in c`, then `?` or `= constant`."""
+    """Parses what follows the brackets: `for v in c`, then `?` or `= constant`."""
     variadic, optional, default = None, False, None
-    if found := _FOR.match(rest.value):
+    if clause := _FOR.match(rest.value):
         ends = [*top_level(rest.value, "="), *top_level(rest.value, "?"), len(rest.value)]
-        count = parse_expression(rest.cut(found.end(), min(ends)), findings)
-        variadic = Variadic(found.group(1), count, span=rest.span(found.start(1), found.end(1)))
+        count = parse_expression(rest.cut(clause.end(), min(ends)), findings)
+        variadic = Variadic(clause.group(1), count, span=rest.span(clause.start(1), clause.end(1)))
         rest = rest.cut(min(ends))
     if rest.value == "?":
         optional = True
@@ -116,8 +116,8 @@ class _PieceReader:
     def _dim(self, text: Text) -> Dim | DimExpr:
         if _NAME.match(text.value):
             return Dim(text.value, span=text.span())
-        if (found := _INDEXED.match(text.value)) and found.group(2) == self.element:
-            return Dim(found.group(1), element=self.element, span=text.span())
+        if (indexed := _INDEXED.match(text.value)) and indexed.group(2) == self.element:
+            return Dim(indexed.group(1), element=self.element, span=text.span())
         return DimExpr(parse_expression(text, self.findings), span=text.span())
 
     def _run(self, text: Text) -> Run | RunExpr | AtAxes:
@@ -135,20 +135,20 @@ class _PieceReader:
         if colon and _NAME.match(body.value[: colon[0]].strip()):
             length = parse_expression(body.cut(colon[0] + 1), self.findings)
             return Run(body.value[: colon[0]].strip(), length, span=body.span())
-        if (found := _INDEXED.match(body.value)) and found.group(2) == self.element:
-            return Run(found.group(1), element=self.element, span=body.span())
+        if (indexed := _INDEXED.match(body.value)) and indexed.group(2) == self.element:
+            return Run(indexed.group(1), element=self.element, span=body.span())
         return RunExpr(parse_expression(body, self.findings), span=body.span())
 
     def _product(self, text: Text) -> Product | Ragged:
         parts = split_top(text.cut(1, len(text.value) - 1), ",")
-        if len(parts) == 2 and (found := _INDEXED.match(parts[1].value)) and found.group(2) == parts[0].value:
-            size = Dim(found.group(1), element=found.group(2), span=parts[1].span())
-            return Ragged(found.group(2), size, span=text.span())
+        if len(parts) == 2 and (indexed := _INDEXED.match(parts[1].value)) and indexed.group(2) == parts[0].value:
+            size = Dim(indexed.group(1), element=indexed.group(2), span=parts[1].span())
+            return Ragged(indexed.group(2), size, span=text.span())
         return Product(tuple(self._dim(part) for part in parts), span=text.span())
 
 
 def parse_kind(text: Text, findings: Findings) -> Kind:
-    """`bool`, `ints[r]`, `axes[len(d)]` …; a list of members is read by the loader."""
+    """Parses the kind of a parameter: `bool`, `ints[r]`, `axes[len(d)]` …; a list of members is parsed by the loader."""
     base, bracket, length = text.value.partition("[")
     base = base.strip()
     if base not in KINDS or (bracket and (base not in VECTOR_KINDS or not length.rstrip().endswith("]"))):

@@ -1,7 +1,6 @@
-"""The plain-data entries of a spec: dtype rules, views, references, examples, defaults of parameters.
+"""Parses the plain-data entries of a spec: dtype rules, views, references, examples, defaults of parameters.
 
-In: YAML nodes. Out: the model's types for them. What needs names of the op (is this key an input or a parameter?)
-gets them passed in.
+In: YAML nodes. Out: the model's types for them. Names of the op (is this key an input or a parameter?) are arguments.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ _INT = ("i32", "i64", "i8", "i16")
 _UINT = ("u8", "u16", "u32", "u64")
 _NUMBER = ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", *_UINT)
 DTYPES = (*_NUMBER, "bool")
-"""What kernels are generated for."""
+"""Dtypes that kernels are generated for."""
 
 NARROW = ("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f4e2m1", "f8e8m0", "i4", "u4", "i2", "u2")
-"""Stored, moved and converted, but not computed with."""
+"""Dtypes that are stored, moved and converted, but not computed with."""
 OTHER_DTYPES = (*NARROW, "char")
 CLASSES: dict[str, tuple[str, ...]] = {
     "bool": ("bool",),
@@ -39,11 +38,11 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "quantized": ("u8", "i8", "u16", "i16"),
 }
 DEFAULT_CLASSES = {"T": "any", "F": "float", "I": "index"}
-"""Classes of dtype variables that a spec does not declare."""
+"""The class of each dtype variable that a spec does not declare."""
 
 
 def parse_dtype_rule(var: str, node: YNode, findings: Findings) -> DtypeRule | None:
-    """One entry of `dtypes:`."""
+    """Parses one entry of `dtypes:`."""
     if isinstance(node, YSeq):
         names = [item for item in node.items if isinstance(item, YScalar)]
         chosen = [name for item in names for name in _choices(item, findings)]
@@ -75,7 +74,7 @@ def _choices(node: YScalar, findings: Findings) -> list[str]:
 
 
 def parse_view(node: YNode, findings: Findings) -> tuple[View, ...]:
-    """`view: {y: x}`."""
+    """Parses `view: {y: x}`."""
     if not isinstance(node, YMap):
         findings.add(node.span, "a view is `{output: input}`")
         return ()
@@ -87,7 +86,7 @@ def parse_view(node: YNode, findings: Findings) -> tuple[View, ...]:
 
 
 def parse_reference(text: Text, findings: Findings) -> Reference:
-    """The oracle stays text; only its names are looked at."""
+    """Parses a reference, of which only the names are read; its text is kept."""
     text = text.cut(0)
     try:
         tree = parse_python(text.value, "eval")
@@ -99,14 +98,14 @@ def parse_reference(text: Text, findings: Findings) -> Reference:
 
 
 def parse_oracles(text: Text, findings: Findings) -> tuple[Oracle, ...]:
-    """Functions that references call: their text, and the names in it that they do not bind."""
+    """Parses functions that references call: their texts, and the names that they read and do not bind."""
     try:
         tree = parse_python(text.value, "exec")
     except SyntaxError as error:
         at = text.offset(error.lineno or 1, max((error.offset or 1) - 1, 0))
         findings.add(text.span(at, at + 1), f"not Python: {error.msg}")
         return ()
-    found = []
+    oracles = []
     known = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)} | {"np", "scipy"}
     for node in tree.body:
         at = text.offset(node.lineno, node.col_offset)
@@ -121,12 +120,12 @@ def parse_oracles(text: Text, findings: Findings) -> tuple[Oracle, ...]:
         for read in reads:
             if read.id not in known and not hasattr(builtins, read.id):
                 findings.unknown(read.span, "name", read.id, known, " in an oracle")
-        found.append(Oracle(node.name, ast.unparse(node), reads, span=text.span(at, at + len(node.name) + 4)))
-    return tuple(found)
+        oracles.append(Oracle(node.name, ast.unparse(node), reads, span=text.span(at, at + len(node.name) + 4)))
+    return tuple(oracles)
 
 
 def _free_names(tree: ast.AST, text: Text) -> tuple[Name, ...]:
-    """The names that Python code reads and does not bind anywhere, each where it first stands."""
+    """Collects the names that Python code reads and does not bind anywhere, each at its first place."""
     bound = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     bound |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
     reads: dict[str, Name] = {}
@@ -138,7 +137,7 @@ def _free_names(tree: ast.AST, text: Text) -> tuple[Name, ...]:
 
 
 def parse_default(kind: Kind, node: YScalar, findings: Findings) -> Expr:
-    """The default of a parameter, read as its kind wants it."""
+    """Parses the default of a parameter, by its kind."""
     text = node.text
     value = text.value
     if value in ("None", "null", "~", "") and kind.base not in ("enum", "str"):
@@ -155,11 +154,11 @@ def parse_default(kind: Kind, node: YScalar, findings: Findings) -> Expr:
 def parse_example(
     node: YNode, tensors: set[str], outputs: set[str], params: set[str], findings: Findings
 ) -> Example | None:
-    """One entry of `examples:`; a key is an input, an output, a parameter or `error`."""
+    """Parses one entry of `examples:`; a key is an input, an output, a parameter or `error`."""
     if not isinstance(node, YMap):
         findings.add(node.span, "an example is a mapping of inputs, params, outputs or error")
         return None
-    given: list[tuple[str, ExampleValue]] = []
+    arguments: list[tuple[str, ExampleValue]] = []
     expected: list[tuple[str, ExampleValue]] = []
     error = None
     for key, value in node.entries:
@@ -167,14 +166,14 @@ def parse_example(
         if name == "error" and isinstance(value, YScalar):
             error = value.text.value
         elif name in tensors or name in params:
-            given.append((name, _value(value, name in tensors, findings)))
+            arguments.append((name, _value(value, name in tensors, findings)))
         elif name in outputs:
             expected.append((name, _value(value, True, findings)))
         else:
             findings.unknown(key.span, "name", name, [*tensors, *outputs, *params, "error"])
     if error is None and not expected and outputs:
-        findings.add(node.span, f"an example needs what comes out: {', '.join(sorted(outputs))} or error")
-    return Example(tuple(given), tuple(expected), error, span=node.span)
+        findings.add(node.span, f"an example needs an output or an error: {', '.join(sorted(outputs))} or error")
+    return Example(tuple(arguments), tuple(expected), error, span=node.span)
 
 
 def _value(node: YNode, tensor: bool, findings: Findings) -> ExampleValue:

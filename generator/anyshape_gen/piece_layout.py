@@ -1,7 +1,7 @@
-"""Where the pieces of one operand stand in its shape.
+"""Locates the pieces of an operand's signature in its shape.
 
-In: an operand and the names known so far. Out: a task per piece, its place as an expression over `shape(x)`; pieces before
-the open run count from the front, the others from the back.
+In: an operand and the names known so far. Out: a task for each piece, with its place as an expression over `shape(x)`; pieces
+before the open run are counted from the front, the others from the back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anyshape_gen.traverse import free_names
 
 @dataclass
 class PieceTask:
-    """One piece of one operand, located at `value`, waiting for the names it needs."""
+    """One piece of one operand, located at `value`, with the names that have to be known before it can be solved."""
 
     operand: Operand
     piece: Piece
@@ -26,14 +26,14 @@ class PieceTask:
 
 @dataclass
 class PieceLayout:
-    """Where the pieces of one operand stand in its shape."""
+    """Locates the pieces of one operand."""
 
     operand: Operand
     base: Expr
     known: set[str]
 
     def locate(self) -> tuple[list[PieceTask], Expr, Expr | None, list[Define]] | None:
-        """Tasks, the least rank and the highest unless a run is open, and helper definitions; None while lengths are open."""
+        """Returns tasks, least rank, highest rank unless a run is open, and definitions of lengths; None while lengths are unknown."""
         pieces = list(self.operand.signature.pieces)
         tasks: list[PieceTask] = []
         base = self.base
@@ -60,8 +60,8 @@ class PieceLayout:
         return tasks, least, None if opens else add(least, Int(sum(optional))), extra
 
     def _lengths(self, pieces: list[Piece]) -> list[Expr | None] | None:
-        """The number of dims of every piece, None for an open run; None altogether while a name is missing."""
-        found: list[Expr | None] = []
+        """Returns the number of dims of every piece, None for an open run; None for all while a name is not known."""
+        lengths: list[Expr | None] = []
         for k, piece in enumerate(pieces):
             length: Expr | None = Int(1)
             following = pieces[k + 1] if k + 1 < len(pieces) else None
@@ -71,17 +71,17 @@ class PieceLayout:
                     length = call("len", Name(piece.name))
                 elif length is None and isinstance(following, AtAxis):
                     length = following.axis
-                    for before in found:
+                    for before in lengths:
                         length = subtract(length, before or Int(0))
             elif isinstance(piece, RunExpr):
                 length = call("len", piece.expr)
             if length is not None and not free_names(length) <= self.known:
                 return None
-            found.append(length)
-        return found
+            lengths.append(length)
+        return lengths
 
     def _optional_lengths(self, pieces: list[Piece], lengths: list[Expr | None], base: Expr) -> list[Define]:
-        """`n?` is there where the rank allows: its length gets a name of its own."""
+        """Defines the length of each `n?`, which is present where the rank allows, under a name of its own."""
         extra: list[Define] = []
         required: Expr = Int(0)
         for length, piece in zip(lengths, pieces):
@@ -89,22 +89,22 @@ class PieceLayout:
                 required = add(required, length)
         for k, piece in enumerate(pieces):
             if isinstance(piece, Dim) and piece.optional:
-                given = f"{self.operand.name}_{piece.name}"
+                presence = f"{self.operand.name}_{piece.name}"
                 room = subtract(call("len", base), required)
-                extra.append(Define(given, call("clamp", room, Int(0), Int(1)), span=piece.span))
-                lengths[k] = Name(given)
-                required = add(required, Name(given))
+                extra.append(Define(presence, call("clamp", room, Int(0), Int(1)), span=piece.span))
+                lengths[k] = Name(presence)
+                required = add(required, Name(presence))
         return extra
 
     def _place(self, pieces: list[Piece], lengths: list[Expr | None], base: Expr, middle: int) -> list[PieceTask]:
-        """Pieces before the open run count from the front, the others from the back."""
+        """Places the pieces before the open run from the front, and the others from the back."""
         tasks: list[PieceTask] = []
         at: Expr = Int(0)
         for piece, length in zip(pieces[:middle], lengths[:middle]):
             assert length is not None
             many = _is_run(piece)
             ends = add(at, length)
-            # Without an open run the rank is checked to be that of all pieces, so the last one reaches to the end.
+            # Without an open run the rank is checked to be that of all pieces, so the last one ends at the end of the shape.
             high = None if piece is pieces[-1] else ends
             value = part(base, at, high) if many else item(base, at)
             tasks.append(PieceTask(self.operand, piece, value))

@@ -1,4 +1,4 @@
-"""Nodes back to text of the rule language, with no more brackets than needed.
+"""Prints nodes as text of the rule language, with no more brackets than needed.
 
 In: an expression or statement. Out: text that parses to an equal node. Pages, messages and the round-trip tests use it.
 """
@@ -40,6 +40,7 @@ from anyshape_gen.nodes import (
     Part,
     Placed,
     Reduction,
+    Return,
     Slice,
     Star,
     Statement,
@@ -55,12 +56,12 @@ _BINARY = {"**": _POW, "*": _MUL, "/": _MUL, "//": _MUL, "%": _MUL, "+": _ADD, "
 
 
 def to_text(node: Node) -> str:
-    """An expression, item or target as text."""
+    """Prints an expression, item or target."""
     return _text(node)[0]
 
 
 def _inside(node: Node, loosest: int) -> str:
-    """Text of an operand, in brackets where it binds more loosely than its place allows."""
+    """Prints an operand, in brackets where it binds more loosely than its place allows."""
     text, level = _text(node)
     return f"({text})" if level > loosest else text
 
@@ -138,7 +139,7 @@ def _compound(node: Node) -> str:
 
 
 def _part_items(part: Part) -> tuple[Item, ...]:
-    """What was written between the brackets for a part of a resolved read."""
+    """Returns the items of an index, as written, of a part of a resolved read."""
     match part:
         case Exact(items=items) | Fit(items=items) | Flat(items=items):
             return items
@@ -167,7 +168,7 @@ def _quoted(value: str) -> str:
 
 
 def statements_text(statements: tuple[Statement, ...], indent: str = "") -> str:
-    """A `shape:` block."""
+    """Prints a `shape:` block."""
     return "".join(_statement(statement, indent) for statement in statements)
 
 
@@ -183,10 +184,12 @@ def _statement(node: Statement, indent: str) -> str:
         case If(cond=cond, then=then, other=other):
             head = f"{indent}if {to_text(cond)}:\n{statements_text(then, indent + '    ')}"
             return head + (f"{indent}else:\n{statements_text(other, indent + '    ')}" if other else "")
+        case Return(value=value):
+            return f"{indent}return {to_text(value)}\n"
 
 
 def message_text(message: Message) -> str:
-    """The message of an assert as it is written."""
+    """Prints the message of an assert, as it is written."""
     words = "".join(part if isinstance(part, str) else f"{{{to_text(part)}}}" for part in message.parts)
     return '"' + words + '"'
 
@@ -197,7 +200,7 @@ def function_text(function: Function) -> str:
 
 
 def equation_text(equation: Equation) -> str:
-    """One equation without its static conditions."""
+    """Prints one equation without its static conditions."""
     left = to_text(equation.target)
     if equation.annotation is not None:
         left += f": {equation.annotation.dtype}[{_items(equation.annotation.extents)}]"
@@ -207,12 +210,12 @@ def equation_text(equation: Equation) -> str:
 
 
 def procedure_text(procedure: Procedure) -> str:
-    """A `procedure:` or `compose:` entry."""
+    """Prints a `procedure:` or `compose:` entry."""
     return "".join(line + "\n" for line in _steps(procedure.steps, ""))
 
 
 def step_text(step: Step) -> str:
-    """A step on one line."""
+    """Prints a step on one line."""
     return " ".join(line.strip() for line in _steps((step,), ""))
 
 
@@ -238,7 +241,7 @@ def _steps(steps: tuple[Step, ...], indent: str) -> Iterator[str]:
 
 
 def kernel_text(kernel: Kernel) -> str:
-    """A `kernel:` entry; every equation stands under its own conditions."""
+    """Prints a `kernel:` entry, every equation under its own conditions."""
     lines = [_statement(node, "").rstrip() for node in kernel.asserts]
     for equation in kernel.equations:
         tests = [f"({to_text(c)})" if len(equation.conditions) > 1 else to_text(c) for c in equation.conditions]

@@ -1,4 +1,4 @@
-"""Python's parser for what specs say in Python's syntax: rules and references; with bounds for what is written to do harm.
+"""Parses what specs write in Python's syntax, rules and references, with limits against hostile input.
 
 In: source. Out: its syntax tree, or a SyntaxError with its place.
 """
@@ -10,9 +10,9 @@ import warnings
 from typing import Literal, overload
 
 DEEPEST = 80
-"""Nodes of an expression within each other; a sum is one deeper with each term. What specs have is less than half of it."""
+"""The greatest depth of an expression; each term of a sum adds one. Expressions of specs have less than half of it."""
 MOST_BITS = 64
-"""Of a power of literals: Python would compute it in numbers without end."""
+"""The most bits of a power of literals, which Python would compute at any length."""
 MOST_EXPONENT = 1024
 
 
@@ -21,7 +21,7 @@ def parse_python(source: str, mode: Literal["exec"]) -> ast.Module: ...
 @overload
 def parse_python(source: str, mode: Literal["eval"]) -> ast.Expression: ...
 def parse_python(source: str, mode: str) -> ast.AST:
-    """Python's parser, with its warnings (`1if x`) as errors, too; a SyntaxError for what is nested too deep for those who walk it."""
+    """Parses Python. Raises SyntaxError for wrong syntax, for warnings of the parser (`1if x`), and for trees deeper than DEEPEST."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -44,7 +44,7 @@ def parse_python(source: str, mode: str) -> ast.AST:
 
 
 def whole_number(node: ast.expr) -> int | None:
-    """What an expression of literals computes, if that is a whole number; a SyntaxError for a power that takes more than 64 bits."""
+    """Computes an expression of literals, if it is a whole number. Raises SyntaxError for a power of more than 64 bits."""
     match node:
         case ast.Constant(value=int() as value):
             return value
@@ -73,7 +73,7 @@ def whole_number(node: ast.expr) -> int | None:
 
 def _bounded(node: ast.expr, bits: int) -> None:
     if bits > MOST_BITS:
-        raise SyntaxError(f"{ast.unparse(node)} is more than {MOST_BITS} bits hold", _place(node))
+        raise SyntaxError(f"{ast.unparse(node)} does not fit in {MOST_BITS} bits", _place(node))
 
 
 def _place(node: ast.expr) -> tuple[str, int, int, str]:

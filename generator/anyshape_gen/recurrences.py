@@ -1,7 +1,7 @@
-"""Recurrences: equations that need each other, at strictly earlier positions of one variable.
+"""Resolves recurrences: equations that read each other at strictly earlier positions of one variable.
 
-In: the equations of one cycle, resolved. Out: the same in the order in which each position computes them, with the variable that the
-recurrence goes along and its direction; or why they are none. A start before position 0 moves all positions of its tensor up.
+In: the equations of one cycle, resolved. Out: the same in the order in which each position computes them, with the variable and the
+direction of the recurrence; or None where they are no recurrence. A start before position 0 shifts all positions of its tensor up.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anyshape_gen.traverse import rebuild, walk_all
 
 @dataclass(frozen=True)
 class _Read:
-    """A read of a cycle's tensor: by which of its equations, of which tensor, at which items."""
+    """A read of a cycle's tensor: the number of the equation that reads, the tensor, and the items of the index."""
 
     reader: int
     tensor: str
@@ -28,14 +28,14 @@ class _Read:
 
 @dataclass
 class _Route:
-    """What the recurrence goes along: of each equation the variable, of each tensor the place in its index."""
+    """The variable of the recurrence in each equation, and its place in the index of each tensor."""
 
     along: dict[int, str]
     place: dict[str, int]
 
 
 class Cycle:
-    """`positive` are expressions that the spec asserts to be at least 1."""
+    """A cycle of equations; `positive` are expressions that the spec asserts to be at least 1."""
 
     def __init__(self, equations: Sequence[ResolvedEquation], positive: Sequence[Expr]) -> None:
         self.equations = list(equations)
@@ -49,18 +49,18 @@ class Cycle:
         ]
 
     def resolve(self, number: int) -> list[ResolvedEquation] | None:
-        """None where no variable fits."""
+        """Orders the equations as a recurrence; None where no variable fits."""
         for seed in self.reads:
             for at, entry in enumerate(seed.items):
-                found = self._offset(entry)
-                if found is not None and found[1] != 0:
+                offset = self._offset(entry)
+                if offset is not None and offset[1] != 0:
                     order = self._along(seed, at, number)
                     if order is not None:
                         return order
         return None
 
     def _offset(self, entry: Item) -> tuple[str, int] | None:
-        """(variable, direction): 0 for the variable itself, -1 for one that comes before, +1 for one that comes after."""
+        """Splits an index into (variable, direction): 0 for the variable itself, -1 for an earlier position, +1 for a later one."""
         match entry:
             case Name(id=name):
                 return name, 0
@@ -80,11 +80,11 @@ class Cycle:
         directions: set[int] = set()
         needs: dict[int, set[int]] = {k: set() for k in range(len(self.equations))}
         for r in self.reads:
-            found = self._offset(r.items[route.place[r.tensor]])
-            if found is None or found[0] != route.along[r.reader]:
+            offset = self._offset(r.items[route.place[r.tensor]])
+            if offset is None or offset[0] != route.along[r.reader]:
                 return None
-            if found[1]:
-                directions.add(found[1])
+            if offset[1]:
+                directions.add(offset[1])
             else:
                 needs[r.reader] |= {k for k, e in enumerate(self.equations) if e.target.tensor == r.tensor}
         order = _topological(needs)
@@ -94,7 +94,8 @@ class Cycle:
         return [replace(self.equations[k], recurrence=route.along[k], backward=backward, cycle=number) for k in order]
 
     def _spread(self, route: _Route) -> bool:
-        """From equations to the places of what they read, and from places to the variables of those that write or read there."""
+        """Propagates the variable from equations to places of the tensors that they read, and from places to equations that write or read
+        them."""
         changed = True
         while changed:
             before = len(route.along) + len(route.place)
@@ -109,9 +110,9 @@ class Cycle:
                         route.along.setdefault(k, entry.id)
             for r in self.reads:
                 if r.tensor in route.place and route.place[r.tensor] < len(r.items):
-                    found = self._offset(r.items[route.place[r.tensor]])
-                    if found is not None:
-                        route.along.setdefault(r.reader, found[0])
+                    offset = self._offset(r.items[route.place[r.tensor]])
+                    if offset is not None:
+                        route.along.setdefault(r.reader, offset[0])
                 elif r.reader in route.along:
                     fits = [
                         i for i, x in enumerate(r.items) if (self._offset(x) or ("", 0))[0] == route.along[r.reader]
@@ -135,11 +136,11 @@ def _topological(needs: Mapping[int, set[int]]) -> list[int] | None:
 
 
 def items_of(parts: tuple[Part, ...]) -> tuple[Item, ...]:
-    """The items of an index, as they were written; a part that changes their order counts as one that is no variable."""
-    found: list[Item] = []
+    """Returns the items of an index, as written; a part that changes their order becomes one item that is no variable."""
+    items: list[Item] = []
     for part in parts:
-        found += part.items if isinstance(part, Exact) else [Star(Int(0))]
-    return tuple(found)
+        items += part.items if isinstance(part, Exact) else [Star(Int(0))]
+    return tuple(items)
 
 
 # --- starts
@@ -148,7 +149,7 @@ def items_of(parts: tuple[Part, ...]) -> tuple[Item, ...]:
 def with_starts(
     equations: Sequence[ResolvedEquation], scratch: tuple[ScratchTensor, ...], findings: Findings
 ) -> tuple[tuple[ResolvedEquation, ...], tuple[ScratchTensor, ...]]:
-    """Room for the starts of recurrences: `t[-1, …] = e` is then position 0, and what was at 0 is at 1."""
+    """Shifts tensors so that starts of recurrences have room: `t[-1, …] = e` becomes position 0, and position 0 becomes 1."""
     room: dict[str, tuple[int, int, int]] = {}
     for e in equations:
         if e.recurrence is None:
@@ -162,7 +163,7 @@ def with_starts(
                 where = (
                     "after the last position, as in `t[n, …]`" if e.backward else "before position 0, as in `t[-1, …]`"
                 )
-                findings.add(s.target.span, f"the start of the recurrence of '{e.target.tensor}' stands {where}")
+                findings.add(s.target.span, f"the start of the recurrence of '{e.target.tensor}' must be {where}")
         known = [d for d in distances if d is not None]
         if known:
             room[e.target.tensor] = (place, 0 if e.backward else max(known), max(known))
@@ -170,7 +171,7 @@ def with_starts(
     for tensor in room:
         if tensor not in sizes:
             span = next(e.target.span for e in equations if e.target.tensor == tensor)
-            findings.add(span, f"'{tensor}' is an output: a recurrence with a start needs a tensor of its own")
+            findings.add(span, f"'{tensor}' is an output: a recurrence with a start needs a scratch tensor")
             return tuple(equations), scratch
     moved = _Moving({t: (place, shift) for t, (place, shift, _) in room.items() if shift})
     grown = tuple(_grown(s, *room[s.name][::2]) if s.name in room else s for s in scratch)
@@ -178,7 +179,7 @@ def with_starts(
 
 
 def _distance(entry: Item, extent: Expr, backward: bool) -> int | None:
-    """How far a start is from the positions that the recurrence computes."""
+    """Computes the distance of a start from the positions that the recurrence computes."""
     match entry:
         case Unary(op="-", operand=Int(value=value)) if not backward:
             return value
@@ -200,7 +201,7 @@ def _grown(s: ScratchTensor, place: int, by: int) -> ScratchTensor:
 
 @dataclass
 class _Moving:
-    """Rewrites every index of some tensors: {tensor: (place, how far up)}."""
+    """Shifts every index of some tensors: {tensor: (place, distance)}."""
 
     by: Mapping[str, tuple[int, int]]
 
@@ -243,10 +244,10 @@ def _plus(entry: Item, shift: int) -> Item:
 
 
 def asserted_positive(nodes: Sequence[Node]) -> list[Expr]:
-    """What asserts of a rule say to be at least 1."""
+    """Collects expressions that asserts of a rule say to be at least 1."""
     from anyshape_gen.nodes import Assert, BoolOp, Compare
 
-    found: list[Expr] = []
+    positive: list[Expr] = []
     for node in nodes:
         if not isinstance(node, Assert):
             continue
@@ -257,13 +258,13 @@ def asserted_positive(nodes: Sequence[Node]) -> list[Expr]:
                     Compare(first=first, rest=((">", Int(value=0)),))
                     | Compare(first=first, rest=((">=", Int(value=1)),))
                 ):
-                    found.append(first)
+                    positive.append(first)
                 case (
                     Compare(first=Int(value=0), rest=(("<", other),))
                     | Compare(first=Int(value=1), rest=(("<=", other),))
                 ):
-                    found.append(other)
-    return found
+                    positive.append(other)
+    return positive
 
 
 __all__ = ["Cycle", "asserted_positive", "items_of", "with_starts"]

@@ -1,7 +1,7 @@
-"""Kernels made explicit: extents of all index variables, every read matched to its tensor, equations in order.
+"""Resolves kernels: extents of all index variables, every read matched to its tensor, equations in order.
 
 In: an `OpSpec`, kinds of its names, shapes of its outputs. Out: `ResolvedKernel`, and findings where an extent
-cannot be known or an index does not fit. Extents flow from outputs to their equations, from plain reads into
+cannot be inferred or an index does not fit. Extents are propagated from outputs to their equations, from plain reads to
 scratches, and from the reads of a scratch back to it, until nothing changes.
 """
 
@@ -51,7 +51,7 @@ CONSTANTS = {"inf", "pi"}
 
 
 class KernelResolver:
-    """One op's kernel."""
+    """Resolves one kernel."""
 
     steps = False
 
@@ -59,6 +59,7 @@ class KernelResolver:
         self,
         spec: OpSpec,
         kernel: Kernel,
+        *,
         kinds: Mapping[str, ValueKind],
         outputs: tuple[OutputShape, ...],
         findings: Findings,
@@ -78,27 +79,27 @@ class KernelResolver:
         self.scratch: dict[str, Scratch] = {}
         self.vars: list[Vars] = [self._variables(equation) for equation in self.kernel.equations]
 
-    # --- what varies
+    # --- variables
     # ------------------------------------------------------------------------------------------------------
 
     def _variables(self, equation: Equation) -> Vars:
-        found = Vars()
+        variables = Vars()
         target = equation.target
         known = {*self.kinds, *self.operands, *self.sizes, *CONSTANTS, *self._scratch_names()}
         if isinstance(target.element, Name) and target.element.id not in known:
-            found.extents[target.element.id] = self.counts.get(target.tensor)
-            found.elements.add(target.element.id)
+            variables.extents[target.element.id] = self.counts.get(target.tensor)
+            variables.elements.add(target.element.id)
         for entry in target.items or ():
             inner = entry.value if isinstance(entry, Star) else entry
             new = free_names(inner) - known
             for name in [n.id for n in walk_all([inner]) if isinstance(n, Name) and n.id in new]:
-                found.extents.setdefault(name, None)
+                variables.extents.setdefault(name, None)
                 if isinstance(entry, Star) and isinstance(inner, Name):
-                    found.runs.add(name)
+                    variables.runs.add(name)
         for node in _walk_items(equation.value, equation.target):
-            if isinstance(node, Star) and isinstance(node.value, Name) and node.value.id in found.extents:
-                found.runs.add(node.value.id)
-        return found
+            if isinstance(node, Star) and isinstance(node.value, Name) and node.value.id in variables.extents:
+                variables.runs.add(node.value.id)
+        return variables
 
     def _scratch_names(self) -> set[str]:
         return {e.target.tensor for e in self.kernel.equations} - set(self.operands)
@@ -107,14 +108,14 @@ class KernelResolver:
     # -------------------------------------------------------------------------------------------------------
 
     def resolve(self) -> ResolvedKernel | None:
-        """The kernel with everything explicit; None (with findings) where that fails."""
+        """Resolves the kernel; None (with findings) where that fails."""
         self._declare_scratch()
         for _ in range(len(self.kernel.equations) * 3 + 3):
             if not self._propagate():
                 break
-        before = len(self.findings.found)
+        before = len(self.findings.items)
         self._report_unknown()
-        if len(self.findings.found) > before:
+        if len(self.findings.items) > before:
             return None
         pairs = zip(self.kernel.equations, self.vars)
         equations = [self._resolved(e, v) for e, v in pairs if e.target.items is not None]
@@ -125,10 +126,10 @@ class KernelResolver:
             ScratchTensor(name, tensor.dtype, vector(tuple(slot_item(slot) for slot in tensor.slots or ())))
             for name, tensor in self.scratch.items()
         )
-        if len(self.findings.found) > before:
+        if len(self.findings.items) > before:
             return None
         ordered, scratch = with_starts(in_order(equations, self.findings, self.positive), scratch, self.findings)
-        if len(self.findings.found) > before:
+        if len(self.findings.items) > before:
             return None
         return ResolvedKernel(scratch, born, ordered, asserts)
 
@@ -153,7 +154,7 @@ class KernelResolver:
                     known.places[k] = (False, known.places[k][1] or length)
 
     def _propagate(self) -> bool:
-        """One round over all equations; True while something became known."""
+        """Propagates extents over all equations once; True where an extent became known."""
         before = self._state()
         for equation, variables in zip(self.kernel.equations, self.vars):
             if equation.target.items is not None:
@@ -175,7 +176,7 @@ class KernelResolver:
         return self.scratch[tensor].dtype if tensor in self.scratch else None
 
     def _teach_scratch(self, target: Store, variables: Vars) -> None:
-        """Variables of a left side give their extents to the scratch's places, and take them from there."""
+        """Propagates extents between the variables of a left side and the dims of the scratch, both ways."""
         scratch = self.scratch.get(target.tensor)
         if scratch is None or target.items is None or len(target.items) != len(scratch.places):
             return
@@ -193,7 +194,7 @@ class KernelResolver:
         for equation, variables in zip(self.kernel.equations, self.vars):
             for name, extent in variables.extents.items():
                 if extent is None:
-                    text = f"the extent of '{name}' is not known: annotate, `{equation.target.tensor}[…]: T[…] = …`"
+                    text = f"the extent of '{name}' is not known: add an annotation, `{equation.target.tensor}[…]: T[…] = …`"
                     self.findings.add(equation.target.span, text)
 
     # --- reads and left sides
@@ -227,12 +228,12 @@ class KernelResolver:
         slots = self.slots(target.tensor, target.element)
         if slots is None:
             return ()
-        found = self.matcher(target.tensor, target.element, variables).match(items, slots)
-        if isinstance(found, str):
+        parts = self.matcher(target.tensor, target.element, variables).match(items, slots)
+        if isinstance(parts, str):
             if report:
-                self.findings.add(target.span, f"the index of '{target.tensor}' does not fit: {found}")
+                self.findings.add(target.span, f"the index of '{target.tensor}' does not fit: {parts}")
             return ()
-        return found
+        return parts
 
     def _value(self, expr: Expr, variables: Vars, report: bool) -> Expr:
         return ValueResolver(self, variables, dict(self.kinds), report).expr(expr)
@@ -240,15 +241,21 @@ class KernelResolver:
     def _resolved(self, equation: Equation, variables: Vars) -> ResolvedEquation:
         parts = self._match_target(equation.target, variables, report=True)
         value = self._value(equation.value, variables, report=True)
-        found = tuple(
+        index_variables = tuple(
             IndexVar(name, name in variables.runs, extent, Role.ELEMENT if name in variables.elements else Role.LOOP)
             for name, extent in variables.extents.items()
             if extent is not None
         )
-        found = numbering(found, parts, value, self.counts)
-        self._check_numbers([value], [v.name for v in found if v.role is Role.ELEMENT])
+        index_variables = numbering(index_variables, parts, value, self.counts)
+        self._check_numbers([value], [v.name for v in index_variables if v.role is Role.ELEMENT])
         return ResolvedEquation(
-            equation.target, parts, found, equation.op, value, equation.conditions, span=equation.span
+            target=equation.target,
+            parts=parts,
+            vars=index_variables,
+            op=equation.op,
+            value=value,
+            conditions=equation.conditions,
+            span=equation.span,
         )
 
     def _check_numbers(self, nodes: Iterable[Node], numbers: Collection[str] = ()) -> None:
@@ -264,13 +271,13 @@ class KernelResolver:
             domains = [call("prod", g.domain) if g.targets[0].run else g.domain for g in equation.value.generators]
             high = multiply(tuple(domains))
         else:
-            text = f"a size born in a kernel is a count: `{equation.target.tensor} = count(… for …)`"
+            text = f"a data-dependent size of a kernel is a count: `{equation.target.tensor} = count(… for …)`"
             self.findings.add(equation.span, text)
         return BornSize(equation.target.tensor, value, Int(0), high, span=equation.span)
 
 
 def _vector_length(value: Expr) -> Expr | None:
-    """How many items a vector on the right side surely has: one for each value of its variable."""
+    """Returns the length of a vector on the right side where it is one item for each value of a variable."""
     if isinstance(value, Call) and value.func == "argsort" and value.args:
         inner = value.args[0]
         return _vector_length(inner) if isinstance(inner, Comprehension) else None

@@ -1,7 +1,7 @@
-"""Procedures made explicit: dtypes of variables and arrays, every read and place matched to its tensor, what loops run over.
+"""Resolves procedures: dtypes of variables and arrays, every read and store matched to its tensor, domains of loops.
 
 In: an `OpSpec` with a procedure. Out: `ResolvedProcedure`, and findings where a dtype, a shape or an index does not fit. Expressions are
-resolved by the resolver of kernels: a variable is a tensor of rank 0, an array one of which the procedure says the shape.
+resolved by the resolver of kernels: a variable is a tensor of rank 0, an array a tensor of the shape that the procedure defines.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NO_DTYPE = "the dtype of '{name}' is not known: write it, as in f32(0.0) or F(0.
 
 
 class ProcedureResolver(KernelResolver):
-    """One op's procedure."""
+    """Resolves one procedure."""
 
     steps = True
 
@@ -54,25 +54,26 @@ class ProcedureResolver(KernelResolver):
         self,
         spec: OpSpec,
         procedure: Procedure,
+        *,
         kinds: Mapping[str, ValueKind],
         outputs: tuple[OutputShape, ...],
         findings: Findings,
         reading: tuple[Assert, ...] = (),
     ) -> None:
-        super().__init__(spec, Kernel(()), kinds, outputs, findings, reading)
+        super().__init__(spec, Kernel(()), kinds=kinds, outputs=outputs, findings=findings, reading=reading)
         self.procedure = procedure
         self.variables: dict[str, str] = {}
         self.born = born_sizes(spec.shape)
         self.scope = Vars()
 
     def resolve_steps(self) -> ResolvedProcedure | None:
-        """The procedure with everything explicit; None (with findings) where that fails."""
-        before = len(self.findings.found)
+        """Resolves the procedure; None (with findings) where that fails."""
+        before = len(self.findings.items)
         asserts = tuple(replace(n, cond=self._value(n.cond, Vars(), report=True)) for n in self.kernel.asserts)
         for name in self.born:
             self._variable(name, "i64", K.INT)
         steps = self.block(self.procedure.steps)
-        if len(self.findings.found) > before:
+        if len(self.findings.items) > before:
             return None
         arrays = tuple(
             ScratchTensor(name, t.dtype, vector(tuple(slot_item(s) for s in t.slots or ())))
@@ -91,7 +92,7 @@ class ProcedureResolver(KernelResolver):
         self.kinds[name] = kind
 
     def local(self, node: Any, hidden: frozenset[str] = frozenset()) -> Any:
-        """An expression or item with `v[()]` for every variable."""
+        """Substitutes `v[()]` for every variable in an expression or item."""
         match node:
             case Name(id=name) if name in self.variables and name not in hidden:
                 return Index(node, (), span=node.span)
@@ -130,7 +131,7 @@ class ProcedureResolver(KernelResolver):
         assert not isinstance(shape, (Star, Slice)) and not isinstance(value, (Star, Slice))
         for part in walk(shape):
             if isinstance(part, Name) and (part.id in self.variables or part.id in self.scope.extents):
-                text = f"the shape of '{name}' is made of dims and parameters; '{part.id}' is known only while the steps run"
+                text = f"the shape of '{name}' must be computed from dims and parameters; '{part.id}' is known only while the steps run"
                 self.findings.add(part.span, text)
         places: list[tuple[bool, Expr | None]] = []
         for e in _extents(shape, self.kinds):
@@ -139,20 +140,20 @@ class ProcedureResolver(KernelResolver):
         dtype = self._dtype(name, value)
         known = self.scratch.get(name)
         if known is not None and (known.places != places or known.dtype != dtype):
-            self.findings.add(step.span, f"'{name}' is made again with another shape or dtype")
+            self.findings.add(step.span, f"'{name}' is created again with another shape or dtype")
         self.scratch.setdefault(name, Scratch(list(places), dtype))
         return replace(step, value=Call("array", (shape, self.value(value)), span=step.value.span))
 
     def set(self, step: Set) -> Step:
         values = step.value.items if len(step.targets) > 1 and isinstance(step.value, VecLit) else (step.value,)
         if len(values) != len(step.targets) or any(isinstance(v, (Star, Slice)) for v in values):
-            text = f"{len(step.targets)} names are set by as many values: `a, b = [e, f]`"
+            text = f"{len(step.targets)} names need as many values: `a, b = [e, f]`"
             self.findings.add(step.span, text)
             return step
         resolved = [self.value(v) for v in values if not isinstance(v, (Star, Slice))]
-        for target, given in zip(step.targets, values):
-            if target.items is None and not isinstance(given, (Star, Slice)):
-                self._declare(target, given)
+        for target, expression in zip(step.targets, values):
+            if target.items is None and not isinstance(expression, (Star, Slice)):
+                self._declare(target, expression)
         value: Expr = resolved[0] if len(resolved) == 1 else VecLit(tuple(resolved), span=step.value.span)
         return replace(step, targets=tuple(self.target(t) for t in step.targets), value=value)
 
@@ -165,10 +166,10 @@ class ProcedureResolver(KernelResolver):
             of_elements = K.INT if kind == K.ANY and dtype in ("i64", "i32") else kind
             self._variable(name, dtype, of_elements)
         elif dtype != known and not self._adapts(value):
-            self.findings.add(target.span, f"'{name}' is {known}, and is set to {dtype} here: write {known}(…)")
+            self.findings.add(target.span, f"'{name}' is {known}, but is set to {dtype} here: write {known}(…)")
 
     def _dtype(self, name: str, value: Expr) -> str:
-        found = value_dtype(self.local(value), self._dtype_of)
+        dtype = value_dtype(self.local(value), self._dtype_of)
         if self._adapts(value):
             kind = kind_of(value, self.kinds)
             if kind == K.BOOL:
@@ -177,10 +178,10 @@ class ProcedureResolver(KernelResolver):
                 if name not in self.scratch:
                     self.findings.add(value.span, NO_DTYPE.format(name=name))
                 return "f32"
-        return found or "i64"
+        return dtype or "i64"
 
     def _adapts(self, value: Expr) -> bool:
-        """Whether the value is of literals, dims and parameters only, which take the dtype they meet."""
+        """Whether the value consists of literals, dims and parameters only, which take the dtype of the other operand."""
         return value_dtype(self.local(value), lambda t: None) == "i64" and not any(
             isinstance(n, (Index, Call, Reduction, Comprehension)) for n in walk(self.local(value))
         )
@@ -218,13 +219,13 @@ class ProcedureResolver(KernelResolver):
                 assert isinstance(domain, Call) and isinstance(domain.args[0], Comprehension)
                 self._check_room(keys, domain.args[0])
             case Call("argsort", _, _):
-                self.findings.add(step.domain.span, "a loop in an order: `for v in argsort([key for l in n])`")
+                self.findings.add(step.domain.span, "a loop in sorted order is `for v in argsort([key for l in n])`")
             case _ if over is Over.ITEMS and kind_of(step.domain, self.kinds) != K.VECTOR:
-                text = "a loop runs over a number of turns, a range, an order (argsort), or a vector of sizes"
+                text = "a loop runs over a number of iterations, a range, an order (argsort), or a vector of sizes"
                 self.findings.add(step.domain.span, text)
 
     def _check_room(self, written: Comprehension, keys: Comprehension) -> None:
-        """Of a number of keys that data decides, an array that is read at each of them says how many they can be."""
+        """Checks that an array is read at each of a data-dependent number of keys: its size bounds their number."""
         (g,) = keys.generators
         if not any(isinstance(n, TensorRead) for n in walk(g.domain)):
             return
@@ -232,7 +233,7 @@ class ProcedureResolver(KernelResolver):
         for read in _reads(keys.element):
             if any(isinstance(p, Exact) and p.items == (Name(own),) for p in read.parts):
                 return
-        text = f"how many keys there are at most is not known: a key reads an array at '{own}'"
+        text = f"the greatest number of keys is not known: a key must read an array at '{own}'"
         self.findings.add(written.span, text)
 
 

@@ -1,7 +1,7 @@
-"""Right sides of equations with their reads matched to tensors.
+"""Resolves right sides of equations: matches their reads to tensors.
 
-In: an expression, what the kernel knows of its tensors, the variables of the equation. Out: the expression in which every read is a
-`TensorRead`; extents that a read tells are learnt on the way, by variables and by scratches.
+In: an expression, the kernel's tensors, the variables of the equation. Out: the expression in which every read is a `TensorRead`;
+extents of variables and scratches that follow from a read are recorded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from anyshape_gen.traverse import rebuild, walk
 
 @dataclass
 class Scratch:
-    """What is known so far about a tensor that only the kernel knows: (is a run, extent) per place."""
+    """A scratch tensor as far as it is resolved: (is a run, extent) for each dim."""
 
     places: list[tuple[bool, Expr | None]]
     dtype: str | None = None
@@ -48,7 +48,7 @@ class Scratch:
 
 @dataclass
 class Vars:
-    """Variables of one equation: whether a run, and the extent once known."""
+    """Variables of one equation: their extents, where known, and which of them are runs."""
 
     extents: dict[str, Expr | None] = field(default_factory=dict)
     runs: set[str] = field(default_factory=set)
@@ -57,13 +57,13 @@ class Vars:
 
 
 class Tensors(Protocol):
-    """What is known of the tensors of a kernel while it is resolved."""
+    """The tensors of a kernel while it is resolved."""
 
     operands: dict[str, Operand]
     scratch: dict[str, Scratch]
     findings: Findings
     steps: bool
-    """Whether they are those of a procedure, whose loops may take as many turns as it has found."""
+    """Whether they are those of a procedure, whose loops may have data-dependent numbers of iterations."""
 
     def slots(self, tensor: str, element: Expr | None) -> tuple[Slot, ...] | None: ...
 
@@ -72,7 +72,7 @@ class Tensors(Protocol):
 
 @dataclass
 class ValueResolver:
-    """Rebuilds a right side with its reads resolved; variables of reductions live only inside them."""
+    """Rebuilds a right side with its reads resolved; variables of a reduction are in scope inside it only."""
 
     kernel: Tensors
     variables: Vars
@@ -88,7 +88,7 @@ class ValueResolver:
         return rebuild(node, self._any)
 
     def item(self, item: Item) -> Item:
-        """An index on a left side: a variable as it is, anything computed with its reads resolved."""
+        """Resolves an index on a left side: a variable stays as it is, reads in any other expression are resolved."""
         changed = self._any(item)
         assert isinstance(changed, type(item)) or not isinstance(item, (Star, Slice))
         return changed
@@ -108,11 +108,11 @@ class ValueResolver:
             bind_generator(generator, inner.scope)
             for target in generator.targets:
                 shown = domain if over in (Over.EXTENT, Over.EXTENTS) else None
-                # What runs over items or a range has no extent to broadcast or to teach.
+                # A variable over items or over a range has no extent to propagate.
                 inner.variables.extents[target.name] = shown or Name(f"<{target.name}>")
             generators.append(replace(generator, domain=domain, over=over))
             if over is Over.RANGE and not self.kernel.steps and self._reads(generator.domain):
-                inner.variables.extents[generator.targets[0].name] = None  # its own reads tell it
+                inner.variables.extents[generator.targets[0].name] = None  # follows from its own reads
         changed = rebuild(node, lambda part: part if part in node.generators else inner._any(part))
         within, generators = inner.ragged(generators)
         for name, extent in inner.variables.extents.items():
@@ -126,8 +126,8 @@ class ValueResolver:
         return any(b is not None and (b[0] in self.kernel.operands or b[0] in self.kernel.scratch) for b in bases)
 
     def ragged(self, generators: list[Generator]) -> tuple[list[Expr], list[Generator]]:
-        """Ranges whose ends are read go over all that their variable indexes, under conditions: that it is within the ends."""
-        found: list[Generator] = []
+        """Replaces ranges whose ends are read from tensors by the extent that their variable indexes, and adds conditions on the ends."""
+        resolved: list[Generator] = []
         within: list[Expr] = []
         for g in generators:
             extents, domain = self.variables.extents, g.domain
@@ -135,7 +135,7 @@ class ValueResolver:
                 extent, name = extents[g.targets[0].name], Name(g.targets[0].name, span=g.span)
                 if extent is None:
                     if self.report:
-                        text = f"'{name.id}' runs over a range whose ends are read, so that it must index a tensor: x[{name.id}]"
+                        text = f"'{name.id}' runs over a range whose ends are read from a tensor, so it must index a tensor: x[{name.id}]"
                         self.kernel.findings.add(g.span, text)
                     continue
                 assert isinstance(domain, Call)
@@ -143,14 +143,14 @@ class ValueResolver:
                 within += [Compare(end, (("<=", name),), span=g.span) for end in ends[:-1]]
                 within.append(Compare(name, (("<", ends[-1]),), span=g.span))
                 g = replace(g, domain=extent, over=Over.EXTENT)
-            found.append(g)
-        return within, found
+            resolved.append(g)
+        return within, resolved
 
     def _index(self, node: Index) -> Expr:
-        found = tensor_of(node.base)
-        if found is None:
+        indexed = tensor_of(node.base)
+        if indexed is None:
             return rebuild(node, self._any)
-        tensor, element, outside = found
+        tensor, element, outside = indexed
         known = self.kernel
         hidden = tensor in self.scope and node.items != ()  # a variable of a procedure is read by `v[()]`
         is_tensor = (tensor in known.operands or tensor in known.scratch) and not hidden
@@ -175,7 +175,7 @@ class ValueResolver:
         return TensorRead(tensor, element, parts, outside, absent, span=node.span)
 
     def _learn(self, tensor: str, items: tuple[Item, ...]) -> None:
-        """A read by variables of known extent tells a scratch how large it is."""
+        """Propagates known extents of variables to the dims of a scratch that they index, and back."""
         scratch = self.kernel.scratch[tensor]
         if len(items) != len(scratch.places):
             return
@@ -195,14 +195,14 @@ def is_local(extent: Expr | None) -> bool:
 
 
 def tensor_of(base: Expr) -> tuple[str, Expr | None, Expr | None] | None:
-    """(tensor, element, outside) of what is indexed: `x`, `xs[v]`, `pad(x, 0)`."""
+    """Splits the base of an index, `x`, `xs[v]` or `pad(x, 0)`, into (tensor, element, outside)."""
     match base:
         case Name(id=name):
             return name, None, None
         case Index(base=Name(id=name), items=(element,)) if not isinstance(element, (Star, Slice)):
             return name, element, None
         case Call(func="pad", args=(inner, outside)) if not isinstance(inner, (Star, Slice)):
-            found = tensor_of(inner)
-            if found is not None and not isinstance(outside, (Star, Slice)):
-                return found[0], found[1], outside
+            within = tensor_of(inner)
+            if within is not None and not isinstance(outside, (Star, Slice)):
+                return within[0], within[1], outside
     return None

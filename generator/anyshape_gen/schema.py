@@ -1,7 +1,7 @@
-"""JSON Schema of spec files, for editors that complete and check while one types.
+"""Generates the JSON Schema of spec files, by which editors complete and check.
 
 In: the loader's own tables of keys, kinds, traits and dtypes. Out: the text of `spec.schema.json`, written by `make gen`.
-What it cannot say (names, scopes, shapes) the generator checks.
+Names, scopes and shapes are checked by the generator alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from anyshape_gen.parse_values import CLASSES, DTYPES, OTHER_DTYPES
 
 Schema = dict[str, Any]
 SCHEMA_NAME = "spec.schema.json"
-"""stands beside the specs, where their first line names it"""
+"""The schema's file, beside the specs, whose first line names it"""
 
 _TEXT: Schema = {"type": "string"}
 _SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
@@ -31,7 +31,7 @@ def _list_of(items: Schema) -> Schema:
 
 
 def forms() -> dict[str, Schema]:
-    """The schema of every form that a key's value can have."""
+    """Builds the schema of every form of a key's value."""
     dtype = {"enum": [*CLASSES, *DTYPES, *OTHER_DTYPES]}
     computed = {"type": "string", "pattern": r"^(param [A-Za-z_]\w*|(accum|promote|bitcast)\(.*\))$"}
     signature = {"type": "string", "pattern": r"^(seq\s+)?[A-Za-z]\w*\s*\[.*\]"}
@@ -72,7 +72,7 @@ def _object(keys: tuple[Key, ...], required: tuple[str, ...] = ()) -> Schema:
 
 
 def schema() -> Schema:
-    """The whole schema."""
+    """Builds the whole schema."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "anyshape operator specs",
@@ -82,5 +82,5 @@ def schema() -> Schema:
 
 
 def schema_text() -> str:
-    """The file, as `make gen` writes it."""
+    """Prints the schema as the text of its file."""
     return json.dumps(schema(), indent=2) + "\n"

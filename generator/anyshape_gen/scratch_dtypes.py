@@ -1,4 +1,4 @@
-"""The dtype of a scratch tensor, from the value that defines it.
+"""Infers the dtype of a scratch tensor from the value that defines it.
 
 In: a right side. Out: a dtype or dtype variable of the op; None while it depends on a scratch that has none yet.
 """
@@ -29,13 +29,13 @@ from anyshape_gen.nodes import (
 )
 
 LITERAL = ""
-"""dims and literals take the dtype of what they meet"""
+"""The dtype of dims and literals, which take the dtype of the other operand"""
 
 
 def value_dtype(value: Expr, dtype_of: Callable[[str], str | None]) -> str | None:
-    """The dtype of a right side; integers alone are i64."""
-    found = _dtype(value, dtype_of)
-    return "i64" if found == LITERAL else found
+    """Infers the dtype of a right side; i64 for integers alone."""
+    dtype = _dtype(value, dtype_of)
+    return "i64" if dtype == LITERAL else dtype
 
 
 def _dtype(value: Expr, dtype_of: Callable[[str], str | None]) -> str | None:
@@ -74,13 +74,13 @@ def _dtype(value: Expr, dtype_of: Callable[[str], str | None]) -> str | None:
 
 
 def plain_items(items: tuple[Item, ...]) -> tuple[Expr, ...]:
-    """The items that are expressions of their own."""
+    """Selects the items that are expressions, not stars or slices."""
     return tuple(item for item in items if not isinstance(item, (Star, Slice)))
 
 
 def _first(values: tuple[Expr, ...], dtype_of: Callable[[str], str | None]) -> str | None:
-    """The first dtype that is not a literal's."""
-    found = [_dtype(value, dtype_of) for value in values]
-    if None in found:
+    """Returns the first dtype that is not LITERAL; None where one is not known."""
+    dtypes = [_dtype(value, dtype_of) for value in values]
+    if None in dtypes:
         return None
-    return next((dtype for dtype in found if dtype), LITERAL)
+    return next((dtype for dtype in dtypes if dtype), LITERAL)

@@ -1,8 +1,8 @@
-"""Which operand parameters of an op say nothing but a shape: what they give is the same for any values that give the same sizes.
+"""Infers which operand parameters of an op decide only shapes: results are the same for all values that give the same sizes.
 
-In: an op's analysis. Out: their names. The body of the op (kernel, procedure, composition; a view has none) reads neither the parameter
-nor anything that the rule makes of it; it sees only sizes of tensors. An axis says which dims those are, so that it says more where there
-is a body.
+In: an op's analysis. Out: their names. The body of the op (kernel, procedure, composition; a view has none) reads neither such a
+parameter nor a name that the rule computes from it; it reads only sizes of tensors. An axis also selects dims, so it is no such parameter
+where there is a body.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ def _names(nodes: Iterable[Node]) -> set[str]:
 
 
 def _made_of(name: str, rule: tuple[Statement, ...]) -> set[str]:
-    """The name, and those that the rule computes from it, in whatever order it does."""
-    found = {name}
+    """Collects the name, and those that the rule computes from it, in any order of statements."""
+    names = {name}
     while True:
-        before = len(found)
-        _follow(rule, (), found)
-        if len(found) == before:
-            return found
+        before = len(names)
+        _follow(rule, (), names)
+        if len(names) == before:
+            return names
 
 
-def _follow(rule: tuple[Statement, ...], conditions: tuple[Expr, ...], found: set[str]) -> None:
+def _follow(rule: tuple[Statement, ...], conditions: tuple[Expr, ...], made_of: set[str]) -> None:
     for statement in rule:
         match statement:
             case Assign(names=names, value=value):
-                if found & _names([value, *conditions]):
-                    found.update(names)
+                if made_of & _names([value, *conditions]):
+                    made_of.update(names)
             case If(cond=cond, then=then, other=other):
-                _follow(then, (*conditions, cond), found)
-                _follow(other, (*conditions, cond), found)
+                _follow(then, (*conditions, cond), made_of)
+                _follow(other, (*conditions, cond), made_of)

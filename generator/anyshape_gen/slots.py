@@ -1,7 +1,7 @@
-"""Where indices go: the pieces of a tensor as slots, and the matching of an index to them.
+"""Matches indices to the pieces of a tensor, which are its slots.
 
-In: pieces or scratch extents, and the items between the brackets of a read or a left side. Out: `Part`s, and what
-extent a bare variable at each place has. A run read by fewer or other items than its own length becomes a `Fit`.
+In: pieces or scratch extents, and the items between the brackets of a read or a left side. Out: `Part`s, and the
+extent of each bare variable. A run read by fewer or other items than its own length becomes a `Fit`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Factors:
 
 @dataclass(frozen=True)
 class Parts:
-    """One dim made of ragged parts side by side."""
+    """One dim that consists of ragged parts."""
 
     sizes: Expr
     count: Expr
@@ -70,13 +70,13 @@ class Parts:
 
 Slot: TypeAlias = One | Many | ManyAt | Factors | Parts
 Bind: TypeAlias = Callable[[Item, Expr], None]
-"""called with an item that is a bare variable's place, and the extent there"""
+"""A function that is called with each item that is a bare variable, and the extent of its slot"""
 
 
 def slots_of(
     operand: Operand, kinds: Mapping[str, ValueKind], counts: Mapping[str, Expr], element: Expr | None
 ) -> tuple[Slot, ...]:
-    """The slots of an input or output; `element` chooses one of a variadic."""
+    """Returns the slots of an input or output; `element` selects one tensor of a variadic."""
     return tuple(_slot(piece, kinds, counts, element) for piece in operand.signature.pieces)
 
 
@@ -107,13 +107,13 @@ def _slot(piece: Piece, kinds: Mapping[str, ValueKind], counts: Mapping[str, Exp
 
 
 def _width(slot: Slot) -> int:
-    """How many items a slot takes at least."""
+    """The least number of items of a slot."""
     return len(slot.extents) if isinstance(slot, Factors) else 2 if isinstance(slot, Parts) else 1
 
 
 @dataclass
 class Matcher:
-    """Matches one index; `bind` hears the extent at every place, `extent_of` tells what a run variable ranges over."""
+    """Matches one index; `bind` is called with the extent of every slot, `extent_of` returns the extent of a run variable."""
 
     whole: Expr
     """the shape of the tensor as one vector"""
@@ -121,7 +121,7 @@ class Matcher:
     extent_of: Callable[[str], Expr | None]
 
     def match(self, items: tuple[Item, ...], slots: tuple[Slot, ...]) -> tuple[Part, ...] | str:
-        """The parts, or what is wrong."""
+        """Returns the parts, or a message about what does not fit."""
         if any(isinstance(i, Star) and i.axes is not None for i in items) or any(isinstance(s, ManyAt) for s in slots):
             return self._placed(items, slots)
         if len(items) == 1 and isinstance(items[0], Star) and not (len(slots) == 1 and isinstance(slots[0], Many)):
@@ -136,10 +136,10 @@ class Matcher:
             if take > len(rest):
                 return f"{len(items)} indices for {len(slots)} dims"
             group, rest = tuple(rest[:take]), rest[take:]
-            found = self._one(group, slot)
-            if isinstance(found, str):
-                return found
-            parts += found
+            part = self._one(group, slot)
+            if isinstance(part, str):
+                return part
+            parts += part
         return f"{len(items)} indices for {len(slots)} dims" if rest else tuple(parts)
 
     def _one(self, group: tuple[Item, ...], slot: Slot) -> tuple[Part, ...] | str:
@@ -152,11 +152,15 @@ class Matcher:
                 for entry, extent in zip(group, extents):
                     self.bind(entry, extent)
                 inner = tuple(i for i in group if not isinstance(i, (Star, Slice)))
-                return (Flat(inner, extents),) if len(inner) == len(group) else "a product takes one index per factor"
+                return (
+                    (Flat(inner, extents),)
+                    if len(inner) == len(group)
+                    else "a product dim needs one index for each factor"
+                )
             case Parts(sizes=sizes, count=count):
                 element, within = group
                 if isinstance(element, (Star, Slice)) or isinstance(within, (Star, Slice)):
-                    return "side by side dims take an element and a position in it"
+                    return "a ragged dim `(v, n[v])` needs two indices: an element and a position in it"
                 self.bind(element, count)
                 self.bind(within, item(sizes, element))
                 return (Offset(element, within, sizes),)

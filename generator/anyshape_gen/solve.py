@@ -1,8 +1,8 @@
-"""Solving a signature: in which order the dims, runs and parameters of a call become known, and from what.
+"""Solves a signature: orders the steps by which the dims, runs and parameters of a call become known.
 
-In: an `OpSpec`. Out: `SolveStep`s that an emitter prints one by one, and findings about what can never be known.
-Pieces of an input are tasks; a task runs as soon as the names it needs are known, so inputs are matched in whatever
-order solves them.
+In: an `OpSpec`. Out: `SolveStep`s that an emitter prints one by one, and findings about names that cannot be solved.
+Pieces of an input are tasks; a task is solved as soon as the names that it reads are known, so inputs are matched in any order
+that solves them.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ class _State:
 
 
 def piece_names(operand: Operand) -> set[str]:
-    """Names of dims and runs that the pieces of an operand may define."""
-    found: set[str] = set()
+    """Collects the names of dims and runs that the pieces of an operand may define."""
+    names_of_pieces: set[str] = set()
     for piece in operand.signature.pieces:
         match piece:
             case Dim(name=name) | Run(name=name) | AtAxis(dim=Dim(name=name)) | AtAxes(run=Run(name=name)):
-                found.add(name)
+                names_of_pieces.add(name)
             case Product(factors=factors):
-                found |= {factor.name for factor in factors if isinstance(factor, Dim)}
-    return found
+                names_of_pieces |= {factor.name for factor in factors if isinstance(factor, Dim)}
+    return names_of_pieces
 
 
 T = TypeVar("T")
 
 
 class Solver:
-    """One op's signature."""
+    """Solves one op's signature."""
 
     def __init__(self, spec: OpSpec, findings: Findings) -> None:
         self.spec = spec
@@ -82,7 +82,7 @@ class Solver:
         self.definable = from_inputs | counts | {param.name for param in spec.params}
 
     def solve(self) -> tuple[SolveStep, ...]:
-        """All steps, in an order in which every name is known before it is used."""
+        """Returns all steps, in an order in which every name is known before it is used."""
         self._run()
         while self.optional:
             self._solve_optional(self.optional.pop(0))
@@ -115,7 +115,7 @@ class Solver:
         default = None if isinstance(param.default, NoneLit) else param.default
         length, opens = param.kind.length, None
         if isinstance(length, Name) and length.id not in self.known and length.id not in self.definable:
-            # An open length: solved by the first parameter that has to be given.
+            # An open length is solved by the first required parameter.
             if default is not None and length.id in free_names(default):
                 return False
             opens, length = length.id, None
@@ -138,7 +138,7 @@ class Solver:
     # ---------------------------------------------------------------------------------------------------------
 
     def _solve_optional(self, operand: Operand) -> None:
-        """Steps of an optional operand stand under a condition; what only it defines is empty when it is absent."""
+        """Puts the steps of an optional operand under a condition; runs that only it defines are empty when it is absent."""
         outer, self.state = self.state, _State(set(self.known))
         self.waiting_operands.append(operand)
         self._run()
@@ -153,7 +153,7 @@ class Solver:
         self.known.update(inner.known)
 
     def _locate(self, operand: Operand) -> bool:
-        """Find the place of every piece; False while a length is not known or two runs are open."""
+        """Locates every piece of an operand; False while a length is not known or two runs are open."""
         variadic = operand.signature.variadic
         element = Name(variadic.var) if variadic else Int(0)
         base = _base(operand, element)
@@ -223,7 +223,7 @@ class Solver:
             case Product(factors=factors):
                 return self._product(factors, task)
             case Ragged():
-                self.findings.add(piece.span, "side by side dims `(v, n[v])` can only be in an output")
+                self.findings.add(piece.span, "a ragged dim `(v, n[v])` can only be in an output")
                 return True
         return False
 
@@ -252,7 +252,7 @@ class Solver:
             self._equal(multiply(values), task)
         return True
 
-    # --- what stays open
+    # --- names that are not solved
     # ----------------------------------------------------------------------------------------------------
 
     def _report(self) -> None:
@@ -260,16 +260,16 @@ class Solver:
             parts = [e for e in (param.default, param.of, param.empty, param.kind.length) if e is not None]
             missing = set().union(*(free_names(e) for e in parts)) - self.known - {param.name}
             if missing <= self.definable:
-                text = f"parameter '{param.name}' cannot be solved: it needs {_listed(missing)} first"
+                text = f"parameter '{param.name}' cannot be solved: it depends on {_listed(missing)}"
                 self.findings.add(param.span, text, self.known)
         for operand in self.waiting_operands:
-            text = f"the dims of '{operand.name}' cannot be told apart; give a run its length: `*o:len`"
+            text = f"the dims of '{operand.name}' are ambiguous; give a run its length: `*o:len`"
             self.findings.add(operand.signature.span, text, self.known)
         for task in self.tasks:
             match task.piece:
                 case Product(factors=factors):
                     open_ = [f.name for f in factors if isinstance(f, Dim) and f.name not in self.known]
-                    text = f"of a product only one factor can be open; here {_listed(open_)} are"
+                    text = f"only one factor of a product can be unknown; here {_listed(open_)} are"
                     self.findings.add(task.piece.span, text, self.known)
 
 
@@ -278,13 +278,13 @@ def _optional(operand: Operand) -> bool:
 
 
 def _open_count(operand: Operand) -> str:
-    """The name of how many tensors there are; nothing where there is none."""
+    """Returns the name of a variadic's number of tensors; empty where that is no name."""
     variadic = operand.signature.variadic
     return variadic.count.id if variadic is not None and isinstance(variadic.count, Name) else ""
 
 
 def _base(operand: Operand, element: Expr) -> Expr:
-    """`shape(x)`, or `shape(xs[v])` of a variadic."""
+    """Builds `shape(x)`, or `shape(xs[v])` of a variadic."""
     return call("shape", _tensor(operand, element))
 
 
@@ -294,12 +294,12 @@ def _tensor(operand: Operand, element: Expr) -> Expr:
 
 
 def _runs(operand: Operand) -> set[str]:
-    found = set()
+    names = set()
     for piece in operand.signature.pieces:
         inner = piece.run if isinstance(piece, AtAxes) else piece
         if isinstance(inner, Run) or (isinstance(inner, Dim) and inner.optional):
-            found.add(inner.name)
-    return found
+            names.add(inner.name)
+    return names
 
 
 def _named(piece: Piece) -> Dim | Run | None:
@@ -312,7 +312,7 @@ def _factor(factor: Dim | DimExpr) -> Expr:
 
 
 def _substituted(value: Expr, var: str) -> Expr:
-    """The value for element 0 of a variadic."""
+    """Substitutes element 0 of a variadic for its variable."""
 
     def change(node: Expr) -> Expr:
         return Int(0) if node == Name(var) else rebuild(node, change)

@@ -1,7 +1,7 @@
-"""Places in spec files, and findings that point at them.
+"""Places in spec files, and findings with such places.
 
-In: nothing but the text of spec files. Out: `Span` (carried by every node of the model), `Finding` (one thing wrong
-with a spec) and `Findings`, the collector that prints them all at once with source line, caret, scope and suggestion.
+In: nothing but the text of spec files. Out: `Span` (carried by every node of the model), `Finding` (one error in
+a spec) and `Findings`, the collector that prints them all at once with source line, caret, scope and suggestion.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ LONG_LIST = 12
 
 @dataclass(frozen=True)
 class Finding:
-    """One error: where, what, and what could have been written instead."""
+    """One error: its place, its text, and names that could have been written instead."""
 
     span: Span
     text: str
     scope: tuple[str, ...] = ()
     label: str = "in scope"
-    """what the names listed below the line are: `in scope`, or `known` keys, functions, kinds"""
+    """what the listed names are: `in scope`, or `known` keys, functions, kinds"""
 
 
 @dataclass
@@ -47,28 +47,28 @@ class Findings:
     """Collects errors so that a spec author sees all of them in one run."""
 
     sources: dict[str, list[str]] = field(default_factory=dict)
-    found: list[Finding] = field(default_factory=list)
+    items: list[Finding] = field(default_factory=list)
     unreadable: int = 0
-    """how many texts were no valid syntax; what depends on them is not judged"""
+    """the number of texts with wrong syntax; what depends on them is not checked"""
 
     def add(self, span: Span, text: str, scope: Iterable[str] = (), label: str = "in scope") -> None:
-        """Record an error; the same words at the same place are recorded once."""
-        if span == NOWHERE and self.found:
-            # Follows from a text that could not be read, about which there is a finding already.
+        """Records an error; the same text at the same place is recorded once."""
+        if span == NOWHERE and self.items:
+            # The error follows from a text that could not be parsed, which has a finding already.
             return
         finding = Finding(span, text, tuple(sorted(set(scope))), label)
-        if finding not in self.found:
-            self.found.append(finding)
+        if finding not in self.items:
+            self.items.append(finding)
 
     def take(self, other: Findings) -> None:
-        """What another collector found, too."""
+        """Adds the findings of another collector."""
         self.sources.update(other.sources)
         self.unreadable += other.unreadable
-        for f in other.found:
+        for f in other.items:
             self.add(f.span, f.text, f.scope, f.label)
 
     def distinct(self, what: str, named: Iterable[tuple[str, Span]]) -> None:
-        """Record every name that stands a second time."""
+        """Records every name that is defined a second time."""
         first: dict[str, Span] = {}
         for name, span in named:
             if name in first:
@@ -76,9 +76,9 @@ class Findings:
             first.setdefault(name, span)
 
     def unknown(self, span: Span, what: str, name: str, known: Iterable[str], where: str = "") -> None:
-        """Record a name nobody knows, with the nearest known one as a suggestion and the names in scope.
+        """Records an unknown name, with the nearest known one as a suggestion and the names in scope.
 
-        A long list of what the language knows is left out where a suggestion says enough.
+        A long list of names of the language is left out where there is a suggestion.
         """
         names = sorted(set(known))
         hint = suggestion(name, names)
@@ -87,12 +87,12 @@ class Findings:
         self.add(span, f"unknown {what} '{name}'{where}{hint}", listed, label)
 
     def render(self) -> str:
-        """All errors in file order, each with its source line and a caret below."""
-        ordered = sorted(self.found, key=lambda f: (f.span, f.text))
+        """Prints all errors in file order, each with its source line and a caret below."""
+        ordered = sorted(self.items, key=lambda f: (f.span, f.text))
         return "\n".join(self._render_one(finding) for finding in ordered)
 
     def raise_if_any(self) -> None:
-        if self.found:
+        if self.items:
             raise SpecError(self.render())
 
     def _render_one(self, finding: Finding) -> str:
@@ -109,12 +109,12 @@ class Findings:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` when some known name is close, else nothing."""
+    """Words a suggestion, `; did you mean 'x'?`, where a known name is similar; else empty."""
     near = nearest(name, known)
     return f"; did you mean '{near}'?" if near else ""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that this one is most likely a slip of."""
+    """Returns the known name that is most similar to a mistyped one; None where none is similar."""
     near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
     return near[0] if near else None

@@ -1,7 +1,7 @@
-"""Text that knows where each of its characters stands in a file.
+"""Texts with the place of each character in a file.
 
-In: strings with positions, made by `yaml_source`. Out: pieces of them, still with positions, so that a parser of any
-small language inside a YAML scalar can point at the right column whatever the quoting and indentation.
+In: strings with positions, from `yaml_source`. Out: pieces of them, also with positions, so that a parser of a language
+inside a YAML scalar reports the right column, whatever the quoting and indentation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Text:
 
     @classmethod
     def plain(cls, value: str, file: str = "<text>", line: int = 1, col: int = 1) -> Text:
-        """Text that stands in a file just as it is."""
+        """Makes a text of consecutive characters of one line of a file."""
         places = []
         for char in value:
             places.append((line, col))
@@ -29,7 +29,7 @@ class Text:
         return cls(value, file, (*places, (line, col)))
 
     def span(self, start: int = 0, end: int | None = None) -> Span:
-        """The place of value[start:end], cut to its first line."""
+        """Returns the place of value[start:end], cut to its first line."""
         end = len(self.value) if end is None else end
         line, col = self.places[min(start, len(self.value))]
         last = start
@@ -39,7 +39,7 @@ class Text:
         return Span(self.file, line, col, max(stop, col + 1))
 
     def cut(self, start: int, end: int | None = None) -> Text:
-        """value[start:end] without white space around it."""
+        """Cuts out value[start:end], without white space around it."""
         end = len(self.value) if end is None else end
         while start < end and self.value[start].isspace():
             start += 1
@@ -48,21 +48,21 @@ class Text:
         return Text(self.value[start:end], self.file, self.places[start : end + 1])
 
     def followed_by(self, other: Text) -> Text:
-        """The lines of this text, then those of another."""
+        """Joins the lines of this text and those of another."""
         first = self.cut(0)
         return Text(f"{first.value}\n{other.value}", self.file, (*first.places, *other.places))
 
     def masked(self, start: int, end: int) -> Text:
-        """The same text with blanks at value[start:end]."""
+        """Replaces value[start:end] by blanks."""
         return self.replaced(start, end, " " * (end - start))
 
     def replaced(self, start: int, end: int, new: str) -> Text:
-        """The same text with as many other characters at value[start:end]."""
+        """Replaces value[start:end] by as many other characters."""
         assert len(new) == end - start
         return Text(self.value[:start] + new + self.value[end:], self.file, self.places)
 
     def offset(self, line: int, byte_col: int) -> int:
-        """The index of a position of Python's `ast`: lines from 1, columns in bytes."""
+        """Converts a position of Python's `ast`, with lines from 1 and columns in bytes, into an index."""
         lines = self.value.split("\n")
         start = sum(len(text) + 1 for text in lines[: line - 1])
         here = lines[line - 1] if line <= len(lines) else ""
@@ -70,7 +70,7 @@ class Text:
 
 
 def split_top(text: Text, separator: str) -> list[Text]:
-    """Parts between separators outside brackets and quotes; empty parts are kept."""
+    """Splits a text at separators outside brackets and quotes; empty parts are kept."""
     parts, start = [], 0
     for at in top_level(text.value, separator):
         parts.append(text.cut(start, at))
@@ -78,17 +78,17 @@ def split_top(text: Text, separator: str) -> list[Text]:
     return [*parts, text.cut(start)]
 
 
-def top_level(value: str, wanted: str) -> list[int]:
-    """Where `wanted` begins outside brackets and quotes."""
-    found: list[int] = []
+def top_level(value: str, mark: str) -> list[int]:
+    """Returns the positions of `mark` outside brackets and quotes."""
+    positions: list[int] = []
     depth, quote, at = 0, "", 0
     while at < len(value):
         char = value[at]
         if quote:
             quote = "" if char == quote else quote
-        elif depth == 0 and value.startswith(wanted, at):
-            found.append(at)
-            at += len(wanted)
+        elif depth == 0 and value.startswith(mark, at):
+            positions.append(at)
+            at += len(mark)
             continue
         elif char in "'\"":
             quote = char
@@ -97,4 +97,4 @@ def top_level(value: str, wanted: str) -> list[int]:
         elif char in ")]}":
             depth -= 1
         at += 1
-    return found
+    return positions

@@ -1,21 +1,21 @@
-"""Walking and rebuilding the nodes of the rule language.
+"""Walks and rebuilds nodes of the rule language.
 
 In: any node. Out: its children, all nodes below it, its free names, the functions it calls, or a rebuilt copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from anyshape_gen.nodes import Call, Comprehension, Function, Generator, Name, Node, Reduction
+from anyshape_gen.nodes import Call, Comprehension, Generator, Name, Node, Reduction
 
 N = TypeVar("N", bound=Node)
 
 
 def children(node: Node) -> Iterator[Node]:
-    """The nodes directly below, in the order written."""
+    """Yields the nodes directly below, in the order written."""
     for field in fields(node):
         if field.name != "span":
             yield from _nodes_in(getattr(node, field.name))
@@ -30,7 +30,7 @@ def _nodes_in(value: object) -> Iterator[Node]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and everything below it."""
+    """Yields the node and all nodes below it."""
     yield node
     for child in children(node):
         yield from walk(child)
@@ -42,7 +42,7 @@ def walk_all(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def rebuild(node: N, change: Callable[[Any], Any]) -> N:
-    """The same node with every direct child replaced by `change(child)`."""
+    """Rebuilds a node with every direct child replaced by `change(child)`."""
     updates = {}
     for field in fields(node):
         if field.name == "span":
@@ -68,49 +68,45 @@ def bound_by(generators: tuple[Generator, ...]) -> set[str]:
 
 
 def free_names(node: Node) -> set[str]:
-    """Names read that no comprehension inside the node binds."""
+    """Collects names that the node reads and no comprehension inside it binds."""
     if isinstance(node, Name):
         return {node.id}
     if isinstance(node, (Comprehension, Reduction)):
-        found: set[str] = set()
+        names: set[str] = set()
         bound: set[str] = set()
         for generator in node.generators:
-            found |= free_names(generator.domain) - bound
+            names |= free_names(generator.domain) - bound
             bound |= bound_by((generator,))
         for part in (node.element, *node.conditions, *(value for _, value in getattr(node, "keywords", ()))):
-            found |= free_names(part) - bound
-        return found
-    found = set()
+            names |= free_names(part) - bound
+        return names
+    names = set()
     for child in children(node):
-        found |= free_names(child)
-    return found
+        names |= free_names(child)
+    return names
 
 
 def calls(nodes: Iterable[Node]) -> set[str]:
-    """Names of the functions called anywhere below."""
-    found = set()
+    """Collects names of functions that are called in the nodes."""
+    names = set()
     for node in walk_all(nodes):
         if isinstance(node, Call):
-            found.add(node.func)
+            names.add(node.func)
         elif isinstance(node, Reduction):
-            found.add(node.kind)
-    return found
+            names.add(node.kind)
+    return names
 
 
-def function_nodes(function: Function) -> tuple[Node, ...]:
-    return (*function.body, function.result)
-
-
-def reachable(roots: Iterable[Node], known: dict[str, Function]) -> tuple[Function, ...]:
-    """The functions that the roots call, directly or not; callees before callers."""
-    done: dict[str, Function] = {}
+def reachable(roots: Iterable[Node], known: Mapping[str, N]) -> tuple[N, ...]:
+    """Returns the functions that the roots call, directly or not; callees before callers."""
+    done: dict[str, N] = {}
     open_: set[str] = set()
 
     def visit(name: str) -> None:
         if name not in known or name in done or name in open_:
             return
         open_.add(name)
-        for callee in sorted(calls(function_nodes(known[name]))):
+        for callee in sorted(calls((known[name],))):
             visit(callee)
         done[name] = known[name]
 

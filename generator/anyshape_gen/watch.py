@@ -1,8 +1,8 @@
-"""`make watch OP=name`: on every save of a spec, generate again and test that op.
+"""Generates again and tests one op whenever a spec is saved: `make watch OP=name`.
 
-In: the folder of specs, an op's name, how to generate. Out: on the screen what was written or what is wrong, then each law as it
-ends. This process stays and has everything imported; the laws run in a fork of it, so that generated modules are new there. A save
-while they run ends them. Files are found changed by looking: nothing to install, and an editor's way of saving does not matter.
+In: the folder of specs, an op's name, how to generate. Out: printed lines about written files or errors, then each law as it
+ends. This process keeps all imports; the laws run in a fork of it, so that generated modules are imported anew there. A save while they
+run ends them. Files are polled: that needs no other package, and works with any editor's way of saving.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from anyshape.errors import AnyshapeError, SpecError
 from anyshape_gen.source import suggestion
 
 LOOK = 0.05
-"""Seconds between two looks at the folder; a change counts when two looks in a row see the same"""
+"""Seconds between two polls of the folder; a change is complete when two polls in a row see the same state"""
 DEFAULT_OPS = "anyshape_ops"
 CLEAR = "\x1b[2J\x1b[H"
 State = dict[Path, tuple[int, int, int]]
 
 
 def state(specs: Path) -> State:
-    """What a save of any kind changes: time, size and the file itself."""
-    found: State = {}
+    """Reads the state of the files that a save of any kind changes: times, sizes and inodes."""
+    files: State = {}
     for path in specs.glob("*.yaml"):
-        with suppress(OSError):  # gone since the folder was listed
+        with suppress(OSError):  # deleted since the folder was listed
             s = path.stat()
-            found[path] = (s.st_mtime_ns, s.st_size, s.st_ino)
-    return found
+            files[path] = (s.st_mtime_ns, s.st_size, s.st_ino)
+    return files
 
 
 @dataclass
 class Watch:
-    """`generate` gives the names of all ops, or raises SpecError with what is wrong with the specs."""
+    """Watches a folder of specs. `generate` returns the names of all ops, or raises SpecError with the errors of the specs."""
 
     specs: Path
     op: str | None
@@ -53,7 +53,7 @@ class Watch:
     interrupted: bool = False
 
     def forever(self) -> int:
-        """Until interrupted."""
+        """Generates and tests after every change until interrupted."""
         say(f"watching {self.specs}; Ctrl-C ends")
         before, hook = signal.signal(signal.SIGINT, self.interrupt), sys.unraisablehook
         sys.unraisablehook = lambda dropped: None if dropped.exc_type is KeyboardInterrupt else hook(dropped)
@@ -72,18 +72,18 @@ class Watch:
         return 0
 
     def interrupt(self, *_: object) -> None:
-        """Remembered, since Python drops an exception that comes while it finalises an object or calls back for a weak reference."""
+        """Handles an interrupt, and records it: Python drops an exception that is raised in a finaliser or a weak reference's callback."""
         self.interrupted = True
         raise KeyboardInterrupt
 
     def pause(self) -> None:
-        """Between two looks at the folder, and wherever an interrupt that was dropped is raised again."""
+        """Waits between two polls; raises an interrupt again that Python dropped."""
         if self.interrupted:
             raise KeyboardInterrupt
         time.sleep(LOOK)
 
     def settle(self) -> None:
-        """Waits for a change, and until it is over: some editors empty a file first, or write it in pieces."""
+        """Waits for a change, and until it is complete: some editors empty a file first, or write it in pieces."""
         while (now := state(self.specs)) == self.seen:
             self.pause()
         before = None
@@ -92,7 +92,7 @@ class Watch:
             before, now = now, state(self.specs)
 
     def round(self) -> None:
-        """Generate, then test; or say what is in the way."""
+        """Generates, then tests; or prints the error that prevents it."""
         started = time.monotonic()
         before, self.seen = self.seen, state(self.specs)
         print(CLEAR if sys.stdout.isatty() else "---", flush=True)
@@ -109,20 +109,20 @@ class Watch:
             self.test()
 
     def generated(self) -> Collection[str] | None:
-        """The names of all ops; None, and why, where specs are wrong."""
+        """Generates, and returns the names of all ops; prints the errors of specs, and returns None."""
         try:
             return self.generate()
         except SpecError as e:
             print(e)
-        except OSError as e:  # deleted or not readable while we looked
+        except OSError as e:  # deleted or not readable meanwhile
             print(f"{e.filename}: {e.strerror}")
         except Exception:
             traceback.print_exc(limit=-4, file=sys.stdout)
-            print("the generator itself failed on these specs; that is a bug of anyshape")
+            print("the generator failed on these specs, which is a bug in anyshape")
         return None
 
     def test(self) -> None:
-        """The laws and examples of the op in a fork, ended early by another save."""
+        """Runs the laws and examples of the op in a fork, which another save ends early."""
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
@@ -131,7 +131,7 @@ class Watch:
             while os.waitpid(child, os.WNOHANG) == (0, 0):
                 self.pause()
                 if state(self.specs) != self.seen:
-                    say("changed meanwhile: testing stopped")
+                    say("the specs changed: tests stopped")
                     end(child)
                     break
         except KeyboardInterrupt:
@@ -140,7 +140,7 @@ class Watch:
 
 
 def end(child: int) -> None:
-    """And all that it forked, which is in a group of its own."""
+    """Ends a child and all that it forked, which are a process group of their own."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
     with suppress(ProcessLookupError, ChildProcessError):
@@ -153,15 +153,15 @@ def say(text: str) -> None:
 
 
 def changes(before: State | None, now: State) -> str:
-    """Which files are new, other or gone."""
+    """Words which files are new, changed or deleted."""
     if before is None:
         return "start"
-    found = [p for p in sorted(before.keys() | now.keys()) if before.get(p) != now.get(p)]
-    return ", ".join(f"{p.name} {'changed' if p in now else 'is gone'}" for p in found) or "no change"
+    changed = [p for p in sorted(before.keys() | now.keys()) if before.get(p) != now.get(p)]
+    return ", ".join(f"{p.name} {'changed' if p in now else 'was deleted'}" for p in changed) or "no change"
 
 
 def run_tests(package: str, op: str, out: Path) -> NoReturn:
-    """In the child: never returns."""
+    """Runs the tests in the child process; never returns."""
     status = 1
     try:
         os.setpgid(0, 0)
@@ -179,7 +179,7 @@ def run_tests(package: str, op: str, out: Path) -> NoReturn:
 
 
 def warm(package: Path) -> None:
-    """Imports what no spec changes, once: what a compile needs, the laws, and libraries that oracles of the package use."""
+    """Imports modules that no spec changes once, ahead of forks: those of a compile, the laws, and libraries that oracles use."""
     texts = [p.read_text() for p in (package / "strategies").glob("*.py")]
     oracles = {name for text in texts for name in re.findall(r"^import (scipy\S*)", text, re.MULTILINE)}
     for name in (
@@ -197,6 +197,6 @@ LAWS = ("laws", "examples", "rewriting", "refusals", "executors")
 
 
 def compiling() -> list[str]:
-    """The modules of a compile but the generated ones."""
-    found: tuple[str, ...] = import_module("anyshape.vm.compiling.modules").COMPILING
-    return [name for name in found if name != DEFAULT_OPS]
+    """Lists the modules of a compile without the generated ones."""
+    modules: tuple[str, ...] = import_module("anyshape.vm.compiling.modules").COMPILING
+    return [name for name in modules if name != DEFAULT_OPS]

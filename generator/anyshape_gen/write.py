@@ -1,7 +1,7 @@
-"""Generated files and the disk: what differs, what is no longer generated, and bringing both in line.
+"""Compares generated files with those on disk, and writes those that differ.
 
-In: {path: text} and the folders that hold nothing but generated files. Out: differences, or files written. A file is
-written only when its text changes, so that nothing downstream is rebuilt for nothing.
+In: {path: text} and the folders that contain nothing but generated files. Out: differences, or written files. A file is
+written only when its text changes, so that nothing that depends on it is rebuilt without need.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _IGNORED = ("__pycache__", ".mypy_cache", ".ruff_cache")
 
 @dataclass(frozen=True)
 class Difference:
-    """A file that is not what the specs say."""
+    """A file that differs from what the specs generate."""
 
     path: Path
     kind: str
@@ -28,36 +28,36 @@ class Difference:
 
 
 def differences(files: Mapping[Path, str], owned: Iterable[Path]) -> list[Difference]:
-    """What is wrong on disk; everything below the `owned` folders that is not generated is an orphan."""
-    found = []
+    """Compares all files; one below the `owned` folders that is not generated is an orphan."""
+    result = []
     for path, text in sorted(files.items()):
         if not path.exists():
-            found.append(Difference(path, "missing"))
+            result.append(Difference(path, "missing"))
         elif path.read_bytes() != text.encode():
-            found.append(Difference(path, "changed"))
+            result.append(Difference(path, "changed"))
     for folder in sorted(owned):
         for path in sorted(folder.rglob("*")):
             if path.is_file() and path not in files and not any(part in _IGNORED for part in path.parts):
-                found.append(Difference(path, "orphan"))
-    return found
+                result.append(Difference(path, "orphan"))
+    return result
 
 
 def synchronise(files: Mapping[Path, str], owned: Iterable[Path]) -> list[Difference]:
-    """Writes what differs and deletes orphans; returns what it did."""
-    found = differences(files, owned)
-    for difference in found:
+    """Writes files that differ and deletes orphans; returns the differences."""
+    result = differences(files, owned)
+    for difference in result:
         if difference.kind == "orphan":
             difference.path.unlink()
             _remove_empty(difference.path.parent)
         else:
             difference.path.parent.mkdir(parents=True, exist_ok=True)
             write(difference.path, files[difference.path])
-    return found
+    return result
 
 
 def write(path: Path, text: str) -> None:
-    """A second later than it was, at least: Python takes its bytecode for that of this text if size and whole seconds are the same, and
-    `make watch` would test what was there before."""
+    """Writes a file, and moves its time at least one second ahead of the old one: Python compares bytecode with its source by size and
+    whole seconds, and would run the old one."""
     before = path.stat().st_mtime_ns if path.exists() else 0
     path.write_bytes(text.encode())
     after = path.stat()

@@ -1,7 +1,7 @@
-"""YAML with the exact place of everything.
+"""Parses YAML with the exact place of every character.
 
 In: the text of a spec file. Out: a tree of `YMap`, `YSeq` and `YScalar`, whose scalars are `Text`: every character of a
-block scalar, a quoted string or a plain one knows its line and column. Doubled keys and YAML errors become findings.
+block scalar, a quoted string or a plain one knows its line and column. Duplicate keys and YAML errors are findings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anyshape_gen.source import Findings, Span
 from anyshape_gen.text import Text
 
 DEEPEST = 24
-"""Maps and lists within each other; specs have less than half of it"""
+"""The greatest depth of maps and lists; specs have less than half of it"""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class YScalar:
         return self.text.span()
 
     def python(self) -> object:
-        """The value as YAML sees it: None, bool, int, float or str."""
+        """Converts the scalar as YAML does: to None, bool, int, float or str."""
         if self.quoted:
             return self.text.value
         try:
@@ -61,11 +61,11 @@ class YMap:
 
 YNode: TypeAlias = YScalar | YSeq | YMap
 FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The parser in C gives the same tree in an eighth of the time, where PyYAML was built with it"""
+"""The parser in C, where PyYAML was built with it: the same tree in an eighth of the time"""
 
 
 def read_yaml(path: str, content: str, findings: Findings) -> YNode | None:
-    """The tree of one file, or None (with findings) where it is not YAML."""
+    """Parses one file; None (with findings) where it is not YAML."""
     lines = content.split("\n")
     findings.sources[path] = lines
     try:
@@ -84,7 +84,7 @@ def read_yaml(path: str, content: str, findings: Findings) -> YNode | None:
 
 
 def _composed(content: str) -> yaml.Node | None:
-    """What is wrong is said by the parser in Python, in words that do not depend on how PyYAML was built."""
+    """Parses a text; errors are raised by the parser in Python, whose messages do not depend on how PyYAML was built."""
     with suppress(yaml.YAMLError, UnicodeError):
         _check_events(content, FAST)
         return yaml.compose(content, Loader=FAST)
@@ -93,15 +93,14 @@ def _composed(content: str) -> yaml.Node | None:
 
 
 def _check_events(content: str, loader: Any) -> None:
-    """Nodes have limited depth and one place each: neither a file that is nested without end nor one whose aliases multiply takes more
-    time than reading it does."""
+    """Checks that depth is limited and that there are no aliases, so that a hostile file takes no more time than its length does."""
     depth = 0
     events: Any = yaml.parse(content, Loader=loader)
     for event in events:
-        wrong = "aliases have no meaning here" if isinstance(event, yaml.AliasEvent) else ""
+        wrong = "aliases are not allowed" if isinstance(event, yaml.AliasEvent) else ""
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if wrong or depth > DEEPEST:
-            wrong = wrong or f"it is nested more than {DEEPEST} deep"
+            wrong = wrong or f"maps and lists are nested more than {DEEPEST} deep"
             raise yaml.composer.ComposerError(None, None, wrong, event.start_mark)
 
 
@@ -130,7 +129,7 @@ class _Converter:
                 continue
             name = key.text.value
             if name in seen:
-                self.findings.add(key.span, f"'{name}' is given twice; the first is at {seen[name]}")
+                self.findings.add(key.span, f"the key '{name}' is duplicate; the first is at {seen[name]}")
                 continue
             seen[name] = key.span
             out.append((key, self.node(value_node)))
@@ -150,7 +149,7 @@ class _Converter:
         return Text(value, self.path, tuple(self._aligned(value, start.line, start.column, node.style)))
 
     def _block(self, value: str, line: int) -> list[tuple[int, int]]:
-        """Places of a literal block: the lines below the bar, less their indentation."""
+        """Returns the places of a literal block: the lines below the bar, without their indentation."""
         places: list[tuple[int, int]] = []
         for text in value.split("\n"):
             source = self.lines[line] if line < len(self.lines) else ""
@@ -160,7 +159,7 @@ class _Converter:
         return places
 
     def _aligned(self, value: str, line: int, col: int, style: str | None) -> list[tuple[int, int]]:
-        """Places of any other scalar: its characters occur in the source in order, with quoting and folds between."""
+        """Returns the places of any other scalar: its characters occur in the source in order, with quotes and folds between."""
         if style in ("'", '"'):
             col += 1
         elif style == ">":
@@ -174,14 +173,13 @@ class _Converter:
         return [*places, (line + 1, col + 1)]
 
     def _seek(self, char: str, line: int, col: int) -> tuple[int, int]:
-        """The next place at or after (line, col) where this character stands; a folded line break stands for a
-        blank."""
+        """Returns the next place of this character at or after (line, col); a blank may be a folded line break."""
         if char.isspace():
             return line, col
         at, where = line, col
         while at < len(self.lines):
-            found = self.lines[at].find(char, where)
-            if found >= 0:
-                return at, found
+            column = self.lines[at].find(char, where)
+            if column >= 0:
+                return at, column
             at, where = at + 1, 0
         return line, col

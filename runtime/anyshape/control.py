@@ -27,6 +27,7 @@ from anyshape.graph.tuples import Form, flat, flats, form_of, formed, member_nam
 from anyshape.graph.value import Value, constant, mark
 from anyshape.public import public
 from anyshape.types import FunctionType, TensorType, parse_types
+from anyshape.wording import counted
 
 Results = Any
 """A Value, what NumPy makes an array of, a tuple of these where a tuple is a result, or a list of results"""
@@ -42,7 +43,7 @@ def if_(cond: Any, then: Callable[[], Results], otherwise: Callable[[], Results]
     forms = [form_of(results) for results, _ in traced if not isinstance(results, str)]
     flat_forms = not any(isinstance(member, tuple) for form in forms for member in form)
     if flat_forms and len(set(map(len, forms))) > 1:
-        raise ShapeError(f"if: one branch has {len(forms[0])} results, and the other {len(forms[1])}")
+        raise ShapeError(f"if: one branch has {counted(len(forms[0]), 'result')}, and the other {len(forms[1])}")
     if len(set(forms)) > 1:
         one, other = map(spelled, forms)
         raise ShapeError(f"if: one branch gives {one}, and the other {other}")
@@ -104,7 +105,7 @@ def loop(
     initial = [as_value(v) for v in flats(carried)]
     labels = names or [f"carried{k}" for k in range(len(carried))]
     if len(labels) != len(carried):
-        raise ArgumentError(f"loop: {len(labels)} names for {len(carried)} carried values")
+        raise ArgumentError(f"loop: {counted(len(labels), 'name')} for {counted(len(carried), 'carried value')}")
     members = [n for name, form in zip(labels, forms, strict=True) for n in member_names(name, form)]
     iteration = _settled(body, _Taken(forms, cond is not None, collects), initial, members, source)
     captured = captures(iteration.members, iteration.params, iteration.since)
@@ -194,7 +195,9 @@ def define(f: Callee, body: Callable[..., Results]) -> Callee:
     with repeated():
         returned = _listed(body(*_formed(f.forms[0], params)))
     if len(returned) != len(f.forms[1]):
-        raise ArgumentError(f"the function {f.name} gives {len(f.forms[1])} results; its body makes {len(returned)}")
+        raise ArgumentError(
+            f"the function {f.name} has {counted(len(f.forms[1]), 'result')}, but its body returns {len(returned)}"
+        )
     if form_of(returned) != f.forms[1]:
         raise ArgumentError(
             f"the function {f.name} gives {spelled(f.forms[1])}; its body makes {spelled(form_of(returned))}"
@@ -222,7 +225,7 @@ def call(
         return _called(f, arguments, source)
     operands = [arguments[p.name] for p in f.params] if isinstance(arguments, Mapping) else list(arguments)
     if len(operands) != len(f.params):
-        raise ArgumentError(f"{f.name} takes {len(f.params)} arguments, got {len(operands)}")
+        raise ArgumentError(f"{f.name} takes {counted(len(f.params), 'argument')}, got {len(operands)}")
     results = spliced(
         f, as_parameters(f.name, f.params, [as_value(v, p.type.dtype) for v, p in zip(operands, f.params)])
     )
@@ -270,7 +273,8 @@ def scan(
     directions = list(backwards) or [False] * len(values)
     if not len(along) == len(directions) == len(values):
         raise ArgumentError(
-            f"scan: {len(values)} values are scanned, along {len(along)} axes and in {len(directions)} directions"
+            f"scan: {counted(len(values), 'value')} to scan, but {counted(len(along), 'axis', 'axes')} "
+            f"and {counted(len(directions), 'direction')}"
         )
     length = _length(values[0], along[0], source)
     values = [values[0], *(_as_long(v, axis, length, source) for v, axis in zip(values[1:], along[1:], strict=True))]

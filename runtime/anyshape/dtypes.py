@@ -93,7 +93,7 @@ I4, I2 = (DType(f"i{width}", "int", 8, width) for width in (4, 2))
 U4, U2 = (DType(f"u{width}", "uint", 8, width) for width in (4, 2))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FloatFormat:
     """A float of at most 8 bits: sign (but for e8m0), exponent, mantissa. `largest` and `nan` are codes of non-negative numbers; beyond
     the largest comes `over`: infinity, NaN or the largest itself. `unsigned_zero`: the code of -0 is NaN's.
@@ -112,12 +112,34 @@ class FloatFormat:
 
 
 NARROW_FLOATS: dict[str, FloatFormat] = {
-    "f8e4m3fn": FloatFormat(4, 3, 7, 0x7E, 0x7F, 0x7F, ml_dtype="float8_e4m3fn"),
-    "f8e4m3fnuz": FloatFormat(4, 3, 8, 0x7F, 0x80, 0x80, True, "float8_e4m3fnuz"),
-    "f8e5m2": FloatFormat(5, 2, 15, 0x7B, 0x7C, 0x7E, ml_dtype="float8_e5m2"),
-    "f8e5m2fnuz": FloatFormat(5, 2, 16, 0x7F, 0x80, 0x80, True, "float8_e5m2fnuz"),
-    "f4e2m1": FloatFormat(2, 1, 1, 0x7, 0x7, 0x8, ml_dtype="float4_e2m1fn"),
-    "f8e8m0": FloatFormat(8, 0, 127, 0xFE, 0xFF, 0xFF, ml_dtype="float8_e8m0fnu"),
+    "f8e4m3fn": FloatFormat(
+        exponent=4, mantissa=3, bias=7, largest=0x7E, over=0x7F, nan=0x7F, ml_dtype="float8_e4m3fn"
+    ),
+    "f8e4m3fnuz": FloatFormat(
+        exponent=4,
+        mantissa=3,
+        bias=8,
+        largest=0x7F,
+        over=0x80,
+        nan=0x80,
+        unsigned_zero=True,
+        ml_dtype="float8_e4m3fnuz",
+    ),
+    "f8e5m2": FloatFormat(exponent=5, mantissa=2, bias=15, largest=0x7B, over=0x7C, nan=0x7E, ml_dtype="float8_e5m2"),
+    "f8e5m2fnuz": FloatFormat(
+        exponent=5,
+        mantissa=2,
+        bias=16,
+        largest=0x7F,
+        over=0x80,
+        nan=0x80,
+        unsigned_zero=True,
+        ml_dtype="float8_e5m2fnuz",
+    ),
+    "f4e2m1": FloatFormat(exponent=2, mantissa=1, bias=1, largest=0x7, over=0x7, nan=0x8, ml_dtype="float4_e2m1fn"),
+    "f8e8m0": FloatFormat(
+        exponent=8, mantissa=0, bias=127, largest=0xFE, over=0xFF, nan=0xFF, ml_dtype="float8_e8m0fnu"
+    ),
 }
 NARROW: tuple[DType, ...] = (*(DType(name, "float", 8) for name in NARROW_FLOATS), I4, U4, I2, U2)
 CHAR = DType("char", "uint", 32)
@@ -192,10 +214,6 @@ def from_numpy(dtype: Any) -> DType:
 def members(name: str) -> tuple[DType, ...]:
     """The dtypes of a class such as `number`, or the one dtype of that name."""
     return CLASSES[name] if name in CLASSES else (parse_dtype(name),)
-
-
-def belongs(t: str, name: str) -> bool:
-    return t in members(name)
 
 
 def accum(t: str) -> DType:

@@ -8,7 +8,7 @@ tested: they import libraries that are large.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
@@ -172,6 +172,7 @@ class Property:
     reference: Callable[..., Any]
     examples: tuple[Example, ...]
     source: str = ""
+    _: KW_ONLY
     asserts: tuple[Refusal, ...] = ()
     reference_source: str = ""
     refuses: bool = True

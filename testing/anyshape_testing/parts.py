@@ -40,7 +40,7 @@ class Parts:
         eqs, ins, outs = equations(node)
         self.inputs = [t for t in ins if t.absent is None]
         target = target_called(from_environment().target)
-        group = Group(node.op.name, tuple(eqs.equations), tuple(self.inputs), tuple(outs), {})
+        group = Group(node.op.name, tuple(eqs.equations), tuple(self.inputs), outputs=tuple(outs), constants={})
         self.kernel: Kernel = Lowering(target).lower(group)
         imports = resolve(self.kernel.imports, target)
         self.loaded: Loaded = load_object(object_for(self.kernel.text, target), [self.kernel.symbol], imports)

@@ -31,7 +31,18 @@ def processor(triple: str, cpu: str, features: str) -> Target:
     names = {f.removeprefix("+"): True for f in features.split(",")}
     width, registers, fma, masks, scalef = vector_unit(triple, names)
     f16 = triple.startswith("aarch64") or "f16c" in names
-    return Target(triple, cpu, features, width, registers, **_CACHES, fma=fma, masks=masks, scalef=scalef, f16=f16)
+    return Target(
+        triple=triple,
+        cpu=cpu,
+        features=features,
+        vector_bytes=width,
+        vector_registers=registers,
+        **_CACHES,
+        fma=fma,
+        masks=masks,
+        scalef=scalef,
+        f16=f16,
+    )
 
 
 NEON = processor("aarch64-unknown-linux-gnu", "neoverse-n1", "+neon")
@@ -67,7 +78,9 @@ def code_for(c: Call, target: Target) -> bytes | None:
     eqs, ins, outs = equations(node)
     inputs = tuple(t for t in ins if t.absent is None)
     try:
-        kernel = Lowering(target).lower(Group(node.op.name, tuple(eqs.equations), inputs, tuple(outs), {}))
+        kernel = Lowering(target).lower(
+            Group(node.op.name, tuple(eqs.equations), inputs, outputs=tuple(outs), constants={})
+        )
     except UnsupportedError:
         return None
     return compile_object(kernel.text, target)

@@ -188,7 +188,7 @@ def test_errors_when_building() -> None:
         control.call(f, [x])
     with pytest.raises(DtypeError, match=r"f: argument 0 must be f32\[n, n\], got i64"):
         control.call(f, [k])
-    with pytest.raises(ArgumentError, match="f takes 1 arguments, got 2"):
+    with pytest.raises(ArgumentError, match="f takes 1 argument, got 2"):
         control.call(f, [x, x])
     with pytest.raises(ArgumentError, match="wanted x, got y"):
         control.call(f, {"y": x})
@@ -201,7 +201,7 @@ def test_errors_when_building() -> None:
         control.define(f, lambda x: ops.shape_of(x))
     with pytest.raises(ShapeError, match=r"f: result 0 must be f32\[n\], got f32\[n, n\]"):
         control.define(f, lambda x: x)
-    with pytest.raises(ArgumentError, match="gives 1 results; its body makes 2"):
+    with pytest.raises(ArgumentError, match="has 1 result, but its body returns 2"):
         control.define(f, lambda x: [x, x])
     control.define(f, lambda x: ops.gather(x, 0))
     with pytest.raises(ArgumentError, match="is defined already"):

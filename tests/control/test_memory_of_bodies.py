@@ -28,7 +28,7 @@ def test_turns_and_branches_have_their_regions() -> None:
     assert "each turn of loop (Grow):" in lines
     assert "if, where its condition holds:" in lines and "if, where its condition does not hold:" in lines
     assert any("carried0, read in one and written in the other, 64*((" in line for line in lines)
-    assert any("collected value 0, 4*n = 64 bytes more in each turn" in line for line in lines)
+    assert any("collected value 0, 4*n = 64 bytes more in each iteration" in line for line in lines)
     assert "64*((carried0.shape[0] + n + 15) // 16)" in text and "turn." not in text
     assert exe(np.ones(3, np.float32), np.array(2), np.array(True))[0].shape == (9,)
 

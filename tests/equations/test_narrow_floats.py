@@ -36,7 +36,7 @@ def both(eqs: Equations, arrays: dict[Tensor, Any], outputs: tuple[Tensor, ...],
     for unit in in_memory(eqs):
         made = tuple(dict.fromkeys(q.target for q in unit))
         read = tuple({t for q in unit for t in reads(q)} - set(made))
-        kernel = Native(Group(eqs.op, tuple(unit), read, made))
+        kernel = Native(Group(eqs.op, tuple(unit), read, outputs=made))
         status, got = kernel.run({t: known[t] for t in read}, {N: n})
         assert status == 0, kernel.refusal
         known |= zip(made, got, strict=True)

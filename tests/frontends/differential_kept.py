@@ -176,7 +176,7 @@ KEPT: tuple[Kept, ...] = (
         'refused', 'Constant', '*',
         'Constant-12 constant: value_float=0.5',
         'two values for one constant',
-        'wants one attribute',
+        'needs exactly one attribute',
     ),
     Kept(
         "wrong", "Elu", "alpha=inf",

@@ -60,6 +60,13 @@ class Mapped:
     outputs: int
 
 
+def source(function: Any) -> str:
+    """The text of a mapping, and of the functions that it shares with others of its file, and calls."""
+    text = inspect.getsource(function)
+    names = dict.fromkeys(re.findall(r"\b(_\w+)\(\s*n[,)]", text))
+    return "\n".join([text, *(source(function.__globals__[name]) for name in names if name != function.__name__)])
+
+
 @cache
 def mapped() -> tuple[Mapped, ...]:
     found = []
@@ -67,7 +74,7 @@ def mapped() -> tuple[Mapped, ...]:
         for since, mapping in versions.items():
             if mapping is None:
                 continue
-            text = inspect.getsource(inspect.unwrap(mapping))
+            text = source(inspect.unwrap(mapping))
             asked = re.findall(r"\.(?:attr|attr_dtype|has_attr|named|region)\(\s*\"(\w+)\"", text)
             places = [int(k) for k in re.findall(r"\.input\((\d+)\)", text)]
             count = MOST if ".inputs(" in text else max(places, default=0) + 1

@@ -42,10 +42,34 @@ def _relu_kernel(eqs: Equations, b: Bound) -> None:
 
 _FLOATS = {"T": ("f32", "f64")}
 ADD = OpDef(
-    "add", "", (InputDef("a", "T"), InputDef("b", "T")), (), (OutputDef("y", "T"),), _FLOATS, _join, _add_kernel
+    name="add",
+    variant="",
+    inputs=(InputDef("a", "T"), InputDef("b", "T")),
+    params=(),
+    outputs=(OutputDef("y", "T"),),
+    dtypes=_FLOATS,
+    relation=_join,
+    kernel=_add_kernel,
 )
-RELU = OpDef("relu", "", (InputDef("x", "T"),), (), (OutputDef("y", "T"),), _FLOATS, _same, _relu_kernel)
-DROP = OpDef("drop", "", (InputDef("x", "T"),), (ParamDef("axis", "axis"),), (OutputDef("y", "T"),), _FLOATS, _drop)
+RELU = OpDef(
+    name="relu",
+    variant="",
+    inputs=(InputDef("x", "T"),),
+    params=(),
+    outputs=(OutputDef("y", "T"),),
+    dtypes=_FLOATS,
+    relation=_same,
+    kernel=_relu_kernel,
+)
+DROP = OpDef(
+    name="drop",
+    variant="",
+    inputs=(InputDef("x", "T"),),
+    params=(ParamDef("axis", "axis"),),
+    outputs=(OutputDef("y", "T"),),
+    dtypes=_FLOATS,
+    relation=_drop,
+)
 
 
 def add_7(n: OnnxNode) -> Sequence[Value]:

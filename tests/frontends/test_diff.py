@@ -39,7 +39,7 @@ def wrong_relu(n: OnnxNode) -> Sequence[Value]:
 def test_what_agrees_is_said_to_agree(path: str, tmp_path: Path, capsys: Any) -> None:
     assert main(["diff", path, "--shape", "x=3x4", "-o", str(tmp_path / "d")]) == 0
     out = capsys.readouterr().out
-    assert "output y: " in out and "both agree" in out and not (tmp_path / "d").exists()
+    assert "output y: " in out and "results agree" in out and not (tmp_path / "d").exists()
 
 
 def test_the_wrong_node_is_named_and_repeated(path: str, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:

@@ -212,9 +212,9 @@ def test_indices_of_sparse_tensors_may_be_narrow(index):
         ([5.0], [[0, 1]], [3], "of shape [1] or [1, 1], got [1, 2]"),
         ([[5.0]], [0], [3], "are a vector, got shape [1, 1]"),
         ([5.0], [0], [-3], "sizes cannot be negative"),
-        ([5.0], [0], [2**62, 4], "which no memory holds"),
-        ([5.0], [[1, 1]], [2**62, 4], "which no memory holds"),
-        ([5.0], [7], [2**50], "which no memory holds"),
+        ([5.0], [0], [2**62, 4], "which do not fit in memory"),
+        ([5.0], [[1, 1]], [2**62, 4], "which do not fit in memory"),
+        ([5.0], [7], [2**50], "which do not fit in memory"),
         ([5.0], [0], [1] * 65, "a sparse tensor of 65 dims"),
     ],
 )

@@ -123,9 +123,9 @@ def test_attributes():
 
 
 def test_numbers_of_inputs_and_outputs():
-    refused(model([node("Relu", "x x", "y")], [X], "y"), "Relu has 1 inputs, got 2")
+    refused(model([node("Relu", "x x", "y")], [X], "y"), "Relu has 1 input, got 2")
     refused(model([node("Add", "x -", "y")], [X], "y"), "input B is left out")
-    refused(model([node("Relu", "x", "y z")], [X], "y"), "1 outputs, got 2")
+    refused(model([node("Relu", "x", "y z")], [X], "y"), "1 output, got 2")
 
 
 def test_domains_and_opsets():
@@ -148,7 +148,7 @@ def _with_tensor(**fields):
 
 def test_tensors_whose_size_is_not_their_shape():
     refused(_with_tensor(raw_data=b"1234"), "'w'.*16 bytes, but there are 4")
-    refused(_with_tensor(float_data=[1.0]), "4 elements of float32, but there are 1")
+    refused(_with_tensor(float_data=[1.0]), "4 elements of float32, but its data has 1")
     refused(_with_tensor(dims=[-4], raw_data=b""), "cannot be negative")
     refused(_with_tensor(dims=[2**62, 2**62], raw_data=b"1234"), "but there are 4")
     refused(_with_tensor(dims=[2**62, 2**62, 2**62, 0], raw_data=b""), "cannot be held", AnyshapeError)
@@ -193,11 +193,11 @@ def test_external_data_stays_in_the_folder(tmp_path):
 
 
 def test_external_data_offsets_and_lengths_are_checked(tmp_path):
-    refused(_external(tmp_path, "w.bin", offset=8), "bytes 8 to 24 of .* it has 16")
+    refused(_external(tmp_path, "w.bin", offset=8), "bytes 8 to 24 of .* has 16")
     refused(_external(tmp_path, "w.bin", length=8), "length says 8")
     refused(_external(tmp_path, "w.bin", offset=-4), "got '-4'")
-    refused(_external(tmp_path, "w.bin", offset="9" * 30), "wants a offset|offset, a number")
-    refused(_external(tmp_path, "w.bin", b""), "it has 0")
+    refused(_external(tmp_path, "w.bin", offset="9" * 30), "needs offset, a number")
+    refused(_external(tmp_path, "w.bin", b""), "which has 0")
 
 
 def test_a_wrong_shape_names_the_node():

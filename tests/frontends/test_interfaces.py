@@ -24,7 +24,7 @@ def test_backend_runs_models_at_any_shape():
         np.testing.assert_allclose(y, np.maximum(x + np.arange(4, dtype=np.float32), 0) + x)
     np.testing.assert_allclose(onnx_backend.run_model(chain(), {"x": X})[0], WANTED)
     np.testing.assert_allclose(onnx_backend.Backend.run_model(chain(), X)[0], WANTED)
-    with pytest.raises(ArgumentError, match="1 inputs"):
+    with pytest.raises(ArgumentError, match="1 input "):
         prepared.run([X, X])
 
 

@@ -58,7 +58,7 @@ def test_damaged_functions():
         _load([call("F", "x", "y")], [function("F", "x", [node("Relu", "x", "y")], output="q")])
     with pytest.raises(ModelError, match=r"function F: .*reads 'z', which nothing produces"):
         _load([call("F", "x", "y")], [function("F", "x", [node("Relu", "z", "y")])])
-    with pytest.raises(ModelError, match="has 1 inputs, got 2"):
+    with pytest.raises(ModelError, match="has 1 input, got 2"):
         _load([call("F", "x x", "y")], [function("F", "x", [node("Relu", "x", "y")])])
     with pytest.raises(ModelError, match="two functions"):
         _load([call("F", "x", "y")], [function("F", "x", [node("Relu", "x", "y")])] * 2)

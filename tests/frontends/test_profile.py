@@ -96,8 +96,8 @@ def test_what_cannot_be_profiled_or_written(model: Path, tmp_path: Path, capsys:
     assert main(["profile", str(model), "--html", str(tmp_path / "no" / "p.html")]) == 2
     assert "cannot be written: No such file" in capsys.readouterr().err
     assert main(["profile", str(model), "--repeat", "0"]) == 2
-    assert "--repeat wants a number of calls from 1 on, got 0" in capsys.readouterr().err
+    assert "--repeat must be at least 1, got 0" in capsys.readouterr().err
     saved = tmp_path / "m.anyshape"
     assert main(["compile", str(model), "-o", str(saved)]) == 0
     assert main(["profile", str(saved)]) == 2
-    assert "is compiled; profile the model it came from" in capsys.readouterr().err
+    assert "profile the ONNX model from which it was compiled" in capsys.readouterr().err

@@ -381,6 +381,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["simplify", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--check"]) == 0
     out = capsys.readouterr().out
     assert "10 -> 1" in " ".join(out.split())
-    assert "shapes said after: of 1 of 1 values" in out
+    assert "shapes known after: of 1 of 1 value" in out
     assert "results are equal in onnxruntime at 4 shapes" in out
     assert main(["simplify", str(tmp_path / "none.onnx"), str(tmp_path / "out.onnx")]) == 2

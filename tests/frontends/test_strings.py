@@ -87,7 +87,7 @@ def test_constants_and_defaults_of_strings():
     with pytest.raises(ModelError, match="'suffix': an element is not UTF-8"):
         anyshape.compile(m)
     del m.graph.initializer[0].string_data[:]
-    with pytest.raises(ModelError, match="its shape wants 2 strings, but there are 0"):
+    with pytest.raises(ModelError, match="its shape has 2 strings, but its data has 0"):
         anyshape.compile(m)
 
 

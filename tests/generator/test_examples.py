@@ -12,7 +12,7 @@ import scipy.special
 
 from anyshape.dtypes import ALL, CHAR, NARROW, from_numpy, highest, lowest, parse_dtype
 from anyshape.strings import as_chars, as_strings
-from anyshape_gen.analysis import load_specs
+from anyshape_gen.analysis import analyse, read_specs
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.relations import is_constant
 from anyshape_gen.model import Example, ExampleValue, Operand
@@ -22,12 +22,12 @@ from tests.generator.evaluate_kernel import KernelEvaluation
 from tests.specs import all_specs
 
 ROOT = Path(__file__).parents[2]
-OPS = (*all_specs().ops, *load_specs([ROOT / "tests/generator/data/new_user.yaml"], ROOT).ops)
+OPS = (*all_specs().ops, *analyse(read_specs([ROOT / "tests/generator/data/new_user.yaml"], ROOT)).ops)
 
 
 def is_narrow(example: Example) -> bool:
     """Whether it is of floats of 8 bits or 4, which the laws try: here an op has the first dtypes of its signature."""
-    values = [v for _, v in (*example.given, *example.expected)]
+    values = [v for _, v in (*example.arguments, *example.expected)]
     return any(v.dtype is not None and parse_dtype(v.dtype).is_narrow_float for v in values)
 
 
@@ -65,7 +65,7 @@ def parts(value: ExampleValue) -> list[ExampleValue]:
 
 
 def inputs(op: OpAnalysis, example: Example) -> dict[str, Any]:
-    given = dict(example.given)
+    given = dict(example.arguments)
     return {
         operand.name: array(given[operand.name], dtype_of(op, operand), seed, operand.signature.variadic is not None)
         for seed, operand in enumerate(op.spec.inputs)
@@ -83,7 +83,7 @@ def listed(value: object) -> object:
 
 def evaluated(op: OpAnalysis, example: Example) -> tuple[Evaluation, dict[str, Any]]:
     tensors = {operand.name for operand in op.spec.inputs}
-    params = {name: listed(value.value) for name, value in example.given if name not in tensors}
+    params = {name: listed(value.value) for name, value in example.arguments if name not in tensors}
     shapes = {name: shape_of(tensor) for name, tensor in inputs(op, example).items()}
     evaluation = KernelEvaluation(op)
     return evaluation, evaluation.run(shapes, params)

@@ -127,7 +127,7 @@ ops:
     assert "is not in the language" in str(caught.value)
 
 
-def test_one_number_where_a_vector_is_wanted() -> None:
+def test_one_number_where_a_vector_is_required() -> None:
     spec = """
 ops:
   spread:
@@ -144,7 +144,7 @@ ops:
     emit_package(analyse({"specs/later.yaml": spec}), PACKAGE, findings)
     with pytest.raises(SpecError) as caught:
         findings.raise_if_any()
-    assert "specs/later.yaml:9:28: this is one number, and a vector of them is wanted here" in str(caught.value)
+    assert "specs/later.yaml:9:28: this is one number, but a vector is required here" in str(caught.value)
 
 
 def test_dims_of_an_optional_input_that_nobody_reads() -> None:

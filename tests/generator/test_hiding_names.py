@@ -89,14 +89,15 @@ def spec() -> str:
     """Ops of every form for all names, a few names each."""
     found = ["ops:"]
     listed = [*CALLED, *OTHERS]
+    comma, plus = ",\n          ", " +\n          "  # lines of at most so many columns
     for k in range(0, len(listed), MANY):
         few = listed[k : k + MANY]
         texts = {
-            "first": few[0], "listed": ", ".join(few), "sum": " + ".join(few), "ones": ", ".join(["2", *["1"] * (len(few) - 1)]),
-            "params": ", ".join(f"{n}: {{kind: int, default: 0}}" for n in few),
-            "inputs": ", ".join(f'{n}: "F[*dd]"' for n in few), "reads": " + ".join(f"{n}[*jj]" for n in few),
-            "shapes": ", ".join(f"{n}: [3]" for n in few), "sizes": ", ".join(f"size_{n}" for n in few),
-            "indices": ", ".join(f"at_{n}" for n in few),
+            "first": few[0], "listed": comma.join(few), "sum": plus.join(few), "ones": ", ".join(["2", *["1"] * (len(few) - 1)]),
+            "params": comma.join(f"{n}: {{kind: int, default: 0}}" for n in few),
+            "inputs": comma.join(f'{n}: "F[*dd]"' for n in few), "reads": plus.join(f"{n}[*jj]" for n in few),
+            "shapes": comma.join(f"{n}: [3]" for n in few), "sizes": comma.join(f"size_{n}" for n in few),
+            "indices": comma.join(f"at_{n}" for n in few),
         }  # fmt: skip
         found += [f"  hides_{form}_{k}:\n    summary: Hides.{text.format(**texts)}" for form, text in FORMS.items()]
     return "\n".join(found)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from anyshape_gen.analysis import analyse
-from anyshape_gen.bounds.beside import FEW
 from anyshape_gen.bounds.check_op import How, verdicts
+from anyshape_gen.bounds.parallel import FEW
 from anyshape_gen.bounds.report import page
 from anyshape_gen.bounds.safety import prove_indices
 from anyshape_gen.bounds.store import FILE, read_record, record_text
@@ -121,16 +121,16 @@ examples: [{x: [3], index: [3], y: [3]}]
 """
 
 WRONG = {
-    "a flip without its - 1": (FLIP, "x[n - i]", "`n - i` is 3, of 3"),
+    "a flip without its - 1": (FLIP, "x[n - i]", "`n - i` is 3, but the dim is 3"),
     "a slice one too long": (SLICE, "x[start + i]", "`start + i` is "),
-    "an edge pad of an empty axis": (EDGE_PAD, "x[*clamp", ", of 0"),
+    "an edge pad of an empty axis": (EDGE_PAD, "x[*clamp", ", but the dim is 0"),
     "a mirror before an empty axis": (MIRROR_PAD, "x[*reflect", "`*reflect(i - begin, d)` is "),
     "a tile without its remainder": (TILE, "x[*i]", "`*i` is "),
     "a convolution rounded up": (CONVOLUTION.replace("ROUNDED", "2"), "x[p * stride", "`p * stride + q` is "),
     "a run of another rank": (UNKNOWN_RANK, "scale[*[i]]", "another number of indices"),
-    "a guard one too weak": (GUARDED.replace("GUARD", ">="), "x[i - 1]", "`i - 1` is -1, of "),
+    "a guard one too weak": (GUARDED.replace("GUARD", ">="), "x[i - 1]", "`i - 1` is -1, but the dim is "),
     "a filter one too weak": (FILTERED.replace("BOUND", "<="), "x[i + j]", "`i + j` is "),
-    "a write one too far": (WRITTEN.replace("SHIFT", "1"), "y[i + 1]", "`i + 1` is 3, of 3"),
+    "a write one too far": (WRITTEN.replace("SHIFT", "1"), "y[i + 1]", "`i + 1` is 3, but the dim is 3"),
     "parts of more than there is": (
         SPLIT.replace("MORE", "1").replace("[2, 3], ys: [[2], [3]]", "[2, 4], ys: [[2], [4]]"),
         "x[prefix",
@@ -179,7 +179,7 @@ def test_the_record_and_the_page_are_current() -> None:
     kept = read_record(path)
     findings = Findings()
     analysis, found = prove_indices(analysis, kept, findings, Memo())
-    assert not findings.found
+    assert not findings.items
     assert kept == found, "run `make gen`"
     assert path.read_text() == record_text(analysis, found)
     assert (ROOT / "docs" / "index-safety.md").read_text() == page(analysis, found)
@@ -227,7 +227,7 @@ def test_a_read_that_is_not_proved_is_emitted_with_its_check() -> None:
     findings = Findings()
     analysis = analyse({"specs/m.yaml": spec(body)}, complete=False)
     analysis, _ = prove_indices(analysis, {}, findings, Memo())
-    assert not findings.found
+    assert not findings.items
     code = kernel(analysis.op("an_op")).text
     assert "checked(x)[bit_and(i, n)] + x[i]" in code
 
@@ -238,5 +238,5 @@ def test_every_construct_of_the_language_has_a_verdict(path: Path) -> None:
     analysis = analyse({"specs/m.yaml": path.read_text()}, complete=False)
     findings = Findings()
     _, found = prove_indices(analysis, {}, findings, Memo())
-    assert not findings.found
+    assert not findings.items
     assert len(found) == sum(a.kernel is not None for a in analysis.ops)

@@ -24,7 +24,7 @@ KERNELS = [(op, example) for op, example in DECIDED if op.kernel is not None and
 @pytest.mark.parametrize(("op", "example"), KERNELS, ids=[f"{op.spec.name}-{k}" for k, (op, _) in enumerate(KERNELS)])
 def test_kernel_agrees_with_reference(op: OpAnalysis, example: Example) -> None:
     arrays = inputs(op, example)
-    params = {n: listed(v.value) for n, v in example.given if op.spec.param(n) is not None}
+    params = {n: listed(v.value) for n, v in example.arguments if op.spec.param(n) is not None}
     evaluation = KernelEvaluation(op)
     shapes = evaluation.run({name: shape_of(tensor) for name, tensor in arrays.items()}, params)
     results = reference(op, example, evaluation, shapes)

@@ -12,5 +12,5 @@ def test_specs_are_not_replaced_by_their_package(tmp_path: Path, capsys: pytest.
     specs.mkdir()
     (specs / "mine.yaml").write_text("ops:\n")
     assert main(["--specs", str(specs), "--package", "my_ops", "--out", str(tmp_path)]) == 1
-    assert "name another --out" in capsys.readouterr().err
+    assert "choose another --out" in capsys.readouterr().err
     assert [p.name for p in specs.iterdir()] == ["mine.yaml"]

@@ -53,9 +53,11 @@ def vectors(steps: int) -> str:
 
 
 def calls(steps: int) -> str:
-    defined = ["def f0(a):", "    return a"]
-    defined += [line for k in range(steps) for line in (f"def f{k + 1}(a):", f"    return f{k}(a) * 1")]
-    return "define: |\n" + "".join(f"  {line}\n" for line in defined) + TWO_EQUATIONS.replace("abs(i)", f"f{steps}(i)")
+    defined = ["def step0(a):", "    return a"]
+    defined += [line for k in range(steps) for line in (f"def step{k + 1}(a):", f"    return step{k}(a) * 1")]
+    return (
+        "define: |\n" + "".join(f"  {line}\n" for line in defined) + TWO_EQUATIONS.replace("abs(i)", f"step{steps}(i)")
+    )
 
 
 DEEP: dict[str, tuple[Callable[[int], str], int, str]] = {

@@ -49,7 +49,7 @@ EXPRESSIONS = [
 def reread(text: str) -> object:
     findings = Findings()
     node = parse_expression(Text.plain(text), findings)
-    assert not findings.found, findings.render()
+    assert not findings.items, findings.render()
     return node
 
 
@@ -67,7 +67,7 @@ def test_brackets_matter() -> None:
 def ops() -> list[OpSpec]:
     findings = Findings()
     found = [op for path in FILES for op in load_file(path.name, path.read_text(), findings).ops]
-    assert not findings.found, findings.render()
+    assert not findings.items, findings.render()
     return found
 
 
@@ -86,6 +86,6 @@ def test_rules_kernels_and_functions() -> None:
             for one, other in zip(kernel.equations, op.kernel.equations):
                 assert (one.target, one.op, one.value) == (other.target, other.op, other.value), op.name
                 assert len(other.conditions) > 1 or one.conditions == other.conditions, op.name
-        assert not findings.found, findings.render()
+        assert not findings.items, findings.render()
         seen += 1
     assert seen > 100

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from anyshape.errors import SpecError
-from anyshape_gen.analysis import analyse, load_specs
+from anyshape_gen.analysis import analyse, read_specs
 from anyshape_gen.analysis_model import (
     Analysis,
     BindParam,
@@ -35,7 +35,7 @@ def specs() -> Analysis:
 
 @pytest.fixture(scope="module")
 def all_ops() -> Analysis:
-    return load_specs([ROOT / "tests/generator/data/all_ops.yaml"], ROOT, complete=False)
+    return analyse(read_specs([ROOT / "tests/generator/data/all_ops.yaml"], ROOT), complete=False)
 
 
 def test_how_many(specs: Analysis, all_ops: Analysis) -> None:

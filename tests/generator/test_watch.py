@@ -96,7 +96,7 @@ def test_it_survives_what_is_wrong_and_says_it(folder: Path) -> None:
         w.until("there is no op tried in", "did you mean 'tired'?")
         w.until("waiting for a change")
         spec.unlink()
-        w.until("mine.yaml is gone")
+        w.until("mine.yaml was deleted")
         w.until("there is no op tried in")
         w.until("waiting for a change")
         (folder / "specs/trigonometry.yaml").unlink()
@@ -114,5 +114,5 @@ def test_a_save_ends_the_laws_that_run(folder: Path) -> None:
     with watched(folder, "tried", ANYSHAPE_EXAMPLES="5000") as w:
         w.until("all laws hold, 5 calls")
         by_rename(spec, WRONG)
-        w.until("testing stopped")
+        w.until("tests stopped")
         w.until("FAILS")

@@ -78,7 +78,7 @@ def test_outputs_that_the_caller_counts():
     first, second = f(a, np.array([2, 3]))
     np.testing.assert_array_equal(first, a[:2])
     np.testing.assert_array_equal(second, a[2:])
-    with pytest.raises(ShapeError, match="3 outputs, and the call asks for 2"):
+    with pytest.raises(ShapeError, match="3 outputs, but the call asks for 2"):
         f(a, np.array([2, 2, 1]))
-    with pytest.raises(ShapeError, match="2 outputs, and the call asks for 3"):
+    with pytest.raises(ShapeError, match="2 outputs, but the call asks for 3"):
         ops.split(anyshape.input("y", "f32[4]"), outputs=3)

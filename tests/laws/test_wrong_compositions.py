@@ -43,7 +43,7 @@ def test_it_is_rejected(name: str, workshop: Workshop) -> None:
     assert right in text
     findings = Findings()
     code = workshop.generate(replace(spec, compose=parse_procedure(Text.plain(text.replace(right, wrong)), findings)))
-    assert code is not None and not findings.found
+    assert code is not None and not findings.items
     record: Callable[[str, Any], None] = lambda key, value: None  # noqa: E731
     with in_place(load(spec, code)), pytest.raises(Exception, match=why):
         law(OP, record)

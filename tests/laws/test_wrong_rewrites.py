@@ -47,7 +47,7 @@ def test_it_is_rejected(name: str, workshop: Workshop) -> None:
     op, text, why = WRONG[name]
     findings = Findings()
     rewrite = parse_rewrite(Text.plain(text), findings)
-    assert rewrite is not None and not findings.found
+    assert rewrite is not None and not findings.items
     spec = replace(workshop.specs[op], rewrites=(rewrite,))
     code = workshop.generate(spec)
     assert code is not None

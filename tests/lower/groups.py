@@ -38,7 +38,7 @@ class Builder:
         return t
 
     def group(self) -> Group:
-        return Group(self.name, tuple(self.eqs.equations), tuple(self.inputs), tuple(self.outputs))
+        return Group(self.name, tuple(self.eqs.equations), tuple(self.inputs), outputs=tuple(self.outputs))
 
     # ops, as the specs write them
 

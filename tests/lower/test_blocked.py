@@ -90,7 +90,7 @@ def test_division_after_the_second_product() -> None:
     assert describe(b.group()).count("exp(") == 1
 
 
-@pytest.mark.parametrize(("stored", "converted"), [("i32", ("turned",)), ("f16", ())])
+@pytest.mark.parametrize(("stored", "converted"), [("i32", ("transposed",)), ("f16", ())])
 def test_converted_keys_are_held_for_a_batch(stored: str, converted: tuple[str, ...]) -> None:
     """What has no rows is computed ahead of the blocks that need it; products read short floats themselves."""
     b = Builder("converted")

@@ -123,7 +123,7 @@ def test_bad_text_is_reported() -> None:
 
 
 def test_builder_refuses_mixed_types_and_unreachable_text() -> None:
-    f = FunctionBuilder(Module(host_target()), "f", VOID, [("a", I64)], False, None, True)
+    f = FunctionBuilder(Module(host_target()), "f", VOID, [("a", I64)], internal=False, inline=None, noalias=True)
     with pytest.raises(TypeError, match="one type"):
         f.add(f.args[0], Val("%x", F32))
     f.ret()
@@ -155,7 +155,16 @@ def test_disk_cache_ignores_damage_and_stays_bounded(tmp_path: Path) -> None:
 
 def test_another_architecture_gets_object_code_from_the_same_builder() -> None:
     """Vector mathematics and the matrix product hold no instruction of one processor."""
-    arm = Target("aarch64-unknown-linux-gnu", "neoverse-n1", "", 16, 32, 64 << 10, 1 << 20, 4 << 20)
+    arm = Target(
+        triple="aarch64-unknown-linux-gnu",
+        cpu="neoverse-n1",
+        features="",
+        vector_bytes=16,
+        vector_registers=32,
+        l1_bytes=64 << 10,
+        l2_bytes=1 << 20,
+        l3_bytes=4 << 20,
+    )
     module = library_module(arm, F32)
     with module.function("waves", VOID, [("x", PTR)]) as f:
         x = f.load(f.args[0], F32.vector(arm.lanes(4)))
@@ -166,5 +175,14 @@ def test_another_architecture_gets_object_code_from_the_same_builder() -> None:
 
 @pytest.mark.parametrize("triple", ["aarch64-unknown-linux-gnu", "riscv64-unknown-linux-gnu", "arm64-apple-darwin"])
 def test_the_loop_and_its_threads_for_other_processors(triple: str) -> None:
-    other = Target(triple, "generic-rv64" if "riscv" in triple else "generic", "", 16, 32, 64 << 10, 1 << 20, 4 << 20)
+    other = Target(
+        triple=triple,
+        cpu="generic-rv64" if "riscv" in triple else "generic",
+        features="",
+        vector_bytes=16,
+        vector_registers=32,
+        l1_bytes=64 << 10,
+        l2_bytes=1 << 20,
+        l3_bytes=4 << 20,
+    )
     assert compile_object(loop_module(other).text(), other)

@@ -20,14 +20,14 @@ from anyshape import ops
 from anyshape.errors import AnyshapeError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
+from anyshape.kernel_model.forms import Kind, classify
+from anyshape.kernel_model.kernel_size import MOST_INSTRUCTIONS, KernelSizes
 from anyshape.lower.kernel import Group
 from anyshape.lower.lowering import lower_group
 from anyshape.lower.schedule.inline import inline_group
 from anyshape.lower.target import host_target
 from anyshape.passes import optimise
-from anyshape.passes.classify import Kind, classify
 from anyshape.passes.fuse import MAX_NODES, fuse
-from anyshape.passes.kernel_size import MOST_INSTRUCTIONS, KernelSizes
 from anyshape.passes.parts import takes_parts
 from anyshape.passes.steps import KernelStep
 from anyshape_testing.running import register
@@ -120,8 +120,8 @@ def groups(f: Function) -> Iterator[Group]:
     for step in fuse(optimise(f)).steps:
         if isinstance(step, KernelStep):
             constants = {step.tensors[v]: v.constant for v in step.inputs if v.constant is not None}
-            borders = (tuple(step.tensors[v] for v in vs) for vs in (step.inputs, step.outputs))
-            yield Group("g", step.equations, *borders, constants)
+            inputs, outputs = (tuple(step.tensors[v] for v in vs) for vs in (step.inputs, step.outputs))
+            yield Group("g", step.equations, inputs, outputs=outputs, constants=constants)
 
 
 @pytest.mark.parametrize("form", ["chain", "tree", "ladder", "diamonds", "any"])

@@ -216,7 +216,7 @@ class Composer:
         defined = {q.target for q in self.eqs.equations}
         read = {t for q in self.eqs.equations for t in _read(q.value)}
         outputs = [t for t in self.values if t in defined and (t not in read or self.draw(st.integers(0, 4)) == 0)]
-        return Group("fuzz", tuple(self.eqs.equations), tuple(self.inputs), tuple(outputs))
+        return Group("fuzz", tuple(self.eqs.equations), tuple(self.inputs), outputs=tuple(outputs))
 
 
 def _read(e: Expr) -> set[Tensor]:

@@ -300,7 +300,7 @@ def test_operands_computed_while_packing() -> None:
 
     with module.kernel("contract") as f:
         c = f.load(f.arg("buffers"), PTR)
-        spec = gemm.ContractionSpec(F32, 37, 75, 50, packer(1), packer(-1), gemm.Destination(c, 75))
+        spec = gemm.ContractionSpec(element=F32, m=37, n=75, k=50, a=packer(1), b=packer(-1), c=gemm.Destination(c, 75))
         gemm.emit_contraction(f, spec, f.arg("scratch"))
         f.ret(const(I32, 0))
     loaded = compile_module(module, gemm.resolve(module.imports, module.target))
@@ -347,7 +347,14 @@ def test_rows_done_sees_every_row_complete(m: int, n: int, k: int, nparts: int) 
                     loop.next(total)
 
         spec = gemm.ContractionSpec(
-            F32, m, n, k, gemm.Strided(a, k, 1), gemm.Strided(b, 1, k), gemm.Destination(c, n), rows_done=accumulate
+            element=F32,
+            m=m,
+            n=n,
+            k=k,
+            a=gemm.Strided(a, k, 1),
+            b=gemm.Strided(b, 1, k),
+            c=gemm.Destination(c, n),
+            rows_done=accumulate,
         )
         gemm.emit_contraction(f, spec, f.arg("scratch"), f.arg("part"), f.arg("nparts"))
 
@@ -369,7 +376,9 @@ def test_b_packed_once_for_several_products(n: int) -> None:
             left = gemm.Strided(f.gep(a, f.mul(loop.index, k), F32), k, 1)
             to = gemm.Destination(f.gep(c, f.mul(loop.index, n), F32), n)
             gemm.emit_contraction(
-                f, gemm.ContractionSpec(F32, 4, n, k, left, gemm.Prepacked(room), to), f.arg("scratch")
+                f,
+                gemm.ContractionSpec(element=F32, m=4, n=n, k=k, a=left, b=gemm.Prepacked(room), c=to),
+                f.arg("scratch"),
             )
 
     a, b, c = random_of("float32", m, k), random_of("float32", n, k), np.zeros((m, n), np.float32)

@@ -29,7 +29,7 @@ def test_sort(dtype: str, descending: bool) -> None:
     x, y, eqs = tensor("x", dtype, M, N), tensor("y", "i64", M, N), Equations("sort", {}, {})
     a = eqs.index("a", M)
     eqs.argsort(y[a, :], [N], lambda j: x[a, j], descending=descending)
-    kernel = Native(Group("sort", tuple(eqs.equations), (x,), (y,)))
+    kernel = Native(Group("sort", tuple(eqs.equations), (x,), outputs=(y,)))
     for shape in ((3, 5), (2, 0), (0, 4), (1, 40), (2, 41), (3, 600), (4, 1)):
         values = (RNG.integers(-60, 60, shape) / 4).astype(x.dtype.numpy)
         if x.dtype.is_float and values.size > 3:
@@ -51,7 +51,7 @@ def positions() -> tuple[Equations, Tensor, Tensor]:
 
 def test_compaction_in_one_pass() -> None:
     eqs, x, y = positions()
-    group = Group("positions", tuple(eqs.equations), (x,), (y,))
+    group = Group("positions", tuple(eqs.equations), (x,), outputs=(y,))
     kernel = Native(group)
     for shape in ((3, 4), (0, 3), (5, 1), (20, 30)):
         values = RNG.integers(0, 2, shape).astype(np.float32)
@@ -65,7 +65,7 @@ def test_compaction_in_one_pass() -> None:
 def test_a_wrong_size_never_writes_outside() -> None:
     """Canaries around the output are checked by the harness."""
     eqs, x, y = positions()
-    kernel = Native(Group("positions", tuple(eqs.equations), (x,), (y,)))
+    kernel = Native(Group("positions", tuple(eqs.equations), (x,), outputs=(y,)))
     status, (got,) = kernel.run({x: np.ones((3, 4), np.float32)}, {N: 3, M: 4, K: 5})
     assert status == 0
     np.testing.assert_array_equal(got, [[0, 0, 0, 0, 1], [0, 1, 2, 3, 0]])
@@ -79,7 +79,7 @@ def test_updates_in_order(op: str, dtype: str) -> None:
     i, j = eqs.index("i", N), eqs.index("j", M)
     eqs.define(y[i], x[i])
     eqs.update(y[wrap(at[j], N)], op, u[j])
-    kernel = Native(Group("scatter", tuple(eqs.equations), (x, at, u), (y,)))
+    kernel = Native(Group("scatter", tuple(eqs.equations), (x, at, u), outputs=(y,)))
     arrays = {x: RNG.integers(-3, 4, 9), at: RNG.integers(-9, 9, 12), u: RNG.integers(-3, 4, 12)}
     arrays = {t: a.astype(t.dtype.numpy) for t, a in arrays.items()}
     wanted = interpret(eqs.equations, arrays, {N: 9, M: 12})[y]

@@ -27,7 +27,7 @@ def tensor(name: str, dtype: str, *shape: Any) -> Tensor:
 def agree(
     eqs: Equations, arrays: dict[Tensor, np.ndarray[Any, Any]], outputs: tuple[Tensor, ...], sizes: Any
 ) -> Native:
-    kernel = Native(Group(eqs.op, tuple(eqs.equations), tuple(arrays), outputs))
+    kernel = Native(Group(eqs.op, tuple(eqs.equations), tuple(arrays), outputs=outputs))
     wanted = interpret(eqs.equations, arrays, sizes)
     for parts in (1, 2):
         status, got = kernel.run(arrays, sizes, parts)
@@ -123,7 +123,7 @@ def test_out_of_range() -> None:
         p.set(k[()], 1, "add")
     p.end()
     agree(eqs, {x: np.array([1, -1, 2])}, (y,), {N: 3, M: 2})
-    kernel = Native(Group("outside", tuple(eqs.equations), (x,), (y,)))
+    kernel = Native(Group("outside", tuple(eqs.equations), (x,), outputs=(y,)))
     kernel.run({x: np.array([1, 3, 2])}, {N: 3, M: 2})
     assert kernel.refusal == "outside: index 2 is out of range for axis 0 of y with size 2 (y[k[]]: k = 2)"
 
@@ -139,7 +139,7 @@ def test_the_form_tells_steps_apart() -> None:
         with p.loop("i", N) as i, p.when(lt(i, limit)):
             p.set(y_[i], i, op)
         p.end()
-        return StructuralKeyWriter().group(Group("same", tuple(eqs.equations), (), (y,)))
+        return StructuralKeyWriter().group(Group("same", tuple(eqs.equations), (), outputs=(y,)))
 
     assert made(3, "add") == made(3, "add")
     assert len({made(3, "add"), made(4, "add"), made(3, "sub")}) == 3

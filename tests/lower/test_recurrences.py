@@ -37,7 +37,7 @@ def scan(dtype: str, backward: bool) -> tuple[Equations, Tensor, Tensor]:
 @pytest.mark.parametrize("dtype", ["f32", "f64", "i64", "f16", "i8"])
 def test_rows_of_steps(dtype: str, backward: bool) -> None:
     eqs, x, y = scan(dtype, backward)
-    group = Group("scan", tuple(eqs.equations), (x,), (y,))
+    group = Group("scan", tuple(eqs.equations), (x,), outputs=(y,))
     kernel = Native(group)
     for n, t, m in ((3, 7, 1), (2, 5, 70), (1, 1, 3), (2, 0, 4), (0, 3, 3), (2, 9, 0), (5, 3, 130)):
         values = RNG.integers(-3, 3, (n, t, m)).astype(x.dtype.numpy)
@@ -66,7 +66,7 @@ def test_rows_from_a_start_through_a_tensor_of_its_own() -> None:
     eqs.define(h[0, a], h0[a])
     eqs.step(h[s + 1, b], maximum(h[s, b], x[s, b]), s)
     eqs.step(y[u, c], h[u + 1, c] - h[u, c], u)
-    kernel = Native(Group("peak", tuple(eqs.equations), (x, h0), (y,)))
+    kernel = Native(Group("peak", tuple(eqs.equations), (x, h0), outputs=(y,)))
     for t, n in ((4, 33), (1, 2), (0, 3), (6, 0)):
         arrays = {x: RNG.normal(size=(t, n)).astype(np.float32), h0: RNG.normal(size=n).astype(np.float32)}
         peaks = np.maximum.accumulate(np.concatenate([arrays[h0][None], arrays[x]]), 0)
@@ -92,7 +92,7 @@ def network() -> tuple[Group, Equations]:
     eqs.step(cell[s + 1, n, j], keep * cell[s, n, j] + (1 - keep) * tanh(pre[s, n, 1, j]), s)
     s, n, j = eqs.index("s", T), eqs.index("n", N), eqs.index("j", H)
     eqs.step(y[s + 1, n, j], tanh(cell[s + 1, n, j]) * where(eq(s, 0), lambda: as_one(), 1), s)
-    return Group("network", tuple(eqs.equations), (x, r, h0), (y,)), eqs
+    return Group("network", tuple(eqs.equations), (x, r, h0), outputs=(y,)), eqs
 
 
 def as_one() -> float:
@@ -143,7 +143,7 @@ def directions(shared: bool, constant: Any = None) -> tuple[Group, Equations]:
     total = reduce_("sum", [width], lambda k: y[s, u, n, k] * r[*at, k])
     eqs.step(y[s + 1, u, n, j], tanh(x[s, u, n, j] + total), s)
     constants = {} if constant is None else {r: constant}
-    return Group("directions", tuple(eqs.equations), (x, r, h0), (y,), constants), eqs
+    return Group("directions", tuple(eqs.equations), (x, r, h0), outputs=(y,), constants=constants), eqs
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -184,7 +184,7 @@ def _with_constant(weights: Any) -> tuple[Group, Equations]:
     finally:
         H = outer
     constants = {group.inputs[1]: weights}
-    return Group(group.name, group.equations, group.inputs, group.outputs, constants), eqs
+    return Group(group.name, group.equations, group.inputs, outputs=group.outputs, constants=constants), eqs
 
 
 def test_part_of_a_range() -> None:
@@ -192,12 +192,12 @@ def test_part_of_a_range() -> None:
     x, y, eqs = tensor("x", "i64", N), tensor("y", "i64", N), Equations("near", {}, {})
     i = eqs.index("i", N)
     eqs.define(y[i], reduce_range("sum", maximum(i - 1, 0), minimum(i + 2, N), lambda j: x[j]))
-    kernel = Native(Group("near", tuple(eqs.equations), (x,), (y,)))
+    kernel = Native(Group("near", tuple(eqs.equations), (x,), outputs=(y,)))
     running = Equations("running", {}, {})
     k = running.index("k", N)
     running.define(y[k], reduce_range("sum", 0, k + 1, lambda j: x[j]))
     steps = as_steps(running.equations)
-    one = Native(Group("running", tuple(steps), (x,), (y,)))
+    one = Native(Group("running", tuple(steps), (x,), outputs=(y,)))
     assert one.kernel.schedule == ("steps",)
     for n in (0, 1, 2, 9):
         arrays = {x: RNG.integers(-9, 9, n)}
@@ -214,7 +214,7 @@ def test_a_demand_that_does_not_hold_ends_the_kernel() -> None:
     x, eqs = tensor("x", "i32", N), Equations("asked", {}, {})
     eqs.demand(reduce_("all", [N], lambda k: le(x[k], T)), ("more than ", T))
     (q,) = eqs.equations
-    kernel = Native(Group("asked", (q,), (x,), (q.target,)))
+    kernel = Native(Group("asked", (q,), (x,), outputs=(q.target,)))
     for values, holds in (([1, 2], True), ([], True), ([3, 4, 5], False)):
         arrays, sizes = {x: np.array(values, np.int32)}, {N: len(values), T: 4}
         status, _ = kernel.run(arrays, sizes)

@@ -254,7 +254,7 @@ def test_an_operand_is_transposed_in_blocks() -> None:
     )
     sizes = [{N: n, M: m} for n, m in ((64, 64), (65, 63), (1, 200), (130, 129), (0, 5), (5, 0))]
     native = check(b.group(), sizes)
-    assert native.kernel.schedule == ("turned",)
+    assert native.kernel.schedule == ("transposed",)
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "i8", "u8", "i16", "u16", "u32", "u64"])

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from anyshape.lower.gemm.library import library_module, resolve
-from anyshape.lower.gemm.transposition import TURN_ARGUMENTS, transpose_name
+from anyshape.lower.gemm.transposition import TRANSPOSE_ARGUMENTS, transpose_name
 from anyshape.lower.llvm.jit import Loaded, compile_module
 from anyshape.lower.llvm.types import F32
 from anyshape.lower.target import Target, host_target
@@ -42,7 +42,9 @@ def library(level: str) -> Loaded:
 
 
 def turn(level: str) -> Callable[..., Any]:
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(TURN_ARGUMENTS))(library(level).address(transpose_name(F32)))
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(TRANSPOSE_ARGUMENTS))(
+        library(level).address(transpose_name(F32))
+    )
 
 
 def strip(level: str, row_step: int, to_step: int, moved: int) -> int:

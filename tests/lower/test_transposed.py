@@ -11,7 +11,7 @@ import pytest
 from anyshape.equations.functions import exp
 from anyshape.lower import Group, lower_group
 from anyshape.lower.gemm.library import library_module, resolve
-from anyshape.lower.gemm.transposition import TURN_ARGUMENTS, transpose_name
+from anyshape.lower.gemm.transposition import TRANSPOSE_ARGUMENTS, transpose_name
 from anyshape.lower.llvm.jit import compile_module
 from anyshape.lower.llvm.types import F32
 from anyshape.lower.target import host_target
@@ -76,7 +76,7 @@ def test_part_of_a_line_is_stored_otherwise(level: str) -> None:
     """Rows that end within a line of a result, whose own rows go on behind them."""
     module = library_module(host_target().limited(level), F32)
     loaded = compile_module(module, resolve(module.imports, module.target))
-    turn = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(TURN_ARGUMENTS))(loaded.address(transpose_name(F32)))
+    turn = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(TRANSPOSE_ARGUMENTS))(loaded.address(transpose_name(F32)))
     rows, columns, step = 40, 33, 64
     x = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
     y = aligned(columns * step)
@@ -95,5 +95,5 @@ def test_what_the_last_cache_holds_stays_there() -> None:
 
 def test_maps() -> None:
     group = turned(False)
-    assert lower_group(group, host_target()).schedule == ("turned",)
+    assert lower_group(group, host_target()).schedule == ("transposed",)
     check(group, [{B: 2, N: n, M: m} for n, m in SIZES])

@@ -23,6 +23,7 @@ from anyshape_testing.running import PACKAGES, PROPERTIES, register
 from tests.specs import all_specs
 
 ROOT = Path(__file__).parents[2]
+EQUIVALENT = ROOT / "tests" / "equivalent_mutants.yaml"
 SPEC = """
 ops:
   weak_head:
@@ -89,6 +90,44 @@ def test_what_is_changed() -> None:
     ]
 
 
+def test_a_place_outlives_the_text_around_it() -> None:
+    renamed = SPEC.replace("F[m]", "F[size]").replace("n <= m", "n <= size").replace("{m}", "{size}")
+    places = [[m.place for m in mutants(analyse({"weak.yaml": text}).ops[0].spec)] for text in (SPEC, renamed)]
+    assert (
+        places[0]
+        == places[1]
+        == [
+            "params n: 2 to 3",
+            "params n: 2 to 1",
+            "shape: assert dropped",
+            "shape: and to or",
+            "shape: condition dropped of and",
+            "shape: condition dropped of and (no. 2)",
+            "shape: <= to <",
+            "shape: <= to >=",
+            "shape: 0 to 1",
+            "shape: 0 to -1",
+            "shape: <= to < (no. 2)",
+            "shape: <= to >= (no. 2)",
+            "kernel y: * to +",
+            "kernel y: 2 to 3",
+            "kernel y: 2 to 1",
+        ]
+    )
+
+
+def test_declarations_are_by_place(tmp_path: Path) -> None:
+    specs = {a.spec.name: a.spec for a in analyse({"weak.yaml": SPEC}).ops}
+    path = tmp_path / "equivalent.yaml"
+    path.write_text(
+        f'{WEAK}:\n  "shape: and to or": a reason\n  "shape: * to /": another\nnone: {{"kernel y: 2 to 3": no op}}\n'
+    )
+    declared, wrong = declarations(path, specs)
+    assert declared[WEAK] == {"shape: 0 <= n and n <= m >> 0 <= n or n <= m": "a reason"}
+    assert wrong == [f"{WEAK}: there is no mutant at 'shape: * to /'", "none: there is no mutant at 'kernel y: 2 to 3'"]
+    assert declarations(tmp_path / "absent.yaml", specs) == ({}, [])
+
+
 def test_a_weak_spec_is_reported() -> None:
     left = survivors(SPEC)
     assert "params: n by default 2 >> n by default 3" in left
@@ -112,7 +151,8 @@ def test_calls_whose_elements_the_op_refuses_are_left_out(specs: Trial) -> None:
 
 
 def test_declarations_name_mutants_that_there_are(specs: Trial) -> None:
-    assert undeclared(declarations(ROOT / "specs"), specs) == []
+    declared, wrong = declarations(EQUIVALENT, specs.workshop.specs)
+    assert undeclared(declared, specs) == wrong == []
 
 
 def test_a_declaration_of_no_mutant_is_an_error(specs: Trial) -> None:
@@ -147,7 +187,8 @@ def test_results_are_read_as_they_were_written(specs: Trial, tmp_path: Path) -> 
 
 
 def test_the_page_is_what_the_stored_results_say() -> None:
-    results, declared = read(ROOT / "docs" / "mutation.json"), declarations(ROOT / "specs")
+    results = read(ROOT / "docs" / "mutation.json")
+    declared, _ = declarations(EQUIVALENT, {a.spec.name: a.spec for a in all_specs().ops})
     assert (ROOT / "docs" / "mutation.md").read_text() == page(
         results, declared, day_of(ROOT / "docs" / "mutation.json")
     )

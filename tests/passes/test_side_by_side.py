@@ -9,8 +9,8 @@ import pytest
 
 import anyshape
 from anyshape import ops
+from anyshape.kernel_model.left_operand import MOST_BESIDE
 from anyshape.passes.fuse import fuse
-from anyshape.passes.side_by_side import MOST_BESIDE
 from anyshape.passes.steps import KernelStep
 from anyshape.vm import compile
 

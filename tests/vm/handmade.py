@@ -31,7 +31,16 @@ def _binary_kernel(op: str) -> Any:
 
 def _binary(name: str) -> OpDef:
     inputs = (InputDef("a", "T"), InputDef("b", "T"))
-    return OpDef(name, "", inputs, (), (OutputDef("y", "T"),), NUMBERS, _binary_relation, _binary_kernel(name))
+    return OpDef(
+        name=name,
+        variant="",
+        inputs=inputs,
+        params=(),
+        outputs=(OutputDef("y", "T"),),
+        dtypes=NUMBERS,
+        relation=_binary_relation,
+        kernel=_binary_kernel(name),
+    )
 
 
 def _double_kernel(eqs: Equations, b: Bound) -> None:
@@ -125,19 +134,100 @@ def _product_kernel(eqs: Equations, b: Bound) -> None:
 X = (InputDef("x", "T"),)
 Y = (OutputDef("y", "T"),)
 ADD, MUL = _binary("add"), _binary("mul")
-DOUBLE = OpDef("double", "", X, (), Y, NUMBERS, lambda r, *, x: r.bind(outputs={"y": x}), _double_kernel)
+DOUBLE = OpDef(
+    name="double",
+    variant="",
+    inputs=X,
+    params=(),
+    outputs=Y,
+    dtypes=NUMBERS,
+    relation=lambda r, *, x: r.bind(outputs={"y": x}),
+    kernel=_double_kernel,
+)
 AXES = ParamDef("axes", "axes")
-STATIC_SUM = OpDef("sum", "static", X, (AXES,), Y, NUMBERS, _sum_relation, _sum_kernel)
-DYN_SUM = OpDef("sum", "dyn", X, (ParamDef("axes", "axes", operand=True),), Y, NUMBERS, _sum_relation, _sum_kernel)
+STATIC_SUM = OpDef(
+    name="sum",
+    variant="static",
+    inputs=X,
+    params=(AXES,),
+    outputs=Y,
+    dtypes=NUMBERS,
+    relation=_sum_relation,
+    kernel=_sum_kernel,
+)
+DYN_SUM = OpDef(
+    name="sum",
+    variant="dyn",
+    inputs=X,
+    params=(ParamDef("axes", "axes", operand=True),),
+    outputs=Y,
+    dtypes=NUMBERS,
+    relation=_sum_relation,
+    kernel=_sum_kernel,
+)
 NEWSHAPE = ParamDef("newshape", "ints", operand=True)
-RESHAPE = OpDef("reshape", "dyn", X, (NEWSHAPE,), Y, NUMBERS, _reshape_relation, view={"y": "x"})
-FLATTEN = OpDef("flatten", "", X, (), Y, NUMBERS, _flatten_relation, view={"y": "x"})
-SHAPE_OF = OpDef("shape_of", "", X, (), (OutputDef("y", "i64"),), NUMBERS, _shape_relation, _shape_kernel)
+RESHAPE = OpDef(
+    name="reshape",
+    variant="dyn",
+    inputs=X,
+    params=(NEWSHAPE,),
+    outputs=Y,
+    dtypes=NUMBERS,
+    relation=_reshape_relation,
+    view={"y": "x"},
+)
+FLATTEN = OpDef(
+    name="flatten",
+    variant="",
+    inputs=X,
+    params=(),
+    outputs=Y,
+    dtypes=NUMBERS,
+    relation=_flatten_relation,
+    view={"y": "x"},
+)
+SHAPE_OF = OpDef(
+    name="shape_of",
+    variant="",
+    inputs=X,
+    params=(),
+    outputs=(OutputDef("y", "i64"),),
+    dtypes=NUMBERS,
+    relation=_shape_relation,
+    kernel=_shape_kernel,
+)
 DIMS = ParamDef("dims", "ints", operand=True)
-FILL = OpDef("fill", "dyn", X, (DIMS,), Y, NUMBERS, _fill_relation, _fill_kernel)
-PICK = OpDef("pick", "", (InputDef("x", "T"), InputDef("i", "i64")), (), Y, NUMBERS, _pick_relation, _pick_kernel)
+FILL = OpDef(
+    name="fill",
+    variant="dyn",
+    inputs=X,
+    params=(DIMS,),
+    outputs=Y,
+    dtypes=NUMBERS,
+    relation=_fill_relation,
+    kernel=_fill_kernel,
+)
+PICK = OpDef(
+    name="pick",
+    variant="",
+    inputs=(InputDef("x", "T"), InputDef("i", "i64")),
+    params=(),
+    outputs=Y,
+    dtypes=NUMBERS,
+    relation=_pick_relation,
+    kernel=_pick_kernel,
+)
 PAIR = (InputDef("a", "T"), InputDef("b", "T"))
-PRODUCT = OpDef("product", "", PAIR, (), Y, NUMBERS, _product_relation, _product_kernel)
+PRODUCT = OpDef(
+    name="product",
+    variant="",
+    inputs=PAIR,
+    params=(),
+    outputs=Y,
+    dtypes=NUMBERS,
+    relation=_product_relation,
+    kernel=_product_kernel,
+)
 OPS = {o.full_name: o for o in (PRODUCT, ADD, MUL, DOUBLE, STATIC_SUM, DYN_SUM, RESHAPE, FLATTEN, SHAPE_OF, FILL, PICK)}
 
 

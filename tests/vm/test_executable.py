@@ -11,6 +11,7 @@ import pytest
 from handmade import ADD, DOUBLE, FILL, FLATTEN, MUL, PICK, RESHAPE, SHAPE_OF, STATIC_SUM, call
 
 import anyshape
+from anyshape import ops
 from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, OverflowedError, ShapeError, UnsupportedError
 from anyshape.vm import Executable, compile
 from anyshape.vm.compiling.uncollected import uncollected
@@ -276,6 +277,15 @@ def test_dump_prints_the_stages(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().err
     assert "=== graph: main" in printed and " double(" in printed
     assert "%0: f32[n] = kernel double(%x)" in printed
+
+
+def test_the_schedule_tells_why_nodes_are_one_kernel_and_why_not(capsys: pytest.CaptureFixture[str]) -> None:
+    x = anyshape.input("x", "f32[n, 8]")
+    sums = ops.matmul(x, np.ones((8, 4), np.float32))
+    compile(anyshape.function([x], ops.add(ops.softmax(ops.relu(sums), axis=0), sums)), dump=("schedule",))
+    printed = capsys.readouterr().err
+    assert "joined by epilogue of a contraction\n" in printed and "apart from %1: no rule\n" in printed
+    assert "apart from %0: epilogue of a contraction, but a path leads from one to the other around them\n" in printed
 
 
 def test_a_size_is_never_computed_in_the_kernel_that_needs_it() -> None:

@@ -87,7 +87,7 @@ class Case:
         self.way, self.definition = way, definition
         self.params: list[Value] = []
         self.arrays: list[Array] = []
-        given = dict(example.given)
+        given = dict(example.arguments)
         inputs: list[Any] = []
         for k, i in enumerate(definition.inputs):
             inputs.append(self.data(i.name, given.pop(i.name), i.dtype, k, i.variadic) if i.name in given else None)

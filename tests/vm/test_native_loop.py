@@ -60,7 +60,16 @@ def program(words: list[int], registers: int, results: int = 1, regions: int = 1
     checks = (CheckRecord(("the number is wrong",), (), (), "n"),)
     names = tuple(f"x{k}" for k in range(arguments))
     code = np.array(words, np.int64)
-    return Program("made", code, registers, regions, (), (KERNEL,), checks, (I64_RESULT,) * results, names)
+    return Program(
+        "made",
+        code,
+        registers,
+        regions,
+        kernels=(KERNEL,),
+        checks=checks,
+        results=(I64_RESULT,) * results,
+        arguments=names,
+    )
 
 
 def outcome(run: Any) -> Any:

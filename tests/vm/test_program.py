@@ -163,7 +163,7 @@ def test_disassembly() -> None:
 
 def test_lists_of_registers_are_told_one_by_one() -> None:
     code = np.array(encode(Op.CALL, 0, (1, 2)) + encode(Op.GIVE, 3, ()), np.int64)
-    text = disassemble(Program("p", code, 3, 0, (), (), (), (), ()))
+    text = disassemble(Program("p", code, 3, 0))
     assert [line.strip() for line in text.splitlines()[1:]] == ["call r0, r1, r2", "give 3,"]
 
 

@@ -24,7 +24,7 @@ def test_variants_and_causes() -> None:
         "dyn.reshape (node 4) stays dyn: newshape comes from the input s, through mul (node 3)"
     ]
     assert {"import", "optimise", "fuse", "generate"} <= set(report.phases)
-    assert "3 ops came in dyn: 1 became static" in str(report)
+    assert "3 dyn ops in the model: 1 became static" in str(report)
 
 
 def test_phases_do_not_count_what_is_inside_twice() -> None:

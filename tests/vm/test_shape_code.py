@@ -65,7 +65,7 @@ def sizes() -> st.SearchStrategy[Any]:
 def program(words: list[int], registers: int) -> Program:
     result = (ResultType("y", parse_dtype("i64")),)
     code = np.array(words, np.int64)
-    return Program("test", code, registers, 1, (), (), (), result, ("v",))
+    return Program("test", code, registers, 1, results=result, arguments=("v",))
 
 
 def results(p: Program, *arrays: Any) -> Any:

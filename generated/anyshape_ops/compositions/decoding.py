@@ -13,7 +13,7 @@ from anyshape.dtypes import parse_dtype
 from anyshape.graph.composition import Composing, Composition
 
 
-# specs/decoding.yaml:210
+# specs/decoding.yaml:257
 def grouped_query_attention_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -242,7 +242,7 @@ GROUPED_QUERY_ATTENTION = Composition(
 )
 
 
-# specs/decoding.yaml:364
+# specs/decoding.yaml:454
 def linear_attention_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

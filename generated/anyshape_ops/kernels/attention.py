@@ -29,7 +29,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound, Rule
 
 
-# specs/attention.yaml:25
+# specs/attention.yaml:93
 def attention_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     g = bound.g
@@ -51,7 +51,7 @@ def attention_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_(
             "sum", [e], lambda l: cast(q[n, h * r + c, i, l], eqs.dtypes["U"]) * cast(k[n, h, j, l], eqs.dtypes["U"])
         ),
-        "specs/attention.yaml:37",
+        "specs/attention.yaml:106",
     )
     score = eqs.scratch("score", eqs.dtypes["U"], rules.Vec((b, g, r, s, t)))
     n, h, c, i, j = eqs.index("n", b), eqs.index("h", g), eqs.index("c", r), eqs.index("i", s), eqs.index("j", t)
@@ -67,11 +67,11 @@ def attention_kernel(eqs: Equations, bound: Bound) -> None:
             )
             + cast(bias[*fit((n, h * r + c, i, j), m)], eqs.dtypes["U"]),
         ),
-        "specs/attention.yaml:38",
+        "specs/attention.yaml:107",
     )
     peak = eqs.scratch("peak", eqs.dtypes["U"], rules.Vec((b, g, r, s)))
     n, h, c, i = eqs.index("n", b), eqs.index("h", g), eqs.index("c", r), eqs.index("i", s)
-    eqs.define(peak[n, h, c, i], reduce_("max", [t], lambda j: score[n, h, c, i, j]), "specs/attention.yaml:39")
+    eqs.define(peak[n, h, c, i], reduce_("max", [t], lambda j: score[n, h, c, i, j]), "specs/attention.yaml:109")
     total = eqs.scratch("total", eqs.dtypes["U"], rules.Vec((b, g, r, s)))
     n, h, c, i = eqs.index("n", b), eqs.index("h", g), eqs.index("c", r), eqs.index("i", s)
     eqs.define(
@@ -81,7 +81,7 @@ def attention_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: reduce_("sum", [t], lambda j: exp(score[n, h, c, i, j] - peak[n, h, c, i])),
             lambda: 1,
         ),
-        "specs/attention.yaml:40",
+        "specs/attention.yaml:110",
     )
     n, h, c, i, o = eqs.index("n", b), eqs.index("h", g), eqs.index("c", r), eqs.index("i", s), eqs.index("o", f)
     eqs.define(
@@ -94,11 +94,11 @@ def attention_kernel(eqs: Equations, bound: Bound) -> None:
             ) / total[n, h, c, i],
             eqs.dtypes["F"],
         ),
-        "specs/attention.yaml:41",
+        "specs/attention.yaml:111",
     )
 
 
-# specs/attention.yaml:171
+# specs/attention.yaml:240
 def hide_keys_kernel(eqs: Equations, bound: Bound) -> None:
     batch = bound.batch
     rows = bound.rows
@@ -125,7 +125,7 @@ def hide_keys_kernel(eqs: Equations, bound: Bound) -> None:
                     ),
                 ),
             ),
-            "specs/attention.yaml:192: told[g, i, j] = j < i64(mask[g]) and j >= (i64(mask[g "
+            "specs/attention.yaml:262: told[g, i, j] = j < i64(mask[g]) and j >= (i64(mask[g "
             "+ batch]) if m == [2 * batch] else 0)",
         )
     if rules.eq(len(m), 2):
@@ -133,11 +133,11 @@ def hide_keys_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             told[g, i, j],
             or_(rules.ne(m[1], keys), gt(checked(mask)[*fit((g, j), m)], 0)),
-            "specs/attention.yaml:193: told[g, i, j] = m[1] != keys or mask[g, j] > 0",
+            "specs/attention.yaml:263: told[g, i, j] = m[1] != keys or mask[g, j] > 0",
         )
     if rules.eq(len(m), 3):
         g, i, j = eqs.index("g", batch), eqs.index("i", rows), eqs.index("j", keys)
-        eqs.define(told[g, i, j], gt(mask[*fit((g, i, j), m)], 0), "specs/attention.yaml:194")
+        eqs.define(told[g, i, j], gt(mask[*fit((g, i, j), m)], 0), "specs/attention.yaml:264")
     g, i, j = eqs.index("g", batch), eqs.index("i", rows), eqs.index("j", keys)
     eqs.define(
         y[g, i, j],
@@ -146,11 +146,11 @@ def hide_keys_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: -3.4028234663852886e+38,
             lambda: where(told[g, i, j], lambda: 0.0, lambda: filter),
         ),
-        "specs/attention.yaml:195",
+        "specs/attention.yaml:265",
     )
 
 
-# specs/attention.yaml:226
+# specs/attention.yaml:297
 def read_beams_kernel(eqs: Equations, bound: Bound) -> None:
     b, w, g, t, e, filled = bound.b, bound.w, bound.g, bound.t, bound.e, bound.filled
     x, beams, y = eqs.tensor("x"), eqs.tensor("beams"), eqs.tensor("y")
@@ -158,12 +158,12 @@ def read_beams_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[n * w + v, h, j, l],
         where(lt(j, filled), lambda: x[n * w + wrap(beams[n, v, j], w), h, j, l], lambda: x[n * w + v, h, j, l]),
-        "specs/attention.yaml:233: y[n, v, h, j, l] = x[n, wrap(beams[n, v, j], w), h, "
+        "specs/attention.yaml:304: y[n, v, h, j, l] = x[n, wrap(beams[n, v, j], w), h, "
         "j, l] if j < filled else x[n, v, h, j, l]",
     )
 
 
-# specs/attention.yaml:242
+# specs/attention.yaml:315
 def rotate_kernel(eqs: Equations, bound: Bound) -> None:
     interleaved, m, h, b, s, n, c = bound.interleaved, bound.m, bound.h, bound.b, bound.s, bound.n, bound.c
     x, cos_, sin_, y = eqs.tensor("x"), eqs.tensor("cos"), eqs.tensor("sin"), eqs.tensor("y")
@@ -183,17 +183,17 @@ def rotate_kernel(eqs: Equations, bound: Bound) -> None:
 
     along = eqs.scratch("along", eqs.dtypes["F"], rules.Vec((b, s, n, h)))
     g, i, a, j = eqs.index("g", b), eqs.index("i", s), eqs.index("a", n), eqs.index("j", h)
-    eqs.define(along[g, i, a, j], x[g, i, a, j] * cos_[*fit((g, i), c), number(j)], "specs/attention.yaml:261")
+    eqs.define(along[g, i, a, j], x[g, i, a, j] * cos_[*fit((g, i), c), number(j)], "specs/attention.yaml:334")
     across = eqs.scratch("across", eqs.dtypes["F"], rules.Vec((b, s, n, h)))
     g, i, a, j = eqs.index("g", b), eqs.index("i", s), eqs.index("a", n), eqs.index("j", h)
     eqs.define(
         across[g, i, a, j],
         x[g, i, a, partner(j)] * sign(j) * sin_[*fit((g, i), c), number(j)],
-        "specs/attention.yaml:262",
+        "specs/attention.yaml:335",
     )
     g, i, a, j = eqs.index("g", b), eqs.index("i", s), eqs.index("a", n), eqs.index("j", h)
     eqs.define(
         y[g, i, a, j],
         where(ge(j, 2 * m), lambda: x[g, i, a, j], lambda: along[g, i, a, j] + across[g, i, a, j]),
-        "specs/attention.yaml:263",
+        "specs/attention.yaml:336",
     )

@@ -73,15 +73,15 @@ def bitwise_shift_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(y[*i], shift_right(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:106")
 
 
-# specs/bits.yaml:116
+# specs/bits.yaml:117
 def bitcast_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], bitcast(x[*i], eqs.dtypes["R"]), "specs/bits.yaml:123")
+    eqs.define(y[*i], bitcast(x[*i], eqs.dtypes["R"]), "specs/bits.yaml:124")
 
 
-# specs/bits.yaml:137
+# specs/bits.yaml:138
 def murmur_hash_kernel(eqs: Equations, bound: Bound) -> None:
     n, d, seed = bound.n, bound.d, bound.seed
     words, y = eqs.tensor("words"), eqs.tensor("y")
@@ -93,34 +93,34 @@ def murmur_hash_kernel(eqs: Equations, bound: Bound) -> None:
 
     spread = eqs.scratch("spread", eqs.dtypes["W"], rules.Vec((n, *d)))
     s, i = eqs.index("s", n), eqs.indices("i", d)
-    eqs.define(spread[s, *i], words[*i, s] * cast(3432918353, eqs.dtypes["W"]), "specs/bits.yaml:151")
+    eqs.define(spread[s, *i], words[*i, s] * cast(3432918353, eqs.dtypes["W"]), "specs/bits.yaml:152")
     mixed = eqs.scratch("mixed", eqs.dtypes["W"], rules.Vec((n, *d)))
     s, i = eqs.index("s", n), eqs.indices("i", d)
-    eqs.define(mixed[s, *i], turned(spread[s, *i], 15) * cast(461845907, eqs.dtypes["W"]), "specs/bits.yaml:152")
+    eqs.define(mixed[s, *i], turned(spread[s, *i], 15) * cast(461845907, eqs.dtypes["W"]), "specs/bits.yaml:153")
     hash = eqs.scratch("hash", eqs.dtypes["W"], rules.Vec((n + 1, *d)))
     i = eqs.indices("i", d)
-    eqs.define(hash[0, *i], cast(seed, eqs.dtypes["W"]), "specs/bits.yaml:153")
+    eqs.define(hash[0, *i], cast(seed, eqs.dtypes["W"]), "specs/bits.yaml:154")
     s, i = eqs.index("s", n), eqs.indices("i", d)
     eqs.step(
         hash[s + 1, *i],
         turned(bit_xor(hash[s, *i], mixed[s, *i]), 13) * cast(5, eqs.dtypes["W"]) + cast(3864292196, eqs.dtypes["W"]),
         s,
-        source="specs/bits.yaml:154",
+        source="specs/bits.yaml:155",
     )
     whole = eqs.scratch("whole", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(whole[*i], bit_xor(hash[n, *i], cast(4 * n, eqs.dtypes["W"])), "specs/bits.yaml:155")
+    eqs.define(whole[*i], bit_xor(hash[n, *i], cast(4 * n, eqs.dtypes["W"])), "specs/bits.yaml:156")
     half = eqs.scratch("half", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(half[*i], folded(whole[*i], 16) * cast(2246822507, eqs.dtypes["W"]), "specs/bits.yaml:156")
+    eqs.define(half[*i], folded(whole[*i], 16) * cast(2246822507, eqs.dtypes["W"]), "specs/bits.yaml:157")
     last = eqs.scratch("last", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(last[*i], folded(half[*i], 13) * cast(3266489909, eqs.dtypes["W"]), "specs/bits.yaml:157")
+    eqs.define(last[*i], folded(half[*i], 13) * cast(3266489909, eqs.dtypes["W"]), "specs/bits.yaml:158")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], folded(last[*i], 16), "specs/bits.yaml:158")
+    eqs.define(y[*i], folded(last[*i], 16), "specs/bits.yaml:159")
 
 
-# specs/bits.yaml:178
+# specs/bits.yaml:179
 def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
     d, w = bound.d, bound.w
     x, seed, y = eqs.tensor("x"), eqs.tensor("seed"), eqs.tensor("y")
@@ -169,11 +169,11 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
                 ne(x[*i, c], cast(0, parse_dtype("char"))), lambda: cast(c, parse_dtype("i32")) + 1, lambda: 0
             ),
         ),
-        "specs/bits.yaml:198",
+        "specs/bits.yaml:200",
     )
     code = eqs.scratch("code", parse_dtype("i32"), rules.Vec((*d, w)))
     i, c = eqs.indices("i", d), eqs.index("c", w)
-    eqs.define(code[*i, c], cast(x[*i, c], parse_dtype("i32")), "specs/bits.yaml:199")
+    eqs.define(code[*i, c], cast(x[*i, c], parse_dtype("i32")), "specs/bits.yaml:201")
     used = eqs.scratch("used", parse_dtype("bool"), rules.Vec((4 * w, *d)))
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
     eqs.define(
@@ -182,7 +182,7 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
             lt(cast(s // 4, parse_dtype("i32")), size[*i]),
             lt(cast(s % 4, parse_dtype("i32")), bytes_of(code[*i, s // 4])),
         ),
-        "specs/bits.yaml:200",
+        "specs/bits.yaml:202",
     )
     byte = eqs.scratch("byte", eqs.dtypes["W"], rules.Vec((4 * w, *d)))
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
@@ -193,16 +193,16 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(byte_of(code[*i, s // 4], cast(s % 4, parse_dtype("i32"))), eqs.dtypes["W"]),
             lambda: cast(0, eqs.dtypes["W"]),
         ),
-        "specs/bits.yaml:201",
+        "specs/bits.yaml:203",
     )
     count = eqs.scratch("count", parse_dtype("i32"), rules.Vec((4 * w + 1, *d)))
     i = eqs.indices("i", d)
-    eqs.define(count[0, *i], 0, "specs/bits.yaml:202")
+    eqs.define(count[0, *i], 0, "specs/bits.yaml:204")
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
-    eqs.step(count[s + 1, *i], count[s, *i] + cast(used[s, *i], parse_dtype("i32")), s, source="specs/bits.yaml:203")
+    eqs.step(count[s + 1, *i], count[s, *i] + cast(used[s, *i], parse_dtype("i32")), s, source="specs/bits.yaml:205")
     word = eqs.scratch("word", eqs.dtypes["W"], rules.Vec((4 * w + 1, *d)))
     i = eqs.indices("i", d)
-    eqs.define(word[0, *i], cast(0, eqs.dtypes["W"]), "specs/bits.yaml:204")
+    eqs.define(word[0, *i], cast(0, eqs.dtypes["W"]), "specs/bits.yaml:206")
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
     eqs.step(
         word[s + 1, *i],
@@ -216,11 +216,11 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
         ),
         s,
         cycle=1,
-        source="specs/bits.yaml:205",
+        source="specs/bits.yaml:207",
     )
     hash = eqs.scratch("hash", eqs.dtypes["W"], rules.Vec((4 * w + 1, *d)))
     i = eqs.indices("i", d)
-    eqs.define(hash[0, *i], seed[()], "specs/bits.yaml:206")
+    eqs.define(hash[0, *i], seed[()], "specs/bits.yaml:209")
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
     eqs.step(
         hash[s + 1, *i],
@@ -232,27 +232,27 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
         ),
         s,
         cycle=2,
-        source="specs/bits.yaml:207",
+        source="specs/bits.yaml:210",
     )
     rest = eqs.scratch("rest", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
     eqs.define(
         rest[*i],
         where(ne(bit_and(count[4 * w, *i], 3), 0), lambda: mixed(word[4 * w, *i]), lambda: cast(0, eqs.dtypes["W"])),
-        "specs/bits.yaml:208",
+        "specs/bits.yaml:212",
     )
     whole = eqs.scratch("whole", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
     eqs.define(
         whole[*i],
         bit_xor(bit_xor(hash[4 * w, *i], rest[*i]), cast(count[4 * w, *i], eqs.dtypes["W"])),
-        "specs/bits.yaml:209",
+        "specs/bits.yaml:213",
     )
     half = eqs.scratch("half", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(half[*i], folded(whole[*i], 16) * cast(2246822507, eqs.dtypes["W"]), "specs/bits.yaml:210")
+    eqs.define(half[*i], folded(whole[*i], 16) * cast(2246822507, eqs.dtypes["W"]), "specs/bits.yaml:214")
     last = eqs.scratch("last", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(last[*i], folded(half[*i], 13) * cast(3266489909, eqs.dtypes["W"]), "specs/bits.yaml:211")
+    eqs.define(last[*i], folded(half[*i], 13) * cast(3266489909, eqs.dtypes["W"]), "specs/bits.yaml:215")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], folded(last[*i], 16), "specs/bits.yaml:212")
+    eqs.define(y[*i], folded(last[*i], 16), "specs/bits.yaml:216")

@@ -12,7 +12,7 @@ from anyshape.equations.functions import abs_, cast, checked, floor, fold, pad, 
 from anyshape.rules import Bound
 
 
-# specs/deformable.yaml:21
+# specs/deformable.yaml:22
 def deform_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -47,7 +47,7 @@ def deform_conv_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         moved[n, h, j, *q, *p, a],
         cast(checked(offset)[n, (((h * c + j) // e) * rules.prod(k) + ravel(q, k)) * len(d) + a, *p], eqs.dtypes["U"]),
-        "specs/deformable.yaml:56: moved[n, h, j, *q, *p, a] = U(offset[n, (h * c + j) " "// e, ravel(q, k), a, *p])",
+        "specs/deformable.yaml:57: moved[n, h, j, *q, *p, a] = U(offset[n, (h * c + j) " "// e, ravel(q, k), a, *p])",
     )
     read = eqs.scratch("read", eqs.dtypes["U"], rules.Vec((b, groups, c, *k, *o)))
     n = eqs.index("n", b)
@@ -90,7 +90,7 @@ def deform_conv_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         )
         * cast(checked(mask)[n, ((h * c + j) // e) * rules.prod(k) + ravel(q, k), *p], eqs.dtypes["U"]),
-        "specs/deformable.yaml:57: pad(x, 0)[n, h, j, *[i64(floor(place(moved[n, h, j, "
+        "specs/deformable.yaml:58: pad(x, 0)[n, h, j, *[i64(floor(place(moved[n, h, j, "
         "*q, *p, a], p[a], strides[a], q[a], dilations[a], pads[a])) + U(u[a])) for a in "
         "range(len(d))]], mask[n, (h * c + j) // e, ravel(q, k), *p]",
     )
@@ -99,5 +99,5 @@ def deform_conv_kernel(eqs: Equations, bound: Bound) -> None:
         y[n, h * m + i, *p],
         reduce_("sum", [c, *k], lambda j, *q: read[n, h, j, *q, *p] * cast(w[h * m + i, j, *q], eqs.dtypes["U"]))
         + cast(bias[h * m + i], eqs.dtypes["U"]),
-        "specs/deformable.yaml:58",
+        "specs/deformable.yaml:65",
     )

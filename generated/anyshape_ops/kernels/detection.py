@@ -32,7 +32,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/detection.yaml:72
+# specs/detection.yaml:76
 def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
     s, b, c, most, n, t, center = bound.s, bound.b, bound.c, bound.most, bound.n, bound.t, bound.center
     boxes = eqs.tensor("boxes")
@@ -48,7 +48,7 @@ def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         and_(le(0, iou_threshold[*rules.fill(len(s), 0)]), le(iou_threshold[*rules.fill(len(s), 0)], 1)),
         ("iou_threshold is not within 0..1",),
-        "specs/detection.yaml:88: 0 <= iou_threshold[*fill(len(s), 0)] <= 1 does not hold",
+        "specs/detection.yaml:92: 0 <= iou_threshold[*fill(len(s), 0)] <= 1 does not hold",
     )
     procedure = eqs.procedure({bound.k: b * c * most})
     kept = procedure.output("kept")
@@ -142,10 +142,10 @@ def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
                     )
                     procedure.set(found[()], 1, "add")
                     procedure.set(k[()], 1, "add")
-    procedure.end({bound.k: k}, source="specs/detection.yaml:92")
+    procedure.end({bound.k: k}, source="specs/detection.yaml:96")
 
 
-# specs/detection.yaml:155
+# specs/detection.yaml:177
 def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
     scale = bound.scale
     half_pixel = bound.half_pixel
@@ -171,7 +171,7 @@ def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:180: all(0 <= image[n] < b for n in k) does not hold",
+        "specs/detection.yaml:202: all(0 <= image[n] < b for n in k) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -372,10 +372,10 @@ def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
                             checked(y)[n, f, *fit((i, j), size)],
                             cast(where(whole[()], lambda: found[()], lambda: maximum(found[()], 0)), eqs.dtypes["F"]),
                         )
-    procedure.end(source="specs/detection.yaml:184")
+    procedure.end(source="specs/detection.yaml:206")
 
 
-# specs/detection.yaml:264
+# specs/detection.yaml:308
 def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, k, bins, scale, size, d, c = bound.b, bound.k, bound.bins, bound.scale, bound.size, bound.d, bound.c
     x, rois, image = eqs.tensor("x"), eqs.tensor("rois"), eqs.tensor("image")
@@ -385,7 +385,7 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:278: all(0 <= image[n] < b for n in k) does not hold",
+        "specs/detection.yaml:322: all(0 <= image[n] < b for n in k) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -442,4 +442,4 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
                                 ],
                             ),
                         )
-    procedure.end(source="specs/detection.yaml:281")
+    procedure.end(source="specs/detection.yaml:325")

@@ -32,7 +32,7 @@ def batch_norm_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/normalisation.yaml:43
+# specs/normalisation.yaml:45
 def batch_norm_training_kernel(eqs: Equations, bound: Bound) -> None:
     c, b, d, epsilon, momentum = bound.c, bound.b, bound.d, bound.epsilon, bound.momentum
     x = eqs.tensor("x")
@@ -48,37 +48,37 @@ def batch_norm_training_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         mu[h],
         reduce_("sum", [b, *d], lambda n, *j: cast(x[n, h, *j], eqs.dtypes["U"])) / (b * rules.prod(d)),
-        "specs/normalisation.yaml:52",
+        "specs/normalisation.yaml:54",
     )
     spread = eqs.scratch("spread", eqs.dtypes["U"], rules.Vec((c,)))
     h = eqs.index("h", c)
     eqs.define(
         spread[h],
         reduce_("sum", [b, *d], lambda n, *j: (cast(x[n, h, *j], eqs.dtypes["U"]) - mu[h]) ** 2) / (b * rules.prod(d)),
-        "specs/normalisation.yaml:53",
+        "specs/normalisation.yaml:55",
     )
     n, h, i = eqs.index("n", b), eqs.index("h", c), eqs.indices("i", d)
     eqs.define(
         y[n, h, *i],
         (cast(x[n, h, *i], eqs.dtypes["U"]) - mu[h]) / sqrt(spread[h] + epsilon) * cast(scale[h], eqs.dtypes["U"])
         + cast(bias[h], eqs.dtypes["U"]),
-        "specs/normalisation.yaml:54",
+        "specs/normalisation.yaml:56",
     )
     h = eqs.index("h", c)
     eqs.define(
         new_mean[h],
         cast(cast(mean[h], eqs.dtypes["U"]) * momentum + mu[h] * (1 - momentum), eqs.dtypes["F"]),
-        "specs/normalisation.yaml:55",
+        "specs/normalisation.yaml:57",
     )
     h = eqs.index("h", c)
     eqs.define(
         new_variance[h],
         cast(cast(variance[h], eqs.dtypes["U"]) * momentum + spread[h] * (1 - momentum), eqs.dtypes["F"]),
-        "specs/normalisation.yaml:56",
+        "specs/normalisation.yaml:58",
     )
 
 
-# specs/normalisation.yaml:67
+# specs/normalisation.yaml:70
 def instance_norm_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d, epsilon = bound.b, bound.c, bound.d, bound.epsilon
     x, scale, bias, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("bias"), eqs.tensor("y")
@@ -87,7 +87,7 @@ def instance_norm_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         mu[n, h],
         reduce_("sum", d, lambda *j: cast(x[n, h, *j], eqs.dtypes["U"])) / rules.prod(d),
-        "specs/normalisation.yaml:71",
+        "specs/normalisation.yaml:74",
     )
     inv = eqs.scratch("inv", eqs.dtypes["U"], rules.Vec((b, c)))
     n, h = eqs.index("n", b), eqs.index("h", c)
@@ -96,18 +96,18 @@ def instance_norm_kernel(eqs: Equations, bound: Bound) -> None:
         1 / sqrt(
             reduce_("sum", d, lambda *j: (cast(x[n, h, *j], eqs.dtypes["U"]) - mu[n, h]) ** 2) / rules.prod(d) + epsilon
         ),
-        "specs/normalisation.yaml:72",
+        "specs/normalisation.yaml:75",
     )
     n, h, i = eqs.index("n", b), eqs.index("h", c), eqs.indices("i", d)
     eqs.define(
         y[n, h, *i],
         (cast(x[n, h, *i], eqs.dtypes["U"]) - mu[n, h]) * inv[n, h] * cast(scale[h], eqs.dtypes["U"])
         + cast(bias[h], eqs.dtypes["U"]),
-        "specs/normalisation.yaml:73",
+        "specs/normalisation.yaml:76",
     )
 
 
-# specs/normalisation.yaml:82
+# specs/normalisation.yaml:85
 def group_norm_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, c, d, epsilon = bound.b, bound.groups, bound.c, bound.d, bound.epsilon
     x, scale, bias, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("bias"), eqs.tensor("y")
@@ -116,7 +116,7 @@ def group_norm_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         mu[n, g],
         reduce_("sum", [c, *d], lambda l, *j: cast(x[n, g * c + l, *j], eqs.dtypes["U"])) / (c * rules.prod(d)),
-        "specs/normalisation.yaml:93",
+        "specs/normalisation.yaml:96",
     )
     inv = eqs.scratch("inv", eqs.dtypes["U"], rules.Vec((b, groups)))
     n, g = eqs.index("n", b), eqs.index("g", groups)
@@ -128,18 +128,18 @@ def group_norm_kernel(eqs: Equations, bound: Bound) -> None:
             ) / (c * rules.prod(d))
             + epsilon
         ),
-        "specs/normalisation.yaml:94",
+        "specs/normalisation.yaml:97",
     )
     n, g, h, i = eqs.index("n", b), eqs.index("g", groups), eqs.index("h", c), eqs.indices("i", d)
     eqs.define(
         y[n, g * c + h, *i],
         (cast(x[n, g * c + h, *i], eqs.dtypes["U"]) - mu[n, g]) * inv[n, g] * cast(scale[g * c + h], eqs.dtypes["U"])
         + cast(bias[g * c + h], eqs.dtypes["U"]),
-        "specs/normalisation.yaml:95",
+        "specs/normalisation.yaml:98",
     )
 
 
-# specs/normalisation.yaml:114
+# specs/normalisation.yaml:118
 def rms_norm_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, epsilon, u = bound.o, bound.n, bound.epsilon, bound.u
     x, scale, y, inv_rms = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("y"), eqs.tensor("inv_rms")
@@ -148,15 +148,15 @@ def rms_norm_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         inv[*i],
         1 / sqrt(reduce_("sum", n, lambda *j: x[*i, *j] ** 2) / rules.prod(n) + epsilon),
-        "specs/normalisation.yaml:125",
+        "specs/normalisation.yaml:129",
     )
     i, j = eqs.indices("i", o), eqs.indices("j", n)
-    eqs.define(y[*i, *j], x[*i, *j] * inv[*i] * scale[*fit((*i, *j), u)], "specs/normalisation.yaml:126")
+    eqs.define(y[*i, *j], x[*i, *j] * inv[*i] * scale[*fit((*i, *j), u)], "specs/normalisation.yaml:130")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(n), 1))
-    eqs.define(inv_rms[*i, *z], inv[*i], "specs/normalisation.yaml:127")
+    eqs.define(inv_rms[*i, *z], inv[*i], "specs/normalisation.yaml:131")
 
 
-# specs/normalisation.yaml:155
+# specs/normalisation.yaml:163
 def mean_variance_norm_kernel(eqs: Equations, bound: Bound) -> None:
     o, r, axes = bound.o, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -165,7 +165,7 @@ def mean_variance_norm_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         mu[*i],
         reduce_("sum", r, lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"])) / rules.prod(r),
-        "specs/normalisation.yaml:163",
+        "specs/normalisation.yaml:171",
     )
     spread = eqs.scratch("spread", eqs.dtypes["U"], o)
     i = eqs.indices("i", o)
@@ -173,17 +173,17 @@ def mean_variance_norm_kernel(eqs: Equations, bound: Bound) -> None:
         spread[*i],
         sqrt(reduce_("sum", r, lambda *j: (cast(x[*at(i, j, axes)], eqs.dtypes["U"]) - mu[*i]) ** 2) / rules.prod(r))
         + 1e-09,
-        "specs/normalisation.yaml:164",
+        "specs/normalisation.yaml:172",
     )
     i, j = eqs.indices("i", o), eqs.indices("j", r)
     eqs.define(
         y[*at(i, j, axes)],
         (cast(x[*at(i, j, axes)], eqs.dtypes["U"]) - mu[*i]) / spread[*i],
-        "specs/normalisation.yaml:165",
+        "specs/normalisation.yaml:173",
     )
 
 
-# specs/normalisation.yaml:172
+# specs/normalisation.yaml:180
 def lp_norm_kernel(eqs: Equations, bound: Bound) -> None:
     o, i, n, p = bound.o, bound.i, bound.n, bound.p
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -200,24 +200,24 @@ def lp_norm_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda: cast(x[*a, k, *b], eqs.dtypes["U"]) ** 2,
             ),
         ),
-        "specs/normalisation.yaml:183",
+        "specs/normalisation.yaml:191",
     )
     length = eqs.scratch("length", eqs.dtypes["U"], rules.Vec((*o, *i)))
     a, b = eqs.indices("a", o), eqs.indices("b", i)
     eqs.define(
         length[*a, *b],
         where(rules.eq(p, 1), lambda: total[*a, *b], lambda: sqrt(total[*a, *b])),
-        "specs/normalisation.yaml:184",
+        "specs/normalisation.yaml:192",
     )
     a, k, b = eqs.indices("a", o), eqs.index("k", n), eqs.indices("b", i)
     eqs.define(
         y[*a, k, *b],
         where(eq(length[*a, *b], 0), lambda: 0, lambda: cast(x[*a, k, *b], eqs.dtypes["U"]) / length[*a, *b]),
-        "specs/normalisation.yaml:185",
+        "specs/normalisation.yaml:193",
     )
 
 
-# specs/normalisation.yaml:204
+# specs/normalisation.yaml:214
 def lrn_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -233,7 +233,7 @@ def lrn_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         total[n, h, *i],
         reduce_("sum", [size], lambda q: cast(pad(x, 0)[n, h + q - before, *i], eqs.dtypes["U"]) ** 2),
-        "specs/normalisation.yaml:218",
+        "specs/normalisation.yaml:228",
     )
     n, h, i = eqs.index("n", b), eqs.index("h", c), eqs.indices("i", d)
     eqs.define(
@@ -241,27 +241,27 @@ def lrn_kernel(eqs: Equations, bound: Bound) -> None:
         cast(x[n, h, *i], eqs.dtypes["U"]) / (
             (bias + as_expr(alpha) / size * total[n, h, *i]) ** cast(beta, eqs.dtypes["U"])
         ),
-        "specs/normalisation.yaml:219",
+        "specs/normalisation.yaml:229",
     )
 
 
-# specs/normalisation.yaml:229
+# specs/normalisation.yaml:240
 def global_average_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d = bound.b, bound.c, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     n, h, z = eqs.index("n", b), eqs.index("h", c), eqs.indices("z", rules.fill(len(d), 1))
-    eqs.define(y[n, h, *z], reduce_("sum", d, lambda *j: x[n, h, *j]) / rules.prod(d), "specs/normalisation.yaml:233")
+    eqs.define(y[n, h, *z], reduce_("sum", d, lambda *j: x[n, h, *j]) / rules.prod(d), "specs/normalisation.yaml:244")
 
 
-# specs/normalisation.yaml:241
+# specs/normalisation.yaml:252
 def global_max_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d = bound.b, bound.c, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     n, h, z = eqs.index("n", b), eqs.index("h", c), eqs.indices("z", rules.fill(len(d), 1))
-    eqs.define(y[n, h, *z], reduce_("max", d, lambda *j: x[n, h, *j]), "specs/normalisation.yaml:245")
+    eqs.define(y[n, h, *z], reduce_("max", d, lambda *j: x[n, h, *j]), "specs/normalisation.yaml:256")
 
 
-# specs/normalisation.yaml:254
+# specs/normalisation.yaml:265
 def global_lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d, p = bound.b, bound.c, bound.d, bound.p
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -271,5 +271,5 @@ def global_lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_(
             "sum", d, lambda *j: abs_(cast(x[n, h, *j], eqs.dtypes["U"])) ** cast(p, eqs.dtypes["U"])
         ) ** cast(as_expr(1) / p, eqs.dtypes["U"]),
-        "specs/normalisation.yaml:262",
+        "specs/normalisation.yaml:273",
     )

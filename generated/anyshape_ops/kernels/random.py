@@ -29,13 +29,13 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/random.yaml:39
+# specs/random.yaml:46
 def fresh_seed_kernel(eqs: Equations, bound: Bound) -> None:
     y = eqs.tensor("y")
-    eqs.define(y[()], entropy(), "specs/random.yaml:43")
+    eqs.define(y[()], entropy(), "specs/random.yaml:50")
 
 
-# specs/random.yaml:48
+# specs/random.yaml:55
 def random_uniform_kernel(eqs: Equations, bound: Bound) -> None:
     to, p, q = bound.to, bound.p, bound.q
     seed, low, high, y = eqs.tensor("seed"), eqs.tensor("low"), eqs.tensor("high"), eqs.tensor("y")
@@ -52,11 +52,11 @@ def random_uniform_kernel(eqs: Equations, bound: Bound) -> None:
             ) * uniform(seed[()], ravel(i, to)),
             eqs.dtypes["F"],
         ),
-        "specs/random.yaml:54",
+        "specs/random.yaml:61",
     )
 
 
-# specs/random.yaml:72
+# specs/random.yaml:80
 def random_normal_kernel(eqs: Equations, bound: Bound) -> None:
     to, p, q = bound.to, bound.p, bound.q
     seed, mean, deviation, y = eqs.tensor("seed"), eqs.tensor("mean"), eqs.tensor("deviation"), eqs.tensor("y")
@@ -75,11 +75,11 @@ def random_normal_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(deviation[*fit(i, q)], eqs.dtypes["U"]) * standard(seed[()], ravel(i, to)),
             eqs.dtypes["F"],
         ),
-        "specs/random.yaml:82",
+        "specs/random.yaml:91",
     )
 
 
-# specs/random.yaml:100
+# specs/random.yaml:110
 def bernoulli_kernel(eqs: Equations, bound: Bound) -> None:
     d, to = bound.d, bound.to
     seed, x, y = eqs.tensor("seed"), eqs.tensor("x"), eqs.tensor("y")
@@ -88,11 +88,11 @@ def bernoulli_kernel(eqs: Equations, bound: Bound) -> None:
 
     i = eqs.indices("i", d)
     eqs.define(
-        y[*i], cast(lt(uniform(seed[()], ravel(i, d)), cast(x[*i], eqs.dtypes["U"])), to), "specs/random.yaml:106"
+        y[*i], cast(lt(uniform(seed[()], ravel(i, d)), cast(x[*i], eqs.dtypes["U"])), to), "specs/random.yaml:116"
     )
 
 
-# specs/random.yaml:118
+# specs/random.yaml:126
 def dropout_mask_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     seed, ratio, y = eqs.tensor("seed"), eqs.tensor("ratio"), eqs.tensor("y")
@@ -100,10 +100,10 @@ def dropout_mask_kernel(eqs: Equations, bound: Bound) -> None:
         return philox(seed, position, eqs.dtypes["U"])
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ge(uniform(seed[()], ravel(i, d)), cast(ratio[()], eqs.dtypes["U"])), "specs/random.yaml:123")
+    eqs.define(y[*i], ge(uniform(seed[()], ravel(i, d)), cast(ratio[()], eqs.dtypes["U"])), "specs/random.yaml:131")
 
 
-# specs/random.yaml:129
+# specs/random.yaml:137
 def dropout_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, mask, ratio, y = eqs.tensor("x"), eqs.tensor("mask"), eqs.tensor("ratio"), eqs.tensor("y")
@@ -115,11 +115,11 @@ def dropout_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(cast(x[*i], eqs.dtypes["U"]) / (1 - cast(ratio[()], eqs.dtypes["U"])), eqs.dtypes["F"]),
             lambda: 0,
         ),
-        "specs/random.yaml:134",
+        "specs/random.yaml:142",
     )
 
 
-# specs/random.yaml:150
+# specs/random.yaml:163
 def multinomial_kernel(eqs: Equations, bound: Bound) -> None:
     b, n, draws, to = bound.b, bound.n, bound.draws, bound.to
     seed, x, y = eqs.tensor("seed"), eqs.tensor("x"), eqs.tensor("y")
@@ -128,19 +128,19 @@ def multinomial_kernel(eqs: Equations, bound: Bound) -> None:
 
     peak = eqs.scratch("peak", eqs.dtypes["F"], rules.Vec((b,)))
     a = eqs.index("a", b)
-    eqs.define(peak[a], reduce_("max", [n], lambda k: x[a, k]), "specs/random.yaml:162")
+    eqs.define(peak[a], reduce_("max", [n], lambda k: x[a, k]), "specs/random.yaml:175")
     share = eqs.scratch("share", eqs.dtypes["U"], rules.Vec((b, n)))
     a, k = eqs.index("a", b), eqs.index("k", n)
     eqs.define(
-        share[a, k], exp(cast(x[a, k], eqs.dtypes["U"]) - cast(peak[a], eqs.dtypes["U"])), "specs/random.yaml:163"
+        share[a, k], exp(cast(x[a, k], eqs.dtypes["U"]) - cast(peak[a], eqs.dtypes["U"])), "specs/random.yaml:176"
     )
     upto = eqs.scratch("upto", eqs.dtypes["U"], rules.Vec((b, n)))
     a, k = eqs.index("a", b), eqs.index("k", n)
-    eqs.define(upto[a, k], reduce_range("sum", 0, k + 1, lambda j: share[a, j]), "specs/random.yaml:164")
+    eqs.define(upto[a, k], reduce_range("sum", 0, k + 1, lambda j: share[a, j]), "specs/random.yaml:177")
     drawn = eqs.scratch("drawn", eqs.dtypes["U"], rules.Vec((b, draws)))
     a, s = eqs.index("a", b), eqs.index("s", draws)
     eqs.define(
-        drawn[a, s], uniform(seed[()], ravel((a, s), rules.Vec((b, draws)))) * upto[a, n - 1], "specs/random.yaml:165"
+        drawn[a, s], uniform(seed[()], ravel((a, s), rules.Vec((b, draws)))) * upto[a, n - 1], "specs/random.yaml:178"
     )
     a, s = eqs.index("a", b), eqs.index("s", draws)
-    eqs.define(y[a, s], cast(reduce_("count", [n], lambda k: le(upto[a, k], drawn[a, s])), to), "specs/random.yaml:166")
+    eqs.define(y[a, s], cast(reduce_("count", [n], lambda k: le(upto[a, k], drawn[a, s])), to), "specs/random.yaml:179")

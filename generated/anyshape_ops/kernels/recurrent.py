@@ -30,7 +30,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/recurrent.yaml:90
+# specs/recurrent.yaml:102
 def rnn_kernel(eqs: Equations, bound: Bound) -> None:
     acts = bound.acts
     takes = bound.takes
@@ -102,14 +102,14 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         ("a sequence length is not within 0..", t),
-        "specs/recurrent.yaml:87: all(0 <= lens[n] <= t for n in b) does not hold",
+        "specs/recurrent.yaml:99: all(0 <= lens[n] <= t for n in b) does not hold",
     )
     into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((e, t, b, h)))
     u, s, n, j = eqs.index("u", e), eqs.index("s", t), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         into[u, s, n, j],
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, j, l]) + bias[u, (0) * h + j] + bias[u, (1) * h + j],
-        "specs/recurrent.yaml:111",
+        "specs/recurrent.yaml:126",
     )
     now = eqs.scratch("now", parse_dtype("i64"), rules.Vec((t, e, b)))
     s, u, n = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b)
@@ -125,17 +125,17 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s,
             lambda: s,
         ),
-        "specs/recurrent.yaml:112",
+        "specs/recurrent.yaml:127",
     )
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:113")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:129")
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         hid[s + 1, u, n, j],
         active(u, limited(into[u, now[s, u, n], n, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, j, l]))),
         s,
-        source="specs/recurrent.yaml:114: into[u, now[s, u, n], n, j]",
+        source="specs/recurrent.yaml:130: into[u, now[s, u, n], n, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -145,18 +145,18 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:115: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:131: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:116: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:132: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
 
 
-# specs/recurrent.yaml:161
+# specs/recurrent.yaml:185
 def gru_kernel(eqs: Equations, bound: Bound) -> None:
     acts = bound.acts
     takes = bound.takes
@@ -240,7 +240,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         ("a sequence length is not within 0..", t),
-        "specs/recurrent.yaml:87: all(0 <= lens[n] <= t for n in b) does not hold",
+        "specs/recurrent.yaml:99: all(0 <= lens[n] <= t for n in b) does not hold",
     )
     into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((e, t, b, 3, h)))
     u, s, n, a, j = eqs.index("u", e), eqs.index("s", t), eqs.index("n", b), eqs.index("a", 3), eqs.index("j", h)
@@ -249,7 +249,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, a * h + j, l])
         + bias[u, ((0) * 3 + a) * h + j]
         + where(or_(lt(a, 2), not linear_before_reset), lambda: bias[u, ((1) * 3 + a) * h + j], lambda: 0),
-        "specs/recurrent.yaml:190",
+        "specs/recurrent.yaml:218",
     )
     now = eqs.scratch("now", parse_dtype("i64"), rules.Vec((t, e, b)))
     s, u, n = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b)
@@ -265,11 +265,11 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s,
             lambda: s,
         ),
-        "specs/recurrent.yaml:191",
+        "specs/recurrent.yaml:220",
     )
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:192")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:222")
     from_hid = eqs.scratch("from_hid", eqs.dtypes["F"], rules.Vec((t, e, b, 2, h)))
     update = eqs.scratch("update", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     reset = eqs.scratch("reset", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
@@ -281,14 +281,14 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         from_hid[s, u, n, a, j],
         reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
-        source="specs/recurrent.yaml:193",
+        source="specs/recurrent.yaml:223",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         update[s, u, n, j],
         gate(u, limited(into[u, now[s, u, n], n, 0, j] + from_hid[s, u, n, 0, j])),
         s,
-        source="specs/recurrent.yaml:194: update[s, u, n, j] = gate(u, limited(into[u, now[s, "
+        source="specs/recurrent.yaml:224: update[s, u, n, j] = gate(u, limited(into[u, now[s, "
         "u, n], n, 0, j] + from_hid[s, u, n, 0, j]))",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -296,7 +296,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         reset[s, u, n, j],
         gate(u, limited(into[u, now[s, u, n], n, 1, j] + from_hid[s, u, n, 1, j])),
         s,
-        source="specs/recurrent.yaml:195: reset[s, u, n, j] = gate(u, limited(into[u, now[s, u, "
+        source="specs/recurrent.yaml:225: reset[s, u, n, j] = gate(u, limited(into[u, now[s, u, "
         "n], n, 1, j] + from_hid[s, u, n, 1, j]))",
     )
     if linear_before_reset:
@@ -306,24 +306,24 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             reset[s, u, n, j]
             * (reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, (2) * h + j, l]) + bias[u, ((1) * 3 + 2) * h + j]),
             s,
-            source="specs/recurrent.yaml:197",
+            source="specs/recurrent.yaml:227",
         )
     else:
         s, u, n, l = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("l", h)
-        eqs.step(kept[s, u, n, l], reset[s, u, n, l] * hid[s, u, n, l], s, source="specs/recurrent.yaml:199")
+        eqs.step(kept[s, u, n, l], reset[s, u, n, l] * hid[s, u, n, l], s, source="specs/recurrent.yaml:229")
         s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
         eqs.step(
             inner[s, u, n, j],
             reduce_("sum", [h], lambda l: kept[s, u, n, l] * r[u, (2) * h + j, l]),
             s,
-            source="specs/recurrent.yaml:200",
+            source="specs/recurrent.yaml:230",
         )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         fresh[s, u, n, j],
         active(u, limited(into[u, now[s, u, n], n, 2, j] + inner[s, u, n, j])),
         s,
-        source="specs/recurrent.yaml:201: fresh[s, u, n, j] = active(u, limited(into[u, now[s, "
+        source="specs/recurrent.yaml:231: fresh[s, u, n, j] = active(u, limited(into[u, now[s, "
         "u, n], n, 2, j] + inner[s, u, n, j]))",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -331,7 +331,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         hid[s + 1, u, n, j],
         (1 - update[s, u, n, j]) * fresh[s, u, n, j] + update[s, u, n, j] * hid[s, u, n, j],
         s,
-        source="specs/recurrent.yaml:202",
+        source="specs/recurrent.yaml:232",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -341,18 +341,18 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:203: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:233: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:204: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:234: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
 
 
-# specs/recurrent.yaml:248
+# specs/recurrent.yaml:288
 def lstm_kernel(eqs: Equations, bound: Bound) -> None:
     acts = bound.acts
     takes = bound.takes
@@ -450,7 +450,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         ("a sequence length is not within 0..", t),
-        "specs/recurrent.yaml:87: all(0 <= lens[n] <= t for n in b) does not hold",
+        "specs/recurrent.yaml:99: all(0 <= lens[n] <= t for n in b) does not hold",
     )
     into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((e, t, b, 4, h)))
     u, s, n, a, j = eqs.index("u", e), eqs.index("s", t), eqs.index("n", b), eqs.index("a", 4), eqs.index("j", h)
@@ -459,7 +459,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, a * h + j, l])
         + bias[u, ((0) * 4 + a) * h + j]
         + bias[u, ((1) * 4 + a) * h + j],
-        "specs/recurrent.yaml:283",
+        "specs/recurrent.yaml:327",
     )
     now = eqs.scratch("now", parse_dtype("i64"), rules.Vec((t, e, b)))
     s, u, n = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b)
@@ -475,14 +475,14 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s,
             lambda: s,
         ),
-        "specs/recurrent.yaml:284",
+        "specs/recurrent.yaml:328",
     )
     mem = eqs.scratch("mem", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:286")
+    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:331")
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:291")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:339")
     pre = eqs.scratch("pre", eqs.dtypes["F"], rules.Vec((t, e, b, 4, h)))
     enter = eqs.scratch("enter", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     keep = eqs.scratch("keep", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
@@ -492,7 +492,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         pre[s, u, n, a, j],
         into[u, now[s, u, n], n, a, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
-        source="specs/recurrent.yaml:285: into[u, now[s, u, n], n, a, j]",
+        source="specs/recurrent.yaml:330: into[u, now[s, u, n], n, a, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -505,7 +505,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:287",
+        source="specs/recurrent.yaml:332",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -519,14 +519,14 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:288",
+        source="specs/recurrent.yaml:334",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         mem[s + 1, u, n, j],
         keep[s, u, n, j] * mem[s, u, n, j] + enter[s, u, n, j] * active(u, limited(pre[s, u, n, 3, j])),
         s,
-        source="specs/recurrent.yaml:289",
+        source="specs/recurrent.yaml:337",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -539,11 +539,11 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:290",
+        source="specs/recurrent.yaml:338",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
-        hid[s + 1, u, n, j], leave[s, u, n, j] * shown(u, mem[s + 1, u, n, j]), s, source="specs/recurrent.yaml:292"
+        hid[s + 1, u, n, j], leave[s, u, n, j] * shown(u, mem[s + 1, u, n, j]), s, source="specs/recurrent.yaml:340"
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -553,18 +553,18 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:293: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:341: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:294: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:342: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         cell[u, n, j],
         mem[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:295: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:343: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
     )

@@ -38,18 +38,18 @@ def log_softmax_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*a, k, *b], x[*a, k, *b] - peak[*a, *b] - log(total[*a, *b]), "specs/rows.yaml:38")
 
 
-# specs/rows.yaml:51
+# specs/rows.yaml:52
 def hardmax_kernel(eqs: Equations, bound: Bound) -> None:
     o, i, n = bound.o, bound.i, bound.n
     x, y = eqs.tensor("x"), eqs.tensor("y")
     best = eqs.scratch("best", parse_dtype("i64"), rules.Vec((*o, *i)))
     a, b = eqs.indices("a", o), eqs.indices("b", i)
-    eqs.define(best[*a, *b], reduce_("argmax", [n], lambda k: x[*a, k, *b]), "specs/rows.yaml:55")
+    eqs.define(best[*a, *b], reduce_("argmax", [n], lambda k: x[*a, k, *b]), "specs/rows.yaml:56")
     a, k, b = eqs.indices("a", o), eqs.index("k", n), eqs.indices("b", i)
-    eqs.define(y[*a, k, *b], where(eq(best[*a, *b], k), lambda: 1, lambda: 0), "specs/rows.yaml:56")
+    eqs.define(y[*a, k, *b], where(eq(best[*a, *b], k), lambda: 1, lambda: 0), "specs/rows.yaml:57")
 
 
-# specs/rows.yaml:69
+# specs/rows.yaml:70
 def layer_norm_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, epsilon, u, v = bound.o, bound.n, bound.epsilon, bound.u, bound.v
     x = eqs.tensor("x")
@@ -60,21 +60,21 @@ def layer_norm_kernel(eqs: Equations, bound: Bound) -> None:
     inv_std = eqs.tensor("inv_std")
     mu = eqs.scratch("mu", eqs.dtypes["F"], o)
     i = eqs.indices("i", o)
-    eqs.define(mu[*i], reduce_("sum", n, lambda *j: x[*i, *j]) / rules.prod(n), "specs/rows.yaml:81")
+    eqs.define(mu[*i], reduce_("sum", n, lambda *j: x[*i, *j]) / rules.prod(n), "specs/rows.yaml:82")
     inv = eqs.scratch("inv", eqs.dtypes["F"], o)
     i = eqs.indices("i", o)
     eqs.define(
         inv[*i],
         1 / sqrt(reduce_("sum", n, lambda *j: (x[*i, *j] - mu[*i]) * (x[*i, *j] - mu[*i])) / rules.prod(n) + epsilon),
-        "specs/rows.yaml:82",
+        "specs/rows.yaml:83",
     )
     i, j = eqs.indices("i", o), eqs.indices("j", n)
     eqs.define(
         y[*i, *j],
         (x[*i, *j] - mu[*i]) * inv[*i] * scale[*fit((*i, *j), u)] + bias[*fit((*i, *j), v)],
-        "specs/rows.yaml:83",
+        "specs/rows.yaml:84",
     )
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(n), 1))
-    eqs.define(mean[*i, *z], mu[*i], "specs/rows.yaml:84")
+    eqs.define(mean[*i, *z], mu[*i], "specs/rows.yaml:85")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(n), 1))
-    eqs.define(inv_std[*i, *z], inv[*i], "specs/rows.yaml:85")
+    eqs.define(inv_std[*i, *z], inv[*i], "specs/rows.yaml:86")

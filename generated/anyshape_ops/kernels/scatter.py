@@ -118,7 +118,7 @@ def tensor_scatter_kernel(eqs: Equations, bound: Bound) -> None:
     )
     at_ = eqs.scratch("at", parse_dtype("i64"), rules.Vec((b, n)))
     g, k = eqs.index("g", b), eqs.index("k", n)
-    eqs.define(at_[g, k], k - index[g] if mode == "linear" else (k - index[g] % n) % n, "specs/scatter.yaml:90")
+    eqs.define(at_[g, k], k - index[g] if mode == "linear" else (k - index[g] % n) % n, "specs/scatter.yaml:91")
     g, a, k, c = eqs.index("g", b), eqs.indices("a", o), eqs.index("k", n), eqs.indices("c", i)
     eqs.define(
         y[g, *a, k, *c],
@@ -127,20 +127,20 @@ def tensor_scatter_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: update[g, *a, clamp(at_[g, k], 0, m - 1), *c],
             lambda: x[g, *a, k, *c],
         ),
-        "specs/scatter.yaml:91: update[g, *a, clamp(at[g, k], 0, m - 1), *c]",
+        "specs/scatter.yaml:92: update[g, *a, clamp(at[g, k], 0, m - 1), *c]",
     )
 
 
-# specs/scatter.yaml:108
+# specs/scatter.yaml:111
 def sparse_to_dense_kernel(eqs: Equations, bound: Bound) -> None:
     shape, k, q = bound.shape, bound.k, bound.q
     index, values, value, y = eqs.tensor("index"), eqs.tensor("values"), eqs.tensor("value"), eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], value[()], "specs/scatter.yaml:117")
+    eqs.define(y[*i], value[()], "specs/scatter.yaml:120")
     j = eqs.index("j", k)
     eqs.update(
         y[*(wrap(p0, shape_) for p0, shape_ in zip((index[j, l] for l in rules.range_(q)), shape))],
         "set",
         values[j],
-        "specs/scatter.yaml:118: y[*wrap([index[j, l] for l in range(q)], shape)] = values[j]",
+        "specs/scatter.yaml:121: y[*wrap([index[j, l] for l in range(q)], shape)] = values[j]",
     )

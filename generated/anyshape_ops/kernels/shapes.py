@@ -23,54 +23,54 @@ def axis_positions_kernel(eqs: Equations, bound: Bound) -> None:
     y = eqs.tensor("y")
     i = eqs.index("i", r)
     eqs.define(
-        y[i], where(lt(item(axes, i), 0), lambda: item(axes, i) + rank, lambda: item(axes, i)), "specs/shapes.yaml:44"
+        y[i], where(lt(item(axes, i), 0), lambda: item(axes, i) + rank, lambda: item(axes, i)), "specs/shapes.yaml:45"
     )
 
 
-# specs/shapes.yaml:55
+# specs/shapes.yaml:56
 def size_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     y = eqs.tensor("y")
-    eqs.define(y[()], rules.prod(d), "specs/shapes.yaml:60")
+    eqs.define(y[()], rules.prod(d), "specs/shapes.yaml:61")
 
 
-# specs/shapes.yaml:67
+# specs/shapes.yaml:68
 def arange_kernel(eqs: Equations, bound: Bound) -> None:
     n, start, step = bound.n, bound.start, bound.step
     y = eqs.tensor("y")
     i = eqs.index("i", n)
-    eqs.define(y[i], cast(start + i * step, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:79")
+    eqs.define(y[i], cast(start + i * step, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:80")
 
 
-# specs/shapes.yaml:93
+# specs/shapes.yaml:94
 def full_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     value, y = eqs.tensor("value"), eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], value[()], "specs/shapes.yaml:102")
+    eqs.define(y[*i], value[()], "specs/shapes.yaml:103")
 
 
-# specs/shapes.yaml:110
+# specs/shapes.yaml:111
 def zeros_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     y = eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], cast(0, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:113")
+    eqs.define(y[*i], cast(0, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:114")
 
 
-# specs/shapes.yaml:121
+# specs/shapes.yaml:122
 def ones_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     y = eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], cast(1, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:124")
+    eqs.define(y[*i], cast(1, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:125")
 
 
-# specs/shapes.yaml:132
+# specs/shapes.yaml:133
 def eye_like_kernel(eqs: Equations, bound: Bound) -> None:
     m, n, k = bound.m, bound.n, bound.k
     y = eqs.tensor("y")
     i, j = eqs.index("i", m), eqs.index("j", n)
     eqs.define(
-        y[i, j], cast(where(eq(j, i + k), lambda: 1, lambda: 0), eqs.dtypes["param:dtype"]), "specs/shapes.yaml:140"
+        y[i, j], cast(where(eq(j, i + k), lambda: 1, lambda: 0), eqs.dtypes["param:dtype"]), "specs/shapes.yaml:141"
     )

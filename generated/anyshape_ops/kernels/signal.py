@@ -13,7 +13,7 @@ from anyshape.equations.functions import and_, cast, cos, eq, exp, floor, le, lo
 from anyshape.rules import Bound, Rule
 
 
-# specs/signal.yaml:49
+# specs/signal.yaml:50
 def dft_kernel(eqs: Equations, bound: Bound) -> None:
     length = bound.length
     inverse = bound.inverse
@@ -29,14 +29,14 @@ def dft_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(length, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:65",
+        "specs/signal.yaml:66",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((length,)))
     u = eqs.index("u", length)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(length, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:66",
+        "specs/signal.yaml:67",
     )
     if not inverse:
         a, k, b = eqs.indices("a", o), eqs.index("k", s), eqs.indices("b", i)
@@ -51,7 +51,7 @@ def dft_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["F"],
             ),
-            "specs/signal.yaml:68",
+            "specs/signal.yaml:69",
         )
         a, k, b = eqs.indices("a", o), eqs.index("k", s), eqs.indices("b", i)
         eqs.define(
@@ -66,7 +66,7 @@ def dft_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["F"],
             ),
-            "specs/signal.yaml:69",
+            "specs/signal.yaml:70",
         )
     if inverse and (not onesided):
         a, k, b = eqs.indices("a", o), eqs.index("k", s), eqs.indices("b", i)
@@ -82,7 +82,7 @@ def dft_kernel(eqs: Equations, bound: Bound) -> None:
                 ) / cast(length, eqs.dtypes["U"]),
                 eqs.dtypes["F"],
             ),
-            "specs/signal.yaml:71",
+            "specs/signal.yaml:72",
         )
         a, k, b = eqs.indices("a", o), eqs.index("k", s), eqs.indices("b", i)
         eqs.define(
@@ -96,7 +96,7 @@ def dft_kernel(eqs: Equations, bound: Bound) -> None:
                 ) / cast(length, eqs.dtypes["U"]),
                 eqs.dtypes["F"],
             ),
-            "specs/signal.yaml:72",
+            "specs/signal.yaml:74",
         )
     if inverse and onesided:
         a, k, b = eqs.indices("a", o), eqs.index("k", s), eqs.indices("b", i)
@@ -115,11 +115,11 @@ def dft_kernel(eqs: Equations, bound: Bound) -> None:
                 ) / cast(length, eqs.dtypes["U"]),
                 eqs.dtypes["F"],
             ),
-            "specs/signal.yaml:74",
+            "specs/signal.yaml:77",
         )
 
 
-# specs/signal.yaml:97
+# specs/signal.yaml:104
 def stft_kernel(eqs: Equations, bound: Bound) -> None:
     size, w, b, f_extent, k_extent, step = bound.size, bound.w, bound.b, bound.f_extent, bound.k_extent, bound.step
     x, window, y = eqs.tensor("x"), eqs.tensor("window"), eqs.tensor("y")
@@ -128,22 +128,22 @@ def stft_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:110",
+        "specs/signal.yaml:118",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:111",
+        "specs/signal.yaml:119",
     )
     win = eqs.scratch("win", eqs.dtypes["U"], rules.Vec((size,)))
     if rules.gt(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]), "specs/signal.yaml:112")
+        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]), "specs/signal.yaml:120")
     if rules.eq(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]), "specs/signal.yaml:113")
+        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]), "specs/signal.yaml:121")
     g, f, k = eqs.index("g", b), eqs.index("f", f_extent), eqs.index("k", k_extent)
     eqs.define(
         y[g, f, k, 0],
@@ -156,7 +156,7 @@ def stft_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:114",
+        "specs/signal.yaml:122",
     )
     g, f, k = eqs.index("g", b), eqs.index("f", f_extent), eqs.index("k", k_extent)
     eqs.define(
@@ -173,11 +173,11 @@ def stft_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:115",
+        "specs/signal.yaml:124",
     )
 
 
-# specs/signal.yaml:134
+# specs/signal.yaml:144
 def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
     bins = bound.bins
     dft_length = bound.dft_length
@@ -195,7 +195,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
         at_[e],
         mel(lower[()])
         + cast(e, parse_dtype("f64")) * (mel(upper[()]) - mel(lower[()])) / cast(bins + 2, parse_dtype("f64")),
-        "specs/signal.yaml:151",
+        "specs/signal.yaml:161",
     )
     edge = eqs.scratch("edge", parse_dtype("f64"), rules.Vec((bins + 2,)))
     e = eqs.index("e", bins + 2)
@@ -206,7 +206,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             * 700
             * (exp(at_[e] / 2595 * log(cast(10, parse_dtype("f64")))) - 1) / cast(sample_rate, parse_dtype("f64"))
         ),
-        "specs/signal.yaml:152",
+        "specs/signal.yaml:162",
     )
     up = eqs.scratch("up", parse_dtype("f64"), rules.Vec((rule.floordiv(dft_length, 2) + 1, bins)))
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
@@ -222,7 +222,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
                 and_(eq(edge[i], edge[i + 1]), eq(cast(j, parse_dtype("f64")), edge[i])), lambda: 1, lambda: 0
             ),
         ),
-        "specs/signal.yaml:153",
+        "specs/signal.yaml:163",
     )
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
     eqs.define(
@@ -235,5 +235,5 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             to,
         ),
-        "specs/signal.yaml:154",
+        "specs/signal.yaml:166",
     )

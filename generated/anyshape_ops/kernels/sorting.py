@@ -98,7 +98,7 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.born(k, reduce_("count", [n], lambda j: fresh[j]), "specs/sorting.yaml:99")
 
 
-# specs/sorting.yaml:125
+# specs/sorting.yaml:130
 def unique_slices_kernel(eqs: Equations, bound: Bound) -> None:
     n, o, i, sorted = bound.n, bound.o, bound.i, bound.sorted
     x = eqs.tensor("x")
@@ -172,10 +172,10 @@ def unique_slices_kernel(eqs: Equations, bound: Bound) -> None:
         with procedure.loop("u", k[()]) as u:
             with procedure.loops_over("b", i) as b:
                 procedure.set(checked(y)[*a, u, *b], checked(x)[*a, checked(first)[u], *b])
-    procedure.end({bound.k: k}, source="specs/sorting.yaml:135")
+    procedure.end({bound.k: k}, source="specs/sorting.yaml:140")
 
 
-# specs/sorting.yaml:181
+# specs/sorting.yaml:187
 def searchsorted_kernel(eqs: Equations, bound: Bound) -> None:
     p, m, n, o, right = bound.p, bound.m, bound.n, bound.o, bound.right
     x, v, y = eqs.tensor("x"), eqs.tensor("v"), eqs.tensor("y")
@@ -183,5 +183,5 @@ def searchsorted_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i, k],
         reduce_("count", [n], lambda j: le(x[*fit(i, o), j], v[*i, k]) if right else lt(x[*fit(i, o), j], v[*i, k])),
-        "specs/sorting.yaml:190",
+        "specs/sorting.yaml:196",
     )

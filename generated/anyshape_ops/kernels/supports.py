@@ -10,14 +10,14 @@ from anyshape.equations.functions import abs_, and_, cast, checked, clamp, eq, g
 from anyshape.rules import Bound
 
 
-# specs/supports.yaml:38
+# specs/supports.yaml:52
 def pair_weights_kernel(eqs: Equations, bound: Bound) -> None:
     r, v = bound.r, bound.v
     coefficients, owner = eqs.tensor("coefficients"), eqs.tensor("owner")
     eqs.demand(
         reduce_("all", [v], lambda m: and_(le(0, owner[m]), le(owner[m], r))),
         ("a support is of none of ", r + 1, " classes"),
-        "specs/supports.yaml:45: all(0 <= owner[m] <= r for m in v) does not hold",
+        "specs/supports.yaml:59: all(0 <= owner[m] <= r for m in v) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -31,10 +31,10 @@ def pair_weights_kernel(eqs: Equations, bound: Bound) -> None:
                 with procedure.when(eq(checked(owner)[m], j)):
                     procedure.set(checked(y)[e[()], m], checked(coefficients)[i, m])
             procedure.set(e[()], 1, "add")
-    procedure.end(source="specs/supports.yaml:47")
+    procedure.end(source="specs/supports.yaml:61")
 
 
-# specs/supports.yaml:87
+# specs/supports.yaml:103
 def pair_votes_kernel(eqs: Equations, bound: Bound) -> None:
     n, classes = bound.n, bound.classes
     scores = eqs.tensor("scores")
@@ -47,17 +47,17 @@ def pair_votes_kernel(eqs: Equations, bound: Bound) -> None:
             with procedure.range("j", i + 1, classes) as j:
                 procedure.set(checked(y)[t, where(gt(checked(scores)[t, e[()]], 0), lambda: i, lambda: j)], 1, "add")
                 procedure.set(e[()], 1, "add")
-    procedure.end(source="specs/supports.yaml:97")
+    procedure.end(source="specs/supports.yaml:113")
 
 
-# specs/supports.yaml:110
+# specs/supports.yaml:126
 def couple_pairs_kernel(eqs: Equations, bound: Bound) -> None:
     n, p, classes = bound.n, bound.p, bound.classes
     shares = eqs.tensor("shares")
     eqs.demand(
         reduce_("all", [n, p], lambda t, e: and_(le(0, shares[t, e]), le(shares[t, e], 1))),
         ("a share is not within 0..1",),
-        "specs/supports.yaml:121: all(0 <= shares[t, e] <= 1 for t in n for e in p) does not hold",
+        "specs/supports.yaml:138: all(0 <= shares[t, e] <= 1 for t in n for e in p) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -118,4 +118,4 @@ def couple_pairs_kernel(eqs: Equations, bound: Bound) -> None:
                         procedure.set(checked(s)[j], checked(s)[j] / (1 + d[()]))
         with procedure.loop("i", classes) as i:
             procedure.set(checked(y)[t, i], cast(checked(s)[i], eqs.dtypes["F"]))
-    procedure.end(source="specs/supports.yaml:123")
+    procedure.end(source="specs/supports.yaml:140")

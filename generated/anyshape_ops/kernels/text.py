@@ -34,7 +34,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound, Rule
 
 
-# specs/text.yaml:56
+# specs/text.yaml:59
 def string_equal_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, v, w, p, q = bound.i_extents, bound.v, bound.w, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
@@ -50,11 +50,11 @@ def string_equal_kernel(eqs: Equations, bound: Bound) -> None:
                 where(lt(c, w), lambda: cast(b[*fit(i, q), c], parse_dtype("i32")), lambda: 0),
             ),
         ),
-        "specs/text.yaml:61",
+        "specs/text.yaml:64",
     )
 
 
-# specs/text.yaml:67
+# specs/text.yaml:70
 def string_place_kernel(eqs: Equations, bound: Bound) -> None:
     d, n, v, w = bound.d, bound.n, bound.v, bound.w
     x, keys, y = eqs.tensor("x"), eqs.tensor("keys"), eqs.tensor("y")
@@ -81,11 +81,11 @@ def string_place_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             n,
         ),
-        "specs/text.yaml:71",
+        "specs/text.yaml:75",
     )
 
 
-# specs/text.yaml:86
+# specs/text.yaml:100
 def string_rank_kernel(eqs: Equations, bound: Bound) -> None:
     n, w = bound.n, bound.w
     x = eqs.tensor("x")
@@ -120,10 +120,10 @@ def string_rank_kernel(eqs: Equations, bound: Bound) -> None:
         ):
             procedure.set(before[()], 1, "add")
         procedure.set(checked(y)[checked(order)[l]], before[()])
-    procedure.end(source="specs/text.yaml:92")
+    procedure.end(source="specs/text.yaml:106")
 
 
-# specs/text.yaml:114
+# specs/text.yaml:128
 def string_concat_kernel(eqs: Equations, bound: Bound) -> None:
     p, v, i_extents, w, q = bound.p, bound.v, bound.i_extents, bound.w, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
@@ -132,7 +132,7 @@ def string_concat_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         size[*i],
         maximum(reduce_("max", [v], lambda c: c + 1, where=lambda c: ne(cast(a[*i, c], parse_dtype("i32")), 0)), 0),
-        "specs/text.yaml:119",
+        "specs/text.yaml:133",
     )
     i, c = eqs.indices("i", i_extents), eqs.index("c", v + w)
     eqs.define(
@@ -146,11 +146,11 @@ def string_concat_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda: cast(0, parse_dtype("char")),
             ),
         ),
-        "specs/text.yaml:120: b[*i, c - size[*i]]",
+        "specs/text.yaml:134: b[*i, c - size[*i]]",
     )
 
 
-# specs/text.yaml:127
+# specs/text.yaml:141
 def string_split_kernel(eqs: Equations, bound: Bound) -> None:
     w, l_most, d, m, maxsplit = bound.w, bound.l_most, bound.d, bound.m, bound.maxsplit
     x, delimiter = eqs.tensor("x"), eqs.tensor("delimiter")
@@ -256,10 +256,10 @@ def string_split_kernel(eqs: Equations, bound: Bound) -> None:
                         procedure.set(l[()], maximum(l[()], at_[()]))
         procedure.set(checked(count)[*i], found[()])
         procedure.set(k[()], maximum(k[()], found[()]))
-    procedure.end({bound.k: k, bound.l: l}, source="specs/text.yaml:138")
+    procedure.end({bound.k: k, bound.l: l}, source="specs/text.yaml:152")
 
 
-# specs/text.yaml:181
+# specs/text.yaml:200
 def string_normalizer_kernel(eqs: Equations, bound: Bound) -> None:
     case_sensitive = bound.case_sensitive
     n = bound.n
@@ -401,43 +401,43 @@ def string_normalizer_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ),
         ),
-        "specs/text.yaml:194",
+        "specs/text.yaml:213",
     )
     none = eqs.scratch("none", parse_dtype("bool"), rules.Vec(()))
-    eqs.define(none[()], reduce_("all", [n], lambda i: gone[i]), "specs/text.yaml:195")
+    eqs.define(none[()], reduce_("all", [n], lambda i: gone[i]), "specs/text.yaml:215")
     wanted = eqs.scratch("wanted", parse_dtype("bool"), rules.Vec((n + 1,)))
     i = eqs.index("i", n + 1)
-    eqs.define(wanted[i], where(lt(i, n), lambda: not_(gone[i]), lambda: none[()]), "specs/text.yaml:196")
+    eqs.define(wanted[i], where(lt(i, n), lambda: not_(gone[i]), lambda: none[()]), "specs/text.yaml:216")
     at_ = eqs.scratch("at", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.compact(at_[:], [n + 1], lambda i: i, where=lambda i: wanted[i], source="specs/text.yaml:198")
+    eqs.compact(at_[:], [n + 1], lambda i: i, where=lambda i: wanted[i], source="specs/text.yaml:218")
     code = eqs.scratch("code", parse_dtype("i32"), rules.Vec((*b, k, w)))
     z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
     eqs.define(
         code[*z, p, c],
         where(lt(at_[p], n), lambda: cast(x[*z, at_[p], c], parse_dtype("i32")), lambda: 0),
-        "specs/text.yaml:199: code[*z, p, c] = i32(x[*z, at[p], c]) if at[p] < n else 0",
+        "specs/text.yaml:219: code[*z, p, c] = i32(x[*z, at[p], c]) if at[p] < n else 0",
     )
     if action == "NONE":
         z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
-        eqs.define(y[*z, p, c], cast(code[*z, p, c], parse_dtype("char")), "specs/text.yaml:200")
+        eqs.define(y[*z, p, c], cast(code[*z, p, c], parse_dtype("char")), "specs/text.yaml:220")
     if action == "LOWER":
         z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
-        eqs.define(y[*z, p, c], cast(lower(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:201")
+        eqs.define(y[*z, p, c], cast(lower(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:221")
     if action == "UPPER":
         z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
-        eqs.define(y[*z, p, c], cast(upper(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:202")
-    eqs.born(k, reduce_("count", [n + 1], lambda i: wanted[i]), "specs/text.yaml:197")
+        eqs.define(y[*z, p, c], cast(upper(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:222")
+    eqs.born(k, reduce_("count", [n + 1], lambda i: wanted[i]), "specs/text.yaml:217")
 
 
-# specs/text.yaml:226
+# specs/text.yaml:256
 def string_places_kernel(eqs: Equations, bound: Bound) -> None:
     d, of, which = bound.d, bound.of, bound.which
     y = eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], cast(ravel(i, d), parse_dtype("i64")) * of + which + 1, "specs/text.yaml:236")
+    eqs.define(y[*i], cast(ravel(i, d), parse_dtype("i64")) * of + which + 1, "specs/text.yaml:266")
 
 
-# specs/text.yaml:244
+# specs/text.yaml:274
 def string_at_kernel(eqs: Equations, bound: Bound) -> None:
     s, most, c, d, w = bound.s, bound.most, bound.c, bound.d, bound.w
     at_, xs, y = eqs.tensor("at"), eqs.tensors("xs"), eqs.tensor("y")
@@ -461,5 +461,5 @@ def string_at_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             parse_dtype("char"),
         ),
-        "specs/text.yaml:252: xs[v][*unravel((at[*i] - 1) // c, d[v]), j]",
+        "specs/text.yaml:282: xs[v][*unravel((at[*i] - 1) // c, d[v]), j]",
     )

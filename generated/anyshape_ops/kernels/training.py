@@ -34,7 +34,7 @@ def adagrad_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/training.yaml:54
+# specs/training.yaml:59
 def momentum_kernel(eqs: Equations, bound: Bound) -> None:
     d, norm, alpha, beta, mode = bound.d, bound.norm, bound.alpha, bound.beta, bound.mode
     rate = eqs.tensor("rate")
@@ -46,26 +46,26 @@ def momentum_kernel(eqs: Equations, bound: Bound) -> None:
     velocity_after = eqs.tensor("velocity_after")
     pull = eqs.scratch("pull", eqs.dtypes["F"], d)
     i = eqs.indices("i", d)
-    eqs.define(pull[*i], norm * x[*i] + gradient[*i], "specs/training.yaml:64")
+    eqs.define(pull[*i], norm * x[*i] + gradient[*i], "specs/training.yaml:69")
     i = eqs.indices("i", d)
     eqs.define(
         velocity_after[*i],
         alpha * velocity[*i] + where(gt(step[()], 0), lambda: beta, lambda: 1) * pull[*i],
-        "specs/training.yaml:65",
+        "specs/training.yaml:70",
     )
     if mode == "nesterov":
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             x[*i] - cast(rate[()], eqs.dtypes["F"]) * (pull[*i] + alpha * velocity_after[*i]),
-            "specs/training.yaml:66",
+            "specs/training.yaml:71",
         )
     else:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], x[*i] - cast(rate[()], eqs.dtypes["F"]) * velocity_after[*i], "specs/training.yaml:67")
+        eqs.define(y[*i], x[*i] - cast(rate[()], eqs.dtypes["F"]) * velocity_after[*i], "specs/training.yaml:72")
 
 
-# specs/training.yaml:77
+# specs/training.yaml:87
 def adam_kernel(eqs: Equations, bound: Bound) -> None:
     beta = bound.beta
     alpha = bound.alpha
@@ -93,14 +93,14 @@ def adam_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             lambda: cast(rate[()], parse_dtype("f64")),
         ),
-        "specs/training.yaml:88",
+        "specs/training.yaml:98",
     )
     pull = eqs.scratch("pull", parse_dtype("f64"), d)
     i = eqs.indices("i", d)
     eqs.define(
         pull[*i],
         cast(norm, parse_dtype("f64")) * cast(x[*i], parse_dtype("f64")) + cast(gradient[*i], parse_dtype("f64")),
-        "specs/training.yaml:89",
+        "specs/training.yaml:100",
     )
     first = eqs.scratch("first", parse_dtype("f64"), d)
     i = eqs.indices("i", d)
@@ -108,7 +108,7 @@ def adam_kernel(eqs: Equations, bound: Bound) -> None:
         first[*i],
         cast(alpha, parse_dtype("f64")) * cast(mean[*i], parse_dtype("f64"))
         + (1 - cast(alpha, parse_dtype("f64"))) * pull[*i],
-        "specs/training.yaml:90",
+        "specs/training.yaml:101",
     )
     second = eqs.scratch("second", parse_dtype("f64"), d)
     i = eqs.indices("i", d)
@@ -116,12 +116,12 @@ def adam_kernel(eqs: Equations, bound: Bound) -> None:
         second[*i],
         cast(beta, parse_dtype("f64")) * cast(squares[*i], parse_dtype("f64"))
         + (1 - cast(beta, parse_dtype("f64"))) * pull[*i] * pull[*i],
-        "specs/training.yaml:91",
+        "specs/training.yaml:102",
     )
     i = eqs.indices("i", d)
-    eqs.define(mean_after[*i], cast(first[*i], eqs.dtypes["F"]), "specs/training.yaml:92")
+    eqs.define(mean_after[*i], cast(first[*i], eqs.dtypes["F"]), "specs/training.yaml:103")
     i = eqs.indices("i", d)
-    eqs.define(squares_after[*i], cast(second[*i], eqs.dtypes["F"]), "specs/training.yaml:93")
+    eqs.define(squares_after[*i], cast(second[*i], eqs.dtypes["F"]), "specs/training.yaml:104")
     i = eqs.indices("i", d)
     eqs.define(
         y[*i],
@@ -133,5 +133,5 @@ def adam_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/training.yaml:94",
+        "specs/training.yaml:105",
     )

@@ -10,33 +10,33 @@ from anyshape.equations.functions import abs_, cast, cos, eq, exp, gt, log, lt, 
 from anyshape.rules import Bound
 
 
-# specs/trigonometry.yaml:39
+# specs/trigonometry.yaml:40
 def sin_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], sin(x[*i]), "specs/trigonometry.yaml:42")
+    eqs.define(y[*i], sin(x[*i]), "specs/trigonometry.yaml:43")
 
 
-# specs/trigonometry.yaml:50
+# specs/trigonometry.yaml:51
 def cos_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], cos(x[*i]), "specs/trigonometry.yaml:53")
+    eqs.define(y[*i], cos(x[*i]), "specs/trigonometry.yaml:54")
 
 
-# specs/trigonometry.yaml:61
+# specs/trigonometry.yaml:62
 def tan_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
     eqs.define(
-        y[*i], sin(cast(x[*i], eqs.dtypes["U"])) / cos(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:64"
+        y[*i], sin(cast(x[*i], eqs.dtypes["U"])) / cos(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:65"
     )
 
 
-# specs/trigonometry.yaml:72
+# specs/trigonometry.yaml:73
 def asin_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -66,11 +66,11 @@ def asin_kernel(eqs: Equations, bound: Bound) -> None:
         arctan(
             cast(x[*i], eqs.dtypes["U"]) / sqrt((1 - cast(x[*i], eqs.dtypes["U"])) * (1 + cast(x[*i], eqs.dtypes["U"])))
         ),
-        "specs/trigonometry.yaml:75",
+        "specs/trigonometry.yaml:76",
     )
 
 
-# specs/trigonometry.yaml:83
+# specs/trigonometry.yaml:84
 def acos_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -98,11 +98,11 @@ def acos_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         2 * arctan(sqrt((1 - cast(x[*i], eqs.dtypes["U"])) / (1 + cast(x[*i], eqs.dtypes["U"])))),
-        "specs/trigonometry.yaml:86",
+        "specs/trigonometry.yaml:87",
     )
 
 
-# specs/trigonometry.yaml:94
+# specs/trigonometry.yaml:95
 def atan_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -127,10 +127,10 @@ def atan_kernel(eqs: Equations, bound: Bound) -> None:
         return where(lt(v, 0), lambda: -r, lambda: r)
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], arctan(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:97")
+    eqs.define(y[*i], arctan(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:98")
 
 
-# specs/trigonometry.yaml:105
+# specs/trigonometry.yaml:106
 def sinh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -152,11 +152,11 @@ def sinh_kernel(eqs: Equations, bound: Bound) -> None:
         where(
             lt(x[*i], 0), lambda: -sinh_of(-cast(x[*i], eqs.dtypes["U"])), lambda: sinh_of(cast(x[*i], eqs.dtypes["U"]))
         ),
-        "specs/trigonometry.yaml:108",
+        "specs/trigonometry.yaml:109",
     )
 
 
-# specs/trigonometry.yaml:116
+# specs/trigonometry.yaml:118
 def cosh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -172,11 +172,11 @@ def cosh_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: half_exp(abs_(cast(x[*i], eqs.dtypes["U"]))),
             lambda: 0.5 * (exp(cast(x[*i], eqs.dtypes["U"])) + exp(-cast(x[*i], eqs.dtypes["U"]))),
         ),
-        "specs/trigonometry.yaml:119",
+        "specs/trigonometry.yaml:121",
     )
 
 
-# specs/trigonometry.yaml:126
+# specs/trigonometry.yaml:128
 def asinh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -195,11 +195,11 @@ def asinh_kernel(eqs: Equations, bound: Bound) -> None:
         where(
             lt(x[*i], 0), lambda: -arcsinh(-cast(x[*i], eqs.dtypes["U"])), lambda: arcsinh(cast(x[*i], eqs.dtypes["U"]))
         ),
-        "specs/trigonometry.yaml:129",
+        "specs/trigonometry.yaml:131",
     )
 
 
-# specs/trigonometry.yaml:137
+# specs/trigonometry.yaml:139
 def acosh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -218,11 +218,11 @@ def acosh_kernel(eqs: Equations, bound: Bound) -> None:
                 + sqrt(cast(x[*i], eqs.dtypes["U"]) - 1) * sqrt(cast(x[*i], eqs.dtypes["U"]) + 1)
             ),
         ),
-        "specs/trigonometry.yaml:141",
+        "specs/trigonometry.yaml:143",
     )
 
 
-# specs/trigonometry.yaml:149
+# specs/trigonometry.yaml:152
 def atanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -241,5 +241,5 @@ def atanh_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: -half_log(-cast(x[*i], eqs.dtypes["U"])),
             lambda: half_log(cast(x[*i], eqs.dtypes["U"])),
         ),
-        "specs/trigonometry.yaml:155",
+        "specs/trigonometry.yaml:158",
     )

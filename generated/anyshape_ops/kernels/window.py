@@ -34,7 +34,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/window.yaml:137
+# specs/window.yaml:140
 def conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -66,11 +66,11 @@ def conv_kernel(eqs: Equations, bound: Bound) -> None:
             * cast(w[h * m + i, j, *q], eqs.dtypes["U"]),
         )
         + cast(bias[h * m + i], eqs.dtypes["U"]),
-        "specs/window.yaml:144",
+        "specs/window.yaml:147",
     )
 
 
-# specs/window.yaml:169
+# specs/window.yaml:173
 def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -100,14 +100,14 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ],
         ),
-        "specs/window.yaml:177",
+        "specs/window.yaml:181",
     )
     seen = eqs.scratch("seen", parse_dtype("i64"), s)
     p = eqs.indices("p", s)
     eqs.define(
         seen[*p],
         fold("prod", (taps(u, m, k, t, r, f) for u, m, k, t, r, f in zip(p, d, kernel, strides, dilations, begin))),
-        "specs/window.yaml:178",
+        "specs/window.yaml:182",
     )
     first = eqs.scratch("first", parse_dtype("i64"), rules.Vec((b, c, *s)))
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
@@ -132,7 +132,7 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 d,
             ),
         ),
-        "specs/window.yaml:179",
+        "specs/window.yaml:183",
     )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
     eqs.define(
@@ -159,11 +159,11 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ),
         ),
-        "specs/window.yaml:180",
+        "specs/window.yaml:185",
     )
 
 
-# specs/window.yaml:202
+# specs/window.yaml:210
 def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     count_include_pad = bound.count_include_pad
@@ -185,14 +185,14 @@ def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             seen[*p],
             fold("prod", (taps(u, m, k, t, r, 0) for u, m, k, t, r in zip(p, (d + both), kernel, strides, dilations))),
-            "specs/window.yaml:210",
+            "specs/window.yaml:218",
         )
     else:
         p = eqs.indices("p", s)
         eqs.define(
             seen[*p],
             fold("prod", (taps(u, m, k, t, r, f) for u, m, k, t, r, f in zip(p, d, kernel, strides, dilations, begin))),
-            "specs/window.yaml:211",
+            "specs/window.yaml:220",
         )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
     eqs.define(
@@ -212,11 +212,11 @@ def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 eqs.dtypes["U"],
             ),
         ) / cast(maximum(seen[*p], 1), eqs.dtypes["U"]),
-        "specs/window.yaml:212",
+        "specs/window.yaml:222",
     )
 
 
-# specs/window.yaml:236
+# specs/window.yaml:246
 def lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -247,11 +247,11 @@ def lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ) ** cast(p, eqs.dtypes["U"]),
         ) ** cast(as_expr(1) / p, eqs.dtypes["U"]),
-        "specs/window.yaml:245",
+        "specs/window.yaml:255",
     )
 
 
-# specs/window.yaml:270
+# specs/window.yaml:280
 def conv_transpose_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -306,11 +306,11 @@ def conv_transpose_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         )
         + cast(bias[h * m + i], eqs.dtypes["U"]),
-        "specs/window.yaml:300",
+        "specs/window.yaml:310",
     )
 
 
-# specs/window.yaml:327
+# specs/window.yaml:339
 def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -349,11 +349,11 @@ def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
             )
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         ),
-        "specs/window.yaml:337",
+        "specs/window.yaml:349",
     )
 
 
-# specs/window.yaml:362
+# specs/window.yaml:376
 def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -403,7 +403,7 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         )
         + bias[h * m + i],
-        "specs/window.yaml:382",
+        "specs/window.yaml:397",
     )
     n, h, i, p = eqs.index("n", b), eqs.index("h", groups), eqs.index("i", m), eqs.indices("p", s)
     eqs.define(
@@ -416,11 +416,11 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(y_zero[*rules.fill(len(f), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/window.yaml:383",
+        "specs/window.yaml:400",
     )
 
 
-# specs/window.yaml:419
+# specs/window.yaml:451
 def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     b = bound.b
@@ -432,7 +432,7 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     inner = bound.inner
     x, indices, y = eqs.tensor("x"), eqs.tensor("indices"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], 0, "specs/window.yaml:439")
+    eqs.define(y[*i], 0, "specs/window.yaml:471")
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d)
     eqs.update(
         checked(y)[
@@ -443,12 +443,12 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "set",
         x[n, h, *p],
-        "specs/window.yaml:440: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
+        "specs/window.yaml:472: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
         "* strides + kernel - pads[:len(d)] - pads[len(d):])), inner)]",
     )
 
 
-# specs/window.yaml:458
+# specs/window.yaml:492
 def col2im_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -499,5 +499,5 @@ def col2im_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ),
         ),
-        "specs/window.yaml:479: x[n, h, ravel(q, block), ravel((p + begin - q * " "dilations) // strides, rows)]",
+        "specs/window.yaml:513: x[n, h, ravel(q, block), ravel((p + begin - q * " "dilations) // strides, rows)]",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed, rank_of, scalar, vector
@@ -12,630 +13,396 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/attention.yaml:66
-def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
-    n.only(10)
-    if not (
-        (rank_of(n, n.input(0)) == 3) and (n.input(1) is not None) and (n.input(2) is not None) and (
-            rank_of(n, n.input(1)) != 5
-        )
-    ):
-        n.refuse("packed queries, keys and values")
-    heads_ = needed(n, n.attr("num_heads"), "num_heads")
-    hidden_ = api.shape_of(n.input(0), start=2, end=3, source=n.source)
-    moved_ = (
-        (
-            api.slice(n.input(3), starts=(0,), ends=needed(n, hidden_, "ends"), source=n.source),
-            api.slice(
-                n.input(3),
-                starts=needed(n, hidden_, "starts"),
-                ends=api.add(hidden_, hidden_, source=n.source),
-                source=n.source,
-            ),
-            api.slice(
-                n.input(3),
-                starts=api.add(hidden_, hidden_, source=n.source),
-                ends=api.shape_of(n.input(3), source=n.source),
-                source=n.source,
-            ),
-        )
-        if n.input(3) is not None else (None, None, None)
+# specs/attention.yaml:25
+def _by_head(n: OnnxNode, x_: Any) -> Any:
+    return api.transpose(
+        api.reshape(x_, (0, 0, n.attr("num_heads"), -1), source=n.source), axes=(0, 2, 1, 3), source=n.source
     )
-    q_ = api.transpose(
-        api.reshape(
-            (api.add(n.input(0), moved_[0], source=n.source) if n.input(3) is not None else n.input(0)),
-            (0, 0, heads_, -1),
-            source=n.source,
+
+
+# specs/attention.yaml:29
+def _keys_by_head(n: OnnxNode, x_: Any, bias_: Any) -> Any:
+    if rank_of(n, x_) == 4:
+        return api.identity(x_, source=n.source)
+    return _by_head(n, (api.add(x_, bias_, source=n.source) if bias_ is not None else x_))
+
+
+# specs/attention.yaml:35
+def _biases(n: OnnxNode, bias_: Any, query_: Any) -> Any:
+    if bias_ is None:
+        return (None, None, None)
+    hidden_ = api.shape_of(query_, start=2, end=3, source=n.source)
+    twice_ = api.add(hidden_, hidden_, source=n.source)
+    return (
+        api.slice(bias_, starts=(0,), ends=needed(n, hidden_, "ends"), source=n.source),
+        api.slice(bias_, starts=needed(n, hidden_, "starts"), ends=needed(n, twice_, "ends"), source=n.source),
+        api.slice(
+            bias_, starts=needed(n, twice_, "starts"), ends=api.shape_of(bias_, source=n.source), source=n.source
         ),
-        axes=(0, 2, 1, 3),
-        source=n.source,
     )
-    k1_ = (
-        api.identity(n.input(1), source=n.source)
-        if rank_of(n, n.input(1)) == 4 else api.transpose(
-            api.reshape(
-                (api.add(n.input(1), moved_[1], source=n.source) if n.input(3) is not None else n.input(1)),
-                (0, 0, heads_, -1),
+
+
+# specs/attention.yaml:42
+def _together(n: OnnxNode, y_: Any) -> Any:
+    return api.reshape(api.transpose(y_, axes=(0, 2, 1, 3), source=n.source), (0, 0, -1), source=n.source)
+
+
+# specs/attention.yaml:46
+def _dtype_of_scores(n: OnnxNode, x_: Any) -> Any:
+    return (parse_dtype("f64") if dtype_of(n, x_) == parse_dtype("f64") else parse_dtype("f32"))
+
+
+# specs/attention.yaml:50
+def _added(n: OnnxNode, hidden_: Any, extra_: Any) -> Any:
+    if (hidden_ is not None) and (extra_ is not None):
+        return api.add(hidden_, api.cast(extra_, to=dtype_of(n, hidden_), source=n.source), source=n.source)
+    return (hidden_ if hidden_ is not None else extra_)
+
+
+# specs/attention.yaml:56
+def _all_scores(n: OnnxNode, q_: Any, keys_: Any, bias_: Any, query_: Any) -> Any:
+    factor_: Any
+    dots_ = api.matmul(q_, api.transpose(keys_, axes=(0, 1, 3, 2), source=n.source), source=n.source)
+    if n.attr("scale", 0.0) != 0:
+        factor_ = api.cast(scalar(n.attr("scale", 0.0)), to=dtype_of(n, query_), source=n.source)
+    else:
+        factor_ = api.reciprocal(
+            api.sqrt(
+                api.cast(api.shape_of(q_, start=3, end=4, source=n.source), to=dtype_of(n, query_), source=n.source),
                 source=n.source,
             ),
-            axes=(0, 2, 1, 3),
             source=n.source,
         )
+    scaled_ = api.mul(dots_, factor_, source=n.source)
+    return (
+        api.add(scaled_, api.cast(bias_, to=dtype_of(n, query_), source=n.source), source=n.source)
+        if bias_ is not None else scaled_
     )
-    v1_ = (
-        api.identity(n.input(2), source=n.source)
-        if rank_of(n, n.input(2)) == 4 else api.transpose(
-            api.reshape(
-                (api.add(n.input(2), moved_[2], source=n.source) if n.input(3) is not None else n.input(2)),
-                (0, 0, heads_, -1),
-                source=n.source,
-            ),
-            axes=(0, 2, 1, 3),
-            source=n.source,
-        )
+
+
+# specs/attention.yaml:66
+def _packed_attention(
+    n: OnnxNode, parts_: Any, x_: Any, mask_: Any, past_: Any, extra_: Any, unmasked_hides_: Any
+) -> Any:
+    k_: Any
+    v_: Any
+    seen_: Any
+    hidden_: Any
+    q_ = _by_head(n, parts_[0])
+    k_ = _by_head(n, parts_[1])
+    v_ = _by_head(n, parts_[2])
+    if past_ is not None:
+        k_ = api.concat((api.gather(past_, scalar(0), axis=0, source=n.source), k_), axis=2, source=n.source)
+        v_ = api.concat((api.gather(past_, scalar(1), axis=0, source=n.source), v_), axis=2, source=n.source)
+    behind_ = (
+        api.reshape(api.shape_of(past_, start=3, end=4, source=n.source), (), source=n.source)
+        if past_ is not None else scalar(0)
     )
-    before_ = (
-        api.cast(api.reshape(n.input(8), (1,), source=n.source), to=parse_dtype("i64"), source=n.source)
-        if (n.input(8) is not None) and (n.input(6) is not None) else (
-            api.shape_of(n.input(6), start=2, end=3, source=n.source) if n.input(6) is not None else None
-        )
-    )
-    at_ = (
-        api.broadcast_to(before_, api.shape_of(n.input(0), end=1, source=n.source), source=n.source)
-        if (n.input(8) is not None) and (n.input(6) is not None) else None
-    )
-    k_ = (
-        api.tensor_scatter(n.input(6), k1_, at_, source=n.source)
-        if at_ is not None else (
-            api.concat((n.input(6), k1_), axis=2, source=n.source) if n.input(6) is not None else k1_
-        )
-    )
-    v_ = (
-        api.tensor_scatter(n.input(7), v1_, at_, source=n.source)
-        if at_ is not None else (
-            api.concat((n.input(7), v1_), axis=2, source=n.source) if n.input(7) is not None else v1_
-        )
-    )
-    kept_ = (
-        api.slice(
-            k_,
-            starts=(0,),
-            ends=api.add(before_, api.shape_of(k1_, start=2, end=3, source=n.source), source=n.source),
-            axes=(2,),
-            source=n.source,
-        )
-        if at_ is not None else k_
-    )
-    told1_ = (
-        api.slice(
-            v_,
-            starts=(0,),
-            ends=api.add(before_, api.shape_of(k1_, start=2, end=3, source=n.source), source=n.source),
-            axes=(2,),
-            source=n.source,
-        )
-        if at_ is not None else v_
-    )
-    known_ = (
-        api.read_beams(kept_, n.input(9), api.reshape(before_, (), source=n.source), source=n.source)
-        if (n.input(9) is not None) and (before_ is not None) else kept_
-    )
-    told_ = (
-        api.read_beams(told1_, n.input(9), api.reshape(before_, (), source=n.source), source=n.source)
-        if (n.input(9) is not None) and (before_ is not None) else told1_
-    )
-    behind_ = (api.reshape(before_, (), source=n.source) if before_ is not None else scalar(0))
-    batch_ = api.reshape(api.shape_of(n.input(0), end=1, source=n.source), (), source=n.source)
-    asked_ = api.reshape(api.shape_of(n.input(0), start=1, end=2, source=n.source), (), source=n.source)
-    keys_ = api.reshape(api.shape_of(known_, start=2, end=3, source=n.source), (), source=n.source)
-    seen_ = (
-        n.input(4)
-        if n.input(4) is not None else (
+    causal_ = n.attr("unidirectional", 0) == 1
+    seen_ = mask_
+    if mask_ is None:
+        seen_ = (
             api.full(api.cast(scalar(1), to=parse_dtype("i32"), source=n.source), (1, 1), source=n.source)
-            if (n.attr("unidirectional", 0) == 1) and ((n.output_count > 3) or (n.input(5) is not None)) else None
+            if causal_ and unmasked_hides_ else None
         )
-    )
-    mask_ = (
-        api.cast(
-            api.expand_dims(
-                api.hide_keys(
-                    seen_,
-                    needed(n, batch_, "batch"),
-                    needed(n, asked_, "queries"),
-                    needed(n, keys_, "keys"),
-                    behind_,
-                    causal=n.attr("unidirectional", 0) == 1,
-                    filter=n.attr("mask_filter_value", -10000.0),
+    else:
+        if rank_of(n, mask_) == 4:
+            first_ = api.concat((api.reshape(behind_, (1,), source=n.source), vector((0,))), axis=0, source=n.source)
+            until_ = api.concat(
+                (
+                    api.add(
+                        api.shape_of(x_, start=1, end=2, source=n.source),
+                        api.reshape(behind_, (1,), source=n.source),
+                        source=n.source,
+                    ),
+                    api.shape_of(k_, start=2, end=3, source=n.source),
+                ),
+                axis=0,
+                source=n.source,
+            )
+            seen_ = api.squeeze(
+                api.slice(
+                    mask_,
+                    starts=needed(n, first_, "starts"),
+                    ends=needed(n, until_, "ends"),
+                    axes=(2, 3),
                     source=n.source,
                 ),
                 axes=(1,),
                 source=n.source,
-            ),
-            to=(parse_dtype("f64") if dtype_of(n, n.input(0)) == parse_dtype("f64") else parse_dtype("f32")),
+            )
+    hidden_ = None
+    if seen_ is not None:
+        hides_ = api.hide_keys(
+            seen_,
+            api.reshape(api.shape_of(x_, end=1, source=n.source), (), source=n.source),
+            api.reshape(api.shape_of(x_, start=1, end=2, source=n.source), (), source=n.source),
+            api.reshape(api.shape_of(k_, start=2, end=3, source=n.source), (), source=n.source),
+            behind_,
+            causal=causal_,
+            filter=n.attr("mask_filter_value", -10000.0),
             source=n.source,
         )
-        if seen_ is not None else None
-    )
-    biased_ = (
-        api.add(mask_, api.cast(n.input(5), to=dtype_of(n, mask_), source=n.source), source=n.source)
-        if (mask_ is not None) and (n.input(5) is not None) else (mask_ if mask_ is not None else n.input(5))
-    )
-    dots_ = (
-        api.matmul(q_, api.transpose(known_, axes=(0, 1, 3, 2), source=n.source), source=n.source)
-        if n.output_count > 3 else None
-    )
-    factor_ = (
-        api.cast(scalar(n.attr("scale", 0.0)), to=dtype_of(n, n.input(0)), source=n.source)
-        if n.attr("scale", 0.0) != 0 else api.reciprocal(
-            api.sqrt(
-                api.cast(
-                    api.shape_of(q_, start=3, end=4, source=n.source), to=dtype_of(n, n.input(0)), source=n.source
-                ),
-                source=n.source,
-            ),
-            source=n.source,
+        hidden_ = api.cast(
+            api.expand_dims(hides_, axes=(1,), source=n.source), to=_dtype_of_scores(n, x_), source=n.source
         )
-    )
-    scores_ = (
-        api.add(
-            api.mul(dots_, factor_, source=n.source),
-            api.cast(biased_, to=dtype_of(n, n.input(0)), source=n.source),
-            source=n.source,
-        )
-        if (n.output_count > 3) and (biased_ is not None) else (
-            api.mul(dots_, factor_, source=n.source) if n.output_count > 3 else q_
-        )
-    )
-    attended_ = api.attention(
+    y_ = api.attention(
         q_,
-        known_,
-        told_,
-        biased_,
-        causal=(n.attr("unidirectional", 0) == 1) and (mask_ is None),
+        k_,
+        v_,
+        _added(n, hidden_, extra_),
+        causal=causal_ and (hidden_ is None),
         behind=behind_,
         scale=n.attr("scale", 0.0),
         source=n.source,
     )
-    return [
-        api.reshape(api.transpose(attended_, axes=(0, 2, 1, 3), source=n.source), (0, 0, -1), source=n.source),
-        k_,
-        v_,
-        scores_,
-    ]
+    present_ = (
+        api.concat(
+            (api.expand_dims(k_, axes=(0,), source=n.source), api.expand_dims(v_, axes=(0,), source=n.source)),
+            axis=0,
+            source=n.source,
+        )
+        if n.output_count > 1 else k_
+    )
+    return (_together(n, y_), present_)
 
 
-# specs/attention.yaml:95
+# specs/attention.yaml:141
+def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(10)
+    before_: Any
+    k_: Any
+    v_: Any
+    known_: Any
+    values_: Any
+    seen_: Any
+    mask_: Any
+    whole_ = (rank_of(n, n.input(0)) == 3) and (n.input(1) is not None) and (n.input(2) is not None)
+    if not (whole_ and (rank_of(n, n.input(1)) != 5)):
+        n.refuse("packed queries, keys and values")
+    moved_ = _biases(n, n.input(3), n.input(0))
+    q_ = _by_head(n, (api.add(n.input(0), moved_[0], source=n.source) if n.input(3) is not None else n.input(0)))
+    k1_ = _keys_by_head(n, n.input(1), moved_[1])
+    v1_ = _keys_by_head(n, n.input(2), moved_[2])
+    causal_ = n.attr("unidirectional", 0) == 1
+    shared_ = (n.input(8) is not None) and (n.input(6) is not None)
+    before_ = None
+    k_ = k1_
+    v_ = v1_
+    if shared_:
+        before_ = api.cast(api.reshape(n.input(8), (1,), source=n.source), to=parse_dtype("i64"), source=n.source)
+        at_ = api.broadcast_to(before_, api.shape_of(n.input(0), end=1, source=n.source), source=n.source)
+        until_ = api.add(before_, api.shape_of(k1_, start=2, end=3, source=n.source), source=n.source)
+        k_ = api.tensor_scatter(n.input(6), k1_, at_, source=n.source)
+        v_ = api.tensor_scatter(n.input(7), v1_, at_, source=n.source)
+        known_ = api.slice(k_, starts=(0,), ends=needed(n, until_, "ends"), axes=(2,), source=n.source)
+        values_ = api.slice(v_, starts=(0,), ends=needed(n, until_, "ends"), axes=(2,), source=n.source)
+    else:
+        if n.input(6) is not None:
+            before_ = api.shape_of(n.input(6), start=2, end=3, source=n.source)
+            k_ = api.concat((n.input(6), k1_), axis=2, source=n.source)
+        if n.input(7) is not None:
+            v_ = api.concat((n.input(7), v1_), axis=2, source=n.source)
+        known_ = k_
+        values_ = v_
+    if (n.input(9) is not None) and (before_ is not None):
+        known_ = api.read_beams(known_, n.input(9), api.reshape(before_, (), source=n.source), source=n.source)
+        values_ = api.read_beams(values_, n.input(9), api.reshape(before_, (), source=n.source), source=n.source)
+    behind_ = (api.reshape(before_, (), source=n.source) if before_ is not None else scalar(0))
+    seen_ = n.input(4)
+    if (n.input(4) is None) and causal_ and ((n.output_count > 3) or (n.input(5) is not None)):
+        seen_ = api.full(api.cast(scalar(1), to=parse_dtype("i32"), source=n.source), (1, 1), source=n.source)
+    mask_ = None
+    if seen_ is not None:
+        hides_ = api.hide_keys(
+            seen_,
+            api.reshape(api.shape_of(n.input(0), end=1, source=n.source), (), source=n.source),
+            api.reshape(api.shape_of(n.input(0), start=1, end=2, source=n.source), (), source=n.source),
+            api.reshape(api.shape_of(known_, start=2, end=3, source=n.source), (), source=n.source),
+            behind_,
+            causal=causal_,
+            filter=n.attr("mask_filter_value", -10000.0),
+            source=n.source,
+        )
+        mask_ = api.cast(
+            api.expand_dims(hides_, axes=(1,), source=n.source), to=_dtype_of_scores(n, n.input(0)), source=n.source
+        )
+    biased_ = _added(n, mask_, n.input(5))
+    scores_ = (_all_scores(n, q_, known_, biased_, n.input(0)) if n.output_count > 3 else q_)
+    attended_ = api.attention(
+        q_,
+        known_,
+        values_,
+        biased_,
+        causal=causal_ and (mask_ is None),
+        behind=behind_,
+        scale=n.attr("scale", 0.0),
+        source=n.source,
+    )
+    return [_together(n, attended_), k_, v_, scores_]
+
+
+# specs/attention.yaml:187
 def com_microsoft_decoder_masked_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(11)
+    k_: Any
+    v_: Any
+    known_: Any
+    values_: Any
+    hidden_: Any
     if not ((rank_of(n, n.input(0)) == 3) and (n.input(1) is not None) and (n.input(2) is not None)):
         n.refuse("packed queries, keys and values")
-    if not ((n.input(5) is None) or ((n.attr("past_present_share_buffer", 0) == 1) and (n.input(7) is not None))):
+    shared_ = (n.attr("past_present_share_buffer", 0) == 1) and (n.input(7) is not None)
+    if not ((n.input(5) is None) or shared_):
         n.refuse("DecoderMaskedMultiHeadAttention with a past that is no shared buffer")
     if not ((n.output_count <= 3) or (n.attr("output_qk", 0) == 1)):
         n.refuse("DecoderMaskedMultiHeadAttention that gives scores without output_qk")
-    if not ((n.attr("past_present_share_buffer", 0) >= 0) and ((n.input(8) is None) or (rank_of(n, n.input(8)) < 2))):
+    if not (n.attr("past_present_share_buffer", 0) >= 0):
+        n.refuse("a negative past_present_share_buffer")
+    if not ((n.input(8) is None) or (rank_of(n, n.input(8)) < 2)):
         n.refuse("DecoderMaskedMultiHeadAttention with many beam_widths")
-    heads_ = needed(n, n.attr("num_heads"), "num_heads")
-    hidden_ = api.shape_of(n.input(0), start=2, end=3, source=n.source)
-    moved_ = (
-        (
-            api.slice(n.input(10), starts=(0,), ends=needed(n, hidden_, "ends"), source=n.source),
-            api.slice(
-                n.input(10),
-                starts=needed(n, hidden_, "starts"),
-                ends=api.add(hidden_, hidden_, source=n.source),
-                source=n.source,
-            ),
-            api.slice(
-                n.input(10),
-                starts=api.add(hidden_, hidden_, source=n.source),
-                ends=api.shape_of(n.input(10), source=n.source),
-                source=n.source,
-            ),
-        )
-        if n.input(10) is not None else (None, None, None)
-    )
-    q_ = api.transpose(
-        api.reshape(
-            (api.add(n.input(0), moved_[0], source=n.source) if n.input(10) is not None else n.input(0)),
-            (0, 0, heads_, -1),
-            source=n.source,
-        ),
-        axes=(0, 2, 1, 3),
-        source=n.source,
-    )
-    k1_ = (
-        api.identity(n.input(1), source=n.source)
-        if rank_of(n, n.input(1)) == 4 else api.transpose(
-            api.reshape(
-                (api.add(n.input(1), moved_[1], source=n.source) if n.input(10) is not None else n.input(1)),
-                (0, 0, heads_, -1),
-                source=n.source,
-            ),
-            axes=(0, 2, 1, 3),
+    moved_ = _biases(n, n.input(10), n.input(0))
+    q_ = _by_head(n, (api.add(n.input(0), moved_[0], source=n.source) if n.input(10) is not None else n.input(0)))
+    k1_ = _keys_by_head(n, n.input(1), moved_[1])
+    v1_ = _keys_by_head(n, n.input(2), moved_[2])
+    if n.input(5) is None:
+        k_ = k1_
+        v_ = v1_
+        known_ = k_
+        values_ = v_
+    else:
+        before_ = api.cast(api.reshape(n.input(7), (), source=n.source), to=parse_dtype("i64"), source=n.source)
+        at_ = api.broadcast_to(before_, api.shape_of(n.input(0), end=1, source=n.source), source=n.source)
+        stop_ = api.reshape(api.add(before_, scalar(1), source=n.source), (1,), source=n.source)
+        k_ = api.tensor_scatter(n.input(5), k1_, at_, source=n.source)
+        v_ = api.tensor_scatter(n.input(6), v1_, at_, source=n.source)
+        known_ = api.slice(k_, starts=(0,), ends=needed(n, stop_, "ends"), axes=(2,), source=n.source)
+        values_ = api.slice(v_, starts=(0,), ends=needed(n, stop_, "ends"), axes=(2,), source=n.source)
+        if n.input(9) is not None:
+            known_ = api.read_beams(known_, n.input(9), needed(n, before_, "filled"), source=n.source)
+            values_ = api.read_beams(values_, n.input(9), needed(n, before_, "filled"), source=n.source)
+    hidden_ = None
+    if n.input(3) is not None:
+        hides_ = api.hide_keys(
+            n.input(3),
+            api.reshape(api.shape_of(n.input(0), end=1, source=n.source), (), source=n.source),
+            scalar(1),
+            api.reshape(api.shape_of(known_, start=2, end=3, source=n.source), (), source=n.source),
+            filter=n.attr("mask_filter_value", -10000.0),
             source=n.source,
         )
-    )
-    v1_ = (
-        api.identity(n.input(2), source=n.source)
-        if rank_of(n, n.input(2)) == 4 else api.transpose(
-            api.reshape(
-                (api.add(n.input(2), moved_[2], source=n.source) if n.input(10) is not None else n.input(2)),
-                (0, 0, heads_, -1),
-                source=n.source,
-            ),
-            axes=(0, 2, 1, 3),
-            source=n.source,
+        hidden_ = api.cast(
+            api.expand_dims(hides_, axes=(1,), source=n.source), to=_dtype_of_scores(n, n.input(0)), source=n.source
         )
-    )
-    before_ = (
-        api.cast(api.reshape(n.input(7), (), source=n.source), to=parse_dtype("i64"), source=n.source)
-        if n.input(5) is not None else None
-    )
-    at_ = (
-        api.broadcast_to(before_, api.shape_of(n.input(0), end=1, source=n.source), source=n.source)
-        if n.input(5) is not None else None
-    )
-    stop_ = (
-        api.reshape(api.add(before_, scalar(1), source=n.source), (1,), source=n.source)
-        if n.input(5) is not None else None
-    )
-    k_ = (api.tensor_scatter(n.input(5), k1_, at_, source=n.source) if n.input(5) is not None else k1_)
-    v_ = (api.tensor_scatter(n.input(6), v1_, at_, source=n.source) if n.input(5) is not None else v1_)
-    kept_ = (
-        api.slice(k_, starts=(0,), ends=needed(n, stop_, "ends"), axes=(2,), source=n.source)
-        if n.input(5) is not None else k_
-    )
-    told1_ = (
-        api.slice(v_, starts=(0,), ends=needed(n, stop_, "ends"), axes=(2,), source=n.source)
-        if n.input(5) is not None else v_
-    )
-    known_ = (
-        api.read_beams(kept_, n.input(9), needed(n, before_, "filled"), source=n.source)
-        if (n.input(9) is not None) and (n.input(5) is not None) else kept_
-    )
-    told_ = (
-        api.read_beams(told1_, n.input(9), needed(n, before_, "filled"), source=n.source)
-        if (n.input(9) is not None) and (n.input(5) is not None) else told1_
-    )
-    hidden_keys_ = (
-        api.cast(
-            api.expand_dims(
-                api.hide_keys(
-                    n.input(3),
-                    api.reshape(api.shape_of(n.input(0), end=1, source=n.source), (), source=n.source),
-                    scalar(1),
-                    api.reshape(api.shape_of(known_, start=2, end=3, source=n.source), (), source=n.source),
-                    filter=n.attr("mask_filter_value", -10000.0),
-                    source=n.source,
-                ),
-                axes=(1,),
-                source=n.source,
-            ),
-            to=(parse_dtype("f64") if dtype_of(n, n.input(0)) == parse_dtype("f64") else parse_dtype("f32")),
-            source=n.source,
-        )
-        if n.input(3) is not None else None
-    )
-    biased_ = (
-        api.add(hidden_keys_, api.cast(n.input(4), to=dtype_of(n, hidden_keys_), source=n.source), source=n.source)
-        if (n.input(3) is not None) and (n.input(4) is not None) else (
-            hidden_keys_ if n.input(3) is not None else n.input(4)
-        )
-    )
-    dots_ = (
-        api.matmul(q_, api.transpose(known_, axes=(0, 1, 3, 2), source=n.source), source=n.source)
-        if n.output_count > 3 else None
-    )
-    factor_ = (
-        api.cast(scalar(n.attr("scale", 0.0)), to=dtype_of(n, n.input(0)), source=n.source)
-        if n.attr("scale", 0.0) != 0 else api.reciprocal(
-            api.sqrt(
-                api.cast(
-                    api.shape_of(q_, start=3, end=4, source=n.source), to=dtype_of(n, n.input(0)), source=n.source
-                ),
-                source=n.source,
-            ),
-            source=n.source,
-        )
-    )
-    scores_ = (
-        api.add(
-            api.mul(dots_, factor_, source=n.source),
-            api.cast(biased_, to=dtype_of(n, n.input(0)), source=n.source),
-            source=n.source,
-        )
-        if (n.output_count > 3) and (biased_ is not None) else (
-            api.mul(dots_, factor_, source=n.source) if n.output_count > 3 else q_
-        )
-    )
-    attended_ = api.attention(q_, known_, told_, biased_, scale=n.attr("scale", 0.0), source=n.source)
-    return [
-        api.reshape(api.transpose(attended_, axes=(0, 2, 1, 3), source=n.source), (0, 0, -1), source=n.source),
-        k_,
-        v_,
-        scores_,
-    ]
+    biased_ = _added(n, hidden_, n.input(4))
+    scores_ = (_all_scores(n, q_, known_, biased_, n.input(0)) if n.output_count > 3 else q_)
+    attended_ = api.attention(q_, known_, values_, biased_, scale=n.attr("scale", 0.0), source=n.source)
+    return [_together(n, attended_), k_, v_, scores_]
 
 
-# specs/attention.yaml:123
+# specs/attention.yaml:224
 def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(7)
     if not ((n.attr("do_rotary", 0) == 0) and (n.attr("rotary_embedding_dim", 0) >= 0)):
         n.refuse("Attention with rotation")
     if not ((n.attr("past_present_share_buffer", 0) == 0) or (n.input(4) is None)):
         n.refuse("Attention with a past_present_share_buffer")
-    if not (
-        (n.output_count < 2) or (n.attr("qkv_hidden_sizes") is None) or (
-            min(n.attr("qkv_hidden_sizes") or (0,)) == max(n.attr("qkv_hidden_sizes") or (0,))
-        )
-    ):
+    sizes_ = n.attr("qkv_hidden_sizes", None)
+    equal_sizes_ = (sizes_ is None) or (
+        min(n.attr("qkv_hidden_sizes") or (0,)) == max(n.attr("qkv_hidden_sizes") or (0,))
+    )
+    if not ((n.output_count < 2) or equal_sizes_):
         n.refuse("the present of keys and values of different sizes")
-    heads_ = needed(n, n.attr("num_heads"), "num_heads")
-    made_ = (
+    product_ = (
         api.add(api.matmul(n.input(0), n.input(1), source=n.source), n.input(2), source=n.source)
         if n.input(2) is not None else api.matmul(n.input(0), n.input(1), source=n.source)
     )
     parts_ = (
-        api.split(made_, axis=2, sizes=n.attr("qkv_hidden_sizes"), source=n.source)
-        if n.attr("qkv_hidden_sizes") is not None else api.split(made_, axis=2, parts=3, source=n.source)
+        api.split(product_, axis=2, sizes=sizes_, source=n.source)
+        if sizes_ is not None else api.split(product_, axis=2, parts=3, source=n.source)
     )
-    q_ = api.transpose(api.reshape(parts_[0], (0, 0, heads_, -1), source=n.source), axes=(0, 2, 1, 3), source=n.source)
-    k1_ = api.transpose(api.reshape(parts_[1], (0, 0, heads_, -1), source=n.source), axes=(0, 2, 1, 3), source=n.source)
-    v1_ = api.transpose(api.reshape(parts_[2], (0, 0, heads_, -1), source=n.source), axes=(0, 2, 1, 3), source=n.source)
-    k_ = (
-        api.concat((api.gather(n.input(4), scalar(0), axis=0, source=n.source), k1_), axis=2, source=n.source)
-        if n.input(4) is not None else k1_
-    )
-    v_ = (
-        api.concat((api.gather(n.input(4), scalar(1), axis=0, source=n.source), v1_), axis=2, source=n.source)
-        if n.input(4) is not None else v1_
-    )
-    present_ = (
-        api.concat(
-            (api.expand_dims(k_, axes=(0,), source=n.source), api.expand_dims(v_, axes=(0,), source=n.source)),
-            axis=0,
-            source=n.source,
-        )
-        if n.output_count > 1 else k_
-    )
-    behind_ = (
-        api.reshape(api.shape_of(n.input(4), start=3, end=4, source=n.source), (), source=n.source)
-        if n.input(4) is not None else scalar(0)
-    )
-    batch_ = api.reshape(api.shape_of(n.input(0), end=1, source=n.source), (), source=n.source)
-    asked_ = api.reshape(api.shape_of(n.input(0), start=1, end=2, source=n.source), (), source=n.source)
-    keys_ = api.reshape(api.shape_of(k_, start=2, end=3, source=n.source), (), source=n.source)
-    until_ = api.concat(
-        (
-            api.add(
-                api.shape_of(n.input(0), start=1, end=2, source=n.source),
-                api.reshape(behind_, (1,), source=n.source),
-                source=n.source,
-            ),
-            api.shape_of(k_, start=2, end=3, source=n.source),
-        ),
-        axis=0,
-        source=n.source,
-    )
-    first_ = api.concat((api.reshape(behind_, (1,), source=n.source), vector((0,))), axis=0, source=n.source)
-    seen_ = (
-        (
-            api.full(api.cast(scalar(1), to=parse_dtype("i32"), source=n.source), (1, 1), source=n.source)
-            if (n.attr("unidirectional", 0) == 1) and (n.input(5) is not None) else None
-        )
-        if n.input(3) is None else (
-            api.squeeze(
-                api.slice(
-                    n.input(3),
-                    starts=needed(n, first_, "starts"),
-                    ends=needed(n, until_, "ends"),
-                    axes=(2, 3),
-                    source=n.source,
-                ),
-                axes=(1,),
-                source=n.source,
-            )
-            if rank_of(n, n.input(3)) == 4 else n.input(3)
-        )
-    )
-    hidden_ = (
-        api.cast(
-            api.expand_dims(
-                api.hide_keys(
-                    seen_,
-                    needed(n, batch_, "batch"),
-                    needed(n, asked_, "queries"),
-                    needed(n, keys_, "keys"),
-                    behind_,
-                    causal=n.attr("unidirectional", 0) == 1,
-                    filter=n.attr("mask_filter_value", -10000.0),
-                    source=n.source,
-                ),
-                axes=(1,),
-                source=n.source,
-            ),
-            to=(parse_dtype("f64") if dtype_of(n, n.input(0)) == parse_dtype("f64") else parse_dtype("f32")),
-            source=n.source,
-        )
-        if seen_ is not None else None
-    )
-    biased_ = (
-        api.add(hidden_, api.cast(n.input(5), to=dtype_of(n, hidden_), source=n.source), source=n.source)
-        if (hidden_ is not None) and (n.input(5) is not None) else (hidden_ if hidden_ is not None else n.input(5))
-    )
-    attended_ = api.attention(
-        q_,
-        k_,
-        v_,
-        biased_,
-        causal=(n.attr("unidirectional", 0) == 1) and (hidden_ is None),
-        behind=behind_,
-        scale=n.attr("scale", 0.0),
-        source=n.source,
-    )
-    return [
-        api.reshape(api.transpose(attended_, axes=(0, 2, 1, 3), source=n.source), (0, 0, -1), source=n.source), present_
-    ]
+    return [*_packed_attention(n, parts_, n.input(0), n.input(3), n.input(4), n.input(5), n.input(5) is not None)]
 
 
-# specs/attention.yaml:148
+# specs/attention.yaml:234
 def com_microsoft_qattention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(9)
     if n.attr("do_rotary", 0) != 0:
         n.refuse("QAttention with rotation")
     if not ((n.attr("past_present_share_buffer", 0) == 0) or (n.input(8) is None)):
         n.refuse("QAttention with a past_present_share_buffer")
-    heads_ = needed(n, n.attr("num_heads"), "num_heads")
-    x_ = api.cast(n.input(0), to=dtype_of(n, n.input(2)), source=n.source)
-    made_ = api.add(
-        api.mul(
-            api.cast(
-                api.matmul_integer(n.input(0), n.input(1), n.input(6), n.input(7), source=n.source),
-                to=dtype_of(n, n.input(2)),
-                source=n.source,
-            ),
-            api.mul(n.input(3), n.input(4), source=n.source),
-            source=n.source,
-        ),
-        n.input(2),
-        source=n.source,
-    )
-    parts_ = api.split(made_, axis=2, parts=3, source=n.source)
-    q_ = api.transpose(api.reshape(parts_[0], (0, 0, heads_, -1), source=n.source), axes=(0, 2, 1, 3), source=n.source)
-    k1_ = api.transpose(api.reshape(parts_[1], (0, 0, heads_, -1), source=n.source), axes=(0, 2, 1, 3), source=n.source)
-    v1_ = api.transpose(api.reshape(parts_[2], (0, 0, heads_, -1), source=n.source), axes=(0, 2, 1, 3), source=n.source)
-    k_ = (
-        api.concat((api.gather(n.input(8), scalar(0), axis=0, source=n.source), k1_), axis=2, source=n.source)
-        if n.input(8) is not None else k1_
-    )
-    v_ = (
-        api.concat((api.gather(n.input(8), scalar(1), axis=0, source=n.source), v1_), axis=2, source=n.source)
-        if n.input(8) is not None else v1_
-    )
-    present_ = (
-        api.concat(
-            (api.expand_dims(k_, axes=(0,), source=n.source), api.expand_dims(v_, axes=(0,), source=n.source)),
-            axis=0,
-            source=n.source,
-        )
-        if n.output_count > 1 else k_
-    )
-    behind_ = (
-        api.reshape(api.shape_of(n.input(8), start=3, end=4, source=n.source), (), source=n.source)
-        if n.input(8) is not None else scalar(0)
-    )
-    batch_ = api.reshape(api.shape_of(x_, end=1, source=n.source), (), source=n.source)
-    asked_ = api.reshape(api.shape_of(x_, start=1, end=2, source=n.source), (), source=n.source)
-    keys_ = api.reshape(api.shape_of(k_, start=2, end=3, source=n.source), (), source=n.source)
-    until_ = api.concat(
-        (
-            api.add(
-                api.shape_of(x_, start=1, end=2, source=n.source),
-                api.reshape(behind_, (1,), source=n.source),
-                source=n.source,
-            ),
-            api.shape_of(k_, start=2, end=3, source=n.source),
-        ),
-        axis=0,
-        source=n.source,
-    )
-    first_ = api.concat((api.reshape(behind_, (1,), source=n.source), vector((0,))), axis=0, source=n.source)
-    seen_ = (
-        None
-        if n.input(5) is None else (
-            api.squeeze(
-                api.slice(
-                    n.input(5),
-                    starts=needed(n, first_, "starts"),
-                    ends=needed(n, until_, "ends"),
-                    axes=(2, 3),
-                    source=n.source,
-                ),
-                axes=(1,),
-                source=n.source,
-            )
-            if rank_of(n, n.input(5)) == 4 else n.input(5)
-        )
-    )
-    hidden_ = (
+    product_ = api.mul(
         api.cast(
-            api.expand_dims(
-                api.hide_keys(
-                    seen_,
-                    needed(n, batch_, "batch"),
-                    needed(n, asked_, "queries"),
-                    needed(n, keys_, "keys"),
-                    behind_,
-                    causal=n.attr("unidirectional", 0) == 1,
-                    filter=n.attr("mask_filter_value", -10000.0),
-                    source=n.source,
-                ),
-                axes=(1,),
-                source=n.source,
-            ),
-            to=(parse_dtype("f64") if dtype_of(n, x_) == parse_dtype("f64") else parse_dtype("f32")),
+            api.matmul_integer(n.input(0), n.input(1), n.input(6), n.input(7), source=n.source),
+            to=dtype_of(n, n.input(2)),
             source=n.source,
-        )
-        if n.input(5) is not None else None
-    )
-    attended_ = api.attention(
-        q_,
-        k_,
-        v_,
-        hidden_,
-        causal=(n.attr("unidirectional", 0) == 1) and (n.input(5) is None),
-        behind=behind_,
-        scale=n.attr("scale", 0.0),
+        ),
+        api.mul(n.input(3), n.input(4), source=n.source),
         source=n.source,
     )
+    parts_ = api.split(api.add(product_, n.input(2), source=n.source), axis=2, parts=3, source=n.source)
     return [
-        api.reshape(api.transpose(attended_, axes=(0, 2, 1, 3), source=n.source), (0, 0, -1), source=n.source), present_
+        *_packed_attention(
+            n,
+            parts_,
+            api.cast(n.input(0), to=dtype_of(n, n.input(2)), source=n.source),
+            n.input(5),
+            n.input(8),
+            None,
+            False,
+        )
     ]
 
 
-# specs/attention.yaml:281
+# specs/attention.yaml:356
 def com_microsoft_rotary_embedding_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
+    heads_: Any
+    at_: Any
     if not ((n.attr("scale", 1.0) < inf) and (n.attr("is_packed_batching", 0) >= 0)):
         n.refuse("RotaryEmbedding of an infinite scale")
     if not (n.attr("rotary_embedding_dim", 0) >= 0):
         n.refuse("a negative rotary_embedding_dim")
-    pairs_ = api.shape_of(n.input(2), start=1, end=2, source=n.source)
-    split__ = (
-        api.concat(
-            (api.shape_of(n.input(0), end=2, source=n.source), vector((-1,)), api.add(pairs_, pairs_, source=n.source)),
-            axis=0,
-            source=n.source,
-        )
-        if (n.attr("num_heads", 0) == 0) and (rank_of(n, n.input(0)) == 3) else None
-    )
-    by_head_ = (
-        api.transpose(n.input(0), axes=(0, 2, 1, 3), source=n.source)
-        if rank_of(n, n.input(0)) == 4 else (
-            api.reshape(n.input(0), needed(n, split__, "newshape"), source=n.source)
-            if split__ is not None else api.reshape(n.input(0), (0, 0, n.attr("num_heads"), -1), source=n.source)
-        )
-    )
-    at_ = (
-        api.add(
+    count_ = n.attr("num_heads", 0)
+    if rank_of(n, n.input(0)) == 4:
+        heads_ = api.transpose(n.input(0), axes=(0, 2, 1, 3), source=n.source)
+    else:
+        if (count_ == 0) and (rank_of(n, n.input(0)) == 3):
+            pairs_ = api.shape_of(n.input(2), start=1, end=2, source=n.source)
+            heads_ = api.reshape(
+                n.input(0),
+                api.concat(
+                    (
+                        api.shape_of(n.input(0), end=2, source=n.source),
+                        vector((-1,)),
+                        api.add(pairs_, pairs_, source=n.source),
+                    ),
+                    axis=0,
+                    source=n.source,
+                ),
+                source=n.source,
+            )
+        else:
+            heads_ = api.reshape(n.input(0), (0, 0, count_, -1), source=n.source)
+    at_ = n.input(1)
+    if rank_of(n, n.input(1)) < 2:
+        at_ = api.add(
             api.reshape(n.input(1), (1,), source=n.source),
-            api.arange(0, api.shape_of(by_head_, start=1, end=2, source=n.source), source=n.source),
+            api.arange(0, api.shape_of(heads_, start=1, end=2, source=n.source), source=n.source),
             source=n.source,
         )
-        if rank_of(n, n.input(1)) < 2 else n.input(1)
-    )
-    turned_ = api.rotate(
-        by_head_,
+    rotated_ = api.rotate(
+        heads_,
         api.gather(n.input(2), at_, source=n.source),
         api.gather(n.input(3), at_, source=n.source),
         interleaved=n.attr("interleaved", 0) == 1,
         source=n.source,
     )
-    return (
-        [api.reshape(turned_, api.shape_of(n.input(0), source=n.source), allowzero=True, source=n.source)]
-        if rank_of(n, n.input(0)) == 3 else [api.transpose(turned_, axes=(0, 2, 1, 3), source=n.source)]
+    y_ = (
+        api.reshape(rotated_, api.shape_of(n.input(0), source=n.source), allowzero=True, source=n.source)
+        if rank_of(n, n.input(0)) == 3 else api.transpose(rotated_, axes=(0, 2, 1, 3), source=n.source)
     )
+    return [needed(n, y_, "y")]
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {

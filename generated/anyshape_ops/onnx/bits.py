@@ -33,21 +33,19 @@ def bitwise_not_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_not(n.input(0), source=n.source)]
 
 
-# specs/bits.yaml:110
+# specs/bits.yaml:111
 def bit_shift_11(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_shift(n.input(0), n.input(1), direction=n.attr("direction"), source=n.source)]
 
 
-# specs/bits.yaml:125
+# specs/bits.yaml:126
 def bit_cast_26(n: OnnxNode) -> Sequence[Value]:
     return [api.bitcast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/bits.yaml:163
+# specs/bits.yaml:164
 def com_microsoft_murmur_hash3_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if not ((n.attr("seed", 0) >= 0) and (n.attr("seed", 0) < 4294967296)):
-        n.refuse("MurmurHash3 with a seed of other than 32 bits")
     text_ = dtype_of(n, n.input(0)) == parse_dtype("char")
     wide_ = (dtype_of(n, n.input(0)) == parse_dtype("i64")) or (dtype_of(n, n.input(0)) == parse_dtype("u64")) or (
         dtype_of(n, n.input(0)) == parse_dtype("f64")
@@ -82,6 +80,8 @@ def com_microsoft_murmur_hash3_1(n: OnnxNode) -> Sequence[Value]:
         )
         if text_ else api.murmur_hash(words_, seed=n.attr("seed", 0), source=n.source)
     )
+    if not ((n.attr("seed", 0) >= 0) and (n.attr("seed", 0) < 4294967296)):
+        n.refuse("MurmurHash3 with a seed of other than 32 bits")
     return (
         [needed(n, code_, "code")]
         if n.attr("positive", 1) == 1 else [api.bitcast(code_, to=parse_dtype("i32"), source=n.source)]

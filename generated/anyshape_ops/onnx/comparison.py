@@ -6,6 +6,7 @@ logical_and, logical_or, logical_xor, logical_not.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, aligned, dtype_of, scalar, strings, vector
@@ -59,31 +60,23 @@ def greater_7(n: OnnxNode) -> Sequence[Value]:
 # specs/comparison.yaml:74
 def ai_onnx_ml_one_hot_encoder_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
+    is_category_: Any
     if n.attr("zeros", 1) != 1:
         n.refuse("OneHotEncoder that refuses what it does not know")
-    return [
-        api.cast(
-            (
-                api.string_equal(
-                    api.expand_dims(n.input(0), axes=(-1,), source=n.source),
-                    strings(n.attr("cats_strings")),
-                    source=n.source,
-                )
-                if n.attr("cats_strings") is not None else api.equal(
-                    api.expand_dims(
-                        api.cast(n.input(0), to=parse_dtype("i64"), source=n.source), axes=(-1,), source=n.source
-                    ),
-                    vector(n.attr("cats_int64s")),
-                    source=n.source,
-                )
-            ),
-            to=parse_dtype("f32"),
+    if n.attr("cats_strings") is not None:
+        is_category_ = api.string_equal(
+            api.expand_dims(n.input(0), axes=(-1,), source=n.source), strings(n.attr("cats_strings")), source=n.source
+        )
+    else:
+        is_category_ = api.equal(
+            api.expand_dims(api.cast(n.input(0), to=parse_dtype("i64"), source=n.source), axes=(-1,), source=n.source),
+            vector(n.attr("cats_int64s")),
             source=n.source,
         )
-    ]
+    return [api.cast(is_category_, to=parse_dtype("f32"), source=n.source)]
 
 
-# specs/comparison.yaml:76
+# specs/comparison.yaml:80
 def ai_onnx_ml_binarizer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     return [
@@ -99,17 +92,17 @@ def ai_onnx_ml_binarizer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:89
+# specs/comparison.yaml:93
 def greater_or_equal_12(n: OnnxNode) -> Sequence[Value]:
     return [api.greater_equal(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:101
+# specs/comparison.yaml:105
 def is_na_n_9(n: OnnxNode) -> Sequence[Value]:
     return [api.is_nan(n.input(0), source=n.source)]
 
 
-# specs/comparison.yaml:114
+# specs/comparison.yaml:118
 def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.is_inf(
@@ -121,37 +114,37 @@ def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:124
+# specs/comparison.yaml:128
 def and_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:124
+# specs/comparison.yaml:128
 def and_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:135
+# specs/comparison.yaml:139
 def or_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:135
+# specs/comparison.yaml:139
 def or_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:145
+# specs/comparison.yaml:149
 def xor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:145
+# specs/comparison.yaml:149
 def xor_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:159
+# specs/comparison.yaml:163
 def not_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_not(n.input(0), source=n.source)]
 

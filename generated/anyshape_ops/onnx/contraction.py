@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, einsum, needed, rank_of, scalar, strings, vector
@@ -11,98 +12,117 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/contraction.yaml:28
-def mat_mul_1(n: OnnxNode) -> Sequence[Value]:
-    return [api.matmul(n.input(0), n.input(1), source=n.source)]
+# specs/contraction.yaml:23
+def _turned(n: OnnxNode, x_: Any, flag_: Any) -> Any:
+    return (api.transpose(x_, source=n.source) if flag_ == 1 else x_)
 
 
-# specs/contraction.yaml:58
-def gemm_1(n: OnnxNode) -> Sequence[Value]:
-    if not (dtype_of(n, n.input(0)).is_float or ((n.attr("alpha", 1.0) == 1) and (n.attr("beta", 1.0) == 1))):
-        n.refuse("Gemm of integers with an alpha or a beta")
-    return (
-        [
-            api.gemm(
-                n.input(0),
-                n.input(1),
-                n.input(2),
-                alpha=n.attr("alpha"),
-                beta=n.attr("beta"),
-                trans_a=n.attr("transA"),
-                trans_b=n.attr("transB"),
-                source=n.source,
-            )
-        ]
-        if dtype_of(n, n.input(0)).is_float else (
-            [
-                api.add(
-                    api.matmul(
-                        (api.transpose(n.input(0), source=n.source) if n.attr("transA", 0) == 1 else n.input(0)),
-                        (api.transpose(n.input(1), source=n.source) if n.attr("transB", 0) == 1 else n.input(1)),
-                        source=n.source,
-                    ),
-                    n.input(2),
-                    source=n.source,
-                )
-            ]
-            if n.input(2) is not None else [
-                api.matmul(
-                    (api.transpose(n.input(0), source=n.source) if n.attr("transA", 0) == 1 else n.input(0)),
-                    (api.transpose(n.input(1), source=n.source) if n.attr("transB", 0) == 1 else n.input(1)),
-                    source=n.source,
-                )
-            ]
-        )
-    )
-
-
-# specs/contraction.yaml:62
-def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
-    n.only(1)
-    if rank_of(n, n.input(0)) != 2:
-        n.refuse("LinearRegressor of other than rows")
-    if not (n.attr("coefficients") is not None):
-        n.refuse("LinearRegressor without coefficients")
-    if not (
-        ((n.attr("post_transform", "NONE") or "NONE") == "NONE") or (
-            (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC"
-        ) or ((n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX")
-    ):
-        n.refuse("LinearRegressor with another post_transform")
-    weights_ = api.reshape(vector(n.attr("coefficients")), (n.attr("targets", 1), -1), source=n.source)
-    y_ = api.gemm(
-        api.cast(n.input(0), to=parse_dtype("f32"), source=n.source),
+# specs/contraction.yaml:26
+def _linear(n: OnnxNode, x_: Any, weights_: Any) -> Any:
+    return api.gemm(
+        api.cast(x_, to=parse_dtype("f32"), source=n.source),
         weights_,
         (vector(n.attr("intercepts")) if n.attr("intercepts") is not None else None),
         trans_b=True,
         source=n.source,
     )
+
+
+# specs/contraction.yaml:29
+def _transformed(n: OnnxNode, y_: Any) -> Any:
+    if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC":
+        return api.sigmoid(y_, source=n.source)
     return (
-        [api.sigmoid(y_, source=n.source)]
-        if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else (
-            [api.softmax(y_, axis=-1, source=n.source)]
-            if (n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX" else [needed(n, y_, "y")]
-        )
+        api.softmax(y_, axis=-1, source=n.source) if (n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX" else y_
     )
 
 
-# specs/contraction.yaml:70
-def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
+# specs/contraction.yaml:34
+def _last_two(n: OnnxNode, x_: Any) -> Any:
+    return api.slice(x_, starts=(-2,), ends=(9223372036854775807,), axes=(1,), source=n.source)
+
+
+# specs/contraction.yaml:38
+def _subscripts(n: OnnxNode, x_: Any, first_: Any, second_: Any, transposed_: Any, batch_between_: Any) -> Any:
+    if rank_of(n, x_) == 1:
+        return "j"
+    head_, tail_ = ((first_, second_) if transposed_ == 0 else (second_, first_))
+    return ((head_ + "...") + tail_ if batch_between_ != 0 else ("..." + head_) + tail_)
+
+
+# specs/contraction.yaml:44
+def _fused_product(n: OnnxNode, a_: Any, b_: Any, a_between_: Any, b_between_: Any) -> Any:
+    left_ = _subscripts(n, a_, "i", "j", n.attr("transA", 0), a_between_)
+    right_ = _subscripts(n, b_, "j", "k", n.attr("transB", 0), b_between_)
+    result_ = ("..." + ("i" if rank_of(n, a_) > 1 else "")) + ("k" if rank_of(n, b_) > 1 else "")
+    return einsum(n, (a_, b_), (((left_ + ",") + right_) + "->") + result_)
+
+
+# specs/contraction.yaml:58
+def mat_mul_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.matmul(n.input(0), n.input(1), source=n.source)]
+
+
+# specs/contraction.yaml:88
+def gemm_1(n: OnnxNode) -> Sequence[Value]:
+    y_: Any
+    if not (dtype_of(n, n.input(0)).is_float or ((n.attr("alpha", 1.0) == 1) and (n.attr("beta", 1.0) == 1))):
+        n.refuse("Gemm of integers with an alpha or a beta")
+    if dtype_of(n, n.input(0)).is_float:
+        y_ = api.gemm(
+            n.input(0),
+            n.input(1),
+            n.input(2),
+            alpha=n.attr("alpha"),
+            beta=n.attr("beta"),
+            trans_a=n.attr("transA"),
+            trans_b=n.attr("transB"),
+            source=n.source,
+        )
+    else:
+        y_ = api.matmul(
+            _turned(n, n.input(0), n.attr("transA", 0)), _turned(n, n.input(1), n.attr("transB", 0)), source=n.source
+        )
+        if n.input(2) is not None:
+            y_ = api.add(y_, n.input(2), source=n.source)
+    return [needed(n, y_, "y")]
+
+
+# specs/contraction.yaml:98
+def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if rank_of(n, n.input(0)) != 2:
-        n.refuse("LinearClassifier of other than rows")
-    if not (
-        (len(n.attr("intercepts") or ()) != 1) or (
-            (len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) == 2
+        n.refuse("LinearRegressor of other than rows")
+    if n.attr("coefficients") is None:
+        n.refuse("LinearRegressor without coefficients")
+    if (n.attr("post_transform", "NONE") or "NONE") not in ("NONE", "LOGISTIC", "SOFTMAX"):
+        n.refuse("LinearRegressor with another post_transform")
+    return [
+        _transformed(
+            n,
+            _linear(
+                n, n.input(0), api.reshape(vector(n.attr("coefficients")), (n.attr("targets", 1), -1), source=n.source)
+            ),
         )
-    ):
+    ]
+
+
+# specs/contraction.yaml:104
+def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(1)
+    place_: Any
+    shown_: Any
+    classes_ = len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())
+    if rank_of(n, n.input(0)) != 2:
+        n.refuse("LinearClassifier of other than rows")
+    if not ((len(n.attr("intercepts") or ()) != 1) or (classes_ == 2)):
         n.refuse("LinearClassifier of one score and not two classes")
-    if not (
-        ((n.attr("post_transform", "NONE") or "NONE") == "NONE") or (
-            (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC"
-        ) or ((n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX")
-    ):
+    if (n.attr("post_transform", "NONE") or "NONE") not in ("NONE", "LOGISTIC", "SOFTMAX"):
         n.refuse("LinearClassifier with another post_transform")
+    labels_ = (
+        strings(n.attr("classlabels_strings"))
+        if n.attr("classlabels_strings") is not None else vector(n.attr("classlabels_ints"))
+    )
     weights_ = api.reshape(
         vector(n.attr("coefficients")),
         (
@@ -111,262 +131,78 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
         ),
         source=n.source,
     )
-    score_ = api.gemm(
-        api.cast(n.input(0), to=parse_dtype("f32"), source=n.source),
-        weights_,
-        (vector(n.attr("intercepts")) if n.attr("intercepts") is not None else None),
-        trans_b=True,
-        source=n.source,
-    )
-    rows_ = api.shape_of(weights_, end=1, source=n.source)
-    alone_ = api.equal(rows_, vector((1,)), source=n.source)
-    beyond_ = api.maximum(
-        api.sub(api.add(rows_, rows_, source=n.source), vector((4,)), source=n.source), vector((0,)), source=n.source
-    )
-    above_ = api.cast(api.greater(score_, scalar(0.0), source=n.source), to=parse_dtype("f32"), source=n.source)
-    none_ = api.mul(above_, scalar(0.0), source=n.source)
+    score_ = _linear(n, n.input(0), weights_)
     other_ = (
         api.sigmoid(api.neg(score_, source=n.source), source=n.source)
         if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else api.sub(scalar(1.0), score_, source=n.source)
     )
-    labels_ = (
-        strings(n.attr("classlabels_strings"))
-        if n.attr("classlabels_strings") is not None else vector(n.attr("classlabels_ints"))
-    )
-    squashed_ = (
-        api.sigmoid(score_, source=n.source)
-        if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else (
-            api.softmax(score_, axis=-1, source=n.source)
-            if (n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX" else score_
-        )
-    )
-    return (
-        [
-            api.gather(
-                labels_,
-                api.cast(
-                    api.greater(api.reshape(score_, (-1,), source=n.source), scalar(0.0), source=n.source),
-                    to=parse_dtype("i64"),
-                    source=n.source,
-                ),
-                axis=0,
-                source=n.source,
-            ),
-            api.concat(
-                (
-                    other_,
-                    (
-                        api.sigmoid(score_, source=n.source)
-                        if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else score_
-                    ),
-                ),
-                axis=-1,
-                source=n.source,
-            ),
-        ]
-        if len(n.attr("intercepts") or ()) == 1 else (
-            [
-                api.gather(
-                    labels_,
-                    api.add(
-                        beyond_,
-                        api.argmax(
-                            api.slice(
-                                api.concat(
-                                    (none_, api.where(alone_, above_, score_, source=n.source)),
-                                    axis=-1,
-                                    source=n.source,
-                                ),
-                                starts=(-2,),
-                                ends=(9223372036854775807,),
-                                axes=(1,),
-                                source=n.source,
-                            ),
-                            axis=-1,
-                            keepdims=False,
-                            source=n.source,
-                        ),
-                        source=n.source,
-                    ),
-                    axis=0,
-                    source=n.source,
-                ),
-                api.slice(
-                    api.concat(
-                        (
-                            other_,
-                            (
-                                api.where(alone_, score_, squashed_, source=n.source)
-                                if (n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX" else squashed_
-                            ),
-                        ),
-                        axis=-1,
-                        source=n.source,
-                    ),
-                    starts=(-2,),
-                    ends=(9223372036854775807,),
-                    axes=(1,),
-                    source=n.source,
-                ),
-            ]
-            if (n.attr("intercepts") is None) and ((len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) == 2) else [
-                api.gather(
-                    labels_, api.argmax(score_, axis=-1, keepdims=False, source=n.source), axis=0, source=n.source
-                ),
-                squashed_,
-            ]
-        )
-    )
-
-
-# specs/contraction.yaml:86
-def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
-    n.only(1)
-    if rank_of(n, n.input(0)) != 2:
-        n.refuse("SVMRegressor of other than rows")
-    if (n.attr("post_transform", "NONE") or "NONE") != "NONE":
-        n.refuse("SVMRegressor with a post_transform")
-    if not (n.attr("rho") is not None):
-        n.refuse("SVMRegressor without rho")
-    if not (
-        ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "LINEAR") or ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "POLY") or ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "RBF") or (
-            (n.attr("kernel_type", "LINEAR") or "LINEAR") == "SIGMOID"
-        )
-    ):
-        n.refuse("SVMRegressor of another kernel_type")
-    if not ((n.attr("n_supports", 0) > 0) or ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "LINEAR")):
-        n.refuse("SVMRegressor of another kernel without supports")
-    rows_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
-    gamma_ = api.gather(
-        vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0)),
-        scalar(0),
-        axis=0,
-        source=n.source,
-    )
-    moved_ = api.gather(
-        vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0)),
-        scalar(1),
-        axis=0,
-        source=n.source,
-    )
-    power_ = api.gather(
-        vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0)),
-        scalar(2),
-        axis=0,
-        source=n.source,
-    )
-    vectors_ = (
-        api.reshape(vector(n.attr("support_vectors")), (n.attr("n_supports"), -1), source=n.source)
-        if n.attr("n_supports", 0) > 0 else api.reshape(vector(n.attr("coefficients")), (1, -1), source=n.source)
-    )
-    plain_ = api.gemm(rows_, vectors_, trans_b=True, source=n.source)
-    near_ = (
-        api.exp(
-            api.neg(
-                api.mul(
-                    gamma_,
-                    api.sum_square(
-                        api.sub(api.expand_dims(rows_, axes=(1,), source=n.source), vectors_, source=n.source),
-                        axes=(-1,),
-                        keepdims=False,
-                        source=n.source,
-                    ),
-                    source=n.source,
-                ),
-                source=n.source,
-            ),
+    squashed_ = _transformed(n, score_)
+    if len(n.attr("intercepts") or ()) == 1:
+        place_ = api.cast(
+            api.greater(api.reshape(score_, (-1,), source=n.source), scalar(0.0), source=n.source),
+            to=parse_dtype("i64"),
             source=n.source,
         )
-        if (n.attr("kernel_type", "LINEAR") or "LINEAR") == "RBF" else (
-            api.pow(api.add(api.mul(gamma_, plain_, source=n.source), moved_, source=n.source), power_, source=n.source)
-            if (n.attr("kernel_type", "LINEAR") or "LINEAR") == "POLY" else (
-                api.tanh(api.add(api.mul(gamma_, plain_, source=n.source), moved_, source=n.source), source=n.source)
-                if (n.attr("kernel_type", "LINEAR") or "LINEAR") == "SIGMOID" else plain_
-            )
-        )
-    )
-    y_ = api.add(
-        (
-            api.gemm(
-                near_,
-                api.reshape(vector(n.attr("coefficients")), (1, -1), source=n.source),
-                trans_b=True,
-                source=n.source,
-            )
-            if n.attr("n_supports", 0) > 0 else plain_
-        ),
-        api.gather(vector(n.attr("rho")), scalar(0), axis=0, source=n.source),
-        source=n.source,
-    )
-    return (
-        [
-            api.sub(
-                api.mul(
-                    api.cast(api.greater(y_, scalar(0.0), source=n.source), to=parse_dtype("f32"), source=n.source),
-                    scalar(2.0),
-                    source=n.source,
+        shown_ = api.concat(
+            (
+                other_,
+                (
+                    api.sigmoid(score_, source=n.source)
+                    if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else score_
                 ),
-                scalar(1.0),
+            ),
+            axis=-1,
+            source=n.source,
+        )
+    else:
+        if (n.attr("intercepts") is None) and (classes_ == 2):
+            rows_ = api.shape_of(weights_, end=1, source=n.source)
+            alone_ = api.equal(rows_, vector((1,)), source=n.source)
+            beyond_ = api.maximum(
+                api.sub(api.add(rows_, rows_, source=n.source), vector((4,)), source=n.source),
+                vector((0,)),
                 source=n.source,
             )
-        ]
-        if n.attr("one_class", 0) == 1 else [needed(n, y_, "y")]
-    )
+            above_ = api.cast(api.greater(score_, scalar(0.0), source=n.source), to=parse_dtype("f32"), source=n.source)
+            votes_ = api.concat(
+                (api.mul(above_, scalar(0.0), source=n.source), api.where(alone_, above_, score_, source=n.source)),
+                axis=-1,
+                source=n.source,
+            )
+            shares_ = (
+                api.where(alone_, score_, squashed_, source=n.source)
+                if (n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX" else squashed_
+            )
+            place_ = api.add(
+                beyond_, api.argmax(_last_two(n, votes_), axis=-1, keepdims=False, source=n.source), source=n.source
+            )
+            shown_ = _last_two(n, api.concat((other_, shares_), axis=-1, source=n.source))
+        else:
+            place_ = api.argmax(score_, axis=-1, keepdims=False, source=n.source)
+            shown_ = squashed_
+    return [api.gather(labels_, place_, axis=0, source=n.source), shown_]
 
 
-# specs/contraction.yaml:133
+# specs/contraction.yaml:167
 def einsum_12(n: OnnxNode) -> Sequence[Value]:
     return [einsum(n, n.inputs(), n.attr("equation"))]
 
 
-# specs/contraction.yaml:136
+# specs/contraction.yaml:170
 def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
-    if not (
-        (n.attr("transA", 0) >= 0) and (n.attr("transB", 0) >= 0) and (n.attr("transBatchA", 0) >= 0) and (
-            n.attr("transBatchB", 0) >= 0
-        )
-    ):
+    product_: Any
+    if not ((n.attr("transA", 0) >= 0) and (n.attr("transB", 0) >= 0)):
         n.refuse("FusedMatMul with a negative flag")
-    if not (
-        ((n.attr("transBatchA", 0) == 0) and (n.attr("transBatchB", 0) == 0)) or (
-            (rank_of(n, n.input(0)) > 2) and (rank_of(n, n.input(0)) == rank_of(n, n.input(1)))
-        )
-    ):
-        n.refuse("FusedMatMul of transposed batches of fewer than three axes, or of different numbers")
-    plain_ = (n.attr("transA", 0) == 0) and (n.attr("transB", 0) == 0) and (n.attr("transBatchA", 0) == 0) and (
-        n.attr("transBatchB", 0) == 0
-    )
-    left_ = (
-        ""
-        if plain_ else (
-            "j"
-            if rank_of(n, n.input(0)) == 1 else (
-                ("i...j" if n.attr("transA", 0) == 0 else "j...i")
-                if n.attr("transBatchA", 0) != 0 else ("...ij" if n.attr("transA", 0) == 0 else "...ji")
-            )
-        )
-    )
-    right_ = (
-        ""
-        if plain_ else (
-            "j"
-            if rank_of(n, n.input(1)) == 1 else (
-                ("j...k" if n.attr("transB", 0) == 0 else "k...j")
-                if n.attr("transBatchB", 0) != 0 else ("...jk" if n.attr("transB", 0) == 0 else "...kj")
-            )
-        )
-    )
-    result_ = (
-        ""
-        if plain_ else (
-            "..." + ("i" if rank_of(n, n.input(0)) > 1 else "")
-        ) + ("k" if rank_of(n, n.input(1)) > 1 else "")
-    )
-    product_ = (
-        api.matmul(n.input(0), n.input(1), source=n.source)
-        if plain_ else einsum(n, (n.input(0), n.input(1)), (((left_ + ",") + right_) + "->") + result_)
-    )
+    if not ((n.attr("transBatchA", 0) >= 0) and (n.attr("transBatchB", 0) >= 0)):
+        n.refuse("FusedMatMul with a negative flag")
+    between_ = (n.attr("transBatchA", 0) != 0) or (n.attr("transBatchB", 0) != 0)
+    if not (not between_ or ((rank_of(n, n.input(0)) > 2) and (rank_of(n, n.input(0)) == rank_of(n, n.input(1))))):
+        n.refuse("transposed batches of fewer than three axes, or of unlike ranks")
+    if (n.attr("transA", 0) == 0) and (n.attr("transB", 0) == 0) and not between_:
+        product_ = api.matmul(n.input(0), n.input(1), source=n.source)
+    else:
+        product_ = _fused_product(n, n.input(0), n.input(1), n.attr("transBatchA", 0), n.attr("transBatchB", 0))
     return [
         api.mul(
             product_,
@@ -376,24 +212,21 @@ def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:146
+# specs/contraction.yaml:181
 def com_microsoft_transpose_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     if not ((n.attr("transA", 0) >= 0) and (n.attr("transB", 0) >= 0)):
         n.refuse("TransposeMatMul with a negative flag")
-    left_ = ("j" if rank_of(n, n.input(0)) == 1 else ("...ij" if n.attr("transA", 0) == 0 else "...ji"))
-    right_ = ("j" if rank_of(n, n.input(1)) == 1 else ("...jk" if n.attr("transB", 0) == 0 else "...kj"))
-    result_ = ("..." + ("i" if rank_of(n, n.input(0)) > 1 else "")) + ("k" if rank_of(n, n.input(1)) > 1 else "")
     return [
         api.mul(
-            einsum(n, (n.input(0), n.input(1)), (((left_ + ",") + right_) + "->") + result_),
+            _fused_product(n, n.input(0), n.input(1), 0, 0),
             api.cast(scalar(n.attr("alpha", 1.0)), to=dtype_of(n, n.input(0)), source=n.source),
             source=n.source,
         )
     ]
 
 
-# specs/contraction.yaml:174
+# specs/contraction.yaml:207
 def det_11(n: OnnxNode) -> Sequence[Value]:
     return [api.det(n.input(0), source=n.source)]
 
@@ -403,7 +236,6 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "Gemm": {1: gemm_1},
     "ai.onnx.ml:LinearRegressor": {1: ai_onnx_ml_linear_regressor_1},
     "ai.onnx.ml:LinearClassifier": {1: ai_onnx_ml_linear_classifier_1},
-    "ai.onnx.ml:SVMRegressor": {1: ai_onnx_ml_svmregressor_1},
     "Einsum": {12: einsum_12},
     "com.microsoft:FusedMatMul": {1: com_microsoft_fused_mat_mul_1},
     "com.microsoft:TransposeMatMul": {1: com_microsoft_transpose_mat_mul_1},

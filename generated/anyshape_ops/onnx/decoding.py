@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed, scalar, vector
@@ -14,117 +15,144 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/decoding.yaml:152
-def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
-    if not (
-        ((n.attr("activation", "none") or "none") == "none") or ((n.attr("activation", "none") or "none") == "silu") or (
-            (n.attr("activation", "none") or "none") == "swish"
-        )
-    ):
-        n.refuse("CausalConvWithState with another activation")
-    made_ = api.causal_conv(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)
-    wide_ = api.cast(made_[0], to=parse_dtype("f32"), source=n.source)
-    return [
-        (
-            api.cast(
-                api.mul(wide_, api.sigmoid(wide_, source=n.source), source=n.source),
-                to=dtype_of(n, n.input(0)),
-                source=n.source,
-            )
-            if (n.attr("activation", "none") or "none") != "none" else made_[0]
-        ),
-        made_[1],
-    ]
+# specs/decoding.yaml:91
+def _scale_of_codes(n: OnnxNode, scale_: Any, kind_: Any, groups_: Any) -> Any:
+    return (
+        api.reshape(scale_, (1, 1, 1), source=n.source)
+        if kind_ == "PER_TENSOR" else api.reshape(scale_, (groups_, 1, -1), source=n.source)
+    )
 
 
-# specs/decoding.yaml:303
-def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
-    n.only(14)
-    if not ((n.output_count <= 3) or (n.attr("qk_output", 0) == 1) or (n.attr("qk_output", 0) == 2)):
-        n.refuse("GroupQueryAttention that gives scores, and does not say which")
-    if not ((n.attr("qk_output", 0) >= 0) and (n.attr("qk_output", 0) <= 2)):
-        n.refuse("GroupQueryAttention with another qk_output than 0, 1 and 2")
-    if not ((n.output_count <= 3) or (n.attr("sliding_window_cache", 0) == 0)):
-        n.refuse("GroupQueryAttention that gives the scores of a cache of a window")
-    if not (
-        (n.attr("sliding_window_cache", 0) == 0) or ((n.input(3) is not None) and (n.attr("local_window_size", -1) > 0))
-    ):
-        n.refuse("GroupQueryAttention with a cache of a window that has no past or no window")
-    if n.attr("local_window_size", -1) == 0:
-        n.refuse("GroupQueryAttention with a window of nothing")
-    if not ((n.attr("causal", 1) == 1) or ((n.attr("causal", 1) == 0) and (n.attr("local_window_size", -1) == -1))):
-        n.refuse("GroupQueryAttention with a window of what lies ahead")
-    if not (
-        ((n.input(12) is None) == ((n.attr("k_quant_type", "NONE") or "NONE") == "NONE")) and (
-            (n.input(13) is None) == ((n.attr("v_quant_type", "NONE") or "NONE") == "NONE")
-        )
-    ):
-        n.refuse("GroupQueryAttention with a quantised cache without its scales, or with scales and no quantised cache")
-    if (n.attr("k_quant_type", "NONE") or "NONE") != n.attr("v_quant_type", "NONE"):
-        n.refuse("GroupQueryAttention with keys quantised otherwise than values")
-    if not (
-        (n.input(12) is None) or (
-            (n.input(3) is not None) and (
-                ((n.attr("kv_cache_bit_width", 0) == 8) and (dtype_of(n, n.input(3)) == parse_dtype("i8"))) or (
-                    (n.attr("kv_cache_bit_width", 0) == 4) and (dtype_of(n, n.input(3)) == parse_dtype("u8"))
-                )
-            )
-        )
-    ):
-        n.refuse("GroupQueryAttention with a quantised cache of other codes than 8 bits in i8 and 4 bits in u8")
-    if not (n.attr("qk_norm_epsilon", 0.0) < inf):
-        n.refuse("GroupQueryAttention with an infinite qk_norm_epsilon")
+# specs/decoding.yaml:94
+def _known_in(n: OnnxNode, codes_: Any, scale_: Any, dtype_: Any) -> Any:
+    return api.cast(
+        api.known_tokens(codes_, scale_, packed=n.attr("kv_cache_bit_width", 0) == 4, source=n.source),
+        to=dtype_,
+        source=n.source,
+    )
+
+
+# specs/decoding.yaml:97
+def _rotated(n: OnnxNode, x_: Any, cos_: Any, sin_: Any, at_: Any) -> Any:
+    return api.rotate(
+        x_,
+        api.gather(cos_, at_, source=n.source),
+        api.gather(sin_, at_, source=n.source),
+        interleaved=n.attr("rotary_interleaved", 0) == 1,
+        source=n.source,
+    )
+
+
+# specs/decoding.yaml:101
+def _tokens_by_head(n: OnnxNode, query_: Any, key_: Any, value_: Any, past_v_: Any, v_scale_: Any) -> Any:
+    v_: Any
     heads_ = needed(n, n.attr("num_heads"), "num_heads")
     groups_ = needed(n, n.attr("kv_num_heads"), "kv_num_heads")
-    wide_k_ = (
-        api.concat(
-            (
-                api.shape_of(n.input(1), end=2, source=n.source),
-                vector((groups_,)),
-                api.shape_of(
-                    api.reshape(n.input(0), (0, 0, heads_, -1), source=n.source), start=3, end=4, source=n.source
-                ),
-            ),
-            axis=0,
-            source=n.source,
-        )
-        if n.input(1) is not None else None
-    )
-    wide_v_ = (
-        None
-        if n.input(2) is None else (
-            api.concat(
-                (
-                    api.shape_of(n.input(2), end=2, source=n.source),
-                    vector((groups_,)),
-                    api.shape_of(n.input(4), start=3, end=4, source=n.source),
-                ),
-                axis=0,
-                source=n.source,
-            )
-            if (n.input(4) is not None) and (n.input(13) is None) else (
-                wide_k_
-                if n.input(4) is not None else api.concat(
-                    (api.shape_of(n.input(2), end=2, source=n.source), vector((groups_, -1))), axis=0, source=n.source
-                )
-            )
-        )
-    )
-    parts_ = (
-        api.split(
-            api.reshape(n.input(0), (0, 0, heads_ + (2 * groups_), -1), source=n.source),
+    if key_ is None:
+        return api.split(
+            api.reshape(query_, (0, 0, heads_ + (2 * groups_), -1), source=n.source),
             axis=2,
             sizes=(heads_, groups_, groups_),
             source=n.source,
         )
-        if n.input(1) is None else (
-            api.reshape(n.input(0), (0, 0, heads_, -1), source=n.source),
-            api.reshape(n.input(1), needed(n, wide_k_, "newshape"), source=n.source),
-            api.reshape(n.input(2), needed(n, wide_v_, "newshape"), source=n.source),
-        )
+    q_ = api.reshape(query_, (0, 0, heads_, -1), source=n.source)
+    wide_ = api.shape_of(q_, start=3, end=4, source=n.source)
+    k_ = api.reshape(
+        key_,
+        api.concat((api.shape_of(key_, end=2, source=n.source), vector((groups_,)), wide_), axis=0, source=n.source),
+        source=n.source,
     )
+    own_ = (
+        api.shape_of(past_v_, start=3, end=4, source=n.source)
+        if (past_v_ is not None) and (v_scale_ is None) else wide_
+    )
+    if past_v_ is None:
+        v_ = api.reshape(
+            value_,
+            api.concat((api.shape_of(value_, end=2, source=n.source), vector((groups_, -1))), axis=0, source=n.source),
+            source=n.source,
+        )
+    else:
+        v_ = api.reshape(
+            value_,
+            api.concat(
+                (api.shape_of(value_, end=2, source=n.source), vector((groups_,)), own_), axis=0, source=n.source
+            ),
+            source=n.source,
+        )
+    return (q_, k_, v_)
+
+
+# specs/decoding.yaml:186
+def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
+    y_: Any
+    if (n.attr("activation", "none") or "none") not in ("none", "silu", "swish"):
+        n.refuse("CausalConvWithState with another activation")
+    parts_ = api.causal_conv(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)
+    y_ = parts_[0]
+    if (n.attr("activation", "none") or "none") != "none":
+        wide_ = api.cast(y_, to=parse_dtype("f32"), source=n.source)
+        y_ = api.cast(
+            api.mul(wide_, api.sigmoid(wide_, source=n.source), source=n.source),
+            to=dtype_of(n, n.input(0)),
+            source=n.source,
+        )
+    return [y_, parts_[1]]
+
+
+# specs/decoding.yaml:354
+def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(14)
+    asked_: Any
+    new_k_: Any
+    new_v_: Any
+    old_k_: Any
+    old_v_: Any
+    code_k_: Any
+    code_v_: Any
+    keys_: Any
+    values_: Any
+    shown_ = n.attr("qk_output", 0)
+    rolling_ = n.attr("sliding_window_cache", 0) == 1
+    window_ = n.attr("local_window_size", -1)
+    k_kind_ = (n.attr("k_quant_type", "NONE") or "NONE")
+    v_kind_ = (n.attr("v_quant_type", "NONE") or "NONE")
+    if not ((n.output_count <= 3) or (shown_ == 1) or (shown_ == 2)):
+        n.refuse("GroupQueryAttention that gives scores, and does not say which")
+    if not ((shown_ >= 0) and (shown_ <= 2)):
+        n.refuse("GroupQueryAttention with another qk_output than 0, 1 and 2")
+    if not ((n.output_count <= 3) or (n.attr("sliding_window_cache", 0) == 0)):
+        n.refuse("GroupQueryAttention that gives the scores of a cache of a window")
+    cache_ = (n.input(3) is not None) and (window_ > 0)
+    if not ((n.attr("sliding_window_cache", 0) == 0) or cache_):
+        n.refuse("GroupQueryAttention with a cache of a window that has no past or no window")
+    if window_ == 0:
+        n.refuse("GroupQueryAttention with a window of nothing")
+    ahead_ = (n.attr("causal", 1) == 0) and (window_ == -1)
+    if not ((n.attr("causal", 1) == 1) or ahead_):
+        n.refuse("GroupQueryAttention with a window of what lies ahead")
+    scaled_ = ((n.input(12) is None) == (k_kind_ == "NONE")) and ((n.input(13) is None) == (v_kind_ == "NONE"))
+    if not scaled_:
+        n.refuse("GroupQueryAttention with a quantised cache without its scales, or with scales and no quantised cache")
+    if k_kind_ != v_kind_:
+        n.refuse("GroupQueryAttention with keys quantised otherwise than values")
+    if n.input(12) is not None:
+        bits_ = n.attr("kv_cache_bit_width", 0)
+        fits_ = (n.input(3) is not None) and (
+            ((bits_ == 8) and (dtype_of(n, n.input(3)) == parse_dtype("i8"))) or (
+                (bits_ == 4) and (dtype_of(n, n.input(3)) == parse_dtype("u8"))
+            )
+        )
+        if not fits_:
+            n.refuse("GroupQueryAttention with a quantised cache of other codes than 8 bits in i8 and 4 bits in u8")
+    if not (n.attr("qk_norm_epsilon", 0.0) < inf):
+        n.refuse("GroupQueryAttention with an infinite qk_norm_epsilon")
+    parts_ = _tokens_by_head(n, n.input(0), n.input(1), n.input(2), n.input(4), n.input(13))
+    asked_ = parts_[0]
+    new_k_ = parts_[1]
+    new_v_ = parts_[2]
     new_ = api.reshape(api.shape_of(n.input(0), start=1, end=2, source=n.source), (), source=n.source)
-    own_ = api.reshape(api.shape_of(parts_[1], start=1, end=2, source=n.source), (), source=n.source)
+    own_ = api.reshape(api.shape_of(new_k_, start=1, end=2, source=n.source), (), source=n.source)
     room_ = (
         api.reshape(api.shape_of(n.input(3), start=2, end=3, source=n.source), (), source=n.source)
         if n.input(3) is not None else scalar(0)
@@ -135,108 +163,45 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
         new=needed(n, new_, "new"),
         total=needed(n, whole_, "total"),
         capacity=needed(n, room_, "capacity"),
-        window=(n.attr("local_window_size", -1) if n.attr("sliding_window_cache", 0) == 1 else 0),
+        window=(window_ if rolling_ else 0),
         source=n.source,
     )
-    at_ = (
-        n.input(9)
-        if n.input(9) is not None else api.add(
-            api.expand_dims(places_[0], axes=(1,), source=n.source),
-            api.arange(0, needed(n, new_, "stop"), source=n.source),
-            source=n.source,
-        )
-    )
-    owned_ = api.slice(at_, starts=(0,), ends=api.reshape(own_, (1,), source=n.source), axes=(1,), source=n.source)
-    asked_ = (
-        api.rotate(
-            parts_[0],
-            api.gather(n.input(7), at_, source=n.source),
-            api.gather(n.input(8), at_, source=n.source),
-            interleaved=n.attr("rotary_interleaved", 0) == 1,
-            source=n.source,
-        )
-        if n.attr("do_rotary", 0) == 1 else parts_[0]
-    )
-    turned_ = (
-        api.rotate(
-            parts_[1],
-            api.gather(n.input(7), owned_, source=n.source),
-            api.gather(n.input(8), owned_, source=n.source),
-            interleaved=n.attr("rotary_interleaved", 0) == 1,
-            source=n.source,
-        )
-        if n.attr("do_rotary", 0) == 1 else parts_[1]
-    )
-    k_step_ = (
-        None
-        if n.input(12) is None else (
-            api.reshape(n.input(12), (1, 1, 1), source=n.source)
-            if (n.attr("k_quant_type", "NONE") or "NONE") == "PER_TENSOR" else api.reshape(
-                n.input(12), (groups_, 1, -1), source=n.source
+    if n.attr("do_rotary", 0) == 1:
+        at_ = (
+            n.input(9)
+            if n.input(9) is not None else api.add(
+                api.expand_dims(places_[0], axes=(1,), source=n.source),
+                api.arange(0, needed(n, new_, "stop"), source=n.source),
+                source=n.source,
             )
         )
-    )
-    v_step_ = (
-        None
-        if n.input(13) is None else (
-            api.reshape(n.input(13), (1, 1, 1), source=n.source)
-            if (n.attr("v_quant_type", "NONE") or "NONE") == "PER_TENSOR" else api.reshape(
-                n.input(13), (groups_, 1, -1), source=n.source
-            )
+        asked_ = _rotated(n, asked_, n.input(7), n.input(8), at_)
+        new_k_ = _rotated(
+            n,
+            new_k_,
+            n.input(7),
+            n.input(8),
+            api.slice(at_, starts=(0,), ends=api.reshape(own_, (1,), source=n.source), axes=(1,), source=n.source),
         )
-    )
-    code_k_ = (
-        api.code_tokens(turned_, k_step_, n.input(3), packed=n.attr("kv_cache_bit_width", 0) == 4, source=n.source)
-        if n.input(12) is not None else None
-    )
-    code_v_ = (
-        api.code_tokens(parts_[2], v_step_, n.input(4), packed=n.attr("kv_cache_bit_width", 0) == 4, source=n.source)
-        if n.input(12) is not None else None
-    )
-    start_ = api.add(places_[1], api.sub(new_, own_, source=n.source), source=n.source)
-    gone_ = (places_[2] if n.attr("sliding_window_cache", 0) == 1 else None)
-    size_ = (room_ if n.attr("sliding_window_cache", 0) == 1 else api.maximum(room_, whole_, source=n.source))
-    new_k_ = (
-        api.cast(
-            api.transpose(
-                api.known_tokens(code_k_, k_step_, packed=n.attr("kv_cache_bit_width", 0) == 4, source=n.source),
-                axes=(0, 2, 1, 3),
-                source=n.source,
-            ),
-            to=dtype_of(n, n.input(0)),
-            source=n.source,
+    old_k_ = n.input(3)
+    old_v_ = n.input(4)
+    code_k_ = None
+    code_v_ = None
+    if n.input(12) is not None:
+        dtype_ = dtype_of(n, n.input(0))
+        k_step_ = _scale_of_codes(n, n.input(12), k_kind_, n.attr("kv_num_heads"))
+        v_step_ = _scale_of_codes(n, n.input(13), v_kind_, n.attr("kv_num_heads"))
+        code_k_ = api.code_tokens(
+            new_k_, k_step_, n.input(3), packed=n.attr("kv_cache_bit_width", 0) == 4, source=n.source
         )
-        if n.input(12) is not None else turned_
-    )
-    new_v_ = (
-        api.cast(
-            api.transpose(
-                api.known_tokens(code_v_, v_step_, packed=n.attr("kv_cache_bit_width", 0) == 4, source=n.source),
-                axes=(0, 2, 1, 3),
-                source=n.source,
-            ),
-            to=dtype_of(n, n.input(0)),
-            source=n.source,
+        code_v_ = api.code_tokens(
+            new_v_, v_step_, n.input(4), packed=n.attr("kv_cache_bit_width", 0) == 4, source=n.source
         )
-        if n.input(12) is not None else parts_[2]
-    )
-    old_k_ = (
-        api.cast(
-            api.known_tokens(n.input(3), k_step_, packed=n.attr("kv_cache_bit_width", 0) == 4, source=n.source),
-            to=dtype_of(n, n.input(0)),
-            source=n.source,
-        )
-        if n.input(12) is not None else n.input(3)
-    )
-    old_v_ = (
-        api.cast(
-            api.known_tokens(n.input(4), v_step_, packed=n.attr("kv_cache_bit_width", 0) == 4, source=n.source),
-            to=dtype_of(n, n.input(0)),
-            source=n.source,
-        )
-        if n.input(12) is not None else n.input(4)
-    )
-    made_ = api.grouped_query_attention(
+        new_k_ = api.transpose(_known_in(n, code_k_, k_step_, dtype_), axes=(0, 2, 1, 3), source=n.source)
+        new_v_ = api.transpose(_known_in(n, code_v_, v_step_, dtype_), axes=(0, 2, 1, 3), source=n.source)
+        old_k_ = _known_in(n, n.input(3), k_step_, dtype_)
+        old_v_ = _known_in(n, n.input(4), v_step_, dtype_)
+    results_ = api.grouped_query_attention(
         asked_,
         new_k_,
         new_v_,
@@ -248,69 +213,56 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
         None,
         n.input(10),
         n.input(11),
-        total=needed(n, n.input(6), "total"),
         scale=n.attr("scale", 0.0),
         softcap=n.attr("softcap", 0.0),
-        window=n.attr("local_window_size", -1),
+        total=needed(n, n.input(6), "total"),
+        window=window_,
         smooth=n.attr("smooth_softmax", 0) == 1,
         causal=n.attr("causal", 1) == 1,
-        rolling=n.attr("sliding_window_cache", 0) == 1,
+        rolling=rolling_,
         source=n.source,
     )
-    keys_ = (
-        api.append_at(n.input(3), code_k_, start_, gone_, size=needed(n, size_, "size"), source=n.source)
-        if n.input(12) is not None else made_[1]
-    )
-    values_ = (
-        api.append_at(n.input(4), code_v_, start_, gone_, size=needed(n, size_, "size"), source=n.source)
-        if n.input(12) is not None else made_[2]
-    )
-    return [
-        api.reshape(made_[0], (0, 0, -1), source=n.source),
-        keys_,
-        values_,
-        (made_[3] if n.attr("qk_output", 0) == 1 else made_[4]),
-    ]
+    y_ = api.reshape(results_[0], (0, 0, -1), source=n.source)
+    scores_ = (results_[3] if shown_ == 1 else results_[4])
+    keys_ = results_[1]
+    values_ = results_[2]
+    if n.input(12) is not None:
+        start_ = api.add(places_[1], api.sub(new_, own_, source=n.source), source=n.source)
+        gone_ = (places_[2] if rolling_ else None)
+        size_ = (room_ if rolling_ else api.maximum(room_, whole_, source=n.source))
+        keys_ = api.append_at(n.input(3), code_k_, start_, gone_, size=needed(n, size_, "size"), source=n.source)
+        values_ = api.append_at(n.input(4), code_v_, start_, gone_, size=needed(n, size_, "size"), source=n.source)
+    return [y_, keys_, values_, scores_]
 
 
-# specs/decoding.yaml:403
+# specs/decoding.yaml:496
 def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
-    if not ((n.attr("kv_num_heads") > 0) and ((n.attr("q_num_heads") % n.attr("kv_num_heads")) == 0)):
+    rule_ = (n.attr("update_rule", "gated_delta") or "gated_delta")
+    groups_ = needed(n, n.attr("kv_num_heads"), "kv_num_heads")
+    if not ((groups_ > 0) and ((n.attr("q_num_heads") % groups_) == 0)):
         n.refuse("LinearAttention whose heads of queries are no multiple of those of keys")
-    if not (
-        ((n.attr("update_rule", "gated_delta") or "gated_delta") == "linear") or ((n.attr("update_rule", "gated_delta") or "gated_delta") == "gated") or ((n.attr("update_rule", "gated_delta") or "gated_delta") == "delta") or (
-            (n.attr("update_rule", "gated_delta") or "gated_delta") == "gated_delta"
-        )
-    ):
+    if rule_ not in ("linear", "gated", "delta", "gated_delta"):
         n.refuse("LinearAttention with another update_rule")
-    if (
-        ((n.attr("update_rule", "gated_delta") or "gated_delta") == "gated") or (
-            (n.attr("update_rule", "gated_delta") or "gated_delta") == "gated_delta"
-        )
-    ) != (n.input(4) is not None):
+    if (rule_ in ("gated", "gated_delta")) != (n.input(4) is not None):
         n.refuse("LinearAttention with another update_rule than its decay says")
-    if (
-        ((n.attr("update_rule", "gated_delta") or "gated_delta") == "delta") or (
-            (n.attr("update_rule", "gated_delta") or "gated_delta") == "gated_delta"
-        )
-    ) != (n.input(5) is not None):
+    if (rule_ in ("delta", "gated_delta")) != (n.input(5) is not None):
         n.refuse("LinearAttention with another update_rule than its beta says")
-    made_ = api.linear_attention(
+    parts_ = api.linear_attention(
         n.input(0),
         n.input(1),
         n.input(2),
         n.input(3),
         n.input(4),
         n.input(5),
-        groups=n.attr("kv_num_heads"),
-        shared=n.attr("q_num_heads") // n.attr("kv_num_heads"),
+        groups=groups_,
+        shared=n.attr("q_num_heads") // groups_,
         scale=n.attr("scale", 0.0),
         source=n.source,
     )
     return [
-        made_[0],
+        parts_[0],
         api.cast(
-            made_[1],
+            parts_[1],
             to=(dtype_of(n, n.input(3)) if n.input(3) is not None else dtype_of(n, n.input(0))),
             source=n.source,
         ),

@@ -11,7 +11,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/detection.yaml:128
+# specs/detection.yaml:135
 def non_max_suppression_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.non_max_suppression(
@@ -26,7 +26,7 @@ def non_max_suppression_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:231
+# specs/detection.yaml:262
 def roi_align_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.roi_align(
@@ -43,7 +43,7 @@ def roi_align_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:232
+# specs/detection.yaml:264
 def roi_align_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.roi_align(
@@ -60,15 +60,16 @@ def roi_align_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:298
+# specs/detection.yaml:345
 def max_roi_pool_1(n: OnnxNode) -> Sequence[Value]:
+    image_ = api.cast(
+        api.gather(n.input(1), scalar(0), axis=1, source=n.source), to=parse_dtype("i64"), source=n.source
+    )
     return [
         api.max_roi_pool(
             n.input(0),
             api.gather(n.input(1), vector((1, 2, 3, 4)), axis=1, source=n.source),
-            api.cast(
-                api.gather(n.input(1), scalar(0), axis=1, source=n.source), to=parse_dtype("i64"), source=n.source
-            ),
+            image_,
             size=n.attr("pooled_shape"),
             scale=n.attr("spatial_scale"),
             source=n.source,

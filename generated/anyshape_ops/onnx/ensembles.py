@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice, dtype_of, positions, scalar, strings, vector
@@ -11,139 +12,182 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/ensembles.yaml:75
+# specs/ensembles.yaml:63
+def _listed(n: OnnxNode, texts_: Any, tensor_: Any, numbers_: Any) -> Any:
+    if texts_ is not None:
+        return strings(texts_)
+    return vector(tensor_ if tensor_ is not None else numbers_)
+
+
+# specs/ensembles.yaml:69
+def _looked_up(n: OnnxNode, x_: Any, keys_: Any, values_: Any, other_: Any) -> Any:
+    place_: Any
+    if (dtype_of(n, keys_) != parse_dtype("char")) and (dtype_of(n, values_) != parse_dtype("char")):
+        return api.look_up(x_, keys_, values_, api.gather(other_, scalar(0), axis=0, source=n.source), source=n.source)
+    if dtype_of(n, keys_) == parse_dtype("char"):
+        place_ = api.string_place(x_, keys_, source=n.source)
+    else:
+        place_ = api.look_up(
+            x_,
+            keys_,
+            api.arange(scalar(0), api.size(keys_, source=n.source), scalar(1), source=n.source),
+            api.size(keys_, source=n.source),
+            source=n.source,
+        )
+    return api.gather(api.concat((values_, other_), axis=0, source=n.source), place_, axis=0, source=n.source)
+
+
+# specs/ensembles.yaml:78
+def _in_working_dtype(n: OnnxNode, x_: Any) -> Any:
+    return api.cast(
+        x_, to=(parse_dtype("f64") if dtype_of(n, x_) == parse_dtype("f64") else parse_dtype("f32")), source=n.source
+    )
+
+
+# specs/ensembles.yaml:82
+def _numbered_trees(
+    n: OnnxNode, rows_: Any, target_tree_: Any, target_node_: Any, target_: Any, weight_: Any, targets_: Any, how_: Any
+) -> Any:
+    mode_ = positions(
+        n,
+        n.attr("nodes_modes"),
+        ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF"),
+    )
+    links_ = api.tree_links(
+        vector(n.attr("nodes_treeids")),
+        vector(n.attr("nodes_nodeids")),
+        vector(n.attr("nodes_truenodeids")),
+        vector(n.attr("nodes_falsenodeids")),
+        api.equal(mode_, scalar(7), source=n.source),
+        vector(target_tree_),
+        vector(target_node_),
+        source=n.source,
+    )
+    split_ = api.cast(
+        _listed(n, None, n.attr("nodes_values_as_tensor"), n.attr("nodes_values")),
+        to=dtype_of(n, rows_),
+        source=n.source,
+    )
+    tracks_ = n.attr("nodes_missing_value_tracks_true", None)
+    missing_ = (api.mul(mode_, scalar(0), source=n.source) if tracks_ is None else vector(tracks_))
+    return api.tree_ensemble(
+        rows_,
+        vector(n.attr("nodes_featureids")),
+        split_,
+        mode_,
+        links_[0],
+        links_[1],
+        missing_,
+        links_[2],
+        links_[4],
+        api.gather(vector(target_), links_[3], axis=0, source=n.source),
+        api.gather(weight_, links_[3], axis=0, source=n.source),
+        api.cast(vector(()), to=dtype_of(n, rows_), source=n.source),
+        targets=targets_,
+        how=how_,
+        source=n.source,
+    )
+
+
+# specs/ensembles.yaml:94
+def _base_values(n: OnnxNode, rows_: Any) -> Any:
+    if (n.attr("base_values") is None) and (n.attr("base_values_as_tensor") is None):
+        return api.cast(scalar(0.0), to=dtype_of(n, rows_), source=n.source)
+    return api.cast(
+        _listed(n, None, n.attr("base_values_as_tensor"), n.attr("base_values")), to=dtype_of(n, rows_), source=n.source
+    )
+
+
+# specs/ensembles.yaml:99
+def _transformed(n: OnnxNode, y_: Any, logistic_: Any, softmaxed_: Any) -> Any:
+    if logistic_:
+        return api.sigmoid(y_, source=n.source)
+    return (api.softmax(y_, axis=-1, source=n.source) if softmaxed_ else y_)
+
+
+# specs/ensembles.yaml:105
+def _children(n: OnnxNode, ids_: Any, are_leaves_: Any, nodes_: Any) -> Any:
+    node_ = api.where(api.less(ids_, nodes_, source=n.source), ids_, scalar(-1), source=n.source)
+    leaf_ = api.where(
+        api.logical_and(
+            api.equal(are_leaves_, scalar(1), source=n.source),
+            api.greater_equal(ids_, scalar(0), source=n.source),
+            source=n.source,
+        ),
+        api.add(ids_, nodes_, source=n.source),
+        scalar(-1),
+        source=n.source,
+    )
+    return api.where(api.equal(are_leaves_, scalar(0), source=n.source), node_, leaf_, source=n.source)
+
+
+# specs/ensembles.yaml:125
 def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
+    values_: Any
+    other_: Any
+    place_: Any
     classes_ = strings(n.attr("classes_strings") if n.attr("classes_strings") is not None else ())
-    places_ = api.arange(scalar(0), scalar(len(n.attr("classes_strings") or ())), scalar(1), source=n.source)
-    beyond_ = api.arange(scalar(0), scalar(len(n.attr("classes_strings") or ()) + 1), scalar(1), source=n.source)
-    return (
-        [
-            api.gather(
-                api.concat((places_, vector((n.attr("default_int64", -1),))), axis=0, source=n.source),
-                api.string_place(n.input(0), classes_, source=n.source),
-                source=n.source,
-            )
-        ]
-        if dtype_of(n, n.input(0)) == parse_dtype("char") else [
-            api.gather(
-                api.concat((classes_, strings((n.attr("default_string", "_Unused"),))), axis=0, source=n.source),
-                api.look_up(n.input(0), beyond_, beyond_, api.size(classes_, source=n.source), source=n.source),
-                axis=0,
-                source=n.source,
-            )
-        ]
-    )
+    if dtype_of(n, n.input(0)) == parse_dtype("char"):
+        values_ = api.arange(scalar(0), scalar(len(n.attr("classes_strings") or ())), scalar(1), source=n.source)
+        other_ = vector((n.attr("default_int64", -1),))
+        place_ = api.string_place(n.input(0), classes_, source=n.source)
+    else:
+        beyond_ = api.arange(scalar(0), scalar(len(n.attr("classes_strings") or ()) + 1), scalar(1), source=n.source)
+        values_ = classes_
+        other_ = strings((n.attr("default_string", "_Unused"),))
+        place_ = api.look_up(n.input(0), beyond_, beyond_, api.size(classes_, source=n.source), source=n.source)
+    return [api.gather(api.concat((values_, other_), axis=0, source=n.source), place_, axis=0, source=n.source)]
 
 
-# specs/ensembles.yaml:80
+# specs/ensembles.yaml:137
 def ai_onnx_ml_label_encoder_2(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    keys_ = (
-        strings(n.attr("keys_strings"))
-        if n.attr("keys_strings") is not None else vector(
-            n.attr("keys_int64s") if n.attr("keys_int64s") is not None else n.attr("keys_floats")
-        )
-    )
-    values_ = (
-        strings(n.attr("values_strings"))
-        if n.attr("values_strings") is not None else vector(
-            n.attr("values_int64s") if n.attr("values_int64s") is not None else n.attr("values_floats")
-        )
-    )
-    other_ = (
-        strings((n.attr("default_string", "_Unused"),))
-        if n.attr("values_strings") is not None else (
+    other_: Any
+    keys_ = _listed(n, n.attr("keys_strings"), n.attr("keys_int64s"), n.attr("keys_floats"))
+    values_ = _listed(n, n.attr("values_strings"), n.attr("values_int64s"), n.attr("values_floats"))
+    if n.attr("values_strings") is not None:
+        other_ = strings((n.attr("default_string", "_Unused"),))
+    else:
+        other_ = (
             vector((n.attr("default_int64", -1),))
             if n.attr("values_int64s") is not None else vector((n.attr("default_float", -0.0),))
         )
-    )
-    return (
-        [
-            api.look_up(
-                n.input(0), keys_, values_, api.gather(other_, scalar(0), axis=0, source=n.source), source=n.source
-            )
-        ]
-        if (n.attr("keys_strings") is None) and (n.attr("values_strings") is None) else [
-            api.gather(
-                api.concat((values_, other_), axis=0, source=n.source),
-                (
-                    api.string_place(n.input(0), keys_, source=n.source)
-                    if n.attr("keys_strings") is not None else api.look_up(
-                        n.input(0),
-                        keys_,
-                        api.arange(scalar(0), api.size(keys_, source=n.source), scalar(1), source=n.source),
-                        api.size(keys_, source=n.source),
-                        source=n.source,
-                    )
-                ),
-                axis=0,
-                source=n.source,
-            )
-        ]
-    )
+    return [_looked_up(n, n.input(0), keys_, values_, other_)]
 
 
-# specs/ensembles.yaml:85
+# specs/ensembles.yaml:145
 def ai_onnx_ml_label_encoder_4(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    keys_ = (
-        strings(n.attr("keys_strings"))
-        if n.attr("keys_strings") is not None else vector(
-            n.attr("keys_tensor")
-            if n.attr("keys_tensor") is not None else (
-                n.attr("keys_int64s") if n.attr("keys_int64s") is not None else n.attr("keys_floats")
-            )
-        )
+    other_: Any
+    keys_ = _listed(
+        n,
+        n.attr("keys_strings"),
+        n.attr("keys_tensor"),
+        (n.attr("keys_int64s") if n.attr("keys_int64s") is not None else n.attr("keys_floats")),
     )
-    values_ = (
-        strings(n.attr("values_strings"))
-        if n.attr("values_strings") is not None else vector(
-            n.attr("values_tensor")
-            if n.attr("values_tensor") is not None else (
-                n.attr("values_int64s") if n.attr("values_int64s") is not None else n.attr("values_floats")
-            )
-        )
+    values_ = _listed(
+        n,
+        n.attr("values_strings"),
+        n.attr("values_tensor"),
+        (n.attr("values_int64s") if n.attr("values_int64s") is not None else n.attr("values_floats")),
     )
-    other_ = (
-        vector(n.attr("default_tensor"))
-        if n.attr("default_tensor") is not None else (
-            strings((n.attr("default_string", "_Unused"),))
-            if dtype_of(n, values_) == parse_dtype("char") else (
-                api.cast(vector((n.attr("default_int64", -1),)), to=dtype_of(n, values_), source=n.source)
-                if (n.attr("values_floats") is None) and dtype_of(n, values_).is_integer else api.cast(
-                    vector((n.attr("default_float", -0.0),)), to=dtype_of(n, values_), source=n.source
-                )
-            )
-        )
-    )
-    return (
-        [
-            api.look_up(
-                n.input(0), keys_, values_, api.gather(other_, scalar(0), axis=0, source=n.source), source=n.source
-            )
-        ]
-        if (dtype_of(n, keys_) != parse_dtype("char")) and (dtype_of(n, values_) != parse_dtype("char")) else [
-            api.gather(
-                api.concat((values_, other_), axis=0, source=n.source),
-                (
-                    api.string_place(n.input(0), keys_, source=n.source)
-                    if dtype_of(n, keys_) == parse_dtype("char") else api.look_up(
-                        n.input(0),
-                        keys_,
-                        api.arange(scalar(0), api.size(keys_, source=n.source), scalar(1), source=n.source),
-                        api.size(keys_, source=n.source),
-                        source=n.source,
-                    )
-                ),
-                axis=0,
+    if n.attr("default_tensor") is not None:
+        other_ = vector(n.attr("default_tensor"))
+    else:
+        if dtype_of(n, values_) == parse_dtype("char"):
+            other_ = strings((n.attr("default_string", "_Unused"),))
+        else:
+            whole_ = (n.attr("values_floats") is None) and dtype_of(n, values_).is_integer
+            other_ = api.cast(
+                (vector((n.attr("default_int64", -1),)) if whole_ else vector((n.attr("default_float", -0.0),))),
+                to=dtype_of(n, values_),
                 source=n.source,
             )
-        ]
-    )
+    return [_looked_up(n, n.input(0), keys_, values_, other_)]
 
 
-# specs/ensembles.yaml:106
+# specs/ensembles.yaml:178
 def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     values_ = vector(
@@ -163,309 +207,117 @@ def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:294
+# specs/ensembles.yaml:387
 def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if not (
-        ((n.attr("post_transform", "NONE") or "NONE") == "NONE") or (
-            (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC"
-        ) or ((n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX")
-    ):
+    how_ = (n.attr("aggregate_function", "SUM") or "SUM")
+    post_ = (n.attr("post_transform", "NONE") or "NONE")
+    if post_ not in ("NONE", "LOGISTIC", "SOFTMAX"):
         n.refuse("TreeEnsembleRegressor with another post_transform")
-    if not (
-        ((n.attr("aggregate_function", "SUM") or "SUM") == "SUM") or (
-            (n.attr("aggregate_function", "SUM") or "SUM") == "AVERAGE"
-        ) or ((n.attr("aggregate_function", "SUM") or "SUM") == "MIN") or (
-            (n.attr("aggregate_function", "SUM") or "SUM") == "MAX"
-        )
-    ):
+    if how_ not in ("SUM", "AVERAGE", "MIN", "MAX"):
         n.refuse("TreeEnsembleRegressor with another aggregate_function")
-    rows_ = api.cast(
-        n.input(0),
-        to=(parse_dtype("f64") if dtype_of(n, n.input(0)) == parse_dtype("f64") else parse_dtype("f32")),
-        source=n.source,
-    )
-    mode_ = positions(
-        n,
-        n.attr("nodes_modes"),
-        ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF"),
-    )
-    links_ = api.tree_links(
-        vector(n.attr("nodes_treeids")),
-        vector(n.attr("nodes_nodeids")),
-        vector(n.attr("nodes_truenodeids")),
-        vector(n.attr("nodes_falsenodeids")),
-        api.equal(mode_, scalar(7), source=n.source),
-        vector(n.attr("target_treeids")),
-        vector(n.attr("target_nodeids")),
-        source=n.source,
-    )
-    split_ = api.cast(
-        vector(
-            n.attr("nodes_values_as_tensor") if n.attr("nodes_values_as_tensor") is not None else n.attr("nodes_values")
-        ),
-        to=dtype_of(n, rows_),
-        source=n.source,
-    )
-    missing_ = (
-        vector(n.attr("nodes_missing_value_tracks_true"))
-        if n.attr("nodes_missing_value_tracks_true") is not None else api.mul(mode_, scalar(0), source=n.source)
-    )
+    rows_ = _in_working_dtype(n, n.input(0))
     weight_ = api.cast(
-        vector(
-            n.attr("target_weights_as_tensor")
-            if n.attr("target_weights_as_tensor") is not None else n.attr("target_weights")
-        ),
+        _listed(n, None, n.attr("target_weights_as_tensor"), n.attr("target_weights")),
         to=dtype_of(n, rows_),
         source=n.source,
     )
-    total_ = api.tree_ensemble(
+    total_ = _numbered_trees(
+        n,
         rows_,
-        vector(n.attr("nodes_featureids")),
-        split_,
-        mode_,
-        links_[0],
-        links_[1],
-        missing_,
-        links_[2],
-        links_[4],
-        api.gather(vector(n.attr("target_ids")), links_[3], axis=0, source=n.source),
-        api.gather(weight_, links_[3], axis=0, source=n.source),
-        api.cast(vector(()), to=dtype_of(n, rows_), source=n.source),
-        targets=n.attr("n_targets", 1),
-        how=(
-            "sum"
-            if (n.attr("aggregate_function", "SUM") or "SUM") == "SUM" else (
-                "average"
-                if (n.attr("aggregate_function", "SUM") or "SUM") == "AVERAGE" else (
-                    "min" if (n.attr("aggregate_function", "SUM") or "SUM") == "MIN" else "max"
-                )
-            )
-        ),
-        source=n.source,
+        n.attr("target_treeids"),
+        n.attr("target_nodeids"),
+        n.attr("target_ids"),
+        weight_,
+        n.attr("n_targets", 1),
+        ("sum" if how_ == "SUM" else ("average" if how_ == "AVERAGE" else ("min" if how_ == "MIN" else "max"))),
     )
-    base_ = (
-        api.cast(
-            vector(
-                n.attr("base_values_as_tensor")
-                if n.attr("base_values_as_tensor") is not None else n.attr("base_values")
-            ),
-            to=dtype_of(n, rows_),
-            source=n.source,
-        )
-        if (n.attr("base_values") is not None) or (n.attr("base_values_as_tensor") is not None) else api.cast(
-            scalar(0.0), to=dtype_of(n, rows_), source=n.source
-        )
+    y_ = _transformed(
+        n, api.add(total_, _base_values(n, rows_), source=n.source), post_ == "LOGISTIC", post_ == "SOFTMAX"
     )
-    found_ = api.add(total_, base_, source=n.source)
-    return [
-        api.cast(
-            (
-                api.sigmoid(found_, source=n.source)
-                if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else (
-                    api.softmax(found_, axis=-1, source=n.source)
-                    if (n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX" else found_
-                )
-            ),
-            to=parse_dtype("f32"),
-            source=n.source,
-        )
-    ]
+    return [api.cast(y_, to=parse_dtype("f32"), source=n.source)]
 
 
-# specs/ensembles.yaml:308
+# specs/ensembles.yaml:399
 def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if not (
-        (
-            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
-        ) or (
-            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
-        ) or (max(n.attr("class_ids") or (0,)) == 0)
-    ):
+    place_: Any
+    scores_: Any
+    classes_ = len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())
+    post_ = (n.attr("post_transform", "NONE") or "NONE")
+    one_ = (classes_ == 2) and (min(n.attr("class_ids") or (0,)) == max(n.attr("class_ids") or (0,)))
+    if not (not one_ or (max(n.attr("class_ids") or (0,)) == 0)):
         n.refuse("weights of the second of two classes alone")
-    if not (
-        (
-            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
-        ) or (
-            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
-        ) or (len(n.attr("base_values") or ()) < 2)
-    ):
+    if not (not one_ or (len(n.attr("base_values") or ()) < 2)):
         n.refuse("weights of one of two classes and two base values")
-    if not (
-        (
-            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
-        ) or (
-            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
-        ) or (n.attr("base_values_as_tensor") is None)
-    ):
+    if not (not one_ or (n.attr("base_values_as_tensor") is None)):
         n.refuse("weights of one of two classes and a tensor of base values")
-    if not (
-        (
-            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
-        ) or (
-            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
-        ) or ((n.attr("post_transform", "NONE") or "NONE") != "SOFTMAX")
-    ):
+    if not (not one_ or (post_ != "SOFTMAX")):
         n.refuse("weights of one of two classes and a softmax")
-    if not (
-        ((n.attr("post_transform", "NONE") or "NONE") == "NONE") or (
-            (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC"
-        ) or ((n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX")
-    ):
+    if post_ not in ("NONE", "LOGISTIC", "SOFTMAX"):
         n.refuse("TreeEnsembleClassifier with another post_transform")
-    apart_ = (
-        (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
-    ) or (min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,)))
-    rows_ = api.cast(
-        n.input(0),
-        to=(parse_dtype("f64") if dtype_of(n, n.input(0)) == parse_dtype("f64") else parse_dtype("f32")),
-        source=n.source,
-    )
-    mode_ = positions(
-        n,
-        n.attr("nodes_modes"),
-        ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF"),
-    )
-    links_ = api.tree_links(
-        vector(n.attr("nodes_treeids")),
-        vector(n.attr("nodes_nodeids")),
-        vector(n.attr("nodes_truenodeids")),
-        vector(n.attr("nodes_falsenodeids")),
-        api.equal(mode_, scalar(7), source=n.source),
-        vector(n.attr("class_treeids")),
-        vector(n.attr("class_nodeids")),
-        source=n.source,
-    )
-    split_ = api.cast(
-        vector(
-            n.attr("nodes_values_as_tensor") if n.attr("nodes_values_as_tensor") is not None else n.attr("nodes_values")
-        ),
-        to=dtype_of(n, rows_),
-        source=n.source,
-    )
-    missing_ = (
-        vector(n.attr("nodes_missing_value_tracks_true"))
-        if n.attr("nodes_missing_value_tracks_true") is not None else api.mul(mode_, scalar(0), source=n.source)
-    )
-    weight_ = api.cast(
-        vector(
-            n.attr("class_weights_as_tensor")
-            if n.attr("class_weights_as_tensor") is not None else n.attr("class_weights")
-        ),
-        to=dtype_of(n, rows_),
-        source=n.source,
-    )
-    total_ = api.tree_ensemble(
-        rows_,
-        vector(n.attr("nodes_featureids")),
-        split_,
-        mode_,
-        links_[0],
-        links_[1],
-        missing_,
-        links_[2],
-        links_[4],
-        api.gather(vector(n.attr("class_ids")), links_[3], axis=0, source=n.source),
-        api.gather(weight_, links_[3], axis=0, source=n.source),
-        api.cast(vector(()), to=dtype_of(n, rows_), source=n.source),
-        targets=len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ()),
-        how="sum",
-        source=n.source,
-    )
-    base_ = (
-        api.cast(
-            vector(
-                n.attr("base_values_as_tensor")
-                if n.attr("base_values_as_tensor") is not None else n.attr("base_values")
-            ),
-            to=dtype_of(n, rows_),
-            source=n.source,
-        )
-        if (n.attr("base_values") is not None) or (n.attr("base_values_as_tensor") is not None) else api.cast(
-            scalar(0.0), to=dtype_of(n, rows_), source=n.source
-        )
-    )
     labels_ = (
         strings(n.attr("classlabels_strings"))
         if n.attr("classlabels_strings") is not None else vector(n.attr("classlabels_int64s"))
     )
-    found_ = api.add(total_, base_, source=n.source)
-    second_ = api.add(
-        api.sum(total_, axes=(-1,), keepdims=True, source=n.source),
-        (
-            api.gather(base_, scalar(-1), axis=0, source=n.source)
-            if (n.attr("base_values") is not None) or (n.attr("base_values_as_tensor") is not None) else base_
-        ),
+    rows_ = _in_working_dtype(n, n.input(0))
+    weight_ = api.cast(
+        _listed(n, None, n.attr("class_weights_as_tensor"), n.attr("class_weights")),
+        to=dtype_of(n, rows_),
         source=n.source,
     )
-    alone_ = api.sum(second_, axes=(-1,), keepdims=False, source=n.source)
-    most_ = api.where(
-        api.greater_equal(
-            api.min(weight_, source=n.source),
-            api.cast(scalar(0.0), to=dtype_of(n, rows_), source=n.source),
+    total_ = _numbered_trees(
+        n, rows_, n.attr("class_treeids"), n.attr("class_nodeids"), n.attr("class_ids"), weight_, classes_, "sum"
+    )
+    base_ = _base_values(n, rows_)
+    if one_:
+        zero_ = api.cast(scalar(0.0), to=dtype_of(n, rows_), source=n.source)
+        most_ = api.where(
+            api.greater_equal(api.min(weight_, source=n.source), zero_, source=n.source),
+            api.cast(scalar(1.0), to=dtype_of(n, rows_), source=n.source),
+            zero_,
             source=n.source,
-        ),
-        api.cast(scalar(1.0), to=dtype_of(n, rows_), source=n.source),
-        api.cast(scalar(0.0), to=dtype_of(n, rows_), source=n.source),
-        source=n.source,
-    )
-    cut_ = api.mul(most_, api.cast(scalar(0.5), to=dtype_of(n, rows_), source=n.source), source=n.source)
-    return (
-        [
-            api.gather(labels_, api.argmax(found_, axis=-1, keepdims=False, source=n.source), axis=0, source=n.source),
-            api.cast(
-                (
-                    api.sigmoid(found_, source=n.source)
-                    if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else (
-                        api.softmax(found_, axis=-1, source=n.source)
-                        if (n.attr("post_transform", "NONE") or "NONE") == "SOFTMAX" else found_
-                    )
-                ),
-                to=parse_dtype("f32"),
+        )
+        second_ = api.add(
+            api.sum(total_, axes=(-1,), keepdims=True, source=n.source),
+            (api.gather(base_, scalar(-1), axis=0, source=n.source) if n.attr("base_values") is not None else base_),
+            source=n.source,
+        )
+        place_ = api.cast(
+            api.greater(
+                api.sum(second_, axes=(-1,), keepdims=False, source=n.source),
+                api.mul(most_, api.cast(scalar(0.5), to=dtype_of(n, rows_), source=n.source), source=n.source),
                 source=n.source,
             ),
-        ]
-        if apart_ else [
-            api.gather(
-                labels_,
-                api.cast(api.greater(alone_, cut_, source=n.source), to=parse_dtype("i64"), source=n.source),
-                axis=0,
-                source=n.source,
+            to=parse_dtype("i64"),
+            source=n.source,
+        )
+        scores_ = api.concat(
+            (
+                (api.sigmoid(api.neg(second_, source=n.source), source=n.source), api.sigmoid(second_, source=n.source))
+                if post_ == "LOGISTIC" else (api.sub(most_, second_, source=n.source), second_)
             ),
-            api.cast(
-                api.concat(
-                    (
-                        (
-                            api.sigmoid(api.neg(second_, source=n.source), source=n.source),
-                            api.sigmoid(second_, source=n.source),
-                        )
-                        if (n.attr("post_transform", "NONE") or "NONE") == "LOGISTIC" else (
-                            api.sub(most_, second_, source=n.source), second_
-                        )
-                    ),
-                    axis=-1,
-                    source=n.source,
-                ),
-                to=parse_dtype("f32"),
-                source=n.source,
-            ),
-        ]
-    )
+            axis=-1,
+            source=n.source,
+        )
+    else:
+        sums_ = api.add(total_, base_, source=n.source)
+        place_ = api.argmax(sums_, axis=-1, keepdims=False, source=n.source)
+        scores_ = _transformed(n, sums_, post_ == "LOGISTIC", post_ == "SOFTMAX")
+    return [
+        api.gather(labels_, place_, axis=0, source=n.source), api.cast(scores_, to=parse_dtype("f32"), source=n.source)
+    ]
 
 
-# specs/ensembles.yaml:331
+# specs/ensembles.yaml:425
 def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if not ((0 <= n.attr("post_transform", 0)) and (n.attr("post_transform", 0) < 3)):
+    how_ = n.attr("aggregate_function", 1)
+    if not ((n.attr("post_transform", 0) >= 0) and (n.attr("post_transform", 0) < 3)):
         n.refuse("TreeEnsemble with another post_transform")
-    if not ((0 <= n.attr("aggregate_function", 1)) and (n.attr("aggregate_function", 1) < 4)):
+    if not ((how_ >= 0) and (how_ < 4)):
         n.refuse("TreeEnsemble with another aggregate_function")
-    rows_ = api.cast(
-        n.input(0),
-        to=(parse_dtype("f64") if dtype_of(n, n.input(0)) == parse_dtype("f64") else parse_dtype("f32")),
-        source=n.source,
-    )
+    rows_ = _in_working_dtype(n, n.input(0))
     branch_ = api.cast(vector(n.attr("nodes_modes")), to=parse_dtype("i64"), source=n.source)
     leaves_ = api.mul(vector(n.attr("leaf_targetids")), scalar(0), source=n.source)
     nodes_ = api.size(branch_, source=n.source)
@@ -480,69 +332,18 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
         source=n.source,
     )
     yes_ = api.concat(
-        (
-            api.where(
-                api.equal(vector(n.attr("nodes_trueleafs")), scalar(0), source=n.source),
-                api.where(
-                    api.less(vector(n.attr("nodes_truenodeids")), nodes_, source=n.source),
-                    vector(n.attr("nodes_truenodeids")),
-                    scalar(-1),
-                    source=n.source,
-                ),
-                api.where(
-                    api.logical_and(
-                        api.equal(vector(n.attr("nodes_trueleafs")), scalar(1), source=n.source),
-                        api.greater_equal(vector(n.attr("nodes_truenodeids")), scalar(0), source=n.source),
-                        source=n.source,
-                    ),
-                    api.add(vector(n.attr("nodes_truenodeids")), nodes_, source=n.source),
-                    scalar(-1),
-                    source=n.source,
-                ),
-                source=n.source,
-            ),
-            leaves_,
-        ),
+        (_children(n, vector(n.attr("nodes_truenodeids")), vector(n.attr("nodes_trueleafs")), nodes_), leaves_),
         axis=0,
         source=n.source,
     )
     no_ = api.concat(
-        (
-            api.where(
-                api.equal(vector(n.attr("nodes_falseleafs")), scalar(0), source=n.source),
-                api.where(
-                    api.less(vector(n.attr("nodes_falsenodeids")), nodes_, source=n.source),
-                    vector(n.attr("nodes_falsenodeids")),
-                    scalar(-1),
-                    source=n.source,
-                ),
-                api.where(
-                    api.logical_and(
-                        api.equal(vector(n.attr("nodes_falseleafs")), scalar(1), source=n.source),
-                        api.greater_equal(vector(n.attr("nodes_falsenodeids")), scalar(0), source=n.source),
-                        source=n.source,
-                    ),
-                    api.add(vector(n.attr("nodes_falsenodeids")), nodes_, source=n.source),
-                    scalar(-1),
-                    source=n.source,
-                ),
-                source=n.source,
-            ),
-            leaves_,
-        ),
+        (_children(n, vector(n.attr("nodes_falsenodeids")), vector(n.attr("nodes_falseleafs")), nodes_), leaves_),
         axis=0,
         source=n.source,
     )
+    tracks_ = n.attr("nodes_missing_value_tracks_true", None)
     missing_ = api.concat(
-        (
-            (
-                vector(n.attr("nodes_missing_value_tracks_true"))
-                if n.attr("nodes_missing_value_tracks_true") is not None else api.mul(
-                    branch_, scalar(0), source=n.source
-                )
-            ),
-            leaves_,
-        ),
+        ((api.mul(branch_, scalar(0), source=n.source) if tracks_ is None else vector(tracks_)), leaves_),
         axis=0,
         source=n.source,
     )
@@ -565,7 +366,7 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
         to=dtype_of(n, rows_),
         source=n.source,
     )
-    found_ = api.tree_ensemble(
+    sums_ = api.tree_ensemble(
         rows_,
         feature_,
         split_,
@@ -579,53 +380,47 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
         api.cast(vector(n.attr("leaf_weights")), to=dtype_of(n, rows_), source=n.source),
         member_,
         targets=n.attr("n_targets", 1),
-        how=(
-            "average"
-            if n.attr("aggregate_function", 1) == 0 else (
-                "sum"
-                if n.attr("aggregate_function", 1) == 1 else ("min" if n.attr("aggregate_function", 1) == 2 else "max")
-            )
-        ),
+        how=("average" if how_ == 0 else ("sum" if how_ == 1 else ("min" if how_ == 2 else "max"))),
         source=n.source,
     )
     return [
         api.cast(
-            (
-                api.sigmoid(found_, source=n.source)
-                if n.attr("post_transform", 0) == 2 else (
-                    api.softmax(found_, axis=-1, source=n.source) if n.attr("post_transform", 0) == 1 else found_
-                )
-            ),
+            _transformed(n, sums_, n.attr("post_transform", 0) == 2, n.attr("post_transform", 0) == 1),
             to=dtype_of(n, n.input(0)),
             source=n.source,
         )
     ]
 
 
-# specs/ensembles.yaml:432
+# specs/ensembles.yaml:603
 def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
-    pool_ = (strings(n.attr("pool_strings")) if n.attr("pool_strings") is not None else vector(n.attr("pool_int64s")))
+    items_: Any
+    wanted_: Any
     weights_ = (
         vector(n.attr("weights"))
         if n.attr("weights") is not None else api.full(
             scalar(1.0), api.shape_of(vector(n.attr("ngram_indexes")), source=n.source), source=n.source
         )
     )
+    if n.attr("pool_strings") is not None:
+        pool_ = strings(n.attr("pool_strings"))
+        items_ = api.string_place(n.input(0), pool_, source=n.source)
+        wanted_ = api.string_place(pool_, pool_, source=n.source)
+    else:
+        items_ = n.input(0)
+        wanted_ = vector(n.attr("pool_int64s"))
     return [
         api.count_grams(
-            (
-                api.string_place(n.input(0), pool_, source=n.source)
-                if n.attr("pool_strings") is not None else n.input(0)
-            ),
-            (api.string_place(pool_, pool_, source=n.source) if n.attr("pool_strings") is not None else pool_),
+            items_,
+            wanted_,
             vector(n.attr("ngram_counts")),
             vector(n.attr("ngram_indexes")),
             weights_,
+            mode=choice(n.attr("mode")),
             size=max(n.attr("ngram_indexes") or (0,)) + 1,
             least=n.attr("min_gram_length"),
             most=n.attr("max_gram_length"),
             skips=n.attr("max_skip_count"),
-            mode=choice(n.attr("mode")),
             source=n.source,
         )
     ]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice, needed, vector
@@ -11,143 +12,109 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/images.yaml:231
+# specs/images.yaml:131
+def _interpolation(n: OnnxNode, mode_: Any) -> Any:
+    return ("linear" if mode_ == "bilinear" else ("cubic" if mode_ == "bicubic" else mode_))
+
+
+# specs/images.yaml:134
+def _upsampled(n: OnnxNode, x_: Any, scales_: Any) -> Any:
+    return api.resize(
+        x_,
+        mode=(n.attr("mode", "nearest") or "nearest"),
+        scales=scales_,
+        sizes=api.scaled_size(x_, scales_, source=n.source),
+        coordinates="asymmetric",
+        nearest_mode="floor",
+        source=n.source,
+    )
+
+
+# specs/images.yaml:261
 def upsample_1(n: OnnxNode) -> Sequence[Value]:
-    by_ = vector((1.0, 1.0, n.attr("height_scale"), n.attr("width_scale")))
-    return [
-        api.resize(
-            n.input(0),
-            scales=by_,
-            sizes=api.scaled_size(n.input(0), by_, source=n.source),
-            mode=choice(n.attr("mode", "nearest")),
-            coordinates="asymmetric",
-            nearest_mode="floor",
-            source=n.source,
-        )
-    ]
+    return [_upsampled(n, n.input(0), vector((1.0, 1.0, n.attr("height_scale"), n.attr("width_scale"))))]
 
 
-# specs/images.yaml:233
+# specs/images.yaml:262
 def upsample_7(n: OnnxNode) -> Sequence[Value]:
-    return [
-        api.resize(
-            n.input(0),
-            scales=vector(n.attr("scales")),
-            sizes=api.scaled_size(n.input(0), vector(n.attr("scales")), source=n.source),
-            mode=choice(n.attr("mode", "nearest")),
-            coordinates="asymmetric",
-            nearest_mode="floor",
-            source=n.source,
-        )
-    ]
+    return [_upsampled(n, n.input(0), vector(n.attr("scales")))]
 
 
-# specs/images.yaml:234
+# specs/images.yaml:263
 def upsample_9(n: OnnxNode) -> Sequence[Value]:
-    return [
-        api.resize(
-            n.input(0),
-            scales=n.input(1),
-            sizes=api.scaled_size(n.input(0), n.input(1), source=n.source),
-            mode=choice(n.attr("mode", "nearest")),
-            coordinates="asymmetric",
-            nearest_mode="floor",
-            source=n.source,
-        )
-    ]
+    return [_upsampled(n, n.input(0), n.input(1))]
 
 
-# specs/images.yaml:237
+# specs/images.yaml:266
 def resize_10(n: OnnxNode) -> Sequence[Value]:
-    return [
-        api.resize(
-            n.input(0),
-            scales=n.input(1),
-            sizes=api.scaled_size(n.input(0), n.input(1), source=n.source),
-            mode=choice(n.attr("mode", "nearest")),
-            coordinates="asymmetric",
-            nearest_mode="floor",
-            source=n.source,
-        )
-    ]
+    return [_upsampled(n, n.input(0), n.input(1))]
 
 
-# specs/images.yaml:239
+# specs/images.yaml:268
 def resize_11(n: OnnxNode) -> Sequence[Value]:
+    region_ = (
+        api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
+        if (n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel") == "tf_crop_and_resize" else None
+    )
+    by_ = (None if n.input(3) is not None else n.input(2))
+    to_ = (n.input(3) if n.input(3) is not None else api.scaled_size(n.input(0), n.input(2), source=n.source))
     return [
         api.resize(
             n.input(0),
-            roi=(
-                api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
-                if (
-                    n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel"
-                ) == "tf_crop_and_resize" else None
-            ),
-            scales=(None if n.input(3) is not None else n.input(2)),
-            sizes=needed(
-                n,
-                (n.input(3) if n.input(3) is not None else api.scaled_size(n.input(0), n.input(2), source=n.source)),
-                "sizes",
-            ),
-            mode=choice(n.attr("mode", "nearest")),
-            coordinates=choice(n.attr("coordinate_transformation_mode", "half_pixel")),
-            nearest_mode=choice(n.attr("nearest_mode", "round_prefer_floor")),
+            mode=(n.attr("mode", "nearest") or "nearest"),
+            nearest_mode=(n.attr("nearest_mode", "round_prefer_floor") or "round_prefer_floor"),
             cubic_coeff_a=n.attr("cubic_coeff_a", -0.75),
             exclude_outside=n.attr("exclude_outside", 0),
             extrapolation_value=n.attr("extrapolation_value", 0.0),
+            roi=region_,
+            scales=by_,
+            sizes=needed(n, to_, "sizes"),
+            coordinates=(n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel"),
             source=n.source,
         )
     ]
 
 
-# specs/images.yaml:241
+# specs/images.yaml:276
 def resize_18(n: OnnxNode) -> Sequence[Value]:
+    region_ = (
+        api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
+        if (n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel") == "tf_crop_and_resize" else None
+    )
+    by_ = (None if n.input(3) is not None else n.input(2))
+    to_ = (
+        n.input(3)
+        if n.input(3) is not None else api.scaled_size(n.input(0), n.input(2), axes=n.attr("axes"), source=n.source)
+    )
     return [
         api.resize(
             n.input(0),
-            roi=(
-                api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
-                if (
-                    n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel"
-                ) == "tf_crop_and_resize" else None
-            ),
-            scales=(None if n.input(3) is not None else n.input(2)),
-            axes=n.attr("axes"),
-            sizes=needed(
-                n,
-                (
-                    n.input(3)
-                    if n.input(3) is not None else api.scaled_size(
-                        n.input(0), n.input(2), axes=n.attr("axes"), source=n.source
-                    )
-                ),
-                "sizes",
-            ),
-            mode=choice(n.attr("mode", "nearest")),
-            coordinates=choice(n.attr("coordinate_transformation_mode", "half_pixel")),
-            nearest_mode=choice(n.attr("nearest_mode", "round_prefer_floor")),
+            mode=(n.attr("mode", "nearest") or "nearest"),
+            nearest_mode=(n.attr("nearest_mode", "round_prefer_floor") or "round_prefer_floor"),
             cubic_coeff_a=n.attr("cubic_coeff_a", -0.75),
-            antialias=n.attr("antialias", 0),
             exclude_outside=n.attr("exclude_outside", 0),
-            policy=(n.attr("keep_aspect_ratio_policy", "stretch") if n.input(3) is not None else "stretch"),
             extrapolation_value=n.attr("extrapolation_value", 0.0),
+            roi=region_,
+            scales=by_,
+            sizes=needed(n, to_, "sizes"),
+            coordinates=(n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel"),
+            axes=n.attr("axes"),
+            antialias=n.attr("antialias", 0),
+            policy=(
+                (n.attr("keep_aspect_ratio_policy", "stretch") or "stretch") if n.input(3) is not None else "stretch"
+            ),
             source=n.source,
         )
     ]
 
 
-# specs/images.yaml:342
+# specs/images.yaml:397
 def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
             n.input(0),
             n.input(1),
-            mode=(
-                "linear"
-                if (n.attr("mode", "bilinear") or "bilinear") == "bilinear" else (
-                    "cubic" if (n.attr("mode", "bilinear") or "bilinear") == "bicubic" else n.attr("mode", "bilinear")
-                )
-            ),
+            mode=_interpolation(n, (n.attr("mode", "bilinear") or "bilinear")),
             padding_mode=choice(n.attr("padding_mode")),
             align_corners=n.attr("align_corners"),
             source=n.source,
@@ -155,13 +122,13 @@ def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:343
+# specs/images.yaml:398
 def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
             n.input(0),
             n.input(1),
-            mode=choice(n.attr("mode", "linear")),
+            mode=(n.attr("mode", "linear") or "linear"),
             padding_mode=choice(n.attr("padding_mode")),
             align_corners=n.attr("align_corners"),
             source=n.source,
@@ -169,7 +136,7 @@ def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:375
+# specs/images.yaml:433
 def affine_grid_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.affine_grid(

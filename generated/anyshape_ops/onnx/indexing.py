@@ -6,6 +6,7 @@ space_to_depth, one_hot, dilate, center_crop_pad, reverse_sequence.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice, dtype_of, needed, scalar, vector
@@ -13,33 +14,33 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/indexing.yaml:35
+# specs/indexing.yaml:38
 def pad_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
             n.input(0),
             api.cast(scalar(n.attr("value", 0.0)), to=dtype_of(n, n.input(0)), source=n.source),
             pads=n.attr("paddings"),
-            mode=choice(n.attr("mode", "constant")),
+            mode=(n.attr("mode", "constant") or "constant"),
             source=n.source,
         )
     ]
 
 
-# specs/indexing.yaml:36
+# specs/indexing.yaml:39
 def pad_2(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
             n.input(0),
             api.cast(scalar(n.attr("value", 0.0)), to=dtype_of(n, n.input(0)), source=n.source),
             pads=n.attr("pads"),
-            mode=choice(n.attr("mode", "constant")),
+            mode=(n.attr("mode", "constant") or "constant"),
             source=n.source,
         )
     ]
 
 
-# specs/indexing.yaml:37
+# specs/indexing.yaml:40
 def pad_11(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
@@ -48,7 +49,7 @@ def pad_11(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:38
+# specs/indexing.yaml:41
 def pad_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
@@ -62,7 +63,7 @@ def pad_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:74
+# specs/indexing.yaml:77
 def tile_1(n: OnnxNode) -> Sequence[Value]:
     once_ = api.full(
         scalar(1), api.shape_of(api.shape_of(n.input(0), source=n.source), source=n.source), source=n.source
@@ -91,70 +92,62 @@ def tile_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:77
+# specs/indexing.yaml:80
 def tile_6(n: OnnxNode) -> Sequence[Value]:
     return [api.tile(n.input(0), repeats=needed(n, n.input(1), "repeats"), source=n.source)]
 
 
-# specs/indexing.yaml:138
+# specs/indexing.yaml:141
 def gather_elements_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_elements(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/indexing.yaml:161
+# specs/indexing.yaml:164
 def gather_nd_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/indexing.yaml:161
+# specs/indexing.yaml:164
 def gather_nd_12(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), batch_dims=n.attr("batch_dims"), source=n.source)]
 
 
-# specs/indexing.yaml:189
+# specs/indexing.yaml:192
 def depth_to_space_1(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), source=n.source)]
 
 
-# specs/indexing.yaml:189
+# specs/indexing.yaml:192
 def depth_to_space_11(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), mode=choice(n.attr("mode")), source=n.source)]
 
 
-# specs/indexing.yaml:214
+# specs/indexing.yaml:219
 def space_to_depth_1(n: OnnxNode) -> Sequence[Value]:
     return [api.space_to_depth(n.input(0), size=n.attr("blocksize"), mode=choice(n.attr("mode")), source=n.source)]
 
 
-# specs/indexing.yaml:240
+# specs/indexing.yaml:246
 def one_hot_9(n: OnnxNode) -> Sequence[Value]:
-    size__ = api.cast(api.reshape(n.input(1), (), source=n.source), to=parse_dtype("i64"), source=n.source)
-    far_ = api.maximum(size__, scalar(0), source=n.source)
-    return [
-        api.one_hot(
-            (
-                api.cast(n.input(0), to=parse_dtype("i64"), source=n.source)
-                if dtype_of(n, n.input(0)).is_integer else api.where(
-                    api.equal(n.input(0), n.input(0), source=n.source),
-                    api.cast(n.input(0), to=parse_dtype("i64"), source=n.source),
-                    far_,
-                    source=n.source,
-                )
-            ),
-            n.input(2),
-            needed(n, size__, "depth"),
-            axis=n.attr("axis", -1),
+    places_: Any
+    count_ = api.cast(api.reshape(n.input(1), (), source=n.source), to=parse_dtype("i64"), source=n.source)
+    places_ = api.cast(n.input(0), to=parse_dtype("i64"), source=n.source)
+    if not dtype_of(n, n.input(0)).is_integer:
+        places_ = api.where(
+            api.equal(n.input(0), n.input(0), source=n.source),
+            places_,
+            api.maximum(count_, scalar(0), source=n.source),
             source=n.source,
         )
-    ]
+    return [api.one_hot(places_, n.input(2), needed(n, count_, "depth"), axis=n.attr("axis", -1), source=n.source)]
 
 
-# specs/indexing.yaml:284
+# specs/indexing.yaml:294
 def center_crop_pad_18(n: OnnxNode) -> Sequence[Value]:
     return [api.center_crop_pad(n.input(0), axes=n.attr("axes"), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/indexing.yaml:310
+# specs/indexing.yaml:322
 def reverse_sequence_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reverse_sequence(

@@ -6,6 +6,7 @@ mean_variance_norm, lp_norm, lrn, global_average_pool, global_max_pool, global_l
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed, scalar
@@ -13,7 +14,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/normalisation.yaml:29
+# specs/normalisation.yaml:30
 def batch_normalization_1(n: OnnxNode) -> Sequence[Value]:
     if n.attr("is_test", 0) != 1:
         n.refuse("BatchNormalization that also trains")
@@ -26,7 +27,7 @@ def batch_normalization_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:33
+# specs/normalisation.yaml:34
 def batch_normalization_7(n: OnnxNode) -> Sequence[Value]:
     if n.attr("spatial", 1) != 1:
         n.refuse("BatchNormalization by element")
@@ -37,7 +38,7 @@ def batch_normalization_7(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:35
+# specs/normalisation.yaml:36
 def batch_normalization_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.batch_norm(
@@ -46,7 +47,7 @@ def batch_normalization_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:37
+# specs/normalisation.yaml:38
 def batch_normalization_14(n: OnnxNode) -> Sequence[Value]:
     return (
         api.batch_norm_training(
@@ -67,12 +68,12 @@ def batch_normalization_14(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/normalisation.yaml:77
+# specs/normalisation.yaml:80
 def instance_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [api.instance_norm(n.input(0), n.input(1), n.input(2), epsilon=n.attr("epsilon"), source=n.source)]
 
 
-# specs/normalisation.yaml:103
+# specs/normalisation.yaml:106
 def group_normalization_18(n: OnnxNode) -> Sequence[Value]:
     each__ = api.div(
         api.reshape(api.shape_of(n.input(0), start=1, end=2, source=n.source), (), source=n.source),
@@ -91,7 +92,7 @@ def group_normalization_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:106
+# specs/normalisation.yaml:109
 def group_normalization_21(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("GroupNormalization that computes in another dtype than f32")
@@ -102,37 +103,39 @@ def group_normalization_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:135
+# specs/normalisation.yaml:139
 def rmsnormalization_23(n: OnnxNode) -> Sequence[Value]:
+    y_: Any
     if n.attr("stash_type", 1) != 1:
         n.refuse("RMSNormalization that computes in another dtype than f32")
-    return (
-        [api.rms_norm(n.input(0), n.input(1), axis=n.attr("axis", -1), epsilon=n.attr("epsilon"), source=n.source)[0]]
-        if dtype_of(n, n.input(1)) == dtype_of(n, n.input(0)) else [
-            api.mul(
-                api.cast(
-                    api.rms_norm(n.input(0), axis=n.attr("axis", -1), epsilon=n.attr("epsilon"), source=n.source)[0],
-                    to=dtype_of(n, n.input(1)),
-                    source=n.source,
-                ),
-                n.input(1),
+    if dtype_of(n, n.input(1)) == dtype_of(n, n.input(0)):
+        y_ = api.rms_norm(
+            n.input(0), n.input(1), axis=n.attr("axis", -1), epsilon=n.attr("epsilon"), source=n.source
+        )[0]
+    else:
+        y_ = api.mul(
+            api.cast(
+                api.rms_norm(n.input(0), axis=n.attr("axis", -1), epsilon=n.attr("epsilon"), source=n.source)[0],
+                to=dtype_of(n, n.input(1)),
                 source=n.source,
-            )
-        ]
-    )
+            ),
+            n.input(1),
+            source=n.source,
+        )
+    return [needed(n, y_, "y")]
 
 
-# specs/normalisation.yaml:139
+# specs/normalisation.yaml:147
 def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
-    if n.attr("stash_type", 1) != 1:
-        n.refuse("SimplifiedLayerNormalization that computes in another dtype than f32")
     normal_ = api.rms_norm(
         n.input(0), n.input(1), axis=n.attr("axis", -1), epsilon=n.attr("epsilon", 1e-05), source=n.source
     )
+    if n.attr("stash_type", 1) != 1:
+        n.refuse("SimplifiedLayerNormalization that computes in another dtype than f32")
     return [normal_[0], api.cast(normal_[1], to=parse_dtype("f32"), source=n.source)]
 
 
-# specs/normalisation.yaml:144
+# specs/normalisation.yaml:152
 def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     total_ = (
@@ -149,27 +152,27 @@ def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence
     ]
 
 
-# specs/normalisation.yaml:167
+# specs/normalisation.yaml:175
 def mean_variance_normalization_9(n: OnnxNode) -> Sequence[Value]:
     return [api.mean_variance_norm(n.input(0), axes=n.attr("axes", (0, 2, 3)), source=n.source)]
 
 
-# specs/normalisation.yaml:189
+# specs/normalisation.yaml:197
 def lp_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [api.lp_norm(n.input(0), axis=n.attr("axis", -1), p=n.attr("p", 2), source=n.source)]
 
 
-# specs/normalisation.yaml:192
+# specs/normalisation.yaml:200
 def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
+    v_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
+    most_ = api.max(v_, axes=(-1,), keepdims=True, source=n.source)
     if not (
         (
             (n.attr("norm", "MAX") or "MAX") == "MAX"
         ) or ((n.attr("norm", "MAX") or "MAX") == "L1") or ((n.attr("norm", "MAX") or "MAX") == "L2")
     ):
         n.refuse("Normalizer with another norm")
-    v_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
-    most_ = api.max(v_, axes=(-1,), keepdims=True, source=n.source)
     return (
         [api.lp_norm(v_, axis=-1, p=1, source=n.source)]
         if (n.attr("norm", "MAX") or "MAX") == "L1" else (
@@ -186,7 +189,7 @@ def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/normalisation.yaml:223
+# specs/normalisation.yaml:234
 def lrn_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lrn(
@@ -200,17 +203,17 @@ def lrn_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:235
+# specs/normalisation.yaml:246
 def global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_average_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:247
+# specs/normalisation.yaml:258
 def global_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_max_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:264
+# specs/normalisation.yaml:275
 def global_lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_lp_pool(n.input(0), p=n.attr("p"), source=n.source)]
 

@@ -6,6 +6,7 @@ matmul_nbits, unpack_nbits.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed, scalar
@@ -13,17 +14,29 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/quantisation.yaml:73
+# specs/quantisation.yaml:5
+def _zero_point(n: OnnxNode, zero_: Any, scale_: Any, dtype_: Any) -> Any:
+    return (
+        zero_ if zero_ is not None else api.zeros(api.shape_of(scale_, source=n.source), dtype=dtype_, source=n.source)
+    )
+
+
+# specs/quantisation.yaml:8
+def _float_scale(n: OnnxNode, scale_: Any) -> Any:
+    return (scale_ if dtype_of(n, scale_).is_float else api.cast(scale_, to=parse_dtype("f64"), source=n.source))
+
+
+# specs/quantisation.yaml:85
 def dequantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [api.dequantize_linear(n.input(0), n.input(1), n.input(2), source=n.source)]
 
 
-# specs/quantisation.yaml:74
+# specs/quantisation.yaml:86
 def dequantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [api.dequantize_linear(n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/quantisation.yaml:75
+# specs/quantisation.yaml:87
 def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     return [
         api.dequantize_linear(
@@ -32,13 +45,17 @@ def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:77
+# specs/quantisation.yaml:89
 def dequantize_linear_23(n: OnnxNode) -> Sequence[Value]:
+    y_: Any
     if not n.attr_dtype("output_dtype", parse_dtype("f32")).is_float:
         n.refuse("DequantizeLinear to what is no float")
-    wide_ = api.dequantize_linear(
-        n.input(0),
-        api.cast(
+    if n.attr("output_dtype", 0) == 0:
+        y_ = api.dequantize_linear(
+            n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), block_size=n.attr("block_size"), source=n.source
+        )
+    else:
+        wide_ = api.cast(
             n.input(1),
             to=(
                 parse_dtype("f64")
@@ -47,30 +64,18 @@ def dequantize_linear_23(n: OnnxNode) -> Sequence[Value]:
                 ) else parse_dtype("f32")
             ),
             source=n.source,
-        ),
-        n.input(2),
-        axis=n.attr("axis"),
-        block_size=n.attr("block_size"),
-        source=n.source,
-    )
-    return (
-        [
+        )
+        y_ = api.cast(
             api.dequantize_linear(
-                n.input(0),
-                n.input(1),
-                n.input(2),
-                axis=n.attr("axis"),
-                block_size=n.attr("block_size"),
-                source=n.source,
-            )
-        ]
-        if n.attr("output_dtype", 0) == 0 else [
-            api.cast(wide_, to=needed(n, n.attr_dtype("output_dtype"), "to"), source=n.source)
-        ]
-    )
+                n.input(0), wide_, n.input(2), axis=n.attr("axis"), block_size=n.attr("block_size"), source=n.source
+            ),
+            to=needed(n, n.attr_dtype("output_dtype"), "to"),
+            source=n.source,
+        )
+    return [needed(n, y_, "y")]
 
 
-# specs/quantisation.yaml:80
+# specs/quantisation.yaml:96
 def com_microsoft_dequantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     return [
@@ -85,56 +90,35 @@ def com_microsoft_dequantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:139
+# specs/quantisation.yaml:159
 def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
-            n.input(0),
-            n.input(1),
-            (
-                n.input(2)
-                if n.input(2) is not None else api.zeros(
-                    api.shape_of(n.input(1), source=n.source), dtype=parse_dtype("u8"), source=n.source
-                )
-            ),
-            source=n.source,
+            n.input(0), n.input(1), _zero_point(n, n.input(2), n.input(1), parse_dtype("u8")), source=n.source
         )
     ]
 
 
-# specs/quantisation.yaml:140
+# specs/quantisation.yaml:160
 def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
             n.input(0),
             n.input(1),
-            (
-                n.input(2)
-                if n.input(2) is not None else api.zeros(
-                    api.shape_of(n.input(1), source=n.source), dtype=parse_dtype("u8"), source=n.source
-                )
-            ),
+            _zero_point(n, n.input(2), n.input(1), parse_dtype("u8")),
             axis=n.attr("axis"),
             source=n.source,
         )
     ]
 
 
-# specs/quantisation.yaml:142
+# specs/quantisation.yaml:161
 def quantize_linear_19(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
             n.input(0),
-            (
-                n.input(1)
-                if dtype_of(n, n.input(1)).is_float else api.cast(n.input(1), to=parse_dtype("f64"), source=n.source)
-            ),
-            (
-                n.input(2)
-                if n.input(2) is not None else api.zeros(
-                    api.shape_of(n.input(1), source=n.source), dtype=parse_dtype("u8"), source=n.source
-                )
-            ),
+            _float_scale(n, n.input(1)),
+            _zero_point(n, n.input(2), n.input(1), parse_dtype("u8")),
             axis=n.attr("axis"),
             saturate=n.attr("saturate"),
             source=n.source,
@@ -142,23 +126,21 @@ def quantize_linear_19(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:145
+# specs/quantisation.yaml:163
 def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
+    points_ = (
+        n.input(2)
+        if n.input(2) is not None else api.zeros(
+            api.shape_of(n.input(1), source=n.source),
+            dtype=n.attr_dtype("output_dtype", parse_dtype("u8")),
+            source=n.source,
+        )
+    )
     return [
         api.quantize_linear(
             n.input(0),
-            (
-                n.input(1)
-                if dtype_of(n, n.input(1)).is_float else api.cast(n.input(1), to=parse_dtype("f64"), source=n.source)
-            ),
-            (
-                n.input(2)
-                if n.input(2) is not None else api.zeros(
-                    api.shape_of(n.input(1), source=n.source),
-                    dtype=n.attr_dtype("output_dtype", parse_dtype("u8")),
-                    source=n.source,
-                )
-            ),
+            _float_scale(n, n.input(1)),
+            points_,
             axis=n.attr("axis"),
             block_size=n.attr("block_size"),
             saturate=n.attr("saturate"),
@@ -167,19 +149,14 @@ def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:149
+# specs/quantisation.yaml:166
 def com_microsoft_quantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     return [
         api.quantize_linear(
             n.input(0),
             n.input(1),
-            (
-                n.input(2)
-                if n.input(2) is not None else api.zeros(
-                    api.shape_of(n.input(1), source=n.source), dtype=parse_dtype("u8"), source=n.source
-                )
-            ),
+            _zero_point(n, n.input(2), n.input(1), parse_dtype("u8")),
             axis=n.attr("axis", 1),
             block_size=n.attr("block_size", 0),
             source=n.source,
@@ -187,12 +164,12 @@ def com_microsoft_quantize_linear_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:209
+# specs/quantisation.yaml:230
 def mat_mul_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul_integer(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)]
 
 
-# specs/quantisation.yaml:260
+# specs/quantisation.yaml:282
 def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_matmul(
@@ -209,27 +186,23 @@ def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:302
+# specs/quantisation.yaml:328
 def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
     n.only(6)
-    if not (
-        (n.input(3) is None) or (dtype_of(n, n.input(3)) == parse_dtype("u8")) or (
-            dtype_of(n, n.input(3)) == dtype_of(n, n.input(2))
-        )
-    ):
+    codes_: Any
+    centre_: Any
+    y_: Any
+    packed_ = (n.input(3) is None) or (dtype_of(n, n.input(3)) == parse_dtype("u8"))
+    if not (packed_ or (dtype_of(n, n.input(3)) == dtype_of(n, n.input(2)))):
         n.refuse("MatMulNBits with zero points that are neither packed nor of its scales' dtype")
-    if not (
-        (n.attr("bits", 4) < 8) or (
-            (n.input(4) is None) and ((n.input(3) is None) or (dtype_of(n, n.input(3)) == parse_dtype("u8")))
-        )
-    ):
+    plain_ = (n.input(4) is None) and packed_
+    if not ((n.attr("bits", 4) < 8) or plain_):
         n.refuse("MatMulNBits of 8 bits with g_idx or with zero points that are not packed")
     if not (n.attr("accuracy_level", 0) >= 0):
         n.refuse("a negative accuracy_level")
     if n.attr("weight_prepacked", 0) != 0:
         n.refuse("MatMulNBits with weights laid out for another device")
     blocks_ = ((n.attr("K") + n.attr("block_size")) - 1) // n.attr("block_size")
-    scales_ = api.reshape(n.input(2), (n.attr("N"), -1), source=n.source)
     middle_ = api.full(
         api.cast(
             scalar(136 if n.attr("bits", 4) == 4 else (170 if n.attr("bits", 4) == 2 else 128)),
@@ -239,78 +212,80 @@ def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
         (n.attr("N"), blocks_),
         source=n.source,
     )
-    zeros__ = (api.reshape(n.input(3), (n.attr("N"), -1), source=n.source) if n.input(3) is not None else middle_)
-    packed_ = (zeros__ if (n.input(3) is None) or (dtype_of(n, n.input(3)) == parse_dtype("u8")) else None)
-    side_ = (64 if (n.attr("N") % 64) == 0 else needed(n, n.attr("N"), "N"))
-    whole_ = (
-        api.pad(n.input(0), pads=(0, (blocks_ * n.attr("block_size")) - n.attr("K")), axes=(-1,), source=n.source)
-        if (n.attr("K") % n.attr("block_size")) != 0 else n.input(0)
-    )
-    codes_ = api.transpose(
-        api.reshape(n.input(1), (-1, side_, blocks_, (n.attr("block_size") * n.attr("bits", 4)) // 8), source=n.source),
-        axes=(0, 2, 3, 1),
-        source=n.source,
-    )
-    laid_ = api.transpose(
-        api.reshape(n.input(2), (-1, side_, blocks_), source=n.source), axes=(0, 2, 1), source=n.source
-    )
-    ones_ = api.full(
-        api.cast(scalar(1), to=dtype_of(n, n.input(2)), source=n.source), (n.attr("N"), 1), source=n.source
-    )
-    points_ = (
-        api.unpack_nbits(
-            api.reshape(packed_, (n.attr("N"), 1, -1), source=n.source),
-            ones_,
-            api.full(api.cast(scalar(0), to=parse_dtype("u8"), source=n.source), (n.attr("N"), 1), source=n.source),
-            api.full(scalar(0), (blocks_,), source=n.source),
+    points_ = (api.reshape(n.input(3), (n.attr("N"), -1), source=n.source) if n.input(3) is not None else middle_)
+    if plain_:
+        side_ = (64 if (n.attr("N") % 64) == 0 else needed(n, n.attr("N"), "N"))
+        whole_ = (
+            api.pad(n.input(0), pads=(0, (blocks_ * n.attr("block_size")) - n.attr("K")), axes=(-1,), source=n.source)
+            if (n.attr("K") % n.attr("block_size")) != 0 else n.input(0)
+        )
+        codes_ = api.transpose(
+            api.reshape(
+                n.input(1), (-1, side_, blocks_, (n.attr("block_size") * n.attr("bits", 4)) // 8), source=n.source
+            ),
+            axes=(0, 2, 3, 1),
+            source=n.source,
+        )
+        laid_ = api.transpose(
+            api.reshape(n.input(2), (-1, side_, blocks_), source=n.source), axes=(0, 2, 1), source=n.source
+        )
+        centre_ = None
+        if (n.input(3) is not None) or (n.attr("bits", 4) != 4):
+            ones_ = api.full(
+                api.cast(scalar(1), to=dtype_of(n, n.input(2)), source=n.source), (n.attr("N"), 1), source=n.source
+            )
+            none_ = api.full(
+                api.cast(scalar(0), to=parse_dtype("u8"), source=n.source), (n.attr("N"), 1), source=n.source
+            )
+            spread_ = api.unpack_nbits(
+                api.reshape(points_, (n.attr("N"), 1, -1), source=n.source),
+                ones_,
+                none_,
+                api.full(scalar(0), (blocks_,), source=n.source),
+                bits=n.attr("bits", 4),
+                source=n.source,
+            )
+            centre_ = api.transpose(
+                api.reshape(spread_, (-1, side_, blocks_), source=n.source), axes=(0, 2, 1), source=n.source
+            )
+        y_ = api.matmul_nbits(
+            whole_,
+            codes_,
+            laid_,
+            centre_,
+            (api.reshape(n.input(5), (-1, side_), source=n.source) if n.input(5) is not None else None),
             bits=n.attr("bits", 4),
             source=n.source,
         )
-        if (packed_ is not None) and ((n.input(3) is not None) or (n.attr("bits", 4) != 4)) else None
-    )
-    centre_ = (
-        api.transpose(api.reshape(points_, (-1, side_, blocks_), source=n.source), axes=(0, 2, 1), source=n.source)
-        if points_ is not None else None
-    )
-    added_ = (api.reshape(n.input(5), (-1, side_), source=n.source) if n.input(5) is not None else None)
-    spread_ = (
-        api.matmul(
-            n.input(0),
-            api.transpose(
-                api.unpack_nbits(
-                    n.input(1),
-                    scales_,
-                    (
-                        packed_
-                        if packed_ is not None else api.full(
-                            api.cast(scalar(0), to=parse_dtype("u8"), source=n.source),
-                            api.shape_of(middle_, source=n.source),
-                            source=n.source,
-                        )
-                    ),
-                    (
-                        api.cast(n.input(4), to=parse_dtype("i64"), source=n.source)
-                        if n.input(4) is not None else api.div(
-                            api.arange(0, n.attr("K"), source=n.source), scalar(n.attr("block_size")), source=n.source
-                        )
-                    ),
-                    (zeros__ if packed_ is None else None),
-                    bits=n.attr("bits", 4),
-                    source=n.source,
-                ),
+    else:
+        scales_ = api.reshape(n.input(2), (n.attr("N"), -1), source=n.source)
+        group_ = (
+            api.cast(n.input(4), to=parse_dtype("i64"), source=n.source)
+            if n.input(4) is not None else api.div(
+                api.arange(0, n.attr("K"), source=n.source), scalar(n.attr("block_size")), source=n.source
+            )
+        )
+        codes_ = (
+            points_
+            if packed_ else api.full(
+                api.cast(scalar(0), to=parse_dtype("u8"), source=n.source),
+                api.shape_of(middle_, source=n.source),
                 source=n.source,
-            ),
+            )
+        )
+        weight_ = api.unpack_nbits(
+            n.input(1),
+            scales_,
+            codes_,
+            group_,
+            (points_ if not packed_ else None),
+            bits=n.attr("bits", 4),
             source=n.source,
         )
-        if (n.input(4) is not None) or (packed_ is None) else None
-    )
-    return (
-        [api.matmul_nbits(whole_, codes_, laid_, centre_, added_, bits=n.attr("bits", 4), source=n.source)]
-        if (n.input(4) is None) and ((n.input(3) is None) or (dtype_of(n, n.input(3)) == parse_dtype("u8"))) else (
-            [api.add(spread_, n.input(5), source=n.source)]
-            if n.input(5) is not None else [needed(n, spread_, "spread")]
-        )
-    )
+        y_ = api.matmul(n.input(0), api.transpose(weight_, source=n.source), source=n.source)
+        if n.input(5) is not None:
+            y_ = api.add(y_, n.input(5), source=n.source)
+    return [needed(n, y_, "y")]
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {

@@ -6,128 +6,94 @@ dropout, multinomial.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed, scalar
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, scalar
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/random.yaml:59
+# specs/random.yaml:31
+def _own_seed(n: OnnxNode) -> Any:
+    return (
+        api.fresh_seed(source=n.source)
+        if n.attr("seed", None) is None else api.cast(scalar(n.attr("seed")), to=parse_dtype("i64"), source=n.source)
+    )
+
+
+# specs/random.yaml:34
+def _number(n: OnnxNode, value_: Any, dtype_: Any) -> Any:
+    return api.cast(scalar(value_), to=dtype_, source=n.source)
+
+
+# specs/random.yaml:66
 def random_uniform_1(n: OnnxNode) -> Sequence[Value]:
-    seed_ = (
-        api.fresh_seed(source=n.source)
-        if n.attr("seed", None) is None else api.cast(scalar(n.attr("seed")), to=parse_dtype("i64"), source=n.source)
-    )
+    dtype_ = n.attr_dtype("dtype", parse_dtype("f32"))
     return [
         api.random_uniform(
-            seed_,
-            api.cast(
-                scalar(n.attr("low", 0.0)),
-                to=needed(n, n.attr_dtype("dtype", parse_dtype("f32")), "to"),
-                source=n.source,
-            ),
-            api.cast(
-                scalar(n.attr("high", 1.0)),
-                to=needed(n, n.attr_dtype("dtype", parse_dtype("f32")), "to"),
-                source=n.source,
-            ),
+            _own_seed(n),
+            _number(n, n.attr("low", 0.0), dtype_),
+            _number(n, n.attr("high", 1.0), dtype_),
             to=n.attr("shape"),
             source=n.source,
         )
     ]
 
 
-# specs/random.yaml:63
+# specs/random.yaml:70
 def random_uniform_like_1(n: OnnxNode) -> Sequence[Value]:
-    seed_ = (
-        api.fresh_seed(source=n.source)
-        if n.attr("seed", None) is None else api.cast(scalar(n.attr("seed")), to=parse_dtype("i64"), source=n.source)
-    )
+    dtype_ = n.attr("dtype", dtype_of(n, n.input(0)))
     return [
         api.random_uniform(
-            seed_,
-            api.cast(
-                scalar(n.attr("low", 0.0)),
-                to=needed(n, n.attr_dtype("dtype", dtype_of(n, n.input(0))), "to"),
-                source=n.source,
-            ),
-            api.cast(
-                scalar(n.attr("high", 1.0)),
-                to=needed(n, n.attr_dtype("dtype", dtype_of(n, n.input(0))), "to"),
-                source=n.source,
-            ),
+            _own_seed(n),
+            _number(n, n.attr("low", 0.0), dtype_),
+            _number(n, n.attr("high", 1.0), dtype_),
             to=api.shape_of(n.input(0), source=n.source),
             source=n.source,
         )
     ]
 
 
-# specs/random.yaml:87
+# specs/random.yaml:96
 def random_normal_1(n: OnnxNode) -> Sequence[Value]:
-    seed_ = (
-        api.fresh_seed(source=n.source)
-        if n.attr("seed", None) is None else api.cast(scalar(n.attr("seed")), to=parse_dtype("i64"), source=n.source)
-    )
+    dtype_ = n.attr_dtype("dtype", parse_dtype("f32"))
     return [
         api.random_normal(
-            seed_,
-            api.cast(
-                scalar(n.attr("mean", 0.0)),
-                to=needed(n, n.attr_dtype("dtype", parse_dtype("f32")), "to"),
-                source=n.source,
-            ),
-            api.cast(
-                scalar(n.attr("scale", 1.0)),
-                to=needed(n, n.attr_dtype("dtype", parse_dtype("f32")), "to"),
-                source=n.source,
-            ),
+            _own_seed(n),
+            _number(n, n.attr("mean", 0.0), dtype_),
+            _number(n, n.attr("scale", 1.0), dtype_),
             to=n.attr("shape"),
             source=n.source,
         )
     ]
 
 
-# specs/random.yaml:91
+# specs/random.yaml:100
 def random_normal_like_1(n: OnnxNode) -> Sequence[Value]:
-    seed_ = (
-        api.fresh_seed(source=n.source)
-        if n.attr("seed", None) is None else api.cast(scalar(n.attr("seed")), to=parse_dtype("i64"), source=n.source)
-    )
+    dtype_ = n.attr("dtype", dtype_of(n, n.input(0)))
     return [
         api.random_normal(
-            seed_,
-            api.cast(
-                scalar(n.attr("mean", 0.0)),
-                to=needed(n, n.attr_dtype("dtype", dtype_of(n, n.input(0))), "to"),
-                source=n.source,
-            ),
-            api.cast(
-                scalar(n.attr("scale", 1.0)),
-                to=needed(n, n.attr_dtype("dtype", dtype_of(n, n.input(0))), "to"),
-                source=n.source,
-            ),
+            _own_seed(n),
+            _number(n, n.attr("mean", 0.0), dtype_),
+            _number(n, n.attr("scale", 1.0), dtype_),
             to=api.shape_of(n.input(0), source=n.source),
             source=n.source,
         )
     ]
 
 
-# specs/random.yaml:111
+# specs/random.yaml:120
 def bernoulli_15(n: OnnxNode) -> Sequence[Value]:
-    seed_ = (
-        api.fresh_seed(source=n.source)
-        if n.attr("seed", None) is None else api.cast(scalar(n.attr("seed")), to=parse_dtype("i64"), source=n.source)
-    )
-    return [api.bernoulli(seed_, n.input(0), to=n.attr_dtype("dtype", dtype_of(n, n.input(0))), source=n.source)]
+    return [api.bernoulli(_own_seed(n), n.input(0), to=n.attr_dtype("dtype", dtype_of(n, n.input(0))), source=n.source)]
 
 
-# specs/random.yaml:140
+# specs/random.yaml:148
 def dropout_1(n: OnnxNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/random.yaml:141
+# specs/random.yaml:149
 def dropout_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.identity(n.input(0), source=n.source),
@@ -135,42 +101,33 @@ def dropout_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/random.yaml:143
+# specs/random.yaml:151
 def dropout_12(n: OnnxNode) -> Sequence[Value]:
-    wanted_ = (scalar(0.5) if n.input(1) is None else n.input(1))
-    share_ = (
-        api.where(n.input(2), wanted_, api.cast(scalar(0.0), to=dtype_of(n, wanted_), source=n.source), source=n.source)
-        if n.input(2) is not None else None
-    )
-    mask_ = (
-        api.dropout_mask(
+    mask_: Any
+    y_: Any
+    if n.input(2) is not None:
+        asked_ = (scalar(0.5) if n.input(1) is None else n.input(1))
+        share_ = api.where(
+            n.input(2), asked_, api.cast(scalar(0.0), to=dtype_of(n, asked_), source=n.source), source=n.source
+        )
+        mask_ = api.dropout_mask(
             (api.fresh_seed(source=n.source) if n.attr("seed", None) is None else scalar(n.attr("seed"))),
             n.input(0),
             share_,
             source=n.source,
         )
-        if n.input(2) is not None else api.ones(
-            api.shape_of(n.input(0), source=n.source), dtype=parse_dtype("bool"), source=n.source
-        )
-    )
-    return [
-        (
-            api.dropout(n.input(0), mask_, share_, source=n.source)
-            if n.input(2) is not None else api.identity(n.input(0), source=n.source)
-        ),
-        mask_,
-    ]
+        y_ = api.dropout(n.input(0), mask_, share_, source=n.source)
+    else:
+        mask_ = api.ones(api.shape_of(n.input(0), source=n.source), dtype=parse_dtype("bool"), source=n.source)
+        y_ = api.identity(n.input(0), source=n.source)
+    return [y_, mask_]
 
 
-# specs/random.yaml:171
+# specs/random.yaml:183
 def multinomial_7(n: OnnxNode) -> Sequence[Value]:
-    seed_ = (
-        api.fresh_seed(source=n.source)
-        if n.attr("seed", None) is None else api.cast(scalar(n.attr("seed")), to=parse_dtype("i64"), source=n.source)
-    )
     return [
         api.multinomial(
-            seed_,
+            _own_seed(n),
             n.input(0),
             draws=n.attr("sample_size", 1),
             to=n.attr_dtype("dtype", parse_dtype("i32")),

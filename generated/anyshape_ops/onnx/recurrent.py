@@ -4,13 +4,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice
+from anyshape.frontends.onnx.node import Mapping, OnnxNode
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/recurrent.yaml:123
+# specs/recurrent.yaml:80
+def _steps_first(n: OnnxNode, x_: Any) -> Any:
+    if (x_ is None) or (n.attr("layout") != 1):
+        return x_
+    return api.transpose(x_, (1, 0, 2), source=n.source)
+
+
+# specs/recurrent.yaml:85
+def _in_layout(n: OnnxNode, y_: Any) -> Any:
+    return (api.transpose(y_, (2, 0, 1, 3), source=n.source) if n.attr("layout") == 1 else y_)
+
+
+# specs/recurrent.yaml:139
 def rnn_1(n: OnnxNode) -> Sequence[Value]:
     return api.rnn(
         n.input(0),
@@ -19,7 +32,7 @@ def rnn_1(n: OnnxNode) -> Sequence[Value]:
         n.input(3),
         n.input(4),
         n.input(5),
-        direction=choice(n.attr("direction", "forward")),
+        direction=(n.attr("direction", "forward") or "forward"),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
@@ -28,34 +41,26 @@ def rnn_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:125
+# specs/recurrent.yaml:141
 def rnn_14(n: OnnxNode) -> Sequence[Value]:
     made_ = api.rnn(
-        (api.transpose(n.input(0), (1, 0, 2), source=n.source) if n.attr("layout") == 1 else n.input(0)),
+        _steps_first(n, n.input(0)),
         n.input(1),
         n.input(2),
         n.input(3),
         n.input(4),
-        (
-            n.input(5)
-            if (n.input(5) is None) or (n.attr("layout") != 1) else api.transpose(
-                n.input(5), (1, 0, 2), source=n.source
-            )
-        ),
-        direction=choice(n.attr("direction", "forward")),
+        _steps_first(n, n.input(5)),
+        direction=(n.attr("direction", "forward") or "forward"),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
         clip=n.attr("clip"),
         source=n.source,
     )
-    return [
-        (api.transpose(made_[0], (2, 0, 1, 3), source=n.source) if n.attr("layout") == 1 else made_[0]),
-        (api.transpose(made_[1], (1, 0, 2), source=n.source) if n.attr("layout") == 1 else made_[1]),
-    ]
+    return [_in_layout(n, made_[0]), _steps_first(n, made_[1])]
 
 
-# specs/recurrent.yaml:211
+# specs/recurrent.yaml:241
 def gru_1(n: OnnxNode) -> Sequence[Value]:
     return api.gru(
         n.input(0),
@@ -64,7 +69,7 @@ def gru_1(n: OnnxNode) -> Sequence[Value]:
         n.input(3),
         n.input(4),
         n.input(5),
-        direction=choice(n.attr("direction", "forward")),
+        direction=(n.attr("direction", "forward") or "forward"),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
@@ -73,7 +78,7 @@ def gru_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:212
+# specs/recurrent.yaml:242
 def gru_3(n: OnnxNode) -> Sequence[Value]:
     return api.gru(
         n.input(0),
@@ -82,31 +87,26 @@ def gru_3(n: OnnxNode) -> Sequence[Value]:
         n.input(3),
         n.input(4),
         n.input(5),
-        direction=choice(n.attr("direction", "forward")),
+        direction=(n.attr("direction", "forward") or "forward"),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
         clip=n.attr("clip"),
-        linear_before_reset=n.attr("linear_before_reset", 0),
+        linear_before_reset=n.attr("linear_before_reset"),
         source=n.source,
     )
 
 
-# specs/recurrent.yaml:214
+# specs/recurrent.yaml:244
 def gru_14(n: OnnxNode) -> Sequence[Value]:
     made_ = api.gru(
-        (api.transpose(n.input(0), (1, 0, 2), source=n.source) if n.attr("layout") == 1 else n.input(0)),
+        _steps_first(n, n.input(0)),
         n.input(1),
         n.input(2),
         n.input(3),
         n.input(4),
-        (
-            n.input(5)
-            if (n.input(5) is None) or (n.attr("layout") != 1) else api.transpose(
-                n.input(5), (1, 0, 2), source=n.source
-            )
-        ),
-        direction=choice(n.attr("direction", "forward")),
+        _steps_first(n, n.input(5)),
+        direction=(n.attr("direction", "forward") or "forward"),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
@@ -114,13 +114,10 @@ def gru_14(n: OnnxNode) -> Sequence[Value]:
         linear_before_reset=n.attr("linear_before_reset", 0),
         source=n.source,
     )
-    return [
-        (api.transpose(made_[0], (2, 0, 1, 3), source=n.source) if n.attr("layout") == 1 else made_[0]),
-        (api.transpose(made_[1], (1, 0, 2), source=n.source) if n.attr("layout") == 1 else made_[1]),
-    ]
+    return [_in_layout(n, made_[0]), _steps_first(n, made_[1])]
 
 
-# specs/recurrent.yaml:302
+# specs/recurrent.yaml:351
 def lstm_1(n: OnnxNode) -> Sequence[Value]:
     return api.lstm(
         n.input(0),
@@ -131,38 +128,28 @@ def lstm_1(n: OnnxNode) -> Sequence[Value]:
         n.input(5),
         n.input(6),
         n.input(7),
-        direction=choice(n.attr("direction", "forward")),
+        direction=(n.attr("direction", "forward") or "forward"),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
         clip=n.attr("clip"),
-        input_forget=n.attr("input_forget", 0),
+        input_forget=n.attr("input_forget"),
         source=n.source,
     )
 
 
-# specs/recurrent.yaml:304
+# specs/recurrent.yaml:353
 def lstm_14(n: OnnxNode) -> Sequence[Value]:
     made_ = api.lstm(
-        (api.transpose(n.input(0), (1, 0, 2), source=n.source) if n.attr("layout") == 1 else n.input(0)),
+        _steps_first(n, n.input(0)),
         n.input(1),
         n.input(2),
         n.input(3),
         n.input(4),
-        (
-            n.input(5)
-            if (n.input(5) is None) or (n.attr("layout") != 1) else api.transpose(
-                n.input(5), (1, 0, 2), source=n.source
-            )
-        ),
-        (
-            n.input(6)
-            if (n.input(6) is None) or (n.attr("layout") != 1) else api.transpose(
-                n.input(6), (1, 0, 2), source=n.source
-            )
-        ),
+        _steps_first(n, n.input(5)),
+        _steps_first(n, n.input(6)),
         n.input(7),
-        direction=choice(n.attr("direction", "forward")),
+        direction=(n.attr("direction", "forward") or "forward"),
         activations=n.attr("activations"),
         activation_alpha=n.attr("activation_alpha"),
         activation_beta=n.attr("activation_beta"),
@@ -170,11 +157,7 @@ def lstm_14(n: OnnxNode) -> Sequence[Value]:
         input_forget=n.attr("input_forget", 0),
         source=n.source,
     )
-    return [
-        (api.transpose(made_[0], (2, 0, 1, 3), source=n.source) if n.attr("layout") == 1 else made_[0]),
-        (api.transpose(made_[1], (1, 0, 2), source=n.source) if n.attr("layout") == 1 else made_[1]),
-        (api.transpose(made_[2], (1, 0, 2), source=n.source) if n.attr("layout") == 1 else made_[2]),
-    ]
+    return [_in_layout(n, made_[0]), _steps_first(n, made_[1]), _steps_first(n, made_[2])]
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {

@@ -6,23 +6,29 @@ all, argmax, argmin.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anyshape.frontends.onnx.node import Mapping, OnnxNode
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/reduction.yaml:50
+# specs/reduction.yaml:12
+def _reduced(n: OnnxNode, axes_: Any) -> Any:
+    return (() if (axes_ is None) and (n.attr("noop_with_empty_axes", 0) == 1) else axes_)
+
+
+# specs/reduction.yaml:55
 def reduce_sum_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sum(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:51
+# specs/reduction.yaml:56
 def reduce_sum_13(n: OnnxNode) -> Sequence[Value]:
     return [
         api.sum(
             n.input(0),
-            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
+            axes=_reduced(n, n.input(1)),
             keepdims=n.attr("keepdims", 1),
             empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
@@ -30,17 +36,17 @@ def reduce_sum_13(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:74
+# specs/reduction.yaml:79
 def reduce_mean_1(n: OnnxNode) -> Sequence[Value]:
     return [api.mean(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:75
+# specs/reduction.yaml:80
 def reduce_mean_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.mean(
             n.input(0),
-            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
+            axes=_reduced(n, n.input(1)),
             keepdims=n.attr("keepdims", 1),
             empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
@@ -48,17 +54,17 @@ def reduce_mean_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:96
+# specs/reduction.yaml:101
 def reduce_prod_1(n: OnnxNode) -> Sequence[Value]:
     return [api.prod(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:97
+# specs/reduction.yaml:102
 def reduce_prod_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.prod(
             n.input(0),
-            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
+            axes=_reduced(n, n.input(1)),
             keepdims=n.attr("keepdims", 1),
             empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
@@ -66,17 +72,17 @@ def reduce_prod_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:117
+# specs/reduction.yaml:122
 def reduce_max_1(n: OnnxNode) -> Sequence[Value]:
     return [api.max(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:118
+# specs/reduction.yaml:123
 def reduce_max_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max(
             n.input(0),
-            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
+            axes=_reduced(n, n.input(1)),
             keepdims=n.attr("keepdims", 1),
             empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
@@ -84,17 +90,17 @@ def reduce_max_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:138
+# specs/reduction.yaml:143
 def reduce_min_1(n: OnnxNode) -> Sequence[Value]:
     return [api.min(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:139
+# specs/reduction.yaml:144
 def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.min(
             n.input(0),
-            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
+            axes=_reduced(n, n.input(1)),
             keepdims=n.attr("keepdims", 1),
             empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
@@ -102,17 +108,17 @@ def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:157
+# specs/reduction.yaml:162
 def reduce_l1_1(n: OnnxNode) -> Sequence[Value]:
     return [api.l1(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:158
+# specs/reduction.yaml:163
 def reduce_l1_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.l1(
             n.input(0),
-            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
+            axes=_reduced(n, n.input(1)),
             keepdims=n.attr("keepdims", 1),
             empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
@@ -120,17 +126,17 @@ def reduce_l1_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:176
+# specs/reduction.yaml:181
 def reduce_l2_1(n: OnnxNode) -> Sequence[Value]:
     return [api.l2(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:177
+# specs/reduction.yaml:182
 def reduce_l2_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.l2(
             n.input(0),
-            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
+            axes=_reduced(n, n.input(1)),
             keepdims=n.attr("keepdims", 1),
             empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
@@ -138,17 +144,17 @@ def reduce_l2_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:194
+# specs/reduction.yaml:199
 def reduce_sum_square_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sum_square(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:195
+# specs/reduction.yaml:200
 def reduce_sum_square_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.sum_square(
             n.input(0),
-            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
+            axes=_reduced(n, n.input(1)),
             keepdims=n.attr("keepdims", 1),
             empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
@@ -156,17 +162,17 @@ def reduce_sum_square_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:213
+# specs/reduction.yaml:218
 def reduce_log_sum_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log_sum(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:214
+# specs/reduction.yaml:219
 def reduce_log_sum_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.log_sum(
             n.input(0),
-            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
+            axes=_reduced(n, n.input(1)),
             keepdims=n.attr("keepdims", 1),
             empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
@@ -174,17 +180,17 @@ def reduce_log_sum_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:234
+# specs/reduction.yaml:239
 def reduce_log_sum_exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log_sum_exp(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:235
+# specs/reduction.yaml:240
 def reduce_log_sum_exp_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.log_sum_exp(
             n.input(0),
-            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
+            axes=_reduced(n, n.input(1)),
             keepdims=n.attr("keepdims", 1),
             empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
@@ -192,7 +198,7 @@ def reduce_log_sum_exp_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:284
+# specs/reduction.yaml:289
 def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmax(
@@ -205,7 +211,7 @@ def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:296
+# specs/reduction.yaml:301
 def arg_min_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmin(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, scalar
@@ -45,7 +46,7 @@ def log_softmax_13(n: OnnxNode) -> Sequence[Value]:
     return [api.log_softmax(n.input(0), axis=n.attr("axis", -1), source=n.source)]
 
 
-# specs/rows.yaml:62
+# specs/rows.yaml:63
 def hardmax_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reshape(
@@ -57,18 +58,18 @@ def hardmax_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/rows.yaml:63
+# specs/rows.yaml:64
 def hardmax_13(n: OnnxNode) -> Sequence[Value]:
     return [api.hardmax(n.input(0), axis=n.attr("axis", -1), source=n.source)]
 
 
-# specs/rows.yaml:93
+# specs/rows.yaml:94
 def layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
-    if n.attr("stash_type", 1) != 1:
-        n.refuse("LayerNormalization that computes in another dtype than f32")
     normal_ = api.layer_norm(
         n.input(0), n.input(1), n.input(2), axis=n.attr("axis", -1), epsilon=n.attr("epsilon", 1e-05), source=n.source
     )
+    if n.attr("stash_type", 1) != 1:
+        n.refuse("LayerNormalization that computes in another dtype than f32")
     return [
         normal_[0],
         api.cast(normal_[1], to=parse_dtype("f32"), source=n.source),
@@ -76,7 +77,7 @@ def layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/rows.yaml:98
+# specs/rows.yaml:99
 def com_microsoft_skip_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
     total_ = (
@@ -92,28 +93,29 @@ def com_microsoft_skip_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/rows.yaml:103
+# specs/rows.yaml:104
 def com_microsoft_embed_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     n.only(9)
+    total_: Any
+    index_: Any
     if not (n.attr("mask_index_type", 0) >= 0):
         n.refuse("a negative mask_index_type")
-    where__ = (
+    place_ = (
         n.input(8)
         if n.input(8) is not None else api.arange(
             0, api.shape_of(n.input(0), start=1, end=2, source=n.source), source=n.source
         )
     )
-    placed_ = api.add(
+    total_ = api.add(
         api.gather(n.input(2), n.input(0), source=n.source),
-        api.gather(n.input(3), where__, source=n.source),
+        api.gather(n.input(3), place_, source=n.source),
         source=n.source,
     )
-    total_ = (
-        api.add(placed_, api.gather(n.input(4), n.input(1), source=n.source), source=n.source)
-        if n.input(1) is not None else placed_
-    )
-    index_ = (
-        api.sum(
+    if n.input(1) is not None:
+        total_ = api.add(total_, api.gather(n.input(4), n.input(1), source=n.source), source=n.source)
+    normal_ = api.layer_norm(total_, n.input(5), n.input(6), epsilon=n.attr("epsilon", 1e-12), source=n.source)
+    if n.input(7) is not None:
+        index_ = api.sum(
             api.cast(
                 api.equal(
                     n.input(7), api.cast(scalar(1), to=dtype_of(n, n.input(7)), source=n.source), source=n.source
@@ -124,15 +126,9 @@ def com_microsoft_embed_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
             axes=(1,),
             source=n.source,
         )
-        if n.input(7) is not None else api.zeros(
-            api.shape_of(n.input(0), end=1, source=n.source), dtype=parse_dtype("i32"), source=n.source
-        )
-    )
-    return [
-        api.layer_norm(total_, n.input(5), n.input(6), epsilon=n.attr("epsilon", 1e-12), source=n.source)[0],
-        index_,
-        total_,
-    ]
+    else:
+        index_ = api.zeros(api.shape_of(n.input(0), end=1, source=n.source), dtype=parse_dtype("i32"), source=n.source)
+    return [normal_[0], index_, total_]
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {

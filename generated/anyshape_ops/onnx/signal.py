@@ -11,7 +11,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/signal.yaml:78
+# specs/signal.yaml:82
 def dft_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.dft(
@@ -25,7 +25,7 @@ def dft_17(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:79
+# specs/signal.yaml:83
 def dft_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.dft(
@@ -39,7 +39,7 @@ def dft_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:119
+# specs/signal.yaml:129
 def stft_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.stft(
@@ -53,7 +53,7 @@ def stft_17(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:159
+# specs/signal.yaml:172
 def mel_weight_matrix_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.mel_weight_matrix(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed
@@ -30,6 +31,7 @@ def top_k_11(n: OnnxNode) -> Sequence[Value]:
 
 # specs/sorting.yaml:116
 def unique_11(n: OnnxNode) -> Sequence[Value]:
+    parts_: Any
     items_ = (api.reshape(n.input(0), (-1,), source=n.source) if n.attr("axis") is None else n.input(0))
     keys_ = (
         api.reshape(
@@ -40,20 +42,18 @@ def unique_11(n: OnnxNode) -> Sequence[Value]:
         )
         if dtype_of(n, n.input(0)) == parse_dtype("char") else items_
     )
-    found_ = (
-        api.unique(keys_, sorted=n.attr("sorted", 1) == 1, source=n.source)
-        if n.attr("axis") is None else api.unique_slices(
-            keys_, axis=n.attr("axis", 0), sorted=n.attr("sorted", 1) == 1, source=n.source
-        )
-    )
+    if n.attr("axis") is None:
+        parts_ = api.unique(keys_, sorted=n.attr("sorted", 1) == 1, source=n.source)
+    else:
+        parts_ = api.unique_slices(keys_, axis=n.attr("axis", 0), sorted=n.attr("sorted", 1) == 1, source=n.source)
     return [
         (
-            api.gather(items_, found_[1], axis=n.attr("axis", 0), source=n.source)
-            if dtype_of(n, n.input(0)) == parse_dtype("char") else found_[0]
+            api.gather(items_, parts_[1], axis=n.attr("axis", 0), source=n.source)
+            if dtype_of(n, n.input(0)) == parse_dtype("char") else parts_[0]
         ),
-        found_[1],
-        found_[2],
-        found_[3],
+        parts_[1],
+        parts_[2],
+        parts_[3],
     ]
 
 

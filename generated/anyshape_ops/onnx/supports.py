@@ -4,94 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, rank_of, scalar, strings, vector
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, needed, rank_of, scalar, strings, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/supports.yaml:60
-def ai_onnx_ml_svmclassifier_1(n: OnnxNode) -> Sequence[Value]:
-    n.only(1)
-    if rank_of(n, n.input(0)) != 2:
-        n.refuse("SVMClassifier of other than rows")
-    if not ((len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) > 1):
-        n.refuse("SVMClassifier of fewer than two classes")
-    if not ((len(n.attr("vectors_per_class") or ()) > 0) and (len(n.attr("support_vectors") or ()) > 0)):
-        n.refuse("SVMClassifier without supports")
-    if not ((n.attr("rho") is not None) and (n.attr("coefficients") is not None)):
-        n.refuse("SVMClassifier without rho or coefficients")
-    if not (
-        ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "LINEAR") or ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "POLY") or ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "RBF") or (
-            (n.attr("kernel_type", "LINEAR") or "LINEAR") == "SIGMOID"
-        )
-    ):
-        n.refuse("SVMClassifier of another kernel_type")
-    if (n.attr("post_transform", "NONE") or "NONE") != "NONE":
-        n.refuse("SVMClassifier with a post_transform")
-    rows_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
-    labels_ = (
-        strings(n.attr("classlabels_strings"))
-        if n.attr("classlabels_strings") is not None else vector(n.attr("classlabels_ints"))
-    )
-    gamma_ = api.gather(
-        vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0)),
-        scalar(0),
-        axis=0,
-        source=n.source,
-    )
-    moved_ = api.gather(
-        vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0)),
-        scalar(1),
-        axis=0,
-        source=n.source,
-    )
-    power_ = api.gather(
-        vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0)),
-        scalar(2),
-        axis=0,
-        source=n.source,
-    )
-    weights_ = api.reshape(
-        vector(n.attr("coefficients")),
-        ((len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) - 1, -1),
-        source=n.source,
-    )
-    vectors_ = api.reshape(
-        vector(n.attr("support_vectors")),
-        (
-            len(n.attr("coefficients") or ()) // (
-                (len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) - 1
-            ),
-            -1,
-        ),
-        source=n.source,
-    )
-    behind_ = api.greater_equal(
-        api.expand_dims(
-            api.arange(
-                scalar(0),
-                scalar(
-                    len(n.attr("coefficients") or ()) // (
-                        (len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) - 1
-                    )
-                ),
-                scalar(1),
-                source=n.source,
-            ),
-            axes=(1,),
-            source=n.source,
-        ),
-        api.cumsum(vector(n.attr("vectors_per_class")), axis=0, source=n.source),
-        source=n.source,
-    )
-    owner_ = api.sum(
-        api.cast(behind_, to=parse_dtype("i64"), source=n.source), axes=(1,), keepdims=False, source=n.source
-    )
-    plain_ = api.gemm(rows_, vectors_, trans_b=True, source=n.source)
-    near_ = (
-        api.exp(
+# specs/supports.yaml:39
+def _likeness(n: OnnxNode, rows_: Any, vectors_: Any) -> Any:
+    kind_ = (n.attr("kernel_type", "LINEAR") or "LINEAR")
+    params_ = vector(n.attr("kernel_params") if n.attr("kernel_params") is not None else (0.0, 0.0, 0.0))
+    gamma_ = api.gather(params_, scalar(0), axis=0, source=n.source)
+    moved_ = api.gather(params_, scalar(1), axis=0, source=n.source)
+    if kind_ == "RBF":
+        return api.exp(
             api.neg(
                 api.mul(
                     gamma_,
@@ -107,19 +35,61 @@ def ai_onnx_ml_svmclassifier_1(n: OnnxNode) -> Sequence[Value]:
             ),
             source=n.source,
         )
-        if (n.attr("kernel_type", "LINEAR") or "LINEAR") == "RBF" else (
-            api.pow(api.add(api.mul(gamma_, plain_, source=n.source), moved_, source=n.source), power_, source=n.source)
-            if (n.attr("kernel_type", "LINEAR") or "LINEAR") == "POLY" else (
-                api.tanh(api.add(api.mul(gamma_, plain_, source=n.source), moved_, source=n.source), source=n.source)
-                if (n.attr("kernel_type", "LINEAR") or "LINEAR") == "SIGMOID" else plain_
-            )
+    plain_ = api.gemm(rows_, vectors_, trans_b=True, source=n.source)
+    if kind_ == "POLY":
+        return api.pow(
+            api.add(api.mul(gamma_, plain_, source=n.source), moved_, source=n.source),
+            api.gather(params_, scalar(2), axis=0, source=n.source),
+            source=n.source,
         )
+    return (
+        api.tanh(api.add(api.mul(gamma_, plain_, source=n.source), moved_, source=n.source), source=n.source)
+        if kind_ == "SIGMOID" else plain_
+    )
+
+
+# specs/supports.yaml:74
+def ai_onnx_ml_svmclassifier_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(1)
+    shares_: Any
+    classes_ = len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())
+    if rank_of(n, n.input(0)) != 2:
+        n.refuse("SVMClassifier of other than rows")
+    if not (classes_ > 1):
+        n.refuse("SVMClassifier of fewer than two classes")
+    if not ((len(n.attr("vectors_per_class") or ()) > 0) and (len(n.attr("support_vectors") or ()) > 0)):
+        n.refuse("SVMClassifier without supports")
+    if not ((n.attr("rho") is not None) and (n.attr("coefficients") is not None)):
+        n.refuse("SVMClassifier without rho or coefficients")
+    if (n.attr("kernel_type", "LINEAR") or "LINEAR") not in ("LINEAR", "POLY", "RBF", "SIGMOID"):
+        n.refuse("SVMClassifier of another kernel_type")
+    if (n.attr("post_transform", "NONE") or "NONE") != "NONE":
+        n.refuse("SVMClassifier with a post_transform")
+    supports_ = len(n.attr("coefficients") or ()) // (classes_ - 1)
+    labels_ = (
+        strings(n.attr("classlabels_strings"))
+        if n.attr("classlabels_strings") is not None else vector(n.attr("classlabels_ints"))
+    )
+    weights_ = api.reshape(vector(n.attr("coefficients")), (classes_ - 1, -1), source=n.source)
+    vectors_ = api.reshape(vector(n.attr("support_vectors")), (supports_, -1), source=n.source)
+    place_ = api.arange(scalar(0), scalar(supports_), scalar(1), source=n.source)
+    behind_ = api.greater_equal(
+        api.expand_dims(place_, axes=(1,), source=n.source),
+        api.cumsum(vector(n.attr("vectors_per_class")), axis=0, source=n.source),
+        source=n.source,
+    )
+    owner_ = api.sum(
+        api.cast(behind_, to=parse_dtype("i64"), source=n.source), axes=(1,), keepdims=False, source=n.source
     )
     scores_ = api.gemm(
-        near_, api.pair_weights(weights_, owner_, source=n.source), vector(n.attr("rho")), trans_b=True, source=n.source
+        _likeness(n, api.cast(n.input(0), to=parse_dtype("f32"), source=n.source), vectors_),
+        api.pair_weights(weights_, owner_, source=n.source),
+        vector(n.attr("rho")),
+        trans_b=True,
+        source=n.source,
     )
-    shares_ = (
-        api.sigmoid(
+    if len(n.attr("prob_a") or ()) > 0:
+        pairs_ = api.sigmoid(
             api.neg(
                 api.add(
                     api.mul(scores_, vector(n.attr("prob_a")), source=n.source),
@@ -130,38 +100,67 @@ def ai_onnx_ml_svmclassifier_1(n: OnnxNode) -> Sequence[Value]:
             ),
             source=n.source,
         )
-        if len(n.attr("prob_a") or ()) > 0 else scores_
-    )
+        shares_ = api.couple_pairs(pairs_, classes=classes_, source=n.source)
+    else:
+        shares_ = (
+            api.concat((api.neg(scores_, source=n.source), scores_), axis=-1, source=n.source)
+            if classes_ == 2 else scores_
+        )
     return [
         api.gather(
             labels_,
             api.argmax(
-                api.pair_votes(
-                    scores_,
-                    classes=len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ()),
-                    source=n.source,
-                ),
-                axis=-1,
-                keepdims=False,
-                source=n.source,
+                api.pair_votes(scores_, classes=classes_, source=n.source), axis=-1, keepdims=False, source=n.source
             ),
             axis=0,
             source=n.source,
         ),
-        (
-            api.couple_pairs(
-                shares_,
-                classes=len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ()),
+        shares_,
+    ]
+
+
+# specs/supports.yaml:190
+def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(1)
+    scores_: Any
+    if rank_of(n, n.input(0)) != 2:
+        n.refuse("SVMRegressor of other than rows")
+    if (n.attr("post_transform", "NONE") or "NONE") != "NONE":
+        n.refuse("SVMRegressor with a post_transform")
+    if n.attr("rho") is None:
+        n.refuse("SVMRegressor without rho")
+    if (n.attr("kernel_type", "LINEAR") or "LINEAR") not in ("LINEAR", "POLY", "RBF", "SIGMOID"):
+        n.refuse("SVMRegressor of another kernel_type")
+    if not ((n.attr("n_supports", 0) > 0) or ((n.attr("kernel_type", "LINEAR") or "LINEAR") == "LINEAR")):
+        n.refuse("SVMRegressor of another kernel without supports")
+    weights_ = api.reshape(vector(n.attr("coefficients")), (1, -1), source=n.source)
+    if n.attr("n_supports", 0) > 0:
+        near_ = _likeness(
+            n,
+            api.cast(n.input(0), to=parse_dtype("f32"), source=n.source),
+            api.reshape(vector(n.attr("support_vectors")), (n.attr("n_supports"), -1), source=n.source),
+        )
+        scores_ = api.gemm(near_, weights_, trans_b=True, source=n.source)
+    else:
+        scores_ = _likeness(n, api.cast(n.input(0), to=parse_dtype("f32"), source=n.source), weights_)
+    y_ = api.add(scores_, api.gather(vector(n.attr("rho")), scalar(0), axis=0, source=n.source), source=n.source)
+    return (
+        [
+            api.sub(
+                api.mul(
+                    api.cast(api.greater(y_, scalar(0.0), source=n.source), to=parse_dtype("f32"), source=n.source),
+                    scalar(2.0),
+                    source=n.source,
+                ),
+                scalar(1.0),
                 source=n.source,
             )
-            if len(n.attr("prob_a") or ()) > 0 else (
-                api.concat((api.neg(scores_, source=n.source), scores_), axis=-1, source=n.source)
-                if (len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) == 2 else scores_
-            )
-        ),
-    ]
+        ]
+        if n.attr("one_class", 0) == 1 else [needed(n, y_, "y")]
+    )
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {
     "ai.onnx.ml:SVMClassifier": {1: ai_onnx_ml_svmclassifier_1},
+    "ai.onnx.ml:SVMRegressor": {1: ai_onnx_ml_svmregressor_1},
 }

@@ -6,67 +6,62 @@ string_normalizer, string_places, string_at.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice, dtype_of, scalar, strings, vector
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, scalar, strings, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/text.yaml:76
+# specs/text.yaml:81
 def ai_onnx_ml_category_mapper_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
-    if not (
-        (n.attr("cats_int64s") is not None) and (len(n.attr("cats_int64s") or ()) == len(n.attr("cats_strings") or ()))
-    ):
+    values_: Any
+    other_: Any
+    place_: Any
+    if len(n.attr("cats_int64s") or ()) != len(n.attr("cats_strings") or ()):
         n.refuse("CategoryMapper without as many strings as integers")
+    if n.attr("cats_int64s") is None:
+        n.refuse("CategoryMapper without categories")
     ints_ = vector(n.attr("cats_int64s"))
     names_ = strings(n.attr("cats_strings"))
-    return (
-        [
-            api.gather(
-                api.concat((ints_, vector((n.attr("default_int64", -1),))), axis=0, source=n.source),
-                api.string_place(n.input(0), names_, source=n.source),
-                axis=0,
-                source=n.source,
-            )
-        ]
-        if dtype_of(n, n.input(0)) == parse_dtype("char") else [
-            api.gather(
-                api.concat((names_, strings((n.attr("default_string", "_Unused"),))), axis=0, source=n.source),
-                api.look_up(
-                    n.input(0),
-                    ints_,
-                    api.arange(scalar(0), api.size(ints_, source=n.source), scalar(1), source=n.source),
-                    api.size(ints_, source=n.source),
-                    source=n.source,
-                ),
-                axis=0,
-                source=n.source,
-            )
-        ]
-    )
+    if dtype_of(n, n.input(0)) == parse_dtype("char"):
+        values_ = ints_
+        other_ = vector((n.attr("default_int64", -1),))
+        place_ = api.string_place(n.input(0), names_, source=n.source)
+    else:
+        values_ = names_
+        other_ = strings((n.attr("default_string", "_Unused"),))
+        place_ = api.look_up(
+            n.input(0),
+            ints_,
+            api.arange(scalar(0), api.size(ints_, source=n.source), scalar(1), source=n.source),
+            api.size(ints_, source=n.source),
+            source=n.source,
+        )
+    return [api.gather(api.concat((values_, other_), axis=0, source=n.source), place_, axis=0, source=n.source)]
 
 
-# specs/text.yaml:122
+# specs/text.yaml:136
 def string_concat_20(n: OnnxNode) -> Sequence[Value]:
     return [api.string_concat(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/text.yaml:167
+# specs/text.yaml:182
 def string_split_20(n: OnnxNode) -> Sequence[Value]:
     return api.string_split(
         n.input(0), strings(n.attr("delimiter", "")), maxsplit=n.attr("maxsplit", -1), source=n.source
     )
 
 
-# specs/text.yaml:206
+# specs/text.yaml:227
 def string_normalizer_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.string_normalizer(
             n.input(0),
             strings(n.attr("stopwords", ())),
-            action=choice(n.attr("case_change_action", "NONE")),
+            action=(n.attr("case_change_action", "NONE") or "NONE"),
             case_sensitive=n.attr("is_case_sensitive", 0) == 1,
             source=n.source,
         )

@@ -10,7 +10,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/training.yaml:48
+# specs/training.yaml:49
 def ai_onnx_preview_training_adagrad_1(n: OnnxNode) -> Sequence[Value]:
     return each(
         lambda x_, g_, h_: api.adagrad(
@@ -30,7 +30,7 @@ def ai_onnx_preview_training_adagrad_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/training.yaml:71
+# specs/training.yaml:77
 def ai_onnx_preview_training_momentum_1(n: OnnxNode) -> Sequence[Value]:
     return each(
         lambda x_, g_, v_: api.momentum(
@@ -51,7 +51,7 @@ def ai_onnx_preview_training_momentum_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/training.yaml:98
+# specs/training.yaml:110
 def ai_onnx_preview_training_adam_1(n: OnnxNode) -> Sequence[Value]:
     return each(
         lambda x_, g_, v_, h_: api.adam(

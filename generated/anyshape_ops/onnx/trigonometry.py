@@ -10,57 +10,57 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/trigonometry.yaml:44
+# specs/trigonometry.yaml:45
 def sin_7(n: OnnxNode) -> Sequence[Value]:
     return [api.sin(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:55
+# specs/trigonometry.yaml:56
 def cos_7(n: OnnxNode) -> Sequence[Value]:
     return [api.cos(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:66
+# specs/trigonometry.yaml:67
 def tan_7(n: OnnxNode) -> Sequence[Value]:
     return [api.tan(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:77
+# specs/trigonometry.yaml:78
 def asin_7(n: OnnxNode) -> Sequence[Value]:
     return [api.asin(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:88
+# specs/trigonometry.yaml:89
 def acos_7(n: OnnxNode) -> Sequence[Value]:
     return [api.acos(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:99
+# specs/trigonometry.yaml:100
 def atan_7(n: OnnxNode) -> Sequence[Value]:
     return [api.atan(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:110
+# specs/trigonometry.yaml:111
 def sinh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.sinh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:121
+# specs/trigonometry.yaml:123
 def cosh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.cosh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:131
+# specs/trigonometry.yaml:133
 def asinh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.asinh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:143
+# specs/trigonometry.yaml:146
 def acosh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.acosh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:157
+# specs/trigonometry.yaml:160
 def atanh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.atanh(n.input(0), source=n.source)]
 

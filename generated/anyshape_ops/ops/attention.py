@@ -7,7 +7,7 @@ import anyshape_ops.kernels.attention as kernels
 import anyshape_ops.relations.attention as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/attention.yaml:25
+# specs/attention.yaml:93
 STATIC_ATTENTION = OpDef(
     name="attention",
     variant="static",
@@ -28,7 +28,7 @@ STATIC_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.attention_kernel,
     summary="Values averaged by the softmax of how well queries meet keys; r heads of queries share one of keys and values.",
-    source="specs/attention.yaml:25",
+    source="specs/attention.yaml:93",
 )
 DYN_ATTENTION = OpDef(
     name="attention",
@@ -50,10 +50,10 @@ DYN_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.attention_kernel,
     summary="Values averaged by the softmax of how well queries meet keys; r heads of queries share one of keys and values.",
-    source="specs/attention.yaml:25",
+    source="specs/attention.yaml:93",
 )
 
-# specs/attention.yaml:171
+# specs/attention.yaml:240
 STATIC_HIDE_KEYS = OpDef(
     name="hide_keys",
     variant="static",
@@ -71,7 +71,7 @@ STATIC_HIDE_KEYS = OpDef(
     relation=relations.hide_keys_relation,
     kernel=kernels.hide_keys_kernel,
     summary="What is added to the scores of keys that a mask hides from queries, and 0 for the others.",
-    source="specs/attention.yaml:171",
+    source="specs/attention.yaml:240",
 )
 DYN_HIDE_KEYS = OpDef(
     name="hide_keys",
@@ -90,10 +90,10 @@ DYN_HIDE_KEYS = OpDef(
     relation=relations.hide_keys_relation,
     kernel=kernels.hide_keys_kernel,
     summary="What is added to the scores of keys that a mask hides from queries, and 0 for the others.",
-    source="specs/attention.yaml:171",
+    source="specs/attention.yaml:240",
 )
 
-# specs/attention.yaml:226
+# specs/attention.yaml:297
 STATIC_READ_BEAMS = OpDef(
     name="read_beams",
     variant="static",
@@ -110,7 +110,7 @@ STATIC_READ_BEAMS = OpDef(
     relation=relations.read_beams_relation,
     kernel=kernels.read_beams_kernel,
     summary="Entries of the cache of each beam; the first `filled` are those of the beam that each came from.",
-    source="specs/attention.yaml:226",
+    source="specs/attention.yaml:297",
     moves=("T",),
 )
 DYN_READ_BEAMS = OpDef(
@@ -129,11 +129,11 @@ DYN_READ_BEAMS = OpDef(
     relation=relations.read_beams_relation,
     kernel=kernels.read_beams_kernel,
     summary="Entries of the cache of each beam; the first `filled` are those of the beam that each came from.",
-    source="specs/attention.yaml:226",
+    source="specs/attention.yaml:297",
     moves=("T",),
 )
 
-# specs/attention.yaml:242
+# specs/attention.yaml:315
 # rotate: no dyn variant, it has no parameters that are operands
 ROTATE = OpDef(
     name="rotate",
@@ -149,5 +149,5 @@ ROTATE = OpDef(
     relation=relations.rotate_relation,
     kernel=kernels.rotate_kernel,
     summary="Pairs of the first elements of every vector turned by angles, given as cosine and sine; pairs are halves, or neighbours.",
-    source="specs/attention.yaml:242",
+    source="specs/attention.yaml:315",
 )

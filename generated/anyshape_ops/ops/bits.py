@@ -102,7 +102,7 @@ BITWISE_SHIFT = OpDef(
     source="specs/bits.yaml:98",
 )
 
-# specs/bits.yaml:116
+# specs/bits.yaml:117
 # bitcast: no dyn variant, it has no parameters that are operands
 BITCAST = OpDef(
     name="bitcast",
@@ -141,10 +141,10 @@ BITCAST = OpDef(
     computed={"R": ("bitcast", "T", "param:to")},
     kernel=kernels.bitcast_kernel,
     summary="The bits of every element as those of another dtype that has as many; a bool has those of 0 or 1, and is true for any but 0.",
-    source="specs/bits.yaml:116",
+    source="specs/bits.yaml:117",
 )
 
-# specs/bits.yaml:137
+# specs/bits.yaml:138
 # murmur_hash: no dyn variant, it has no parameters that are operands
 MURMUR_HASH = OpDef(
     name="murmur_hash",
@@ -156,10 +156,10 @@ MURMUR_HASH = OpDef(
     relation=relations.murmur_hash_relation,
     kernel=kernels.murmur_hash_kernel,
     summary="The hash of 32 bits (MurmurHash3) of the words of each row.",
-    source="specs/bits.yaml:137",
+    source="specs/bits.yaml:138",
 )
 
-# specs/bits.yaml:178
+# specs/bits.yaml:179
 # murmur_hash_of_text: no dyn variant, it has no parameters
 MURMUR_HASH_OF_TEXT = OpDef(
     name="murmur_hash_of_text",
@@ -174,5 +174,5 @@ MURMUR_HASH_OF_TEXT = OpDef(
     relation=relations.murmur_hash_of_text_relation,
     kernel=kernels.murmur_hash_of_text_kernel,
     summary="The hash of 32 bits (MurmurHash3) of the bytes that each string has in UTF-8.",
-    source="specs/bits.yaml:178",
+    source="specs/bits.yaml:179",
 )

@@ -83,7 +83,7 @@ GREATER = OpDef(
     source="specs/comparison.yaml:64",
 )
 
-# specs/comparison.yaml:83
+# specs/comparison.yaml:87
 # greater_equal: no dyn variant, it has no parameters
 GREATER_EQUAL = OpDef(
     name="greater_equal",
@@ -98,10 +98,10 @@ GREATER_EQUAL = OpDef(
     relation=relations.greater_equal_relation,
     kernel=kernels.greater_equal_kernel,
     summary="Whether elements of a are greater than or equal to those of b.",
-    source="specs/comparison.yaml:83",
+    source="specs/comparison.yaml:87",
 )
 
-# specs/comparison.yaml:96
+# specs/comparison.yaml:100
 # is_nan: no dyn variant, it has no parameters
 IS_NAN = OpDef(
     name="is_nan",
@@ -113,10 +113,10 @@ IS_NAN = OpDef(
     relation=relations.is_nan_relation,
     kernel=kernels.is_nan_kernel,
     summary="Whether an element is not a number.",
-    source="specs/comparison.yaml:96",
+    source="specs/comparison.yaml:100",
 )
 
-# specs/comparison.yaml:106
+# specs/comparison.yaml:110
 # is_inf: no dyn variant, it has no parameters that are operands
 IS_INF = OpDef(
     name="is_inf",
@@ -131,10 +131,10 @@ IS_INF = OpDef(
     relation=relations.is_inf_relation,
     kernel=kernels.is_inf_kernel,
     summary="Whether an element is infinite, with a sign that counts.",
-    source="specs/comparison.yaml:106",
+    source="specs/comparison.yaml:110",
 )
 
-# specs/comparison.yaml:118
+# specs/comparison.yaml:122
 # logical_and: no dyn variant, it has no parameters
 LOGICAL_AND = OpDef(
     name="logical_and",
@@ -149,11 +149,11 @@ LOGICAL_AND = OpDef(
     relation=relations.logical_and_relation,
     kernel=kernels.logical_and_kernel,
     summary="Whether both elements are true.",
-    source="specs/comparison.yaml:118",
+    source="specs/comparison.yaml:122",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:129
+# specs/comparison.yaml:133
 # logical_or: no dyn variant, it has no parameters
 LOGICAL_OR = OpDef(
     name="logical_or",
@@ -168,11 +168,11 @@ LOGICAL_OR = OpDef(
     relation=relations.logical_or_relation,
     kernel=kernels.logical_or_kernel,
     summary="Whether at least one of two elements is true.",
-    source="specs/comparison.yaml:129",
+    source="specs/comparison.yaml:133",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:140
+# specs/comparison.yaml:144
 # logical_xor: no dyn variant, it has no parameters
 LOGICAL_XOR = OpDef(
     name="logical_xor",
@@ -187,11 +187,11 @@ LOGICAL_XOR = OpDef(
     relation=relations.logical_xor_relation,
     kernel=kernels.logical_xor_kernel,
     summary="Whether exactly one of two elements is true.",
-    source="specs/comparison.yaml:140",
+    source="specs/comparison.yaml:144",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:150
+# specs/comparison.yaml:154
 # logical_not: no dyn variant, it has no parameters
 LOGICAL_NOT = OpDef(
     name="logical_not",
@@ -203,7 +203,7 @@ LOGICAL_NOT = OpDef(
     relation=relations.logical_not_relation,
     kernel=kernels.logical_not_kernel,
     summary="Whether an element is false.",
-    source="specs/comparison.yaml:150",
+    source="specs/comparison.yaml:154",
     traits=("involution",),
     rewrites=rewrites.LOGICAL_NOT,
 )

@@ -7,7 +7,7 @@ import anyshape_ops.kernels.contraction as kernels
 import anyshape_ops.relations.contraction as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/contraction.yaml:21
+# specs/contraction.yaml:51
 # matmul: no dyn variant, it has no parameters
 MATMUL = OpDef(
     name="matmul",
@@ -22,10 +22,10 @@ MATMUL = OpDef(
     relation=relations.matmul_relation,
     kernel=kernels.matmul_kernel,
     summary="Matrix products over the last two axes, with broadcasting before them; vectors count as matrices of one row or column.",
-    source="specs/contraction.yaml:21",
+    source="specs/contraction.yaml:51",
 )
 
-# specs/contraction.yaml:38
+# specs/contraction.yaml:68
 # gemm: no dyn variant, it has no parameters that are operands
 GEMM = OpDef(
     name="gemm",
@@ -46,10 +46,10 @@ GEMM = OpDef(
     relation=relations.gemm_relation,
     kernel=kernels.gemm_kernel,
     summary="alpha times the product of two matrices, each transposed on demand, plus beta times c.",
-    source="specs/contraction.yaml:38",
+    source="specs/contraction.yaml:68",
 )
 
-# specs/contraction.yaml:107
+# specs/contraction.yaml:140
 # contract: no dyn variant, it has no parameters that are operands
 CONTRACT = OpDef(
     name="contract",
@@ -68,10 +68,10 @@ CONTRACT = OpDef(
     relation=relations.contract_relation,
     kernel=kernels.contract_kernel,
     summary="The product of two tensors whose dims have labels, summed over the labels that the result does not have.",
-    source="specs/contraction.yaml:107",
+    source="specs/contraction.yaml:140",
 )
 
-# specs/contraction.yaml:162
+# specs/contraction.yaml:194
 # det: no dyn variant, it has no parameters
 DET = OpDef(
     name="det",
@@ -83,5 +83,5 @@ DET = OpDef(
     relation=relations.det_relation,
     kernel=kernels.det_kernel,
     summary="The determinants of square matrices, by elimination with the largest pivot of each column.",
-    source="specs/contraction.yaml:162",
+    source="specs/contraction.yaml:194",
 )

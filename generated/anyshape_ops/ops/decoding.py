@@ -10,7 +10,7 @@ import anyshape_ops.kernels.decoding as kernels
 import anyshape_ops.relations.decoding as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/decoding.yaml:88
+# specs/decoding.yaml:117
 STATIC_APPEND_AT = OpDef(
     name="append_at",
     variant="static",
@@ -26,7 +26,7 @@ STATIC_APPEND_AT = OpDef(
     relation=relations.append_at_relation,
     kernel=kernels.append_at_kernel,
     summary="Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where there are none.",
-    source="specs/decoding.yaml:88",
+    source="specs/decoding.yaml:117",
     moves=("T",),
 )
 DYN_APPEND_AT = OpDef(
@@ -44,12 +44,12 @@ DYN_APPEND_AT = OpDef(
     relation=relations.append_at_relation,
     kernel=kernels.append_at_kernel,
     summary="Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where there are none.",
-    source="specs/decoding.yaml:88",
+    source="specs/decoding.yaml:117",
     shaping=("size",),
     moves=("T",),
 )
 
-# specs/decoding.yaml:103
+# specs/decoding.yaml:134
 STATIC_PLACE_TOKENS = OpDef(
     name="place_tokens",
     variant="static",
@@ -69,7 +69,7 @@ STATIC_PLACE_TOKENS = OpDef(
     relation=relations.place_tokens_relation,
     kernel=kernels.place_tokens_kernel,
     summary="The number of the first new token, the entries that a cache holds before it, and those that are gone after the last.",
-    source="specs/decoding.yaml:103",
+    source="specs/decoding.yaml:134",
 )
 DYN_PLACE_TOKENS = OpDef(
     name="place_tokens",
@@ -90,10 +90,10 @@ DYN_PLACE_TOKENS = OpDef(
     relation=relations.place_tokens_relation,
     kernel=kernels.place_tokens_kernel,
     summary="The number of the first new token, the entries that a cache holds before it, and those that are gone after the last.",
-    source="specs/decoding.yaml:103",
+    source="specs/decoding.yaml:134",
 )
 
-# specs/decoding.yaml:134
+# specs/decoding.yaml:168
 # causal_conv: no dyn variant, it has no parameters
 CAUSAL_CONV = OpDef(
     name="causal_conv",
@@ -114,10 +114,10 @@ CAUSAL_CONV = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.causal_conv_kernel,
     summary="Of each channel the sums of each element and those before it times weights, and the elements that the next call wants.",
-    source="specs/decoding.yaml:134",
+    source="specs/decoding.yaml:168",
 )
 
-# specs/decoding.yaml:163
+# specs/decoding.yaml:201
 # code_tokens: no dyn variant, it has no parameters that are operands
 CODE_TOKENS = OpDef(
     name="code_tokens",
@@ -133,10 +133,10 @@ CODE_TOKENS = OpDef(
     relation=relations.code_tokens_relation,
     kernel=kernels.code_tokens_kernel,
     summary="Elements divided by their scale and rounded to even, as integers; or packed, two of 4 bits in a byte, each 8 more than it is.",
-    source="specs/decoding.yaml:163",
+    source="specs/decoding.yaml:201",
 )
 
-# specs/decoding.yaml:190
+# specs/decoding.yaml:234
 # known_tokens: no dyn variant, it has no parameters that are operands
 KNOWN_TOKENS = OpDef(
     name="known_tokens",
@@ -151,10 +151,10 @@ KNOWN_TOKENS = OpDef(
     relation=relations.known_tokens_relation,
     kernel=kernels.known_tokens_kernel,
     summary="Integers times their scale; where they are packed, two of 4 bits in a byte, each 8 less than it says.",
-    source="specs/decoding.yaml:190",
+    source="specs/decoding.yaml:234",
 )
 
-# specs/decoding.yaml:210
+# specs/decoding.yaml:257
 STATIC_GROUPED_QUERY_ATTENTION = OpDef(
     name="grouped_query_attention",
     variant="static",
@@ -193,7 +193,7 @@ STATIC_GROUPED_QUERY_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.GROUPED_QUERY_ATTENTION,
     summary="Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share one of keys.",
-    source="specs/decoding.yaml:210",
+    source="specs/decoding.yaml:257",
 )
 DYN_GROUPED_QUERY_ATTENTION = OpDef(
     name="grouped_query_attention",
@@ -233,10 +233,10 @@ DYN_GROUPED_QUERY_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.GROUPED_QUERY_ATTENTION,
     summary="Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share one of keys.",
-    source="specs/decoding.yaml:210",
+    source="specs/decoding.yaml:257",
 )
 
-# specs/decoding.yaml:364
+# specs/decoding.yaml:454
 # linear_attention: no dyn variant, it has no parameters that are operands
 LINEAR_ATTENTION = OpDef(
     name="linear_attention",
@@ -263,5 +263,5 @@ LINEAR_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.LINEAR_ATTENTION,
     summary="What queries read of a state to which every token adds its key times its value.",
-    source="specs/decoding.yaml:364",
+    source="specs/decoding.yaml:454",
 )

@@ -7,7 +7,7 @@ import anyshape_ops.kernels.deformable as kernels
 import anyshape_ops.relations.deformable as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/deformable.yaml:21
+# specs/deformable.yaml:22
 # deform_conv: no dyn variant, it has no parameters that are operands
 DEFORM_CONV = OpDef(
     name="deform_conv",
@@ -32,5 +32,5 @@ DEFORM_CONV = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.deform_conv_kernel,
     summary="A convolution each tap of which is moved by an offset of its own for every window, and weighed by a mask.",
-    source="specs/deformable.yaml:21",
+    source="specs/deformable.yaml:22",
 )

@@ -9,7 +9,7 @@ import anyshape_ops.kernels.detection as kernels
 import anyshape_ops.relations.detection as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/detection.yaml:72
+# specs/detection.yaml:76
 STATIC_NON_MAX_SUPPRESSION = OpDef(
     name="non_max_suppression",
     variant="static",
@@ -28,7 +28,7 @@ STATIC_NON_MAX_SUPPRESSION = OpDef(
     relation=relations.non_max_suppression_relation,
     kernel=kernels.non_max_suppression_kernel,
     summary="The boxes of each class with the best scores that overlap no better one, as rows of batch, class and box.",
-    source="specs/detection.yaml:72",
+    source="specs/detection.yaml:76",
 )
 DYN_NON_MAX_SUPPRESSION = OpDef(
     name="non_max_suppression",
@@ -48,10 +48,10 @@ DYN_NON_MAX_SUPPRESSION = OpDef(
     relation=relations.non_max_suppression_relation,
     kernel=kernels.non_max_suppression_kernel,
     summary="The boxes of each class with the best scores that overlap no better one, as rows of batch, class and box.",
-    source="specs/detection.yaml:72",
+    source="specs/detection.yaml:76",
 )
 
-# specs/detection.yaml:155
+# specs/detection.yaml:177
 # roi_align: no dyn variant, it has no parameters that are operands
 ROI_ALIGN = OpDef(
     name="roi_align",
@@ -74,10 +74,10 @@ ROI_ALIGN = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.roi_align_kernel,
     summary="Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples between the elements.",
-    source="specs/detection.yaml:155",
+    source="specs/detection.yaml:177",
 )
 
-# specs/detection.yaml:264
+# specs/detection.yaml:308
 # max_roi_pool: no dyn variant, it has no parameters that are operands
 MAX_ROI_POOL = OpDef(
     name="max_roi_pool",
@@ -97,5 +97,5 @@ MAX_ROI_POOL = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.max_roi_pool_kernel,
     summary="Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the largest element, 0 of none.",
-    source="specs/detection.yaml:264",
+    source="specs/detection.yaml:308",
 )

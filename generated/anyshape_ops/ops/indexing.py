@@ -51,7 +51,7 @@ DYN_PAD = OpDef(
     moves=("T",),
 )
 
-# specs/indexing.yaml:61
+# specs/indexing.yaml:64
 STATIC_TILE = OpDef(
     name="tile",
     variant="static",
@@ -62,7 +62,7 @@ STATIC_TILE = OpDef(
     relation=relations.tile_relation,
     kernel=kernels.tile_kernel,
     summary="A tensor side by side with itself, as many times along each axis as `repeats` says.",
-    source="specs/indexing.yaml:61",
+    source="specs/indexing.yaml:64",
     moves=("T",),
 )
 DYN_TILE = OpDef(
@@ -75,12 +75,12 @@ DYN_TILE = OpDef(
     relation=relations.tile_relation,
     kernel=kernels.tile_kernel,
     summary="A tensor side by side with itself, as many times along each axis as `repeats` says.",
-    source="specs/indexing.yaml:61",
+    source="specs/indexing.yaml:64",
     shaping=("repeats",),
     moves=("T",),
 )
 
-# specs/indexing.yaml:84
+# specs/indexing.yaml:87
 STATIC_REPEAT = OpDef(
     name="repeat",
     variant="static",
@@ -94,7 +94,7 @@ STATIC_REPEAT = OpDef(
     relation=relations.repeat_relation,
     kernel=kernels.repeat_kernel,
     summary="Every entry along an axis, as many times in a row as `repeats` says.",
-    source="specs/indexing.yaml:84",
+    source="specs/indexing.yaml:87",
     moves=("T",),
 )
 DYN_REPEAT = OpDef(
@@ -110,11 +110,11 @@ DYN_REPEAT = OpDef(
     relation=relations.repeat_relation,
     kernel=kernels.repeat_kernel,
     summary="Every entry along an axis, as many times in a row as `repeats` says.",
-    source="specs/indexing.yaml:84",
+    source="specs/indexing.yaml:87",
     moves=("T",),
 )
 
-# specs/indexing.yaml:101
+# specs/indexing.yaml:104
 STATIC_FLIP = OpDef(
     name="flip",
     variant="static",
@@ -125,7 +125,7 @@ STATIC_FLIP = OpDef(
     relation=relations.flip_relation,
     kernel=kernels.flip_kernel,
     summary="A tensor with the order of entries along some axes reversed, by default along all.",
-    source="specs/indexing.yaml:101",
+    source="specs/indexing.yaml:104",
     moves=("T",),
 )
 DYN_FLIP = OpDef(
@@ -138,11 +138,11 @@ DYN_FLIP = OpDef(
     relation=relations.flip_relation,
     kernel=kernels.flip_kernel,
     summary="A tensor with the order of entries along some axes reversed, by default along all.",
-    source="specs/indexing.yaml:101",
+    source="specs/indexing.yaml:104",
     moves=("T",),
 )
 
-# specs/indexing.yaml:113
+# specs/indexing.yaml:116
 STATIC_ROLL = OpDef(
     name="roll",
     variant="static",
@@ -156,7 +156,7 @@ STATIC_ROLL = OpDef(
     relation=relations.roll_relation,
     kernel=kernels.roll_kernel,
     summary="A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.",
-    source="specs/indexing.yaml:113",
+    source="specs/indexing.yaml:116",
     moves=("T",),
 )
 DYN_ROLL = OpDef(
@@ -172,11 +172,11 @@ DYN_ROLL = OpDef(
     relation=relations.roll_relation,
     kernel=kernels.roll_kernel,
     summary="A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.",
-    source="specs/indexing.yaml:113",
+    source="specs/indexing.yaml:116",
     moves=("T",),
 )
 
-# specs/indexing.yaml:127
+# specs/indexing.yaml:130
 # gather_elements: no dyn variant, it has no parameters that are operands
 GATHER_ELEMENTS = OpDef(
     name="gather_elements",
@@ -194,11 +194,11 @@ GATHER_ELEMENTS = OpDef(
     relation=relations.gather_elements_relation,
     kernel=kernels.gather_elements_kernel,
     summary="For every place of the index tensor the element of x at that place, but along one axis where the index says.",
-    source="specs/indexing.yaml:127",
+    source="specs/indexing.yaml:130",
     moves=("T",),
 )
 
-# specs/indexing.yaml:149
+# specs/indexing.yaml:152
 # gather_nd: no dyn variant, it has no parameters that are operands
 GATHER_ND = OpDef(
     name="gather_nd",
@@ -216,11 +216,11 @@ GATHER_ND = OpDef(
     relation=relations.gather_nd_relation,
     kernel=kernels.gather_nd_kernel,
     summary="Slices of x that the rows of an index tensor name; negative indices count from the end.",
-    source="specs/indexing.yaml:149",
+    source="specs/indexing.yaml:152",
     moves=("T",),
 )
 
-# specs/indexing.yaml:173
+# specs/indexing.yaml:176
 # depth_to_space: no dyn variant, it has no parameters that are operands
 DEPTH_TO_SPACE = OpDef(
     name="depth_to_space",
@@ -235,11 +235,11 @@ DEPTH_TO_SPACE = OpDef(
     relation=relations.depth_to_space_relation,
     kernel=kernels.depth_to_space_kernel,
     summary="Channels of an image rearranged as blocks of pixels.",
-    source="specs/indexing.yaml:173",
+    source="specs/indexing.yaml:176",
     moves=("T",),
 )
 
-# specs/indexing.yaml:199
+# specs/indexing.yaml:203
 # space_to_depth: no dyn variant, it has no parameters that are operands
 SPACE_TO_DEPTH = OpDef(
     name="space_to_depth",
@@ -254,11 +254,11 @@ SPACE_TO_DEPTH = OpDef(
     relation=relations.space_to_depth_relation,
     kernel=kernels.space_to_depth_kernel,
     summary="Blocks of pixels of an image rearranged as channels.",
-    source="specs/indexing.yaml:199",
+    source="specs/indexing.yaml:203",
     moves=("T",),
 )
 
-# specs/indexing.yaml:224
+# specs/indexing.yaml:230
 STATIC_ONE_HOT = OpDef(
     name="one_hot",
     variant="static",
@@ -278,7 +278,7 @@ STATIC_ONE_HOT = OpDef(
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
-    source="specs/indexing.yaml:224",
+    source="specs/indexing.yaml:230",
     moves=("T",),
 )
 DYN_ONE_HOT = OpDef(
@@ -300,11 +300,11 @@ DYN_ONE_HOT = OpDef(
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
-    source="specs/indexing.yaml:224",
+    source="specs/indexing.yaml:230",
     moves=("T",),
 )
 
-# specs/indexing.yaml:252
+# specs/indexing.yaml:260
 STATIC_DILATE = OpDef(
     name="dilate",
     variant="static",
@@ -318,7 +318,7 @@ STATIC_DILATE = OpDef(
     relation=relations.dilate_relation,
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
-    source="specs/indexing.yaml:252",
+    source="specs/indexing.yaml:260",
     moves=("T",),
 )
 DYN_DILATE = OpDef(
@@ -334,11 +334,11 @@ DYN_DILATE = OpDef(
     relation=relations.dilate_relation,
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
-    source="specs/indexing.yaml:252",
+    source="specs/indexing.yaml:260",
     moves=("T",),
 )
 
-# specs/indexing.yaml:268
+# specs/indexing.yaml:278
 STATIC_CENTER_CROP_PAD = OpDef(
     name="center_crop_pad",
     variant="static",
@@ -352,7 +352,7 @@ STATIC_CENTER_CROP_PAD = OpDef(
     relation=relations.center_crop_pad_relation,
     kernel=kernels.center_crop_pad_kernel,
     summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
-    source="specs/indexing.yaml:268",
+    source="specs/indexing.yaml:278",
     moves=("T",),
 )
 DYN_CENTER_CROP_PAD = OpDef(
@@ -368,11 +368,11 @@ DYN_CENTER_CROP_PAD = OpDef(
     relation=relations.center_crop_pad_relation,
     kernel=kernels.center_crop_pad_kernel,
     summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
-    source="specs/indexing.yaml:268",
+    source="specs/indexing.yaml:278",
     moves=("T",),
 )
 
-# specs/indexing.yaml:292
+# specs/indexing.yaml:302
 # reverse_sequence: no dyn variant, it has no parameters that are operands
 REVERSE_SEQUENCE = OpDef(
     name="reverse_sequence",
@@ -417,6 +417,6 @@ REVERSE_SEQUENCE = OpDef(
     relation=relations.reverse_sequence_relation,
     kernel=kernels.reverse_sequence_kernel,
     summary="The first elements of each sequence of a batch in reverse order, as many as its length says; the others stay.",
-    source="specs/indexing.yaml:292",
+    source="specs/indexing.yaml:302",
     moves=("T",),
 )

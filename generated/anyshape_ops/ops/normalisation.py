@@ -31,7 +31,7 @@ BATCH_NORM = OpDef(
     source="specs/normalisation.yaml:16",
 )
 
-# specs/normalisation.yaml:43
+# specs/normalisation.yaml:45
 # batch_norm_training: no dyn variant, it has no parameters that are operands
 BATCH_NORM_TRAINING = OpDef(
     name="batch_norm_training",
@@ -57,10 +57,10 @@ BATCH_NORM_TRAINING = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.batch_norm_training_kernel,
     summary="Every channel shifted and scaled by its own statistics, then scaled and shifted again; and running statistics moved on.",
-    source="specs/normalisation.yaml:43",
+    source="specs/normalisation.yaml:45",
 )
 
-# specs/normalisation.yaml:67
+# specs/normalisation.yaml:70
 # instance_norm: no dyn variant, it has no parameters that are operands
 INSTANCE_NORM = OpDef(
     name="instance_norm",
@@ -77,10 +77,10 @@ INSTANCE_NORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.instance_norm_kernel,
     summary="Every channel of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by channel.",
-    source="specs/normalisation.yaml:67",
+    source="specs/normalisation.yaml:70",
 )
 
-# specs/normalisation.yaml:82
+# specs/normalisation.yaml:85
 # group_norm: no dyn variant, it has no parameters that are operands
 GROUP_NORM = OpDef(
     name="group_norm",
@@ -100,10 +100,10 @@ GROUP_NORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.group_norm_kernel,
     summary="Groups of channels of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by channel.",
-    source="specs/normalisation.yaml:82",
+    source="specs/normalisation.yaml:85",
 )
 
-# specs/normalisation.yaml:114
+# specs/normalisation.yaml:118
 # rms_norm: no dyn variant, it has no parameters that are operands
 RMS_NORM = OpDef(
     name="rms_norm",
@@ -125,10 +125,10 @@ RMS_NORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.rms_norm_kernel,
     summary="Every slice from `axis` on divided by its root mean square, then scaled elementwise.",
-    source="specs/normalisation.yaml:114",
+    source="specs/normalisation.yaml:118",
 )
 
-# specs/normalisation.yaml:155
+# specs/normalisation.yaml:163
 # mean_variance_norm: no dyn variant, it has no parameters that are operands
 MEAN_VARIANCE_NORM = OpDef(
     name="mean_variance_norm",
@@ -141,10 +141,10 @@ MEAN_VARIANCE_NORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.mean_variance_norm_kernel,
     summary="Elements over some axes, shifted to mean 0 and divided by their deviation and 1e-9, so that equal ones are 0.",
-    source="specs/normalisation.yaml:155",
+    source="specs/normalisation.yaml:163",
 )
 
-# specs/normalisation.yaml:172
+# specs/normalisation.yaml:180
 # lp_norm: no dyn variant, it has no parameters that are operands
 LP_NORM = OpDef(
     name="lp_norm",
@@ -160,10 +160,10 @@ LP_NORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.lp_norm_kernel,
     summary="Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).",
-    source="specs/normalisation.yaml:172",
+    source="specs/normalisation.yaml:180",
 )
 
-# specs/normalisation.yaml:204
+# specs/normalisation.yaml:214
 # lrn: no dyn variant, it has no parameters that are operands
 LRN = OpDef(
     name="lrn",
@@ -181,10 +181,10 @@ LRN = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.lrn_kernel,
     summary="Every element divided by a power of the mean square of its neighbours in `size` channels.",
-    source="specs/normalisation.yaml:204",
+    source="specs/normalisation.yaml:214",
 )
 
-# specs/normalisation.yaml:229
+# specs/normalisation.yaml:240
 # global_average_pool: no dyn variant, it has no parameters
 GLOBAL_AVERAGE_POOL = OpDef(
     name="global_average_pool",
@@ -196,10 +196,10 @@ GLOBAL_AVERAGE_POOL = OpDef(
     relation=relations.global_average_pool_relation,
     kernel=kernels.global_average_pool_kernel,
     summary="The mean of every channel of every image.",
-    source="specs/normalisation.yaml:229",
+    source="specs/normalisation.yaml:240",
 )
 
-# specs/normalisation.yaml:241
+# specs/normalisation.yaml:252
 # global_max_pool: no dyn variant, it has no parameters
 GLOBAL_MAX_POOL = OpDef(
     name="global_max_pool",
@@ -211,10 +211,10 @@ GLOBAL_MAX_POOL = OpDef(
     relation=relations.global_max_pool_relation,
     kernel=kernels.global_max_pool_kernel,
     summary="The largest element of every channel of every image.",
-    source="specs/normalisation.yaml:241",
+    source="specs/normalisation.yaml:252",
 )
 
-# specs/normalisation.yaml:254
+# specs/normalisation.yaml:265
 # global_lp_pool: no dyn variant, it has no parameters that are operands
 GLOBAL_LP_POOL = OpDef(
     name="global_lp_pool",
@@ -227,5 +227,5 @@ GLOBAL_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.global_lp_pool_kernel,
     summary="The p-norm of every channel of every image.",
-    source="specs/normalisation.yaml:254",
+    source="specs/normalisation.yaml:265",
 )

@@ -9,7 +9,7 @@ import anyshape_ops.kernels.quantisation as kernels
 import anyshape_ops.relations.quantisation as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/quantisation.yaml:57
+# specs/quantisation.yaml:66
 # dequantize_linear: no dyn variant, it has no parameters that are operands
 DEQUANTIZE_LINEAR = OpDef(
     name="dequantize_linear",
@@ -48,10 +48,10 @@ DEQUANTIZE_LINEAR = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.dequantize_linear_kernel,
     summary="Integers less their zero point, times their scale.",
-    source="specs/quantisation.yaml:57",
+    source="specs/quantisation.yaml:66",
 )
 
-# specs/quantisation.yaml:116
+# specs/quantisation.yaml:132
 # quantize_linear: no dyn variant, it has no parameters that are operands
 QUANTIZE_LINEAR = OpDef(
     name="quantize_linear",
@@ -91,10 +91,10 @@ QUANTIZE_LINEAR = OpDef(
     computed={"W": ("accum", "F"), "U": ("promote", "X", "W")},
     kernel=kernels.quantize_linear_kernel,
     summary="Numbers divided by their scale, rounded to even, moved by their zero point and cut to the range of its dtype.",
-    source="specs/quantisation.yaml:116",
+    source="specs/quantisation.yaml:132",
 )
 
-# specs/quantisation.yaml:195
+# specs/quantisation.yaml:216
 # matmul_integer: no dyn variant, it has no parameters
 MATMUL_INTEGER = OpDef(
     name="matmul_integer",
@@ -111,10 +111,10 @@ MATMUL_INTEGER = OpDef(
     relation=relations.matmul_integer_relation,
     kernel=kernels.matmul_integer_kernel,
     summary="Products of matrices of narrow integers less their zero points, one for all or one per row of a and column of b.",
-    source="specs/quantisation.yaml:195",
+    source="specs/quantisation.yaml:216",
 )
 
-# specs/quantisation.yaml:230
+# specs/quantisation.yaml:252
 # qlinear_matmul: no dyn variant, it has no parameters
 QLINEAR_MATMUL = OpDef(
     name="qlinear_matmul",
@@ -135,10 +135,10 @@ QLINEAR_MATMUL = OpDef(
     relation=relations.qlinear_matmul_relation,
     kernel=kernels.qlinear_matmul_kernel,
     summary="Products of matrices of narrow integers that stand for floats, as such integers again.",
-    source="specs/quantisation.yaml:230",
+    source="specs/quantisation.yaml:252",
 )
 
-# specs/quantisation.yaml:282
+# specs/quantisation.yaml:305
 # matmul_nbits: no dyn variant, it has no parameters that are operands
 MATMUL_NBITS = OpDef(
     name="matmul_nbits",
@@ -157,10 +157,10 @@ MATMUL_NBITS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.matmul_nbits_kernel,
     summary="A product with a matrix of few-bit integers, its columns in groups; blocks of rows have a scale and a zero point per column.",
-    source="specs/quantisation.yaml:282",
+    source="specs/quantisation.yaml:305",
 )
 
-# specs/quantisation.yaml:329
+# specs/quantisation.yaml:368
 # unpack_nbits: no dyn variant, it has no parameters that are operands
 UNPACK_NBITS = OpDef(
     name="unpack_nbits",
@@ -178,5 +178,5 @@ UNPACK_NBITS = OpDef(
     relation=relations.unpack_nbits_relation,
     kernel=kernels.unpack_nbits_kernel,
     summary="Rows of few-bit integers as what they stand for; of each column it is said which of some scales and zero points is its own.",
-    source="specs/quantisation.yaml:329",
+    source="specs/quantisation.yaml:368",
 )

@@ -9,7 +9,7 @@ import anyshape_ops.rewrites.random as rewrites
 from anyshape.dtypes import parse_dtype
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/random.yaml:39
+# specs/random.yaml:46
 # fresh_seed: no dyn variant, it has no parameters
 FRESH_SEED = OpDef(
     name="fresh_seed",
@@ -21,11 +21,11 @@ FRESH_SEED = OpDef(
     relation=relations.fresh_seed_relation,
     kernel=kernels.fresh_seed_kernel,
     summary="A number that no other call and no other run has, to seed what is drawn; `anyshape.seed(n)` says where they begin.",
-    source="specs/random.yaml:39",
+    source="specs/random.yaml:46",
     traits=("random",),
 )
 
-# specs/random.yaml:48
+# specs/random.yaml:55
 STATIC_RANDOM_UNIFORM = OpDef(
     name="random_uniform",
     variant="static",
@@ -41,7 +41,7 @@ STATIC_RANDOM_UNIFORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.random_uniform_kernel,
     summary="Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their positions.",
-    source="specs/random.yaml:48",
+    source="specs/random.yaml:55",
 )
 DYN_RANDOM_UNIFORM = OpDef(
     name="random_uniform",
@@ -58,10 +58,10 @@ DYN_RANDOM_UNIFORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.random_uniform_kernel,
     summary="Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their positions.",
-    source="specs/random.yaml:48",
+    source="specs/random.yaml:55",
 )
 
-# specs/random.yaml:72
+# specs/random.yaml:80
 STATIC_RANDOM_NORMAL = OpDef(
     name="random_normal",
     variant="static",
@@ -77,7 +77,7 @@ STATIC_RANDOM_NORMAL = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.random_normal_kernel,
     summary="Normally distributed numbers of some mean and standard deviation, a function of the seed and of their positions.",
-    source="specs/random.yaml:72",
+    source="specs/random.yaml:80",
 )
 DYN_RANDOM_NORMAL = OpDef(
     name="random_normal",
@@ -94,10 +94,10 @@ DYN_RANDOM_NORMAL = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.random_normal_kernel,
     summary="Normally distributed numbers of some mean and standard deviation, a function of the seed and of their positions.",
-    source="specs/random.yaml:72",
+    source="specs/random.yaml:80",
 )
 
-# specs/random.yaml:100
+# specs/random.yaml:110
 # bernoulli: no dyn variant, it has no parameters that are operands
 BERNOULLI = OpDef(
     name="bernoulli",
@@ -113,10 +113,10 @@ BERNOULLI = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.bernoulli_kernel,
     summary="Ones, each with the probability that x says, and zeros else; a function of the seed and of their positions.",
-    source="specs/random.yaml:100",
+    source="specs/random.yaml:110",
 )
 
-# specs/random.yaml:118
+# specs/random.yaml:126
 # dropout_mask: no dyn variant, it has no parameters
 DROPOUT_MASK = OpDef(
     name="dropout_mask",
@@ -136,11 +136,11 @@ DROPOUT_MASK = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.dropout_mask_kernel,
     summary="Which elements a dropout keeps, each with the probability 1 - ratio; a function of the seed and of their positions.",
-    source="specs/random.yaml:118",
+    source="specs/random.yaml:126",
     moves=("T",),
 )
 
-# specs/random.yaml:129
+# specs/random.yaml:137
 # dropout: no dyn variant, it has no parameters
 DROPOUT = OpDef(
     name="dropout",
@@ -157,11 +157,11 @@ DROPOUT = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.dropout_kernel,
     summary="The elements that a mask keeps, over the share of those that are kept, and zeros else.",
-    source="specs/random.yaml:129",
+    source="specs/random.yaml:137",
     rewrites=rewrites.DROPOUT,
 )
 
-# specs/random.yaml:150
+# specs/random.yaml:163
 STATIC_MULTINOMIAL = OpDef(
     name="multinomial",
     variant="static",
@@ -179,7 +179,7 @@ STATIC_MULTINOMIAL = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.multinomial_kernel,
     summary="Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and of their positions.",
-    source="specs/random.yaml:150",
+    source="specs/random.yaml:163",
 )
 DYN_MULTINOMIAL = OpDef(
     name="multinomial",
@@ -198,5 +198,5 @@ DYN_MULTINOMIAL = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.multinomial_kernel,
     summary="Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and of their positions.",
-    source="specs/random.yaml:150",
+    source="specs/random.yaml:163",
 )

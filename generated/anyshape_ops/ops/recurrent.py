@@ -7,7 +7,7 @@ import anyshape_ops.kernels.recurrent as kernels
 import anyshape_ops.relations.recurrent as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/recurrent.yaml:90
+# specs/recurrent.yaml:102
 # rnn: no dyn variant, it has no parameters that are operands
 RNN = OpDef(
     name="rnn",
@@ -37,10 +37,10 @@ RNN = OpDef(
     relation=relations.rnn_relation,
     kernel=kernels.rnn_kernel,
     summary="A simple recurrent network over time, in one or both directions; y is the state after every step, last the one at the end.",
-    source="specs/recurrent.yaml:90",
+    source="specs/recurrent.yaml:102",
 )
 
-# specs/recurrent.yaml:161
+# specs/recurrent.yaml:185
 # gru: no dyn variant, it has no parameters that are operands
 GRU = OpDef(
     name="gru",
@@ -71,10 +71,10 @@ GRU = OpDef(
     relation=relations.gru_relation,
     kernel=kernels.gru_kernel,
     summary="Gated recurrent units over time, in one or both directions; y is the state after every step, last the one at the end.",
-    source="specs/recurrent.yaml:161",
+    source="specs/recurrent.yaml:185",
 )
 
-# specs/recurrent.yaml:248
+# specs/recurrent.yaml:288
 # lstm: no dyn variant, it has no parameters that are operands
 LSTM = OpDef(
     name="lstm",
@@ -108,5 +108,5 @@ LSTM = OpDef(
     relation=relations.lstm_relation,
     kernel=kernels.lstm_kernel,
     summary="Long short-term memory over time, in one or both directions; y is every output, last and cell are the state at the end.",
-    source="specs/recurrent.yaml:248",
+    source="specs/recurrent.yaml:288",
 )

@@ -7,7 +7,7 @@ import anyshape_ops.kernels.reduction as kernels
 import anyshape_ops.relations.reduction as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/reduction.yaml:43
+# specs/reduction.yaml:48
 STATIC_SUM = OpDef(
     name="sum",
     variant="static",
@@ -22,7 +22,7 @@ STATIC_SUM = OpDef(
     relation=relations.sum_relation,
     kernel=kernels.sum_kernel,
     summary="The sum over some axes, by default over all.",
-    source="specs/reduction.yaml:43",
+    source="specs/reduction.yaml:48",
 )
 DYN_SUM = OpDef(
     name="sum",
@@ -38,10 +38,10 @@ DYN_SUM = OpDef(
     relation=relations.sum_relation,
     kernel=kernels.sum_kernel,
     summary="The sum over some axes, by default over all.",
-    source="specs/reduction.yaml:43",
+    source="specs/reduction.yaml:48",
 )
 
-# specs/reduction.yaml:62
+# specs/reduction.yaml:67
 STATIC_MEAN = OpDef(
     name="mean",
     variant="static",
@@ -56,7 +56,7 @@ STATIC_MEAN = OpDef(
     relation=relations.mean_relation,
     kernel=kernels.mean_kernel,
     summary="The mean over some axes, by default over all; of integers cut towards zero.",
-    source="specs/reduction.yaml:62",
+    source="specs/reduction.yaml:67",
 )
 DYN_MEAN = OpDef(
     name="mean",
@@ -72,10 +72,10 @@ DYN_MEAN = OpDef(
     relation=relations.mean_relation,
     kernel=kernels.mean_kernel,
     summary="The mean over some axes, by default over all; of integers cut towards zero.",
-    source="specs/reduction.yaml:62",
+    source="specs/reduction.yaml:67",
 )
 
-# specs/reduction.yaml:89
+# specs/reduction.yaml:94
 STATIC_PROD = OpDef(
     name="prod",
     variant="static",
@@ -90,7 +90,7 @@ STATIC_PROD = OpDef(
     relation=relations.prod_relation,
     kernel=kernels.prod_kernel,
     summary="The product over some axes, by default over all.",
-    source="specs/reduction.yaml:89",
+    source="specs/reduction.yaml:94",
 )
 DYN_PROD = OpDef(
     name="prod",
@@ -106,10 +106,10 @@ DYN_PROD = OpDef(
     relation=relations.prod_relation,
     kernel=kernels.prod_kernel,
     summary="The product over some axes, by default over all.",
-    source="specs/reduction.yaml:89",
+    source="specs/reduction.yaml:94",
 )
 
-# specs/reduction.yaml:107
+# specs/reduction.yaml:112
 STATIC_MAX = OpDef(
     name="max",
     variant="static",
@@ -124,7 +124,7 @@ STATIC_MAX = OpDef(
     relation=relations.max_relation,
     kernel=kernels.max_kernel,
     summary="The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there is of none.",
-    source="specs/reduction.yaml:107",
+    source="specs/reduction.yaml:112",
 )
 DYN_MAX = OpDef(
     name="max",
@@ -140,10 +140,10 @@ DYN_MAX = OpDef(
     relation=relations.max_relation,
     kernel=kernels.max_kernel,
     summary="The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there is of none.",
-    source="specs/reduction.yaml:107",
+    source="specs/reduction.yaml:112",
 )
 
-# specs/reduction.yaml:128
+# specs/reduction.yaml:133
 STATIC_MIN = OpDef(
     name="min",
     variant="static",
@@ -158,7 +158,7 @@ STATIC_MIN = OpDef(
     relation=relations.min_relation,
     kernel=kernels.min_kernel,
     summary="The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there is of none.",
-    source="specs/reduction.yaml:128",
+    source="specs/reduction.yaml:133",
 )
 DYN_MIN = OpDef(
     name="min",
@@ -174,10 +174,10 @@ DYN_MIN = OpDef(
     relation=relations.min_relation,
     kernel=kernels.min_kernel,
     summary="The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there is of none.",
-    source="specs/reduction.yaml:128",
+    source="specs/reduction.yaml:133",
 )
 
-# specs/reduction.yaml:149
+# specs/reduction.yaml:154
 STATIC_L1 = OpDef(
     name="l1",
     variant="static",
@@ -192,7 +192,7 @@ STATIC_L1 = OpDef(
     relation=relations.l1_relation,
     kernel=kernels.l1_kernel,
     summary="The sum of magnitudes over some axes, by default over all.",
-    source="specs/reduction.yaml:149",
+    source="specs/reduction.yaml:154",
 )
 DYN_L1 = OpDef(
     name="l1",
@@ -208,10 +208,10 @@ DYN_L1 = OpDef(
     relation=relations.l1_relation,
     kernel=kernels.l1_kernel,
     summary="The sum of magnitudes over some axes, by default over all.",
-    source="specs/reduction.yaml:149",
+    source="specs/reduction.yaml:154",
 )
 
-# specs/reduction.yaml:168
+# specs/reduction.yaml:173
 STATIC_L2 = OpDef(
     name="l2",
     variant="static",
@@ -227,7 +227,7 @@ STATIC_L2 = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.l2_kernel,
     summary="The square root of the sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:168",
+    source="specs/reduction.yaml:173",
 )
 DYN_L2 = OpDef(
     name="l2",
@@ -244,10 +244,10 @@ DYN_L2 = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.l2_kernel,
     summary="The square root of the sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:168",
+    source="specs/reduction.yaml:173",
 )
 
-# specs/reduction.yaml:186
+# specs/reduction.yaml:191
 STATIC_SUM_SQUARE = OpDef(
     name="sum_square",
     variant="static",
@@ -262,7 +262,7 @@ STATIC_SUM_SQUARE = OpDef(
     relation=relations.sum_square_relation,
     kernel=kernels.sum_square_kernel,
     summary="The sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:186",
+    source="specs/reduction.yaml:191",
 )
 DYN_SUM_SQUARE = OpDef(
     name="sum_square",
@@ -278,10 +278,10 @@ DYN_SUM_SQUARE = OpDef(
     relation=relations.sum_square_relation,
     kernel=kernels.sum_square_kernel,
     summary="The sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:186",
+    source="specs/reduction.yaml:191",
 )
 
-# specs/reduction.yaml:205
+# specs/reduction.yaml:210
 STATIC_LOG_SUM = OpDef(
     name="log_sum",
     variant="static",
@@ -297,7 +297,7 @@ STATIC_LOG_SUM = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_kernel,
     summary="The logarithm of the sum over some axes, by default over all.",
-    source="specs/reduction.yaml:205",
+    source="specs/reduction.yaml:210",
 )
 DYN_LOG_SUM = OpDef(
     name="log_sum",
@@ -314,10 +314,10 @@ DYN_LOG_SUM = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_kernel,
     summary="The logarithm of the sum over some axes, by default over all.",
-    source="specs/reduction.yaml:205",
+    source="specs/reduction.yaml:210",
 )
 
-# specs/reduction.yaml:223
+# specs/reduction.yaml:228
 STATIC_LOG_SUM_EXP = OpDef(
     name="log_sum_exp",
     variant="static",
@@ -333,7 +333,7 @@ STATIC_LOG_SUM_EXP = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_exp_kernel,
     summary="The logarithm of the sum of exponentials over some axes, by default over all.",
-    source="specs/reduction.yaml:223",
+    source="specs/reduction.yaml:228",
 )
 DYN_LOG_SUM_EXP = OpDef(
     name="log_sum_exp",
@@ -350,10 +350,10 @@ DYN_LOG_SUM_EXP = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_exp_kernel,
     summary="The logarithm of the sum of exponentials over some axes, by default over all.",
-    source="specs/reduction.yaml:223",
+    source="specs/reduction.yaml:228",
 )
 
-# specs/reduction.yaml:244
+# specs/reduction.yaml:249
 STATIC_ANY = OpDef(
     name="any",
     variant="static",
@@ -368,7 +368,7 @@ STATIC_ANY = OpDef(
     relation=relations.any_relation,
     kernel=kernels.any_kernel,
     summary="Whether at least one element over some axes is true, by default over all.",
-    source="specs/reduction.yaml:244",
+    source="specs/reduction.yaml:249",
 )
 DYN_ANY = OpDef(
     name="any",
@@ -384,10 +384,10 @@ DYN_ANY = OpDef(
     relation=relations.any_relation,
     kernel=kernels.any_kernel,
     summary="Whether at least one element over some axes is true, by default over all.",
-    source="specs/reduction.yaml:244",
+    source="specs/reduction.yaml:249",
 )
 
-# specs/reduction.yaml:259
+# specs/reduction.yaml:264
 STATIC_ALL = OpDef(
     name="all",
     variant="static",
@@ -402,7 +402,7 @@ STATIC_ALL = OpDef(
     relation=relations.all_relation,
     kernel=kernels.all_kernel,
     summary="Whether all elements over some axes are true, by default over all.",
-    source="specs/reduction.yaml:259",
+    source="specs/reduction.yaml:264",
 )
 DYN_ALL = OpDef(
     name="all",
@@ -418,10 +418,10 @@ DYN_ALL = OpDef(
     relation=relations.all_relation,
     kernel=kernels.all_kernel,
     summary="Whether all elements over some axes are true, by default over all.",
-    source="specs/reduction.yaml:259",
+    source="specs/reduction.yaml:264",
 )
 
-# specs/reduction.yaml:274
+# specs/reduction.yaml:279
 # argmax: no dyn variant, it has no parameters that are operands
 ARGMAX = OpDef(
     name="argmax",
@@ -437,10 +437,10 @@ ARGMAX = OpDef(
     relation=relations.argmax_relation,
     kernel=kernels.argmax_kernel,
     summary="Where the largest element along an axis stands, the first or the last of equal ones; NaN counts as the largest.",
-    source="specs/reduction.yaml:274",
+    source="specs/reduction.yaml:279",
 )
 
-# specs/reduction.yaml:286
+# specs/reduction.yaml:291
 # argmin: no dyn variant, it has no parameters that are operands
 ARGMIN = OpDef(
     name="argmin",
@@ -456,5 +456,5 @@ ARGMIN = OpDef(
     relation=relations.argmin_relation,
     kernel=kernels.argmin_kernel,
     summary="Where the smallest element along an axis stands, the first or the last of equal ones; NaN counts as the smallest.",
-    source="specs/reduction.yaml:286",
+    source="specs/reduction.yaml:291",
 )

@@ -87,7 +87,7 @@ DYN_RESHAPE_BY_CODES = OpDef(
     moves=("T",),
 )
 
-# specs/reshaping.yaml:53
+# specs/reshaping.yaml:54
 # reshape_by_all_codes: no dyn variant, it has no parameters that are operands
 RESHAPE_BY_ALL_CODES = OpDef(
     name="reshape_by_all_codes",
@@ -125,6 +125,6 @@ RESHAPE_BY_ALL_CODES = OpDef(
     relation=relations.reshape_by_all_codes_relation,
     view={"y": "x"},
     summary="The same elements under a shape in which -2 copies all dims that are left, too, and -4 divides one into the next two entries.",
-    source="specs/reshaping.yaml:53",
+    source="specs/reshaping.yaml:54",
     moves=("T",),
 )

@@ -37,7 +37,7 @@ LOG_SOFTMAX = OpDef(
     source="specs/rows.yaml:32",
 )
 
-# specs/rows.yaml:51
+# specs/rows.yaml:52
 # hardmax: no dyn variant, it has no parameters that are operands
 HARDMAX = OpDef(
     name="hardmax",
@@ -49,10 +49,10 @@ HARDMAX = OpDef(
     relation=relations.hardmax_relation,
     kernel=kernels.hardmax_kernel,
     summary="One where the largest element along an axis stands, the first of equal ones, and zero elsewhere.",
-    source="specs/rows.yaml:51",
+    source="specs/rows.yaml:52",
 )
 
-# specs/rows.yaml:69
+# specs/rows.yaml:70
 # layer_norm: no dyn variant, it has no parameters that are operands
 LAYER_NORM = OpDef(
     name="layer_norm",
@@ -76,5 +76,5 @@ LAYER_NORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.layer_norm_kernel,
     summary="Every slice from `axis` on, shifted to mean 0 and scaled to variance 1, then scaled and shifted elementwise.",
-    source="specs/rows.yaml:69",
+    source="specs/rows.yaml:70",
 )

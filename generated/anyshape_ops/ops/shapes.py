@@ -87,7 +87,7 @@ DYN_AXIS_POSITIONS = OpDef(
     source="specs/shapes.yaml:32",
 )
 
-# specs/shapes.yaml:55
+# specs/shapes.yaml:56
 # size: no dyn variant, it has no parameters
 SIZE = OpDef(
     name="size",
@@ -125,11 +125,11 @@ SIZE = OpDef(
     relation=relations.size_relation,
     kernel=kernels.size_kernel,
     summary="The number of elements of a tensor.",
-    source="specs/shapes.yaml:55",
+    source="specs/shapes.yaml:56",
     moves=("T",),
 )
 
-# specs/shapes.yaml:67
+# specs/shapes.yaml:68
 STATIC_ARANGE = OpDef(
     name="arange",
     variant="static",
@@ -145,7 +145,7 @@ STATIC_ARANGE = OpDef(
     relation=relations.arange_relation,
     kernel=kernels.arange_kernel,
     summary="Numbers from start to before stop in equal steps.",
-    source="specs/shapes.yaml:67",
+    source="specs/shapes.yaml:68",
 )
 DYN_ARANGE = OpDef(
     name="arange",
@@ -162,11 +162,11 @@ DYN_ARANGE = OpDef(
     relation=relations.arange_relation,
     kernel=kernels.arange_kernel,
     summary="Numbers from start to before stop in equal steps.",
-    source="specs/shapes.yaml:67",
+    source="specs/shapes.yaml:68",
     shaping=("stop",),
 )
 
-# specs/shapes.yaml:93
+# specs/shapes.yaml:94
 STATIC_FULL = OpDef(
     name="full",
     variant="static",
@@ -203,7 +203,7 @@ STATIC_FULL = OpDef(
     relation=relations.full_relation,
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
-    source="specs/shapes.yaml:93",
+    source="specs/shapes.yaml:94",
     moves=("T",),
 )
 DYN_FULL = OpDef(
@@ -242,12 +242,12 @@ DYN_FULL = OpDef(
     relation=relations.full_relation,
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
-    source="specs/shapes.yaml:93",
+    source="specs/shapes.yaml:94",
     shaping=("shape",),
     moves=("T",),
 )
 
-# specs/shapes.yaml:110
+# specs/shapes.yaml:111
 STATIC_ZEROS = OpDef(
     name="zeros",
     variant="static",
@@ -261,7 +261,7 @@ STATIC_ZEROS = OpDef(
     relation=relations.zeros_relation,
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
-    source="specs/shapes.yaml:110",
+    source="specs/shapes.yaml:111",
 )
 DYN_ZEROS = OpDef(
     name="zeros",
@@ -276,11 +276,11 @@ DYN_ZEROS = OpDef(
     relation=relations.zeros_relation,
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
-    source="specs/shapes.yaml:110",
+    source="specs/shapes.yaml:111",
     shaping=("shape",),
 )
 
-# specs/shapes.yaml:121
+# specs/shapes.yaml:122
 STATIC_ONES = OpDef(
     name="ones",
     variant="static",
@@ -294,7 +294,7 @@ STATIC_ONES = OpDef(
     relation=relations.ones_relation,
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
-    source="specs/shapes.yaml:121",
+    source="specs/shapes.yaml:122",
 )
 DYN_ONES = OpDef(
     name="ones",
@@ -309,11 +309,11 @@ DYN_ONES = OpDef(
     relation=relations.ones_relation,
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
-    source="specs/shapes.yaml:121",
+    source="specs/shapes.yaml:122",
     shaping=("shape",),
 )
 
-# specs/shapes.yaml:132
+# specs/shapes.yaml:133
 # eye_like: no dyn variant, it has no parameters that are operands
 EYE_LIKE = OpDef(
     name="eye_like",
@@ -328,6 +328,6 @@ EYE_LIKE = OpDef(
     relation=relations.eye_like_relation,
     kernel=kernels.eye_like_kernel,
     summary="A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.",
-    source="specs/shapes.yaml:132",
+    source="specs/shapes.yaml:133",
     moves=("V",),
 )

@@ -8,7 +8,7 @@ import anyshape_ops.relations.signal as relations
 from anyshape.dtypes import parse_dtype
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/signal.yaml:49
+# specs/signal.yaml:50
 STATIC_DFT = OpDef(
     name="dft",
     variant="static",
@@ -25,7 +25,7 @@ STATIC_DFT = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.dft_kernel,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:49",
+    source="specs/signal.yaml:50",
 )
 DYN_DFT = OpDef(
     name="dft",
@@ -43,10 +43,10 @@ DYN_DFT = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.dft_kernel,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:49",
+    source="specs/signal.yaml:50",
 )
 
-# specs/signal.yaml:97
+# specs/signal.yaml:104
 STATIC_STFT = OpDef(
     name="stft",
     variant="static",
@@ -65,7 +65,7 @@ STATIC_STFT = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_kernel,
     summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
-    source="specs/signal.yaml:97",
+    source="specs/signal.yaml:104",
 )
 DYN_STFT = OpDef(
     name="stft",
@@ -85,10 +85,10 @@ DYN_STFT = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_kernel,
     summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
-    source="specs/signal.yaml:97",
+    source="specs/signal.yaml:104",
 )
 
-# specs/signal.yaml:134
+# specs/signal.yaml:144
 STATIC_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
     variant="static",
@@ -107,7 +107,7 @@ STATIC_MEL_WEIGHT_MATRIX = OpDef(
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
     summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
-    source="specs/signal.yaml:134",
+    source="specs/signal.yaml:144",
 )
 DYN_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
@@ -127,5 +127,5 @@ DYN_MEL_WEIGHT_MATRIX = OpDef(
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
     summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
-    source="specs/signal.yaml:134",
+    source="specs/signal.yaml:144",
 )

@@ -104,7 +104,7 @@ UNIQUE = OpDef(
     source="specs/sorting.yaml:90",
 )
 
-# specs/sorting.yaml:125
+# specs/sorting.yaml:130
 # unique_slices: no dyn variant, it has no parameters that are operands
 UNIQUE_SLICES = OpDef(
     name="unique_slices",
@@ -124,10 +124,10 @@ UNIQUE_SLICES = OpDef(
     relation=relations.unique_slices_relation,
     kernel=kernels.unique_slices_kernel,
     summary="The different slices along one axis, sorted or as they come; where each is first, which one every slice is, how often.",
-    source="specs/sorting.yaml:125",
+    source="specs/sorting.yaml:130",
 )
 
-# specs/sorting.yaml:181
+# specs/sorting.yaml:187
 # searchsorted: no dyn variant, it has no parameters that are operands
 SEARCHSORTED = OpDef(
     name="searchsorted",
@@ -142,5 +142,5 @@ SEARCHSORTED = OpDef(
     relation=relations.searchsorted_relation,
     kernel=kernels.searchsorted_kernel,
     summary="How many elements of sorted rows are less than a value, or not greater; the place where it would go among them.",
-    source="specs/sorting.yaml:181",
+    source="specs/sorting.yaml:187",
 )

@@ -7,7 +7,7 @@ import anyshape_ops.kernels.supports as kernels
 import anyshape_ops.relations.supports as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/supports.yaml:38
+# specs/supports.yaml:52
 # pair_weights: no dyn variant, it has no parameters
 PAIR_WEIGHTS = OpDef(
     name="pair_weights",
@@ -22,10 +22,10 @@ PAIR_WEIGHTS = OpDef(
     relation=relations.pair_weights_relation,
     kernel=kernels.pair_weights_kernel,
     summary="What each support counts for the machine of each pair of classes; 0 where it is of neither.",
-    source="specs/supports.yaml:38",
+    source="specs/supports.yaml:52",
 )
 
-# specs/supports.yaml:87
+# specs/supports.yaml:103
 # pair_votes: no dyn variant, it has no parameters that are operands
 PAIR_VOTES = OpDef(
     name="pair_votes",
@@ -37,10 +37,10 @@ PAIR_VOTES = OpDef(
     relation=relations.pair_votes_relation,
     kernel=kernels.pair_votes_kernel,
     summary="How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any other one for the second.",
-    source="specs/supports.yaml:87",
+    source="specs/supports.yaml:103",
 )
 
-# specs/supports.yaml:110
+# specs/supports.yaml:126
 # couple_pairs: no dyn variant, it has no parameters that are operands
 COUPLE_PAIRS = OpDef(
     name="couple_pairs",
@@ -52,5 +52,5 @@ COUPLE_PAIRS = OpDef(
     relation=relations.couple_pairs_relation,
     kernel=kernels.couple_pairs_kernel,
     summary="Probabilities of classes that agree best with how likely each class is beside each other one.",
-    source="specs/supports.yaml:110",
+    source="specs/supports.yaml:126",
 )

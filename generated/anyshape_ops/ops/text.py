@@ -9,7 +9,7 @@ import anyshape_ops.kernels.text as kernels
 import anyshape_ops.relations.text as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/text.yaml:56
+# specs/text.yaml:59
 # string_equal: no dyn variant, it has no parameters
 STRING_EQUAL = OpDef(
     name="string_equal",
@@ -24,11 +24,11 @@ STRING_EQUAL = OpDef(
     relation=relations.string_equal_relation,
     kernel=kernels.string_equal_kernel,
     summary="Whether strings are equal.",
-    source="specs/text.yaml:56",
+    source="specs/text.yaml:59",
     traits=("commutative",),
 )
 
-# specs/text.yaml:67
+# specs/text.yaml:70
 # string_place: no dyn variant, it has no parameters
 STRING_PLACE = OpDef(
     name="string_place",
@@ -43,10 +43,10 @@ STRING_PLACE = OpDef(
     relation=relations.string_place_relation,
     kernel=kernels.string_place_kernel,
     summary="Where each string first stands in a list of strings; the length of the list where it does not.",
-    source="specs/text.yaml:67",
+    source="specs/text.yaml:70",
 )
 
-# specs/text.yaml:86
+# specs/text.yaml:100
 # string_rank: no dyn variant, it has no parameters
 STRING_RANK = OpDef(
     name="string_rank",
@@ -58,10 +58,10 @@ STRING_RANK = OpDef(
     relation=relations.string_rank_relation,
     kernel=kernels.string_rank_kernel,
     summary="How many different strings of a list come before each of them, in the order of code points.",
-    source="specs/text.yaml:86",
+    source="specs/text.yaml:100",
 )
 
-# specs/text.yaml:114
+# specs/text.yaml:128
 # string_concat: no dyn variant, it has no parameters
 STRING_CONCAT = OpDef(
     name="string_concat",
@@ -76,10 +76,10 @@ STRING_CONCAT = OpDef(
     relation=relations.string_concat_relation,
     kernel=kernels.string_concat_kernel,
     summary="Strings, and others behind them.",
-    source="specs/text.yaml:114",
+    source="specs/text.yaml:128",
 )
 
-# specs/text.yaml:127
+# specs/text.yaml:141
 # string_split: no dyn variant, it has no parameters that are operands
 STRING_SPLIT = OpDef(
     name="string_split",
@@ -97,10 +97,10 @@ STRING_SPLIT = OpDef(
     relation=relations.string_split_relation,
     kernel=kernels.string_split_kernel,
     summary="The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.",
-    source="specs/text.yaml:127",
+    source="specs/text.yaml:141",
 )
 
-# specs/text.yaml:181
+# specs/text.yaml:200
 # string_normalizer: no dyn variant, it has no parameters that are operands
 STRING_NORMALIZER = OpDef(
     name="string_normalizer",
@@ -118,10 +118,10 @@ STRING_NORMALIZER = OpDef(
     relation=relations.string_normalizer_relation,
     kernel=kernels.string_normalizer_kernel,
     summary="Strings without those that are stop words, in capitals or small letters; one empty string where none is left.",
-    source="specs/text.yaml:181",
+    source="specs/text.yaml:200",
 )
 
-# specs/text.yaml:226
+# specs/text.yaml:256
 # string_places: no dyn variant, it has no parameters that are operands
 STRING_PLACES = OpDef(
     name="string_places",
@@ -136,10 +136,10 @@ STRING_PLACES = OpDef(
     relation=relations.string_places_relation,
     kernel=kernels.string_places_kernel,
     summary="The place of each string, counting from 1 through `of` tensors in turn, of which this is number `which`.",
-    source="specs/text.yaml:226",
+    source="specs/text.yaml:256",
 )
 
-# specs/text.yaml:244
+# specs/text.yaml:274
 # string_at: no dyn variant, it has no parameters
 STRING_AT = OpDef(
     name="string_at",
@@ -154,5 +154,5 @@ STRING_AT = OpDef(
     relation=relations.string_at_relation,
     kernel=kernels.string_at_kernel,
     summary="The strings at places that count from 1 through several tensors in turn; an empty one where no tensor has that place.",
-    source="specs/text.yaml:244",
+    source="specs/text.yaml:274",
 )

@@ -9,7 +9,7 @@ import anyshape_ops.kernels.window as kernels
 import anyshape_ops.relations.window as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/window.yaml:137
+# specs/window.yaml:140
 # conv: no dyn variant, it has no parameters that are operands
 CONV = OpDef(
     name="conv",
@@ -34,10 +34,10 @@ CONV = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.conv_kernel,
     summary="The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a bias.",
-    source="specs/window.yaml:137",
+    source="specs/window.yaml:140",
 )
 
-# specs/window.yaml:169
+# specs/window.yaml:173
 # max_pool: no dyn variant, it has no parameters that are operands
 MAX_POOL = OpDef(
     name="max_pool",
@@ -62,10 +62,10 @@ MAX_POOL = OpDef(
     relation=relations.max_pool_relation,
     kernel=kernels.max_pool_kernel,
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
-    source="specs/window.yaml:169",
+    source="specs/window.yaml:173",
 )
 
-# specs/window.yaml:202
+# specs/window.yaml:210
 # average_pool: no dyn variant, it has no parameters that are operands
 AVERAGE_POOL = OpDef(
     name="average_pool",
@@ -88,10 +88,10 @@ AVERAGE_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.average_pool_kernel,
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
-    source="specs/window.yaml:202",
+    source="specs/window.yaml:210",
 )
 
-# specs/window.yaml:236
+# specs/window.yaml:246
 # lp_pool: no dyn variant, it has no parameters that are operands
 LP_POOL = OpDef(
     name="lp_pool",
@@ -114,10 +114,10 @@ LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.lp_pool_kernel,
     summary="The p-norm of the elements under a moving window.",
-    source="specs/window.yaml:236",
+    source="specs/window.yaml:246",
 )
 
-# specs/window.yaml:270
+# specs/window.yaml:280
 # conv_transpose: no dyn variant, it has no parameters that are operands
 CONV_TRANSPOSE = OpDef(
     name="conv_transpose",
@@ -144,10 +144,10 @@ CONV_TRANSPOSE = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.conv_transpose_kernel,
     summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
-    source="specs/window.yaml:270",
+    source="specs/window.yaml:280",
 )
 
-# specs/window.yaml:327
+# specs/window.yaml:339
 # conv_integer: no dyn variant, it has no parameters that are operands
 CONV_INTEGER = OpDef(
     name="conv_integer",
@@ -172,10 +172,10 @@ CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:327",
+    source="specs/window.yaml:339",
 )
 
-# specs/window.yaml:362
+# specs/window.yaml:376
 # qlinear_conv: no dyn variant, it has no parameters that are operands
 QLINEAR_CONV = OpDef(
     name="qlinear_conv",
@@ -205,10 +205,10 @@ QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:362",
+    source="specs/window.yaml:376",
 )
 
-# specs/window.yaml:419
+# specs/window.yaml:451
 STATIC_MAX_UNPOOL = OpDef(
     name="max_unpool",
     variant="static",
@@ -227,7 +227,7 @@ STATIC_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:419",
+    source="specs/window.yaml:451",
     moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
@@ -248,12 +248,12 @@ DYN_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:419",
+    source="specs/window.yaml:451",
     shaping=("output_shape",),
     moves=("T",),
 )
 
-# specs/window.yaml:458
+# specs/window.yaml:492
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -270,7 +270,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     kernel=kernels.col2im_kernel,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:458",
+    source="specs/window.yaml:492",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -288,5 +288,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     kernel=kernels.col2im_kernel,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:458",
+    source="specs/window.yaml:492",
 )

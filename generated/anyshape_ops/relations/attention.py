@@ -8,7 +8,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, eq, ge, gt, le
 
 
-# specs/attention.yaml:25
+# specs/attention.yaml:93
 def attention_relation(
     rule: Rule, *, q: Vec, k: Vec, v: Vec, bias: Vec | None, causal: bool, behind: Any, scale: Any
 ) -> Bound:
@@ -52,7 +52,7 @@ def attention_relation(
     )
 
 
-# specs/attention.yaml:171
+# specs/attention.yaml:240
 def hide_keys_relation(
     rule: Rule, *, mask: Vec, batch: Any, queries: Any, keys: Any, behind: Any, causal: bool, filter: Any
 ) -> Bound:
@@ -90,7 +90,7 @@ def hide_keys_relation(
     )
 
 
-# specs/attention.yaml:226
+# specs/attention.yaml:297
 def read_beams_relation(rule: Rule, *, x: Vec, beams: Vec, filled: Any) -> Bound:
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")
     rule.require(eq(len(beams), 3), lambda: f"beams must have rank 3, got rank {len(beams)}")
@@ -105,7 +105,7 @@ def read_beams_relation(rule: Rule, *, x: Vec, beams: Vec, filled: Any) -> Bound
     return rule.bind(outputs={"y": Vec((b * w, g, t, e))}, b=b, w=w, g=g, t=t, e=e, filled=filled)
 
 
-# specs/attention.yaml:242
+# specs/attention.yaml:315
 def rotate_relation(rule: Rule, *, x: Vec, cos: Vec, sin: Vec, interleaved: bool) -> Bound:
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")
     rule.require(ge(len(cos), 1), lambda: f"cos must have at least rank 1, got rank {len(cos)}")

@@ -10,7 +10,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, all_, eq, ge, gt, le, lt, sum_
 
 
-# specs/decoding.yaml:88
+# specs/decoding.yaml:117
 def append_at_relation(rule: Rule, *, past: Vec, new: Vec, filled: Vec, gone: Vec | None, size: Any) -> Bound:
     rule.require(eq(len(past), 4), lambda: f"past must have rank 4, got rank {len(past)}")
     rule.require(eq(len(new), 4), lambda: f"new must have rank 4, got rank {len(new)}")
@@ -29,7 +29,7 @@ def append_at_relation(rule: Rule, *, past: Vec, new: Vec, filled: Vec, gone: Ve
     return rule.bind(outputs={"y": Vec((b, g, size, e))}, b=b, g=g, size=size, e=e)
 
 
-# specs/decoding.yaml:103
+# specs/decoding.yaml:134
 def place_tokens_relation(rule: Rule, *, last: Vec, new: Any, total: Any, capacity: Any, window: Any) -> Bound:
     rule.require(eq(len(last), 1), lambda: f"last must have rank 1, got rank {len(last)}")
     b = last[0]
@@ -49,7 +49,7 @@ def place_tokens_relation(rule: Rule, *, last: Vec, new: Any, total: Any, capaci
     )
 
 
-# specs/decoding.yaml:134
+# specs/decoding.yaml:168
 def causal_conv_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, past: Vec | None) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(w), 3), lambda: f"w must have rank 3, got rank {len(w)}")
@@ -71,7 +71,7 @@ def causal_conv_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, past: 
     return rule.bind(outputs={"y": x, "last": Vec((b, c, k - 1))}, b=b, c=c, n=n, k=k)
 
 
-# specs/decoding.yaml:163
+# specs/decoding.yaml:201
 def code_tokens_relation(rule: Rule, *, x: Vec, scale: Vec, like: Vec, packed: bool) -> Bound:
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")
     b = x[0]
@@ -84,7 +84,7 @@ def code_tokens_relation(rule: Rule, *, x: Vec, scale: Vec, like: Vec, packed: b
     return rule.bind(outputs={"y": Vec((b, g, s, w))}, b=b, g=g, s=s, e=e, c=c, packed=packed, w=w)
 
 
-# specs/decoding.yaml:190
+# specs/decoding.yaml:234
 def known_tokens_relation(rule: Rule, *, codes: Vec, scale: Vec, packed: bool) -> Bound:
     rule.require(eq(len(codes), 4), lambda: f"codes must have rank 4, got rank {len(codes)}")
     b = codes[0]
@@ -97,7 +97,7 @@ def known_tokens_relation(rule: Rule, *, codes: Vec, scale: Vec, packed: bool) -
     return rule.bind(outputs={"y": Vec((b, g, s, e))}, packed=packed, b=b, g=g, s=s, e=e, d=d)
 
 
-# specs/decoding.yaml:210
+# specs/decoding.yaml:257
 def grouped_query_attention_relation(
     rule: Rule,
     *,
@@ -226,7 +226,7 @@ def grouped_query_attention_relation(
     )
 
 
-# specs/decoding.yaml:364
+# specs/decoding.yaml:454
 def linear_attention_relation(
     rule: Rule,
     *,

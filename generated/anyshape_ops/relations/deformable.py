@@ -8,7 +8,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, eq, fill, ge, gt, le, prod
 
 
-# specs/deformable.yaml:21
+# specs/deformable.yaml:22
 def deform_conv_relation(
     rule: Rule,
     *,

@@ -10,7 +10,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, all_, clamp, eq, ge, gt, le, lt, not_, prod, put
 
 
-# specs/quantisation.yaml:57
+# specs/quantisation.yaml:66
 def dequantize_linear_relation(
     rule: Rule, *, x: Vec, scale: Vec, zero: Vec | None, axis: Any, block_size: Any
 ) -> Bound:
@@ -59,7 +59,7 @@ def dequantize_linear_relation(
     return rule.bind(outputs={"y": x}, q=q, named=named, d=d, z=z, block_size=block_size, along=along, axis=axis)
 
 
-# specs/quantisation.yaml:116
+# specs/quantisation.yaml:132
 def quantize_linear_relation(
     rule: Rule, *, x: Vec, scale: Vec, zero: Vec, axis: Any, block_size: Any, saturate: bool
 ) -> Bound:
@@ -107,7 +107,7 @@ def quantize_linear_relation(
     )
 
 
-# specs/quantisation.yaml:195
+# specs/quantisation.yaml:216
 def matmul_integer_relation(rule: Rule, *, a: Vec, b: Vec, za: Vec | None, zb: Vec | None) -> Bound:
     rule.require(ge(len(a), 1), lambda: f"a must have at least rank 1, got rank {len(a)}")
     a_m = clamp(len(a) - 1, 0, 1)
@@ -136,7 +136,7 @@ def matmul_integer_relation(rule: Rule, *, a: Vec, b: Vec, za: Vec | None, zb: V
     return rule.bind(outputs={"y": Vec((*g_extents, *m, *n))}, p=p, m=m, u=u, q=q, n=n, w=w, g_extents=g_extents, k=k)
 
 
-# specs/quantisation.yaml:230
+# specs/quantisation.yaml:252
 def qlinear_matmul_relation(
     rule: Rule, *, a: Vec, sa: Vec, za: Vec, b: Vec, sb: Vec, zb: Vec, sy: Vec, zy: Vec
 ) -> Bound:
@@ -168,7 +168,7 @@ def qlinear_matmul_relation(
     )
 
 
-# specs/quantisation.yaml:282
+# specs/quantisation.yaml:305
 def matmul_nbits_relation(
     rule: Rule, *, a: Vec, codes: Vec, scale: Vec, zero: Vec | None, bias: Vec | None, bits: Any
 ) -> Bound:
@@ -205,7 +205,7 @@ def matmul_nbits_relation(
     return rule.bind(outputs={"y": Vec((*p, g * c))}, g=g, blocks=blocks, width=width, per=per, c=c, bits=bits, p=p)
 
 
-# specs/quantisation.yaml:329
+# specs/quantisation.yaml:368
 def unpack_nbits_relation(
     rule: Rule, *, codes: Vec, scale: Vec, zero: Vec, group: Vec, offset: Vec | None, bits: Any
 ) -> Bound:

@@ -8,12 +8,12 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, eq, ge, gt
 
 
-# specs/random.yaml:39
+# specs/random.yaml:46
 def fresh_seed_relation(rule: Rule) -> Bound:
     return rule.bind(outputs={"y": Vec(())})
 
 
-# specs/random.yaml:48
+# specs/random.yaml:55
 def random_uniform_relation(rule: Rule, *, seed: Vec, low: Vec, high: Vec, to: Any) -> Bound:
     rule.require(eq(len(seed), 0), lambda: f"seed must have rank 0, got rank {len(seed)}")
     p = low
@@ -26,7 +26,7 @@ def random_uniform_relation(rule: Rule, *, seed: Vec, low: Vec, high: Vec, to: A
     return rule.bind(outputs={"y": to}, to=to, p=p, q=q)
 
 
-# specs/random.yaml:72
+# specs/random.yaml:80
 def random_normal_relation(rule: Rule, *, seed: Vec, mean: Vec, deviation: Vec, to: Any) -> Bound:
     rule.require(eq(len(seed), 0), lambda: f"seed must have rank 0, got rank {len(seed)}")
     p = mean
@@ -39,14 +39,14 @@ def random_normal_relation(rule: Rule, *, seed: Vec, mean: Vec, deviation: Vec, 
     return rule.bind(outputs={"y": to}, to=to, p=p, q=q)
 
 
-# specs/random.yaml:100
+# specs/random.yaml:110
 def bernoulli_relation(rule: Rule, *, seed: Vec, x: Vec, to: Any) -> Bound:
     rule.require(eq(len(seed), 0), lambda: f"seed must have rank 0, got rank {len(seed)}")
     d = x
     return rule.bind(outputs={"y": x}, d=d, to=to)
 
 
-# specs/random.yaml:118
+# specs/random.yaml:126
 def dropout_mask_relation(rule: Rule, *, seed: Vec, x: Vec, ratio: Vec) -> Bound:
     rule.require(eq(len(seed), 0), lambda: f"seed must have rank 0, got rank {len(seed)}")
     rule.require(eq(len(ratio), 0), lambda: f"ratio must have rank 0, got rank {len(ratio)}")
@@ -54,7 +54,7 @@ def dropout_mask_relation(rule: Rule, *, seed: Vec, x: Vec, ratio: Vec) -> Bound
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/random.yaml:129
+# specs/random.yaml:137
 def dropout_relation(rule: Rule, *, x: Vec, mask: Vec, ratio: Vec) -> Bound:
     rule.require(eq(len(ratio), 0), lambda: f"ratio must have rank 0, got rank {len(ratio)}")
     d = x
@@ -62,7 +62,7 @@ def dropout_relation(rule: Rule, *, x: Vec, mask: Vec, ratio: Vec) -> Bound:
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/random.yaml:150
+# specs/random.yaml:163
 def multinomial_relation(rule: Rule, *, seed: Vec, x: Vec, draws: Any, to: Any) -> Bound:
     rule.require(eq(len(seed), 0), lambda: f"seed must have rank 0, got rank {len(seed)}")
     rule.require(eq(len(x), 2), lambda: f"x must have rank 2, got rank {len(x)}")

@@ -8,7 +8,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, all_, eq, ge, lt, prefix
 
 
-# specs/recurrent.yaml:90
+# specs/recurrent.yaml:102
 def rnn_relation(
     rule: Rule,
     *,
@@ -112,7 +112,7 @@ def rnn_relation(
     )
 
 
-# specs/recurrent.yaml:161
+# specs/recurrent.yaml:185
 def gru_relation(
     rule: Rule,
     *,
@@ -218,7 +218,7 @@ def gru_relation(
     )
 
 
-# specs/recurrent.yaml:248
+# specs/recurrent.yaml:288
 def lstm_relation(
     rule: Rule,
     *,

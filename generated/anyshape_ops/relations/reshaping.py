@@ -38,7 +38,7 @@ def reshape_by_codes_relation(rule: Rule, *, x: Vec, newshape: Any) -> Bound:
     return rule.bind(outputs={"y": s}, newshape=newshape)
 
 
-# specs/reshaping.yaml:53
+# specs/reshaping.yaml:54
 def reshape_by_all_codes_relation(rule: Rule, *, x: Vec, newshape: Any) -> Bound:
     d = x
     rule.require(ge(newshape, -4), lambda: f"entries of newshape are at least -4, got {newshape}")

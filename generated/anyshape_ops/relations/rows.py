@@ -28,7 +28,7 @@ def log_softmax_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
     return rule.bind(outputs={"y": x}, o=o, i=i, n=n, axis=axis)
 
 
-# specs/rows.yaml:51
+# specs/rows.yaml:52
 def hardmax_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -38,7 +38,7 @@ def hardmax_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
     return rule.bind(outputs={"y": x}, o=o, i=i, n=n, axis=axis)
 
 
-# specs/rows.yaml:69
+# specs/rows.yaml:70
 def layer_norm_relation(rule: Rule, *, x: Vec, scale: Vec | None, bias: Vec | None, axis: Any, epsilon: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis), lambda: f"x must have at least rank {axis}, got rank {len(x)}")

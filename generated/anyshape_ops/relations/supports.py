@@ -8,7 +8,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, eq, gt
 
 
-# specs/supports.yaml:38
+# specs/supports.yaml:52
 def pair_weights_relation(rule: Rule, *, coefficients: Vec, owner: Vec) -> Bound:
     rule.require(eq(len(coefficients), 2), lambda: f"coefficients must have rank 2, got rank {len(coefficients)}")
     rule.require(eq(len(owner), 1), lambda: f"owner must have rank 1, got rank {len(owner)}")
@@ -18,7 +18,7 @@ def pair_weights_relation(rule: Rule, *, coefficients: Vec, owner: Vec) -> Bound
     return rule.bind(outputs={"y": Vec((rule.floordiv((r + 1) * r, 2), v))}, r=r, v=v)
 
 
-# specs/supports.yaml:87
+# specs/supports.yaml:103
 def pair_votes_relation(rule: Rule, *, scores: Vec, classes: Any) -> Bound:
     rule.require(eq(len(scores), 2), lambda: f"scores must have rank 2, got rank {len(scores)}")
     n = scores[0]
@@ -28,7 +28,7 @@ def pair_votes_relation(rule: Rule, *, scores: Vec, classes: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((n, classes))}, n=n, classes=classes)
 
 
-# specs/supports.yaml:110
+# specs/supports.yaml:126
 def couple_pairs_relation(rule: Rule, *, shares: Vec, classes: Any) -> Bound:
     rule.require(eq(len(shares), 2), lambda: f"shares must have rank 2, got rank {len(shares)}")
     n = shares[0]

@@ -10,7 +10,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, eq, ge, le, lt, prod, range_
 
 
-# specs/text.yaml:56
+# specs/text.yaml:59
 def string_equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     rule.require(ge(len(a), 1), lambda: f"a must have at least rank 1, got rank {len(a)}")
     rule.require(ge(len(b), 1), lambda: f"b must have at least rank 1, got rank {len(b)}")
@@ -22,7 +22,7 @@ def string_equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, v=v, w=w, p=p, q=q)
 
 
-# specs/text.yaml:67
+# specs/text.yaml:70
 def string_place_relation(rule: Rule, *, x: Vec, keys: Vec) -> Bound:
     rule.require(ge(len(x), 1), lambda: f"x must have at least rank 1, got rank {len(x)}")
     rule.require(eq(len(keys), 2), lambda: f"keys must have rank 2, got rank {len(keys)}")
@@ -33,7 +33,7 @@ def string_place_relation(rule: Rule, *, x: Vec, keys: Vec) -> Bound:
     return rule.bind(outputs={"y": d}, d=d, n=n, v=v, w=w)
 
 
-# specs/text.yaml:86
+# specs/text.yaml:100
 def string_rank_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(eq(len(x), 2), lambda: f"x must have rank 2, got rank {len(x)}")
     n = x[0]
@@ -41,7 +41,7 @@ def string_rank_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((n,))}, n=n, w=w)
 
 
-# specs/text.yaml:114
+# specs/text.yaml:128
 def string_concat_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     rule.require(ge(len(a), 1), lambda: f"a must have at least rank 1, got rank {len(a)}")
     rule.require(ge(len(b), 1), lambda: f"b must have at least rank 1, got rank {len(b)}")
@@ -53,7 +53,7 @@ def string_concat_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((*i_extents, v + w))}, p=p, v=v, i_extents=i_extents, w=w, q=q)
 
 
-# specs/text.yaml:127
+# specs/text.yaml:141
 def string_split_relation(rule: Rule, *, x: Vec, delimiter: Vec, maxsplit: Any) -> Bound:
     rule.require(ge(len(x), 1), lambda: f"x must have at least rank 1, got rank {len(x)}")
     rule.require(eq(len(delimiter), 1), lambda: f"delimiter must have rank 1, got rank {len(delimiter)}")
@@ -68,7 +68,7 @@ def string_split_relation(rule: Rule, *, x: Vec, delimiter: Vec, maxsplit: Any) 
     )
 
 
-# specs/text.yaml:181
+# specs/text.yaml:200
 def string_normalizer_relation(rule: Rule, *, x: Vec, stopwords: Vec, action: str, case_sensitive: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     rule.require(eq(len(stopwords), 2), lambda: f"stopwords must have rank 2, got rank {len(stopwords)}")
@@ -86,7 +86,7 @@ def string_normalizer_relation(rule: Rule, *, x: Vec, stopwords: Vec, action: st
     )
 
 
-# specs/text.yaml:226
+# specs/text.yaml:256
 def string_places_relation(rule: Rule, *, x: Vec, which: Any, of: Any) -> Bound:
     rule.require(ge(len(x), 1), lambda: f"x must have at least rank 1, got rank {len(x)}")
     d = x[:-1]
@@ -94,7 +94,7 @@ def string_places_relation(rule: Rule, *, x: Vec, which: Any, of: Any) -> Bound:
     return rule.bind(outputs={"y": d}, d=d, of=of, which=which)
 
 
-# specs/text.yaml:244
+# specs/text.yaml:274
 def string_at_relation(rule: Rule, *, at: Vec, xs: list[Vec]) -> Bound:
     rule.require(len(xs) > 0, lambda: "xs needs at least one tensor")
     c = len(xs)

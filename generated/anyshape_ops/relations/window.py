@@ -10,7 +10,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, eq, fill, ge, gt, le, prod
 
 
-# specs/window.yaml:137
+# specs/window.yaml:140
 def conv_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, strides: Any, dilations: Any, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -81,7 +81,7 @@ def conv_relation(
     )
 
 
-# specs/window.yaml:169
+# specs/window.yaml:173
 def max_pool_relation(
     rule: Rule,
     *,
@@ -156,7 +156,7 @@ def max_pool_relation(
     )
 
 
-# specs/window.yaml:202
+# specs/window.yaml:210
 def average_pool_relation(
     rule: Rule,
     *,
@@ -232,7 +232,7 @@ def average_pool_relation(
     )
 
 
-# specs/window.yaml:236
+# specs/window.yaml:246
 def lp_pool_relation(
     rule: Rule, *, x: Vec, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: str, ceil_mode: bool, p: Any
 ) -> Bound:
@@ -298,7 +298,7 @@ def lp_pool_relation(
     )
 
 
-# specs/window.yaml:270
+# specs/window.yaml:280
 def conv_transpose_relation(
     rule: Rule,
     *,
@@ -372,7 +372,7 @@ def conv_transpose_relation(
     )
 
 
-# specs/window.yaml:327
+# specs/window.yaml:339
 def conv_integer_relation(
     rule: Rule,
     *,
@@ -465,7 +465,7 @@ def conv_integer_relation(
     )
 
 
-# specs/window.yaml:362
+# specs/window.yaml:376
 def qlinear_conv_relation(
     rule: Rule,
     *,
@@ -575,7 +575,7 @@ def qlinear_conv_relation(
     )
 
 
-# specs/window.yaml:419
+# specs/window.yaml:451
 def max_unpool_relation(
     rule: Rule, *, x: Vec, indices: Vec, kernel: Any, strides: Any, pads: Any, output_shape: Any
 ) -> Bound:
@@ -621,7 +621,7 @@ def max_unpool_relation(
     )
 
 
-# specs/window.yaml:458
+# specs/window.yaml:492
 def col2im_relation(rule: Rule, *, x: Vec, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Bound:
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1

@@ -11,7 +11,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.rules import Rule, eq
 
 
-# specs/random.yaml:136
+# specs/random.yaml:144
 def dropout_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -37,7 +37,7 @@ DROPOUT = (
     RewriteDef(
         "dropout(x, dropout_mask(_, _, ratio), ratio) >> x if ratio[()] == 0",
         dropout_rewrite_1,
-        "specs/random.yaml:136",
+        "specs/random.yaml:144",
         depth=2,
     ),
 )

@@ -35,7 +35,7 @@ def followed(x: Any, beams: Any, filled: Any) -> Any:
     return y
 
 
-# specs/attention.yaml:25
+# specs/attention.yaml:93
 def attention_case(d: Draw) -> Case:
     b = d.dim("b")
     g = d.dim("g")
@@ -54,7 +54,7 @@ def attention_case(d: Draw) -> Case:
     )
 
 
-# specs/attention.yaml:43
+# specs/attention.yaml:113
 def attention_reference(q: Any, k: Any, v: Any, bias: Any, causal: Any, behind: Any, scale: Any) -> Any:
     return (lambda soft, masked, dots, keys, values: np.matmul(soft(masked(dots(keys)) + bias), values).astype(q.dtype))(
         lambda z: (lambda w: w / np.sum(w, -1, keepdims=True))(
@@ -83,14 +83,14 @@ ATTENTION = Property(
             {},
             {"y": Given((2, 4, 3, 7))},
             None,
-            "specs/attention.yaml:49",
+            "specs/attention.yaml:120",
         ),
         Example(
             {"q": Given((2, 6, 3, 5)), "k": Given((2, 2, 4, 5)), "v": Given((2, 2, 4, 7)), "bias": Given((2, 6, 3, 4))},
             {},
             {"y": Given((2, 6, 3, 7))},
             None,
-            "specs/attention.yaml:50",
+            "specs/attention.yaml:121",
         ),
         Example(
             {
@@ -101,7 +101,7 @@ ATTENTION = Property(
             {},
             {"y": Given(value=((((0.7310585786,),),),))},
             None,
-            "specs/attention.yaml:51",
+            "specs/attention.yaml:122",
         ),
         Example(
             {
@@ -112,7 +112,7 @@ ATTENTION = Property(
             {},
             {"y": Given(value=((((2.0,), (2.0,)),),))},
             None,
-            "specs/attention.yaml:52",
+            "specs/attention.yaml:124",
         ),
         Example(
             {
@@ -123,7 +123,7 @@ ATTENTION = Property(
             {"causal": True},
             {"y": Given(value=((((1.0,), (2.0,)),),))},
             None,
-            "specs/attention.yaml:53",
+            "specs/attention.yaml:125",
         ),
         Example(
             {
@@ -134,7 +134,7 @@ ATTENTION = Property(
             {"causal": True},
             {"y": Given(value=((((2,), (3,)),),))},
             None,
-            "specs/attention.yaml:54",
+            "specs/attention.yaml:127",
         ),
         Example(
             {
@@ -145,14 +145,14 @@ ATTENTION = Property(
             {"causal": True, "behind": 1},
             {"y": Given(value=((((2,), (3,), (1.8,)),),))},
             None,
-            "specs/attention.yaml:55",
+            "specs/attention.yaml:129",
         ),
         Example(
             {"q": Given(value=((((5.0,),),),)), "k": Given(value=((((2.0,),),),)), "v": Given(value=((((7.0,),),),))},
             {},
             {"y": Given(value=((((7.0,),),),))},
             None,
-            "specs/attention.yaml:56",
+            "specs/attention.yaml:131",
         ),
         Example(
             {
@@ -163,35 +163,35 @@ ATTENTION = Property(
             {},
             {"y": Given(value=((((0.7310585786,),),),))},
             None,
-            "specs/attention.yaml:57",
+            "specs/attention.yaml:132",
         ),
         Example(
             {"q": Given((2, 4, 3, 5)), "k": Given((2, 4, 3, 5)), "v": Given((2, 4, 3, 5)), "bias": Given((3, 3))},
             {"causal": True},
             {"y": Given((2, 4, 3, 5))},
             None,
-            "specs/attention.yaml:58",
+            "specs/attention.yaml:133",
         ),
         Example(
             {"q": Given((2, 4, 3, 5)), "k": Given((2, 4, 0, 5)), "v": Given((2, 4, 0, 7))},
             {},
             {"y": Given((2, 4, 3, 7))},
             None,
-            "specs/attention.yaml:59",
+            "specs/attention.yaml:134",
         ),
         Example(
             {"q": Given((1, 1, 2, 0)), "k": Given((1, 1, 3, 0)), "v": Given((1, 1, 3, 2))},
             {},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/attention.yaml:60",
+            "specs/attention.yaml:135",
         ),
         Example(
             {"q": Given((2, 4, 3, 5)), "k": Given((2, 4, 3, 5)), "v": Given((2, 4, 3, 5)), "bias": Given((4,))},
             {},
             {},
             "does not broadcast",
-            "specs/attention.yaml:61",
+            "specs/attention.yaml:136",
         ),
         Example(
             {
@@ -202,16 +202,16 @@ ATTENTION = Property(
             {},
             {"y": Given(value=((((0.73105858,),),),))},
             None,
-            "specs/attention.yaml:62",
+            "specs/attention.yaml:137",
         ),
     ),
-    "specs/attention.yaml:25",
-    asserts=(Refusal(r"bias .* does not broadcast to .*", "specs/attention.yaml:35"),),
-    reference_source="specs/attention.yaml:43",
+    "specs/attention.yaml:93",
+    asserts=(Refusal(r"bias .* does not broadcast to .*", "specs/attention.yaml:104"),),
+    reference_source="specs/attention.yaml:113",
 )
 
 
-# specs/attention.yaml:171
+# specs/attention.yaml:240
 def hide_keys_case(d: Draw) -> Case:
     batch = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     keys = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
@@ -244,7 +244,7 @@ def hide_keys_case(d: Draw) -> Case:
     )
 
 
-# specs/attention.yaml:196
+# specs/attention.yaml:266
 def hide_keys_reference(mask: Any, batch: Any, queries: Any, keys: Any, behind: Any, causal: Any, filter: Any) -> Any:
     return hidden_keys(mask, batch, queries, keys, behind, causal, filter)
 
@@ -259,56 +259,56 @@ HIDE_KEYS = Property(
             {"batch": 2, "queries": 3, "keys": 3},
             {"y": Given(value=(((0, 0, -10000),), ((-10000, -10000, -10000),)))},
             None,
-            "specs/attention.yaml:198",
+            "specs/attention.yaml:268",
         ),
         Example(
             {"mask": Given(value=(2, 3, 1, 0))},
             {"batch": 2, "queries": 3, "keys": 3, "filter": -2.0},
             {"y": Given(value=(((-2, 0, -2),), ((0, 0, 0),)))},
             None,
-            "specs/attention.yaml:199",
+            "specs/attention.yaml:269",
         ),
         Example(
             {"mask": Given(value=(1, 2, 0, 0, 1, 0, 0, 0))},
             {"batch": 2, "queries": 1, "keys": 2, "filter": -2.0},
             {"y": Given(value=(((0, -2),), ((0, 0),)))},
             None,
-            "specs/attention.yaml:200",
+            "specs/attention.yaml:270",
         ),
         Example(
             {"mask": Given(value=((1, 0, 1, 2), (-1, 1, 1, 1)))},
             {"batch": 2, "queries": 3, "keys": 4, "behind": 1, "causal": True, "filter": -1.0},
             {"y": Given((2, 3, 4))},
             None,
-            "specs/attention.yaml:201",
+            "specs/attention.yaml:271",
         ),
         Example(
             {"mask": Given(value=((0,),))},
             {"batch": 2, "queries": 3, "keys": 2},
             {"y": Given(value=(((0, 0),), ((0, 0),)))},
             None,
-            "specs/attention.yaml:202",
+            "specs/attention.yaml:272",
         ),
         Example(
             {"mask": Given(value=((0,), (1,)))},
             {"batch": 2, "queries": 3, "keys": 1, "filter": -1.0},
             {"y": Given(value=(((-1,),), ((0,),)))},
             None,
-            "specs/attention.yaml:203",
+            "specs/attention.yaml:273",
         ),
         Example(
             {"mask": Given(value=(((0, 1), (1, 0)),))},
             {"batch": 1, "queries": 2, "keys": 2, "filter": -3.0},
             {"y": Given(value=(((-3, 0), (0, -3)),))},
             None,
-            "specs/attention.yaml:204",
+            "specs/attention.yaml:274",
         ),
         Example(
             {"mask": Given(value=(((0, 1, 1, 1), (1, 0, 1, 1), (1, 1, 0, 1)),))},
             {"batch": 1, "queries": 3, "keys": 4, "causal": True},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/attention.yaml:205",
+            "specs/attention.yaml:275",
         ),
         Example(
             {"mask": Given(value=((1, 1, 1),))},
@@ -325,124 +325,124 @@ HIDE_KEYS = Property(
                 )
             },
             None,
-            "specs/attention.yaml:206",
+            "specs/attention.yaml:276",
         ),
         Example(
             {"mask": Given(value=(2, 1))},
             {"batch": 1, "queries": 1, "keys": 3, "filter": -1.0},
             {"y": Given(value=(((-1, 0, -1),),))},
             None,
-            "specs/attention.yaml:207",
+            "specs/attention.yaml:278",
         ),
         Example(
             {"mask": Given(value=(1, 2, 2, 0, 1, 2))},
             {"batch": 3, "queries": 1, "keys": 2, "filter": -1.0},
             {"y": Given(value=(((0, -1),), ((-1, 0),), ((-1, -1),)))},
             None,
-            "specs/attention.yaml:208",
+            "specs/attention.yaml:279",
         ),
         Example(
             {"mask": Given(value=((0,), (1,)))},
             {"batch": 2, "queries": 1, "keys": 2},
             {"y": Given(value=(((0, 0),), ((0, 0),)))},
             None,
-            "specs/attention.yaml:209",
+            "specs/attention.yaml:280",
         ),
         Example(
             {"mask": Given((0, 3))},
             {"batch": 0, "queries": 1, "keys": 3},
             {"y": Given((0, 1, 3))},
             None,
-            "specs/attention.yaml:210",
+            "specs/attention.yaml:281",
         ),
         Example(
             {"mask": Given((2, 0, 3))},
             {"batch": 2, "queries": 0, "keys": 3},
             {"y": Given((2, 0, 3))},
             None,
-            "specs/attention.yaml:211",
+            "specs/attention.yaml:282",
         ),
         Example(
             {"mask": Given((2, 0))},
             {"batch": 2, "queries": 1, "keys": 0},
             {"y": Given((2, 1, 0))},
             None,
-            "specs/attention.yaml:212",
+            "specs/attention.yaml:283",
         ),
         Example(
-            {"mask": Given((5,))}, {"batch": 3, "queries": 1, "keys": 2}, {}, "lengths of", "specs/attention.yaml:213"
+            {"mask": Given((5,))}, {"batch": 3, "queries": 1, "keys": 2}, {}, "lengths of", "specs/attention.yaml:284"
         ),
         Example(
             {"mask": Given(value=(1,))},
             {"batch": 1, "queries": -1, "keys": 2, "causal": True},
             {},
             "queries and",
-            "specs/attention.yaml:214",
+            "specs/attention.yaml:285",
         ),
         Example(
             {"mask": Given(value=(1,))},
             {"batch": 1, "queries": 1, "keys": -2},
             {},
             "queries and",
-            "specs/attention.yaml:215",
+            "specs/attention.yaml:286",
         ),
         Example(
             {"mask": Given(value=((1,),))},
             {"batch": -1, "queries": 1, "keys": 2},
             {},
             "queries and",
-            "specs/attention.yaml:216",
+            "specs/attention.yaml:287",
         ),
         Example(
             {"mask": Given(value=1)},
             {"batch": 1, "queries": 1, "keys": 2},
             {},
             "1 to 3 axes",
-            "specs/attention.yaml:217",
+            "specs/attention.yaml:288",
         ),
         Example(
             {"mask": Given((1, 1, 1, 1))},
             {"batch": 1, "queries": 1, "keys": 1},
             {},
             "1 to 3 axes",
-            "specs/attention.yaml:218",
+            "specs/attention.yaml:289",
         ),
         Example(
-            {"mask": Given((3,))}, {"batch": 2, "queries": 1, "keys": 2}, {}, "lengths of", "specs/attention.yaml:219"
+            {"mask": Given((3,))}, {"batch": 2, "queries": 1, "keys": 2}, {}, "lengths of", "specs/attention.yaml:290"
         ),
         Example(
-            {"mask": Given((2, 3))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:220"
+            {"mask": Given((2, 3))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:291"
         ),
         Example(
-            {"mask": Given((3, 2))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:221"
+            {"mask": Given((3, 2))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:292"
         ),
         Example(
-            {"mask": Given((3, 1))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:222"
+            {"mask": Given((3, 1))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:293"
         ),
         Example(
-            {"mask": Given((1, 2))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:223"
+            {"mask": Given((1, 2))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:294"
         ),
         Example(
             {"mask": Given((2, 2, 2))},
             {"batch": 2, "queries": 3, "keys": 2},
             {},
             "is not for",
-            "specs/attention.yaml:224",
+            "specs/attention.yaml:295",
         ),
     ),
-    "specs/attention.yaml:171",
+    "specs/attention.yaml:240",
     asserts=(
-        Refusal(r"a mask has 1 to 3 axes, got .*", "specs/attention.yaml:185"),
-        Refusal(r".* lengths of .* batches", "specs/attention.yaml:186"),
-        Refusal(r"mask .* is not for .*", "specs/attention.yaml:187"),
-        Refusal(r"mask .* is not for .*", "specs/attention.yaml:188"),
-        Refusal(r".* queries and .* keys in .* batches", "specs/attention.yaml:190"),
+        Refusal(r"a mask has 1 to 3 axes, got .*", "specs/attention.yaml:255"),
+        Refusal(r".* lengths of .* batches", "specs/attention.yaml:256"),
+        Refusal(r"mask .* is not for .*", "specs/attention.yaml:257"),
+        Refusal(r"mask .* is not for .*", "specs/attention.yaml:258"),
+        Refusal(r".* queries and .* keys in .* batches", "specs/attention.yaml:260"),
     ),
-    reference_source="specs/attention.yaml:196",
+    reference_source="specs/attention.yaml:266",
 )
 
 
-# specs/attention.yaml:226
+# specs/attention.yaml:297
 def read_beams_case(d: Draw) -> Case:
     b = d.dim("b")
     w = d.dim("w")
@@ -457,7 +457,7 @@ def read_beams_case(d: Draw) -> Case:
     return Case({"x": Vec((b * w, g, t, e)), "beams": Vec((b, w, m))}, {"filled": filled}, ranges={"beams": (-w, w)})
 
 
-# specs/attention.yaml:234
+# specs/attention.yaml:305
 def read_beams_reference(x: Any, beams: Any, filled: Any) -> Any:
     return followed(x, beams, filled)
 
@@ -475,7 +475,7 @@ READ_BEAMS = Property(
             {"filled": 2},
             {"y": Given(value=((((1,), (5,), (3,)),), (((1,), (2,), (6,)),)))},
             None,
-            "specs/attention.yaml:236",
+            "specs/attention.yaml:307",
         ),
         Example(
             {
@@ -485,37 +485,37 @@ READ_BEAMS = Property(
             {"filled": 3},
             {"y": Given((4, 2, 3, 2))},
             None,
-            "specs/attention.yaml:237",
+            "specs/attention.yaml:309",
         ),
         Example(
             {"x": Given((2, 1, 3, 2)), "beams": Given((2, 1, 0))},
             {"filled": 0},
             {"y": Given((2, 1, 3, 2))},
             None,
-            "specs/attention.yaml:238",
+            "specs/attention.yaml:310",
         ),
         Example(
             {"x": Given((2, 1, 3, 2)), "beams": Given((2, 1, 2))},
             {"filled": 3},
             {},
             "of which",
-            "specs/attention.yaml:239",
+            "specs/attention.yaml:311",
         ),
         Example(
             {"x": Given(value=((((1,), (2,)),), (((3,), (4,)),))), "beams": Given(value=(((1, 7), (-2, -9)),))},
             {"filled": 1},
             {"y": Given(value=((((3,), (2,)),), (((1,), (4,)),)))},
             None,
-            "specs/attention.yaml:240",
+            "specs/attention.yaml:312",
         ),
     ),
-    "specs/attention.yaml:226",
-    asserts=(Refusal(r".* entries of which .* say where they came from", "specs/attention.yaml:232"),),
-    reference_source="specs/attention.yaml:234",
+    "specs/attention.yaml:297",
+    asserts=(Refusal(r".* entries of which .* say where they came from", "specs/attention.yaml:303"),),
+    reference_source="specs/attention.yaml:305",
 )
 
 
-# specs/attention.yaml:242
+# specs/attention.yaml:315
 def rotate_case(d: Draw) -> Case:
     rule = Rule("rotate")
     b = d.dim("b")
@@ -530,7 +530,7 @@ def rotate_case(d: Draw) -> Case:
     )
 
 
-# specs/attention.yaml:265
+# specs/attention.yaml:338
 def rotate_reference(x: Any, cos: Any, sin: Any, interleaved: Any) -> Any:
     return (
         lambda m, spread: (
@@ -561,7 +561,7 @@ ROTATE = Property(
             {},
             {"y": Given((2, 3, 4, 6))},
             None,
-            "specs/attention.yaml:270",
+            "specs/attention.yaml:343",
         ),
         Example(
             {
@@ -572,7 +572,7 @@ ROTATE = Property(
             {},
             {"y": Given(value=((((-3.0, -40.0, 1.0, 20.0, 5.0),),),))},
             None,
-            "specs/attention.yaml:271",
+            "specs/attention.yaml:344",
         ),
         Example(
             {
@@ -583,49 +583,49 @@ ROTATE = Property(
             {"interleaved": True},
             {"y": Given(value=((((-2.0, 1.0, -40.0, 30.0, 5.0),),),))},
             None,
-            "specs/attention.yaml:272",
+            "specs/attention.yaml:346",
         ),
         Example(
             {"x": Given((1, 2, 1, 3)), "cos": Given((2, 1)), "sin": Given((2, 1))},
             {},
             {"y": Given((1, 2, 1, 3))},
             None,
-            "specs/attention.yaml:273",
+            "specs/attention.yaml:348",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((2, 3, 3)), "sin": Given((2, 3, 3))},
             {"interleaved": True},
             {"y": Given((2, 3, 4, 6))},
             None,
-            "specs/attention.yaml:274",
+            "specs/attention.yaml:349",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((2, 2)), "sin": Given((2, 2))},
             {},
             {},
             "do not broadcast",
-            "specs/attention.yaml:275",
+            "specs/attention.yaml:350",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((3, 0)), "sin": Given((3, 0))},
             {},
             {},
             "at least one pair",
-            "specs/attention.yaml:276",
+            "specs/attention.yaml:351",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((3, 4)), "sin": Given((3, 4))},
             {},
             {},
             "do not fit",
-            "specs/attention.yaml:277",
+            "specs/attention.yaml:352",
         ),
     ),
-    "specs/attention.yaml:242",
+    "specs/attention.yaml:315",
     asserts=(
-        Refusal(r"angles of .* positions do not broadcast to .*", "specs/attention.yaml:250"),
-        Refusal(r"there must be at least one pair, got .*", "specs/attention.yaml:251"),
-        Refusal(r".* pairs do not fit into .* elements", "specs/attention.yaml:252"),
+        Refusal(r"angles of .* positions do not broadcast to .*", "specs/attention.yaml:323"),
+        Refusal(r"there must be at least one pair, got .*", "specs/attention.yaml:324"),
+        Refusal(r".* pairs do not fit into .* elements", "specs/attention.yaml:325"),
     ),
-    reference_source="specs/attention.yaml:265",
+    reference_source="specs/attention.yaml:338",
 )

@@ -227,21 +227,21 @@ BITWISE_SHIFT = Property(
             {"direction": "LEFT"},
             {"y": Given((2, 3))},
             None,
-            "specs/bits.yaml:112",
+            "specs/bits.yaml:113",
         ),
         Example(
             {"a": Given((3,)), "b": Given((2, 3))},
             {"direction": "LEFT"},
             {"y": Given((2, 3))},
             None,
-            "specs/bits.yaml:113",
+            "specs/bits.yaml:114",
         ),
         Example(
             {"a": Given(value=(16, 4, 1)), "b": Given(value=(1, 2, 9))},
             {"direction": "RIGHT"},
             {"y": Given(value=(8, 1, 0))},
             None,
-            "specs/bits.yaml:114",
+            "specs/bits.yaml:115",
         ),
     ),
     "specs/bits.yaml:98",
@@ -249,14 +249,14 @@ BITWISE_SHIFT = Property(
 )
 
 
-# specs/bits.yaml:116
+# specs/bits.yaml:117
 def bitcast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
     return Case({"x": d_}, {"to": to})
 
 
-# specs/bits.yaml:124
+# specs/bits.yaml:125
 def bitcast_reference(x: Any, to: Any) -> Any:
     return read_as(x, np.dtype(to))
 
@@ -271,72 +271,72 @@ BITCAST = Property(
             {"to": "u32"},
             {"y": Given(value=(1065353216, 2147483648, 2139095040), dtype="u32")},
             None,
-            "specs/bits.yaml:127",
+            "specs/bits.yaml:128",
         ),
         Example(
             {"x": Given(value=(-1, 128), dtype="i16")},
             {"to": "u16"},
             {"y": Given(value=(65535, 128), dtype="u16")},
             None,
-            "specs/bits.yaml:128",
+            "specs/bits.yaml:129",
         ),
         Example(
             {"x": Given(value=(16256,), dtype="u16")},
             {"to": "bf16"},
             {"y": Given(value=(1.0,), dtype="bf16")},
             None,
-            "specs/bits.yaml:129",
+            "specs/bits.yaml:130",
         ),
         Example(
             {"x": Given(value=(4614253070214989087,), dtype="i64")},
             {"to": "f64"},
             {"y": Given(value=(3.14,), dtype="f64")},
             None,
-            "specs/bits.yaml:130",
+            "specs/bits.yaml:131",
         ),
         Example(
             {"x": Given(value=(0, 2), dtype="u8")},
             {"to": "bool"},
             {"y": Given(value=(False, True))},
             None,
-            "specs/bits.yaml:131",
+            "specs/bits.yaml:132",
         ),
         Example(
             {"x": Given(value=(True, False), dtype="bool")},
             {"to": "i8"},
             {"y": Given(value=(1, 0), dtype="i8")},
             None,
-            "specs/bits.yaml:132",
+            "specs/bits.yaml:133",
         ),
         Example(
             {"x": Given(value=(56, 184), dtype="u8")},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, -1.0), dtype="f8e4m3fn")},
             None,
-            "specs/bits.yaml:133",
+            "specs/bits.yaml:134",
         ),
         Example(
             {"x": Given(value=(-1, 7), dtype="i4")},
             {"to": "u4"},
             {"y": Given(value=(15, 7), dtype="u4")},
             None,
-            "specs/bits.yaml:134",
+            "specs/bits.yaml:135",
         ),
         Example(
             {"x": Given(value=(1.0, -6.0), dtype="f4e2m1")},
             {"to": "i4"},
             {"y": Given(value=(2, -1), dtype="i4")},
             None,
-            "specs/bits.yaml:135",
+            "specs/bits.yaml:136",
         ),
     ),
-    "specs/bits.yaml:116",
-    reference_source="specs/bits.yaml:124",
+    "specs/bits.yaml:117",
+    reference_source="specs/bits.yaml:125",
     refuses=False,
 )
 
 
-# specs/bits.yaml:137
+# specs/bits.yaml:138
 def murmur_hash_case(d: Draw) -> Case:
     d_ = d.run("d")
     n = d.dim("n")
@@ -344,7 +344,7 @@ def murmur_hash_case(d: Draw) -> Case:
     return Case({"words": Vec((*d_, n))}, {"seed": d.default(seed)})
 
 
-# specs/bits.yaml:159
+# specs/bits.yaml:160
 def murmur_hash_reference(words: Any, seed: Any) -> Any:
     return hashed(words, seed)
 
@@ -359,27 +359,27 @@ MURMUR_HASH = Property(
             {},
             {"y": Given(value=(847579505, 1889779975), dtype="u32")},
             None,
-            "specs/bits.yaml:172",
+            "specs/bits.yaml:173",
         ),
-        Example({"words": Given((2, 3, 2))}, {"seed": 7}, {"y": Given((2, 3))}, None, "specs/bits.yaml:173"),
-        Example({"words": Given((2, 0))}, {"seed": 4294967295}, {"y": Given((2,))}, None, "specs/bits.yaml:174"),
-        Example({"words": Given((2, 1))}, {"seed": -1}, {}, "of 32 bits", "specs/bits.yaml:175"),
-        Example({"words": Given((2, 1))}, {"seed": 4294967296}, {}, "of 32 bits", "specs/bits.yaml:176"),
+        Example({"words": Given((2, 3, 2))}, {"seed": 7}, {"y": Given((2, 3))}, None, "specs/bits.yaml:174"),
+        Example({"words": Given((2, 0))}, {"seed": 4294967295}, {"y": Given((2,))}, None, "specs/bits.yaml:175"),
+        Example({"words": Given((2, 1))}, {"seed": -1}, {}, "of 32 bits", "specs/bits.yaml:176"),
+        Example({"words": Given((2, 1))}, {"seed": 4294967296}, {}, "of 32 bits", "specs/bits.yaml:177"),
     ),
-    "specs/bits.yaml:137",
-    asserts=(Refusal(r"a seed of 32 bits, got .*", "specs/bits.yaml:144"),),
-    reference_source="specs/bits.yaml:159",
+    "specs/bits.yaml:138",
+    asserts=(Refusal(r"a seed of 32 bits, got .*", "specs/bits.yaml:145"),),
+    reference_source="specs/bits.yaml:160",
 )
 
 
-# specs/bits.yaml:178
+# specs/bits.yaml:179
 def murmur_hash_of_text_case(d: Draw) -> Case:
     d_ = d.run("d")
     w = d.dim("w")
     return Case({"x": Vec((*d_, w)), "seed": Vec(())}, {})
 
 
-# specs/bits.yaml:213
+# specs/bits.yaml:217
 def murmur_hash_of_text_reference(x: Any, seed: Any) -> Any:
     return np.array([hashed_text(s, int(seed)) for s in x.ravel().tolist()], np.uint32).reshape(x.shape)
 
@@ -394,31 +394,31 @@ MURMUR_HASH_OF_TEXT = Property(
             {},
             {"y": Given(value=(613153351, 345750399), dtype="u32")},
             None,
-            "specs/bits.yaml:215",
+            "specs/bits.yaml:219",
         ),
         Example(
             {"x": Given(value=("", "a", "é", "€uro", "😀")), "seed": Given(value=7, dtype="u32")},
             {},
             {"y": Given((5,))},
             None,
-            "specs/bits.yaml:216",
+            "specs/bits.yaml:220",
         ),
         Example(
             {"x": Given(value=("\x7f", "\x80", "߿", "ࠀ", "\uffff", "𐀀")), "seed": Given(value=7, dtype="u32")},
             {},
             {"y": Given((6,))},
             None,
-            "specs/bits.yaml:218",
+            "specs/bits.yaml:222",
         ),
         Example(
             {"x": Given(value=("€aé", "😀a😀")), "seed": Given(value=7, dtype="u32")},
             {},
             {"y": Given((2,))},
             None,
-            "specs/bits.yaml:219",
+            "specs/bits.yaml:223",
         ),
-        Example({"x": Given((2, 3)), "seed": Given(())}, {}, {"y": Given((2,))}, None, "specs/bits.yaml:220"),
+        Example({"x": Given((2, 3)), "seed": Given(())}, {}, {"y": Given((2,))}, None, "specs/bits.yaml:224"),
     ),
-    "specs/bits.yaml:178",
-    reference_source="specs/bits.yaml:213",
+    "specs/bits.yaml:179",
+    reference_source="specs/bits.yaml:217",
 )

@@ -143,21 +143,21 @@ GREATER = Property(
     greater_case,
     greater_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:78"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:79"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:82"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:83"),
         Example(
             {"a": Given(value=((1.0,), (2.0,))), "b": Given(value=(1.0, nan))},
             {},
             {"y": Given(value=((False, False), (True, False)))},
             None,
-            "specs/comparison.yaml:80",
+            "specs/comparison.yaml:84",
         ),
         Example(
             {"a": Given(value=(200, 100), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(True, False))},
             None,
-            "specs/comparison.yaml:81",
+            "specs/comparison.yaml:85",
         ),
     ),
     "specs/comparison.yaml:64",
@@ -165,13 +165,13 @@ GREATER = Property(
 )
 
 
-# specs/comparison.yaml:83
+# specs/comparison.yaml:87
 def greater_equal_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:88
+# specs/comparison.yaml:92
 def greater_equal_reference(a: Any, b: Any) -> Any:
     return np.greater_equal(a, b)
 
@@ -181,35 +181,35 @@ GREATER_EQUAL = Property(
     greater_equal_case,
     greater_equal_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:91"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:92"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:95"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:96"),
         Example(
             {"a": Given(value=((0.0,), (1.0,))), "b": Given(value=(1.0, nan))},
             {},
             {"y": Given(value=((False, False), (True, False)))},
             None,
-            "specs/comparison.yaml:93",
+            "specs/comparison.yaml:97",
         ),
         Example(
             {"a": Given(value=(200, 100, 99), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(True, True, False))},
             None,
-            "specs/comparison.yaml:94",
+            "specs/comparison.yaml:98",
         ),
     ),
-    "specs/comparison.yaml:83",
-    reference_source="specs/comparison.yaml:88",
+    "specs/comparison.yaml:87",
+    reference_source="specs/comparison.yaml:92",
 )
 
 
-# specs/comparison.yaml:96
+# specs/comparison.yaml:100
 def is_nan_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/comparison.yaml:100
+# specs/comparison.yaml:104
 def is_nan_reference(x: Any) -> Any:
     return np.isnan(x)
 
@@ -219,22 +219,22 @@ IS_NAN = Property(
     is_nan_case,
     is_nan_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:103"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:107"),
         Example(
             {"x": Given(value=(nan, inf, 0.0))},
             {},
             {"y": Given(value=(True, False, False))},
             None,
-            "specs/comparison.yaml:104",
+            "specs/comparison.yaml:108",
         ),
     ),
-    "specs/comparison.yaml:96",
-    reference_source="specs/comparison.yaml:100",
+    "specs/comparison.yaml:100",
+    reference_source="specs/comparison.yaml:104",
     refuses=False,
 )
 
 
-# specs/comparison.yaml:106
+# specs/comparison.yaml:110
 def is_inf_case(d: Draw) -> Case:
     d_ = d.run("d")
     detect_negative = d.truth()
@@ -244,7 +244,7 @@ def is_inf_case(d: Draw) -> Case:
     )
 
 
-# specs/comparison.yaml:113
+# specs/comparison.yaml:117
 def is_inf_reference(x: Any, detect_negative: Any, detect_positive: Any) -> Any:
     return np.isposinf(x) & detect_positive | np.isneginf(x) & detect_negative
 
@@ -259,22 +259,22 @@ IS_INF = Property(
             {},
             {"y": Given(value=(True, False, True))},
             None,
-            "specs/comparison.yaml:116",
+            "specs/comparison.yaml:120",
         ),
     ),
-    "specs/comparison.yaml:106",
-    reference_source="specs/comparison.yaml:113",
+    "specs/comparison.yaml:110",
+    reference_source="specs/comparison.yaml:117",
     refuses=False,
 )
 
 
-# specs/comparison.yaml:118
+# specs/comparison.yaml:122
 def logical_and_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:123
+# specs/comparison.yaml:127
 def logical_and_reference(a: Any, b: Any) -> Any:
     return np.logical_and(a, b)
 
@@ -284,27 +284,27 @@ LOGICAL_AND = Property(
     logical_and_case,
     logical_and_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:126"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:130"),
         Example(
             {"a": Given(value=((True,), (False,))), "b": Given(value=(True, False))},
             {},
             {"y": Given(value=((True, False), (False, False)))},
             None,
-            "specs/comparison.yaml:127",
+            "specs/comparison.yaml:131",
         ),
     ),
-    "specs/comparison.yaml:118",
-    reference_source="specs/comparison.yaml:123",
+    "specs/comparison.yaml:122",
+    reference_source="specs/comparison.yaml:127",
 )
 
 
-# specs/comparison.yaml:129
+# specs/comparison.yaml:133
 def logical_or_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:134
+# specs/comparison.yaml:138
 def logical_or_reference(a: Any, b: Any) -> Any:
     return np.logical_or(a, b)
 
@@ -314,27 +314,27 @@ LOGICAL_OR = Property(
     logical_or_case,
     logical_or_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:137"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:141"),
         Example(
             {"a": Given(value=((True,), (False,))), "b": Given(value=(True, False))},
             {},
             {"y": Given(value=((True, True), (True, False)))},
             None,
-            "specs/comparison.yaml:138",
+            "specs/comparison.yaml:142",
         ),
     ),
-    "specs/comparison.yaml:129",
-    reference_source="specs/comparison.yaml:134",
+    "specs/comparison.yaml:133",
+    reference_source="specs/comparison.yaml:138",
 )
 
 
-# specs/comparison.yaml:140
+# specs/comparison.yaml:144
 def logical_xor_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:144
+# specs/comparison.yaml:148
 def logical_xor_reference(a: Any, b: Any) -> Any:
     return np.logical_xor(a, b)
 
@@ -344,27 +344,27 @@ LOGICAL_XOR = Property(
     logical_xor_case,
     logical_xor_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:147"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:151"),
         Example(
             {"a": Given(value=((True,), (False,))), "b": Given(value=(True, False))},
             {},
             {"y": Given(value=((False, True), (True, False)))},
             None,
-            "specs/comparison.yaml:148",
+            "specs/comparison.yaml:152",
         ),
     ),
-    "specs/comparison.yaml:140",
-    reference_source="specs/comparison.yaml:144",
+    "specs/comparison.yaml:144",
+    reference_source="specs/comparison.yaml:148",
 )
 
 
-# specs/comparison.yaml:150
+# specs/comparison.yaml:154
 def logical_not_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/comparison.yaml:158
+# specs/comparison.yaml:162
 def logical_not_reference(x: Any) -> Any:
     return np.logical_not(x)
 
@@ -374,12 +374,12 @@ LOGICAL_NOT = Property(
     logical_not_case,
     logical_not_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:161"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:165"),
         Example(
-            {"x": Given(value=(True, False))}, {}, {"y": Given(value=(False, True))}, None, "specs/comparison.yaml:162"
+            {"x": Given(value=(True, False))}, {}, {"y": Given(value=(False, True))}, None, "specs/comparison.yaml:166"
         ),
     ),
-    "specs/comparison.yaml:150",
-    reference_source="specs/comparison.yaml:158",
+    "specs/comparison.yaml:154",
+    reference_source="specs/comparison.yaml:162",
     refuses=False,
 )

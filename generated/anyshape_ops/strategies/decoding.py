@@ -13,7 +13,7 @@ from anyshape.properties import Case, Draw, Example, Given, Property, Refusal
 from anyshape.rules import Rule, Vec, sum_
 
 
-# specs/decoding.yaml:20
+# specs/decoding.yaml:21
 def appended(past: Any, new: Any, filled: Any, size: Any, gone: Any=None) -> Any:
     y = np.zeros((*new.shape[:2], size, new.shape[3]), new.dtype)
     for n, at in enumerate(filled):
@@ -26,14 +26,14 @@ def appended(past: Any, new: Any, filled: Any, size: Any, gone: Any=None) -> Any
     return y
 
 
-# specs/decoding.yaml:37
+# specs/decoding.yaml:38
 def resident(count: Any, capacity: Any, window: Any) -> Any:
     if window <= 0 or count <= capacity:
         return count
     return capacity - (capacity - count) % (capacity - window + 1)
 
 
-# specs/decoding.yaml:41
+# specs/decoding.yaml:42
 def placed(last: Any, new: Any, total: Any, window: Any, capacity: Any) -> Any:
     at = np.array([0 if new == total else int(e) + 1 - new for e in last], np.int64)
     held = np.array([resident(int(e), capacity, window) for e in at], np.int64)
@@ -41,12 +41,12 @@ def placed(last: Any, new: Any, total: Any, window: Any, capacity: Any) -> Any:
     return (at, held, held + new - left)
 
 
-# specs/decoding.yaml:30
+# specs/decoding.yaml:31
 def rounded(v: Any, dtype: Any) -> Any:
     return np.nan_to_num(np.clip(np.rint(v), np.iinfo(dtype).min, np.iinfo(dtype).max)).astype(dtype)
 
 
-# specs/decoding.yaml:32
+# specs/decoding.yaml:33
 def paired(v: Any) -> Any:
     both = np.concatenate(
         [np.nan_to_num(np.rint(v)) + 8, np.full((*v.shape[:3], v.shape[3] % 2), 8)], -1
@@ -54,12 +54,12 @@ def paired(v: Any) -> Any:
     return both[..., ::2] | both[..., 1::2] << 4
 
 
-# specs/decoding.yaml:35
+# specs/decoding.yaml:36
 def unpaired(v: Any) -> Any:
     return np.stack([v & 15, v >> 4 & 15], -1).astype(np.int8).reshape(*v.shape[:3], 2 * v.shape[3]) - 8
 
 
-# specs/decoding.yaml:46
+# specs/decoding.yaml:47
 def turned(x: Any, cos: Any, sin: Any, at: Any, interleaved: Any) -> Any:
     m = cos.shape[1]
     c, s = (cos[at][:, :, None], sin[at][:, :, None])
@@ -69,7 +69,7 @@ def turned(x: Any, cos: Any, sin: Any, at: Any, interleaved: Any) -> Any:
     return np.concatenate([both, x[..., 2 * m:]], -1)
 
 
-# specs/decoding.yaml:53
+# specs/decoding.yaml:54
 def decoded(
     q: Any,
     k: Any,
@@ -160,7 +160,7 @@ def read_linearly(
     return (y.reshape(b, n, groups * shared * v.shape[3]).astype(query.dtype), s)
 
 
-# specs/decoding.yaml:88
+# specs/decoding.yaml:117
 def append_at_case(d: Draw) -> Case:
     b = d.dim("b")
     g = d.dim("g")
@@ -174,7 +174,7 @@ def append_at_case(d: Draw) -> Case:
     )
 
 
-# specs/decoding.yaml:95
+# specs/decoding.yaml:125
 def append_at_reference(past: Any, new: Any, filled: Any, gone: Any, size: Any) -> Any:
     return appended(past, new, filled, size, gone)
 
@@ -189,7 +189,7 @@ APPEND_AT = Property(
             {"size": 6},
             {"y": Given((2, 3, 6, 5))},
             None,
-            "specs/decoding.yaml:97",
+            "specs/decoding.yaml:127",
         ),
         Example(
             {
@@ -200,7 +200,7 @@ APPEND_AT = Property(
             {"size": 1},
             {"y": Given(value=((((7,),),),))},
             None,
-            "specs/decoding.yaml:98",
+            "specs/decoding.yaml:128",
         ),
         Example(
             {
@@ -212,30 +212,30 @@ APPEND_AT = Property(
             {"size": 4},
             {"y": Given(value=((((3,), (7,), (8,), (0,)),), (((5,), (9,), (0,), (0,)),)))},
             None,
-            "specs/decoding.yaml:99",
+            "specs/decoding.yaml:129",
         ),
         Example(
             {"past": Given((1, 1, 1, 1)), "new": Given((1, 1, 1, 1)), "filled": Given((1,))},
             {"size": -1},
             {},
             "room for",
-            "specs/decoding.yaml:100",
+            "specs/decoding.yaml:131",
         ),
         Example(
             {"past": Given((1, 1, 1, 1)), "new": Given((1, 1, 1, 1)), "filled": Given((1,))},
             {"size": 0},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/decoding.yaml:101",
+            "specs/decoding.yaml:132",
         ),
     ),
-    "specs/decoding.yaml:88",
-    asserts=(Refusal(r"room for .* entries", "specs/decoding.yaml:93"),),
-    reference_source="specs/decoding.yaml:95",
+    "specs/decoding.yaml:117",
+    asserts=(Refusal(r"room for .* entries", "specs/decoding.yaml:122"),),
+    reference_source="specs/decoding.yaml:125",
 )
 
 
-# specs/decoding.yaml:103
+# specs/decoding.yaml:134
 def place_tokens_case(d: Draw) -> Case:
     b = d.dim("b")
     new = d.integer()
@@ -246,7 +246,7 @@ def place_tokens_case(d: Draw) -> Case:
     return Case({"last": Vec((b,))}, {"new": new, "total": total, "capacity": capacity, "window": window_given})
 
 
-# specs/decoding.yaml:124
+# specs/decoding.yaml:156
 def place_tokens_reference(last: Any, new: Any, total: Any, capacity: Any, window: Any) -> Any:
     return placed(last, new, total, window, capacity)
 
@@ -261,14 +261,14 @@ PLACE_TOKENS = Property(
             {"new": 1, "total": 5, "capacity": 0},
             {"at": Given(value=(4, 2)), "held": Given(value=(4, 2)), "gone": Given(value=(0, 0))},
             None,
-            "specs/decoding.yaml:126",
+            "specs/decoding.yaml:158",
         ),
         Example(
             {"last": Given(value=(4, 2))},
             {"new": 5, "total": 5, "capacity": 4, "window": 3},
             {"at": Given(value=(0, 0)), "held": Given(value=(0, 0)), "gone": Given(value=(2, 2))},
             None,
-            "specs/decoding.yaml:127",
+            "specs/decoding.yaml:159",
         ),
         Example(
             {"last": Given(value=(4, 5, 6, 7, 8))},
@@ -279,44 +279,44 @@ PLACE_TOKENS = Property(
                 "gone": Given(value=(0, 3, 0, 0, 3)),
             },
             None,
-            "specs/decoding.yaml:128",
+            "specs/decoding.yaml:160",
         ),
         Example(
             {"last": Given(value=(9, 6))},
             {"new": 2, "total": 10, "capacity": 3, "window": 3},
             {"at": Given(value=(8, 5)), "held": Given(value=(3, 3)), "gone": Given(value=(2, 2))},
             None,
-            "specs/decoding.yaml:129",
+            "specs/decoding.yaml:162",
         ),
         Example(
             {"last": Given(value=(3,))},
             {"new": 1, "total": 5, "capacity": -2},
             {"at": Given(value=(3,)), "held": Given(value=(3,)), "gone": Given(value=(0,))},
             None,
-            "specs/decoding.yaml:130",
+            "specs/decoding.yaml:164",
         ),
         Example(
             {"last": Given(value=(4, 0))},
             {"new": 1, "total": 5, "capacity": 1, "window": 1},
             {"at": Given(value=(4, 0)), "held": Given(value=(1, 0)), "gone": Given(value=(1, 0))},
             None,
-            "specs/decoding.yaml:131",
+            "specs/decoding.yaml:165",
         ),
         Example(
             {"last": Given((2,))},
             {"new": 1, "total": 5, "capacity": 0, "window": 1},
             {},
             "a window of",
-            "specs/decoding.yaml:132",
+            "specs/decoding.yaml:166",
         ),
     ),
-    "specs/decoding.yaml:103",
-    asserts=(Refusal(r"a window of .* tokens in a cache of .*", "specs/decoding.yaml:115"),),
-    reference_source="specs/decoding.yaml:124",
+    "specs/decoding.yaml:134",
+    asserts=(Refusal(r"a window of .* tokens in a cache of .*", "specs/decoding.yaml:147"),),
+    reference_source="specs/decoding.yaml:156",
 )
 
 
-# specs/decoding.yaml:134
+# specs/decoding.yaml:168
 def causal_conv_case(d: Draw) -> Case:
     rule = Rule("causal_conv")
     b = d.dim("b")
@@ -334,7 +334,7 @@ def causal_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/decoding.yaml:145
+# specs/decoding.yaml:179
 def causal_conv_reference(x: Any, w: Any, bias: Any, past: Any) -> Any:
     return (
         lambda padded: (
@@ -367,7 +367,7 @@ CAUSAL_CONV = Property(
             {},
             {"y": Given((2, 3, 5)), "last": Given((2, 3, 3))},
             None,
-            "specs/decoding.yaml:157",
+            "specs/decoding.yaml:194",
         ),
         Example(
             {
@@ -379,31 +379,31 @@ CAUSAL_CONV = Property(
             {},
             {"y": Given(value=(((151, 112, 123),),)), "last": Given(value=(((3,),),))},
             None,
-            "specs/decoding.yaml:158",
+            "specs/decoding.yaml:195",
         ),
         Example(
             {"x": Given(value=(((7,),),)), "w": Given(value=(((100, 10, 1),),)), "past": Given(value=(((1, 2),),))},
             {},
             {"y": Given(value=(((127,),),)), "last": Given(value=(((2, 7),),))},
             None,
-            "specs/decoding.yaml:159",
+            "specs/decoding.yaml:197",
         ),
         Example(
             {"x": Given((1, 2, 0)), "w": Given((2, 1, 1))},
             {},
             {"y": Given((1, 2, 0)), "last": Given((1, 2, 0))},
             None,
-            "specs/decoding.yaml:160",
+            "specs/decoding.yaml:198",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/decoding.yaml:161"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/decoding.yaml:199"),
     ),
-    "specs/decoding.yaml:134",
-    asserts=(Refusal(r"a window has at least one tap, got .*", "specs/decoding.yaml:140"),),
-    reference_source="specs/decoding.yaml:145",
+    "specs/decoding.yaml:168",
+    asserts=(Refusal(r"a window has at least one tap, got .*", "specs/decoding.yaml:174"),),
+    reference_source="specs/decoding.yaml:179",
 )
 
 
-# specs/decoding.yaml:163
+# specs/decoding.yaml:201
 def code_tokens_case(d: Draw) -> Case:
     b = d.dim("b")
     s = d.dim("s")
@@ -415,7 +415,7 @@ def code_tokens_case(d: Draw) -> Case:
     return Case({"x": Vec((b, s, g, e)), "scale": c, "like": d_}, {"packed": d.default(packed)})
 
 
-# specs/decoding.yaml:179
+# specs/decoding.yaml:218
 def code_tokens_reference(x: Any, scale: Any, like: Any, packed: Any) -> Any:
     return (
         lambda v: (paired(np.clip(v, -8, 7)) if packed else rounded(v, like.dtype)).astype(like.dtype)
@@ -432,21 +432,21 @@ CODE_TOKENS = Property(
             {},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/decoding.yaml:181",
+            "specs/decoding.yaml:221",
         ),
         Example(
             {"x": Given((2, 3, 2, 3)), "scale": Given((2, 1, 3)), "like": Given(value=(0,), dtype="u8")},
             {"packed": True},
             {"y": Given((2, 2, 3, 2))},
             None,
-            "specs/decoding.yaml:182",
+            "specs/decoding.yaml:222",
         ),
         Example(
             {"x": Given((2, 3, 2, 4)), "scale": Given((3, 1)), "like": Given(value=0, dtype="i8")},
             {},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/decoding.yaml:183",
+            "specs/decoding.yaml:223",
         ),
         Example(
             {
@@ -457,7 +457,7 @@ CODE_TOKENS = Property(
             {},
             {"y": Given(value=((((2, -2, 6, -128, 2),),),), dtype="i8")},
             None,
-            "specs/decoding.yaml:184",
+            "specs/decoding.yaml:224",
         ),
         Example(
             {
@@ -468,7 +468,7 @@ CODE_TOKENS = Property(
             {"packed": True},
             {"y": Given(value=((((106, 14, 138),),),), dtype="u8")},
             None,
-            "specs/decoding.yaml:185",
+            "specs/decoding.yaml:226",
         ),
         Example(
             {
@@ -479,7 +479,7 @@ CODE_TOKENS = Property(
             {},
             {"y": Given(value=((((1, 2),), ((127, 0),)),), dtype="i8")},
             None,
-            "specs/decoding.yaml:186",
+            "specs/decoding.yaml:228",
         ),
         Example(
             {
@@ -490,23 +490,23 @@ CODE_TOKENS = Property(
             {"packed": True},
             {"y": Given(value=((((169,),), ((143,),)),), dtype="u8")},
             None,
-            "specs/decoding.yaml:187",
+            "specs/decoding.yaml:230",
         ),
         Example(
             {"x": Given((2, 3, 2, 4)), "scale": Given((3,)), "like": Given(value=0, dtype="i8")},
             {},
             {},
             "does not broadcast",
-            "specs/decoding.yaml:188",
+            "specs/decoding.yaml:232",
         ),
     ),
-    "specs/decoding.yaml:163",
-    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/decoding.yaml:170"),),
-    reference_source="specs/decoding.yaml:179",
+    "specs/decoding.yaml:201",
+    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/decoding.yaml:208"),),
+    reference_source="specs/decoding.yaml:218",
 )
 
 
-# specs/decoding.yaml:190
+# specs/decoding.yaml:234
 def known_tokens_case(d: Draw) -> Case:
     rule = Rule("known_tokens")
     b = d.dim("b")
@@ -519,7 +519,7 @@ def known_tokens_case(d: Draw) -> Case:
     return Case({"codes": Vec((b, g, s, c)), "scale": d_}, {"packed": packed_given})
 
 
-# specs/decoding.yaml:202
+# specs/decoding.yaml:247
 def known_tokens_reference(codes: Any, scale: Any, packed: Any) -> Any:
     return (unpaired(codes) if packed else codes).astype(np.float32) * scale
 
@@ -534,14 +534,14 @@ KNOWN_TOKENS = Property(
             {},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/decoding.yaml:204",
+            "specs/decoding.yaml:249",
         ),
         Example(
             {"codes": Given(value=((((106, 14),),),), dtype="u8"), "scale": Given(value=(1.0, 2.0, 4.0, 0.5))},
             {"packed": True},
             {"y": Given(value=((((2.0, -4.0, 24.0, -4.0),),),))},
             None,
-            "specs/decoding.yaml:205",
+            "specs/decoding.yaml:250",
         ),
         Example(
             {
@@ -551,30 +551,30 @@ KNOWN_TOKENS = Property(
             {},
             {"y": Given(value=((((-64.0, 1.5),), ((2.0, 2.0),)),))},
             None,
-            "specs/decoding.yaml:206",
+            "specs/decoding.yaml:252",
         ),
         Example(
             {"codes": Given(value=((((249,),),),), dtype="u8"), "scale": Given(value=())},
             {"packed": True},
             {},
             "does not broadcast",
-            "specs/decoding.yaml:207",
+            "specs/decoding.yaml:254",
         ),
         Example(
             {"codes": Given(value=((((249,),),),), dtype="u8"), "scale": Given(value=2.0)},
             {"packed": True},
             {"y": Given(value=((((2.0, 14.0),),),))},
             None,
-            "specs/decoding.yaml:208",
+            "specs/decoding.yaml:255",
         ),
     ),
-    "specs/decoding.yaml:190",
-    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/decoding.yaml:198"),),
-    reference_source="specs/decoding.yaml:202",
+    "specs/decoding.yaml:234",
+    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/decoding.yaml:242"),),
+    reference_source="specs/decoding.yaml:247",
 )
 
 
-# specs/decoding.yaml:210
+# specs/decoding.yaml:257
 def grouped_query_attention_case(d: Draw) -> Case:
     rule = Rule("grouped_query_attention")
     past_k_there, past_v_there = d.together(2)
@@ -624,7 +624,7 @@ def grouped_query_attention_case(d: Draw) -> Case:
     )
 
 
-# specs/decoding.yaml:299
+# specs/decoding.yaml:349
 def grouped_query_attention_reference(
     q: Any,
     k: Any,
@@ -679,7 +679,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {"y": Given((2, 3, 4, 5)), "keys": Given((2, 2, 3, 6)), "values": Given((2, 2, 3, 5))},
             None,
-            "specs/decoding.yaml:343",
+            "specs/decoding.yaml:417",
         ),
         Example(
             {
@@ -695,7 +695,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 5, "window": 2},
             {"y": Given((2, 1, 4, 6)), "keys": Given((2, 2, 8, 6)), "values": Given((2, 2, 8, 6))},
             None,
-            "specs/decoding.yaml:344",
+            "specs/decoding.yaml:419",
         ),
         Example(
             {
@@ -714,7 +714,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 4, "scale": 0.5, "softcap": 2.0, "smooth": True, "interleaved": True},
             {"y": Given((1, 2, 2, 4)), "keys": Given((1, 1, 4, 4)), "values": Given((1, 1, 4, 4))},
             None,
-            "specs/decoding.yaml:345",
+            "specs/decoding.yaml:421",
         ),
         Example(
             {
@@ -730,14 +730,14 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 4},
             {"y": Given((2, 2, 2, 3)), "keys": Given((2, 1, 5, 4)), "values": Given((2, 1, 5, 3))},
             None,
-            "specs/decoding.yaml:346",
+            "specs/decoding.yaml:424",
         ),
         Example(
             {"q": Given((2, 3, 2, 4)), "k": Given((2, 3, 2, 4)), "v": Given((2, 3, 2, 3)), "last": Given(value=(2, 1))},
             {"total": 3, "causal": False},
             {"y": Given((2, 3, 2, 3)), "dots": Given((2, 2, 3, 3)), "shares": Given((2, 2, 3, 3))},
             None,
-            "specs/decoding.yaml:347",
+            "specs/decoding.yaml:426",
         ),
         Example(
             {
@@ -758,7 +758,7 @@ GROUPED_QUERY_ATTENTION = Property(
                 "shares": Given((2, 2, 1, 5)),
             },
             None,
-            "specs/decoding.yaml:348",
+            "specs/decoding.yaml:428",
         ),
         Example(
             {
@@ -778,14 +778,14 @@ GROUPED_QUERY_ATTENTION = Property(
                 "shares": Given((1, 2, 3, 5)),
             },
             None,
-            "specs/decoding.yaml:349",
+            "specs/decoding.yaml:431",
         ),
         Example(
             {"q": Given((2, 3, 4, 6)), "k": Given((2, 2, 2, 6)), "v": Given((2, 2, 2, 5)), "last": Given((2,))},
             {"total": 3},
             {},
             "keys and values of",
-            "specs/decoding.yaml:350",
+            "specs/decoding.yaml:433",
         ),
         Example(
             {
@@ -799,7 +799,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3, "window": 3, "rolling": True},
             {},
             "in a cache of",
-            "specs/decoding.yaml:351",
+            "specs/decoding.yaml:434",
         ),
         Example(
             {
@@ -813,7 +813,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3, "window": 0, "rolling": True},
             {},
             "in a cache of",
-            "specs/decoding.yaml:352",
+            "specs/decoding.yaml:436",
         ),
         Example(
             {
@@ -827,14 +827,14 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 5, "window": 1, "rolling": True},
             {"y": Given((1, 2, 2, 3)), "keys": Given((1, 1, 1, 4)), "values": Given((1, 1, 1, 3))},
             None,
-            "specs/decoding.yaml:353",
+            "specs/decoding.yaml:438",
         ),
         Example(
             {"q": Given((2, 3, 4, 6)), "k": Given((2, 3, 2, 6)), "v": Given((2, 3, 2, 5)), "last": Given((2,))},
             {"total": 2},
             {},
             "fewer than",
-            "specs/decoding.yaml:354",
+            "specs/decoding.yaml:440",
         ),
         Example(
             {
@@ -847,7 +847,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 4},
             {},
             "both keys",
-            "specs/decoding.yaml:355",
+            "specs/decoding.yaml:441",
         ),
         Example(
             {
@@ -860,7 +860,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "both cosines",
-            "specs/decoding.yaml:356",
+            "specs/decoding.yaml:442",
         ),
         Example(
             {
@@ -873,7 +873,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "does not broadcast",
-            "specs/decoding.yaml:357",
+            "specs/decoding.yaml:443",
         ),
         Example(
             {
@@ -887,7 +887,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "do not fit",
-            "specs/decoding.yaml:358",
+            "specs/decoding.yaml:444",
         ),
         Example(
             {
@@ -901,7 +901,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 2},
             {"y": Given(value=((((0,),), ((0.66976154,),)),))},
             None,
-            "specs/decoding.yaml:359",
+            "specs/decoding.yaml:445",
         ),
         Example(
             {
@@ -915,7 +915,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 2},
             {"y": Given(value=((((1,),), ((0.73105858,),)),))},
             None,
-            "specs/decoding.yaml:360",
+            "specs/decoding.yaml:447",
         ),
         Example(
             {
@@ -928,31 +928,31 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 1},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/decoding.yaml:361",
+            "specs/decoding.yaml:450",
         ),
         Example(
             {"q": Given((1, 0, 2, 4)), "k": Given((1, 0, 1, 4)), "v": Given((1, 0, 1, 3)), "last": Given(value=(0,))},
             {"total": 0},
             {"y": Given((1, 0, 2, 3)), "keys": Given((1, 1, 0, 4)), "values": Given((1, 1, 0, 3))},
             None,
-            "specs/decoding.yaml:362",
+            "specs/decoding.yaml:451",
         ),
     ),
-    "specs/decoding.yaml:210",
+    "specs/decoding.yaml:257",
     asserts=(
-        Refusal(r"a cache has both keys and values", "specs/decoding.yaml:241"),
-        Refusal(r"a rotation has both cosines and sines", "specs/decoding.yaml:242"),
-        Refusal(r".* pairs do not fit into .* elements", "specs/decoding.yaml:243"),
-        Refusal(r".* keys and values of .* tokens", "specs/decoding.yaml:244"),
-        Refusal(r"a window of .* tokens in a cache of .*", "specs/decoding.yaml:245"),
-        Refusal(r".* tokens are fewer than the .* new ones", "specs/decoding.yaml:246"),
-        Refusal(r"bias .* does not broadcast to .*", "specs/decoding.yaml:247"),
+        Refusal(r"a cache has both keys and values", "specs/decoding.yaml:288"),
+        Refusal(r"a rotation has both cosines and sines", "specs/decoding.yaml:289"),
+        Refusal(r".* pairs do not fit into .* elements", "specs/decoding.yaml:290"),
+        Refusal(r".* keys and values of .* tokens", "specs/decoding.yaml:291"),
+        Refusal(r"a window of .* tokens in a cache of .*", "specs/decoding.yaml:292"),
+        Refusal(r".* tokens are fewer than the .* new ones", "specs/decoding.yaml:293"),
+        Refusal(r"bias .* does not broadcast to .*", "specs/decoding.yaml:294"),
     ),
-    reference_source="specs/decoding.yaml:299",
+    reference_source="specs/decoding.yaml:349",
 )
 
 
-# specs/decoding.yaml:364
+# specs/decoding.yaml:454
 def linear_attention_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -977,7 +977,7 @@ def linear_attention_case(d: Draw) -> Case:
     )
 
 
-# specs/decoding.yaml:399
+# specs/decoding.yaml:492
 def linear_attention_reference(
     query: Any, key: Any, value: Any, state: Any, decay: Any, beta: Any, groups: Any, shared: Any, scale: Any
 ) -> Any:
@@ -994,7 +994,7 @@ LINEAR_ATTENTION = Property(
             {"groups": 2, "shared": 2},
             {"y": Given((2, 3, 12)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:410",
+            "specs/decoding.yaml:505",
         ),
         Example(
             {
@@ -1007,21 +1007,21 @@ LINEAR_ATTENTION = Property(
             {"groups": 2, "scale": 0.5},
             {"y": Given((2, 3, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:411",
+            "specs/decoding.yaml:506",
         ),
         Example(
             {"query": Given((1, 2, 6)), "key": Given((1, 2, 6)), "value": Given((1, 2, 2)), "decay": Given((1, 2, 6))},
             {"groups": 2},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/decoding.yaml:412",
+            "specs/decoding.yaml:508",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "beta": Given((2, 3, 1))},
             {"groups": 2},
             {"y": Given((2, 3, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:413",
+            "specs/decoding.yaml:509",
         ),
         Example(
             {
@@ -1034,28 +1034,28 @@ LINEAR_ATTENTION = Property(
             {"groups": 2},
             {"y": Given((2, 0, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:414",
+            "specs/decoding.yaml:510",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 0))},
             {"groups": -1, "shared": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:415",
+            "specs/decoding.yaml:511",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "decay": Given((2, 3, 3))},
             {"groups": 2},
             {},
             "neither one for each",
-            "specs/decoding.yaml:416",
+            "specs/decoding.yaml:512",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "beta": Given((2, 3, 3))},
             {"groups": 2},
             {},
             "neither one nor",
-            "specs/decoding.yaml:417",
+            "specs/decoding.yaml:513",
         ),
         Example(
             {
@@ -1066,37 +1066,37 @@ LINEAR_ATTENTION = Property(
             {"groups": 1},
             {"y": Given(value=(((1.41421356,),),)), "last": Given(value=((((2.0,), (0.0,)),),))},
             None,
-            "specs/decoding.yaml:418",
+            "specs/decoding.yaml:514",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 6))},
             {"groups": 1, "shared": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:419",
+            "specs/decoding.yaml:516",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 0))},
             {"groups": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:420",
+            "specs/decoding.yaml:517",
         ),
         Example(
             {"query": Given((1, 2, 0)), "key": Given((1, 2, 0)), "value": Given((1, 2, 4))},
             {"groups": 2},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/decoding.yaml:421",
+            "specs/decoding.yaml:518",
         ),
     ),
-    "specs/decoding.yaml:364",
+    "specs/decoding.yaml:454",
     asserts=(
-        Refusal(r".* groups of .* queries", "specs/decoding.yaml:380"),
+        Refusal(r".* groups of .* queries", "specs/decoding.yaml:471"),
         Refusal(
-            r"decay of .* is neither one for each of .* groups nor for each of .* elements", "specs/decoding.yaml:381"
+            r"decay of .* is neither one for each of .* groups nor for each of .* elements", "specs/decoding.yaml:472"
         ),
-        Refusal(r"beta of .* is neither one nor one for each of .* groups", "specs/decoding.yaml:382"),
+        Refusal(r"beta of .* is neither one nor one for each of .* groups", "specs/decoding.yaml:474"),
     ),
-    reference_source="specs/decoding.yaml:399",
+    reference_source="specs/decoding.yaml:492",
 )

@@ -31,7 +31,7 @@ def kept_boxes(boxes: Any, scores: Any, most: Any, least: Any, limit: Any, cente
     return np.array(found, np.int64).reshape(-1, 3)
 
 
-# specs/detection.yaml:22
+# specs/detection.yaml:23
 def shares_of(start: Any, end: Any, n: Any, bins: Any, ratio: Any, half: Any) -> Any:
     t = start.dtype.type
     side = end - start if half else np.maximum(end - start, t(1))
@@ -50,7 +50,7 @@ def shares_of(start: Any, end: Any, n: Any, bins: Any, ratio: Any, half: Any) ->
     return (rows, max(grid, 0))
 
 
-# specs/detection.yaml:36
+# specs/detection.yaml:38
 def aligned_regions(x: Any, rois: Any, image: Any, size: Any, mode: Any, ratio: Any, scale: Any, half: Any) -> Any:
     t = np.float64 if x.dtype == np.float64 else np.float32
     y = np.zeros((len(rois), x.shape[1], *size), t)
@@ -75,13 +75,13 @@ def aligned_regions(x: Any, rois: Any, image: Any, size: Any, mode: Any, ratio: 
     return y.astype(x.dtype)
 
 
-# specs/detection.yaml:52
+# specs/detection.yaml:56
 def beside(shares: Any) -> Any:
     k = int(np.flatnonzero(shares)[0])
     return [k, k + 1]
 
 
-# specs/detection.yaml:55
+# specs/detection.yaml:59
 def largest_of_regions(x: Any, rois: Any, image: Any, size: Any, scale: Any) -> Any:
     t = np.float64 if x.dtype == np.float64 else np.float32
     y = np.zeros((len(rois), x.shape[1], *size), x.dtype)
@@ -99,7 +99,7 @@ def largest_of_regions(x: Any, rois: Any, image: Any, size: Any, scale: Any) -> 
     return y
 
 
-# specs/detection.yaml:72
+# specs/detection.yaml:76
 def non_max_suppression_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -120,7 +120,7 @@ def non_max_suppression_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:126
+# specs/detection.yaml:132
 def non_max_suppression_reference(
     boxes: Any, scores: Any, iou_threshold: Any, score_threshold: Any, limit: Any, center: Any
 ) -> Any:
@@ -149,42 +149,42 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 3},
             {"kept": Given(value=((0, 0, 3), (0, 0, 0), (0, 1, 3)))},
             None,
-            "specs/detection.yaml:130",
+            "specs/detection.yaml:137",
         ),
         Example(
             {"boxes": Given(value=(((0.5, 0.5, 1, 1), (0.5, 0.6, 1, 1)),)), "scores": Given(value=(((0.1, 0.2),),))},
             {"limit": 1, "center": True},
             {"kept": Given(value=((0, 0, 1),))},
             None,
-            "specs/detection.yaml:136",
+            "specs/detection.yaml:143",
         ),
         Example(
             {"boxes": Given(value=(((1, 1, 0, 0),),)), "scores": Given(value=(((2,),),))},
             {},
             {"kept": Given((0, 3))},
             None,
-            "specs/detection.yaml:137",
+            "specs/detection.yaml:145",
         ),
         Example(
             {"boxes": Given((1, 2, 4)), "scores": Given((1, 1, 2)), "iou_threshold": Given((2,))},
             {},
             {},
             "iou_threshold",
-            "specs/detection.yaml:138",
+            "specs/detection.yaml:146",
         ),
         Example(
             {"boxes": Given((1, 2, 4)), "scores": Given((1, 1, 2)), "score_threshold": Given((0,))},
             {},
             {},
             "score_threshold",
-            "specs/detection.yaml:139",
+            "specs/detection.yaml:147",
         ),
         Example(
             {"boxes": Given((1, 2, 4)), "scores": Given((1, 1, 2)), "iou_threshold": Given(value=1.5)},
             {},
             {},
             "is not within",
-            "specs/detection.yaml:140",
+            "specs/detection.yaml:148",
         ),
         Example(
             {
@@ -195,7 +195,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 3, "center": True},
             {"kept": Given(value=((0, 0, 0), (0, 0, 2), (0, 0, 1)))},
             None,
-            "specs/detection.yaml:141",
+            "specs/detection.yaml:149",
         ),
         Example(
             {
@@ -206,7 +206,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 3},
             {"kept": Given(value=((0, 0, 0), (0, 0, 1), (0, 0, 2)))},
             None,
-            "specs/detection.yaml:142",
+            "specs/detection.yaml:151",
         ),
         Example(
             {
@@ -217,7 +217,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 4, "center": True},
             {"kept": Given(value=((0, 0, 1),))},
             None,
-            "specs/detection.yaml:143",
+            "specs/detection.yaml:153",
         ),
         Example(
             {
@@ -227,7 +227,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 4, "center": True},
             {"kept": Given(value=((0, 0, 3), (0, 0, 0)))},
             None,
-            "specs/detection.yaml:144",
+            "specs/detection.yaml:155",
         ),
         Example(
             {
@@ -237,7 +237,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 4, "center": True},
             {"kept": Given(value=((0, 0, 1),))},
             None,
-            "specs/detection.yaml:145",
+            "specs/detection.yaml:157",
         ),
         Example(
             {
@@ -248,7 +248,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 3, "center": True},
             {"kept": Given(value=((0, 0, 1), (0, 0, 2), (0, 0, 0)))},
             None,
-            "specs/detection.yaml:146",
+            "specs/detection.yaml:159",
         ),
         Example(
             {
@@ -258,7 +258,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 4, "center": True},
             {"kept": Given(value=((0, 0, 0), (0, 0, 2), (0, 0, 3)))},
             None,
-            "specs/detection.yaml:147",
+            "specs/detection.yaml:161",
         ),
         Example(
             {
@@ -269,7 +269,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 4, "center": True},
             {"kept": Given(value=((0, 0, 1), (0, 0, 2), (0, 0, 3), (0, 0, 0)))},
             None,
-            "specs/detection.yaml:148",
+            "specs/detection.yaml:163",
         ),
         Example(
             {
@@ -280,7 +280,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 4},
             {"kept": Given(value=((0, 0, 0), (0, 0, 2)))},
             None,
-            "specs/detection.yaml:149",
+            "specs/detection.yaml:165",
         ),
         Example(
             {
@@ -290,7 +290,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 3, "center": True},
             {"kept": Given(value=((0, 0, 2),))},
             None,
-            "specs/detection.yaml:150",
+            "specs/detection.yaml:167",
         ),
         Example(
             {
@@ -318,14 +318,14 @@ NON_MAX_SUPPRESSION = Property(
                 )
             },
             None,
-            "specs/detection.yaml:151",
+            "specs/detection.yaml:169",
         ),
         Example(
             {"boxes": Given((1, 2, 4)), "scores": Given((1, 1, 2)), "iou_threshold": Given(value=-0.5)},
             {},
             {},
             "is not within",
-            "specs/detection.yaml:152",
+            "specs/detection.yaml:173",
         ),
         Example(
             {
@@ -336,20 +336,20 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 5},
             {"kept": Given(value=((0, 0, 1), (0, 0, 0)))},
             None,
-            "specs/detection.yaml:153",
+            "specs/detection.yaml:174",
         ),
     ),
-    "specs/detection.yaml:72",
+    "specs/detection.yaml:76",
     asserts=(
-        Refusal(r"iou_threshold .* is not one number", "specs/detection.yaml:86"),
-        Refusal(r"score_threshold .* is not one number", "specs/detection.yaml:87"),
+        Refusal(r"iou_threshold .* is not one number", "specs/detection.yaml:90"),
+        Refusal(r"score_threshold .* is not one number", "specs/detection.yaml:91"),
     ),
-    reference_source="specs/detection.yaml:126",
+    reference_source="specs/detection.yaml:132",
     stepped=True,
 )
 
 
-# specs/detection.yaml:155
+# specs/detection.yaml:177
 def roi_align_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -367,7 +367,7 @@ def roi_align_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:228
+# specs/detection.yaml:258
 def roi_align_reference(
     x: Any, rois: Any, image: Any, size: Any, mode: Any, ratio: Any, scale: Any, half_pixel: Any
 ) -> Any:
@@ -388,7 +388,7 @@ ROI_ALIGN = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:234",
+            "specs/detection.yaml:266",
         ),
         Example(
             {
@@ -399,7 +399,7 @@ ROI_ALIGN = Property(
             {},
             {"y": Given(value=((((2.5,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:235",
+            "specs/detection.yaml:267",
         ),
         Example(
             {
@@ -410,7 +410,7 @@ ROI_ALIGN = Property(
             {"mode": "max", "ratio": 1},
             {"y": Given(value=((((2.25,),),), (((2.25,),),), (((2.5,),),)), dtype="f32")},
             None,
-            "specs/detection.yaml:236",
+            "specs/detection.yaml:269",
         ),
         Example(
             {
@@ -421,112 +421,112 @@ ROI_ALIGN = Property(
             {"ratio": 1, "half_pixel": False, "mode": "max"},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:237",
+            "specs/detection.yaml:272",
         ),
         Example(
             {"x": Given((1, 2, 6, 6)), "rois": Given(value=((1, 1, 4, 5),), dtype="f32"), "image": Given(value=(0,))},
             {"size": (3, 2), "mode": "max", "scale": 0.5},
             {"y": Given((1, 2, 3, 2))},
             None,
-            "specs/detection.yaml:238",
+            "specs/detection.yaml:274",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:239",
+            "specs/detection.yaml:276",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"ratio": -1},
             {},
             "samples on a side",
-            "specs/detection.yaml:240",
+            "specs/detection.yaml:277",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {},
             {},
             "boxes of images of size",
-            "specs/detection.yaml:241",
+            "specs/detection.yaml:278",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:242",
+            "specs/detection.yaml:279",
         ),
         Example(
             {"x": Given((1, 1, 5, 2)), "rois": Given(value=((-1.0, -0.5, 1.75, 0.25),)), "image": Given(value=(0,))},
             {"size": (1, 3), "mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 1, 3))},
             None,
-            "specs/detection.yaml:243",
+            "specs/detection.yaml:280",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-3.0, 1.0, -3.75, 1.25),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max"},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:244",
+            "specs/detection.yaml:282",
         ),
         Example(
             {"x": Given((1, 1, 2, 5)), "rois": Given(value=((3.0, -1.75, 3.25, 1.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:245",
+            "specs/detection.yaml:283",
         ),
         Example(
             {"x": Given((1, 1, 5, 2)), "rois": Given(value=((0.5, 2.25, 1.5, 4.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 2},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:246",
+            "specs/detection.yaml:285",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:247",
+            "specs/detection.yaml:286",
         ),
         Example(
             {"x": Given((1, 1, 1, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:248",
+            "specs/detection.yaml:287",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(-1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:249",
+            "specs/detection.yaml:288",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2)},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:250",
+            "specs/detection.yaml:289",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 1},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:251",
+            "specs/detection.yaml:290",
         ),
         Example(
             {"x": Given((1, 1, 4, 1)), "rois": Given(value=((0, -15, 1, 5.125),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:252",
+            "specs/detection.yaml:291",
         ),
         Example(
             {
@@ -537,42 +537,42 @@ ROI_ALIGN = Property(
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:253",
+            "specs/detection.yaml:292",
         ),
         Example(
             {"x": Given((1, 1, 1, 4)), "rois": Given(value=((-15, 0, 5.125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:254",
+            "specs/detection.yaml:294",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-24.1875, 0, 0.8125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:255",
+            "specs/detection.yaml:295",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-6.984375, 0, 2.03125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:256",
+            "specs/detection.yaml:296",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"ratio": 20},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:257",
+            "specs/detection.yaml:297",
         ),
         Example(
             {"x": Given(value=((((1, 2, 9),),),)), "rois": Given(value=((0, 0, 3, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given(value=((((4,),),),))},
             None,
-            "specs/detection.yaml:258",
+            "specs/detection.yaml:298",
         ),
         Example(
             {
@@ -583,14 +583,14 @@ ROI_ALIGN = Property(
             {"ratio": 2, "mode": "max", "half_pixel": False},
             {"y": Given((3, 1, 1, 1))},
             None,
-            "specs/detection.yaml:259",
+            "specs/detection.yaml:299",
         ),
         Example(
             {"x": Given((1, 1, 3, 3)), "rois": Given(value=((0.5, 1, 2.5, 1),)), "image": Given(value=(0,))},
             {"mode": "max"},
             {"y": Given(value=((((0,),),),))},
             None,
-            "specs/detection.yaml:260",
+            "specs/detection.yaml:302",
         ),
         Example(
             {
@@ -601,7 +601,7 @@ ROI_ALIGN = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:261",
+            "specs/detection.yaml:303",
         ),
         Example(
             {
@@ -612,22 +612,22 @@ ROI_ALIGN = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:262",
+            "specs/detection.yaml:305",
         ),
     ),
-    "specs/detection.yaml:155",
+    "specs/detection.yaml:177",
     asserts=(
-        Refusal(r".* bins", "specs/detection.yaml:177"),
-        Refusal(r".* samples on a side of a bin", "specs/detection.yaml:178"),
-        Refusal(r"boxes of images of size .*", "specs/detection.yaml:179"),
+        Refusal(r".* bins", "specs/detection.yaml:199"),
+        Refusal(r".* samples on a side of a bin", "specs/detection.yaml:200"),
+        Refusal(r"boxes of images of size .*", "specs/detection.yaml:201"),
     ),
-    reference_source="specs/detection.yaml:228",
+    reference_source="specs/detection.yaml:258",
     stepped=True,
     weak={"13": "its long calls take more steps than there is time for"},
 )
 
 
-# specs/detection.yaml:264
+# specs/detection.yaml:308
 def max_roi_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -642,7 +642,7 @@ def max_roi_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:296
+# specs/detection.yaml:341
 def max_roi_pool_reference(x: Any, rois: Any, image: Any, size: Any, scale: Any) -> Any:
     return largest_of_regions(x, rois, image, size, scale)
 
@@ -661,7 +661,7 @@ MAX_ROI_POOL = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:300",
+            "specs/detection.yaml:348",
         ),
         Example(
             {
@@ -672,7 +672,7 @@ MAX_ROI_POOL = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1, 2),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:301",
+            "specs/detection.yaml:349",
         ),
         Example(
             {
@@ -683,54 +683,54 @@ MAX_ROI_POOL = Property(
             {"size": (1, 1), "scale": 0.125},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:302",
+            "specs/detection.yaml:351",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:303",
+            "specs/detection.yaml:353",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:304",
+            "specs/detection.yaml:354",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3, 4),),),)), "rois": Given(value=((2, 0, 2, 0),)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given(value=((((3,),),),))},
             None,
-            "specs/detection.yaml:305",
+            "specs/detection.yaml:355",
         ),
         Example(
             {"x": Given(value=((((1, 2),),),)), "rois": Given(value=((-0.5, 0, 1, 0),)), "image": Given(value=(0,))},
             {"size": (1, 3)},
             {"y": Given(value=((((0, 1, 2),),),))},
             None,
-            "specs/detection.yaml:306",
+            "specs/detection.yaml:356",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:307",
+            "specs/detection.yaml:357",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(-1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:308",
+            "specs/detection.yaml:358",
         ),
     ),
-    "specs/detection.yaml:264",
-    asserts=(Refusal(r".* bins", "specs/detection.yaml:277"),),
-    reference_source="specs/detection.yaml:296",
+    "specs/detection.yaml:308",
+    asserts=(Refusal(r".* bins", "specs/detection.yaml:321"),),
+    reference_source="specs/detection.yaml:341",
     stepped=True,
     weak={"13": "its long calls take more steps than there is time for"},
 )

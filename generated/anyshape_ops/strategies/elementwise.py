@@ -262,14 +262,14 @@ POW = Property(
 )
 
 
-# specs/elementwise.yaml:126
+# specs/elementwise.yaml:127
 def mod_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     truncated = d.truth()
     return Case({"a": p, "b": q}, {"truncated": d.default(truncated)})
 
 
-# specs/elementwise.yaml:135
+# specs/elementwise.yaml:136
 def mod_reference(a: Any, b: Any, truncated: Any) -> Any:
     return np.fmod(a, b) if truncated else np.mod(a, b)
 
@@ -279,28 +279,28 @@ MOD = Property(
     mod_case,
     mod_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:138"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:139"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:139"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:140"),
         Example(
             {"a": Given(value=(-7,)), "b": Given(value=(3,))},
             {},
             {"y": Given(value=(2,))},
             None,
-            "specs/elementwise.yaml:140",
+            "specs/elementwise.yaml:141",
         ),
     ),
-    "specs/elementwise.yaml:126",
-    reference_source="specs/elementwise.yaml:135",
+    "specs/elementwise.yaml:127",
+    reference_source="specs/elementwise.yaml:136",
 )
 
 
-# specs/elementwise.yaml:142
+# specs/elementwise.yaml:143
 def maximum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:147
+# specs/elementwise.yaml:148
 def maximum_reference(a: Any, b: Any) -> Any:
     return np.maximum(a, b)
 
@@ -310,35 +310,35 @@ MAXIMUM = Property(
     maximum_case,
     maximum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:150"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:151"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:151"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:152"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((0.5, -1.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:152",
+            "specs/elementwise.yaml:153",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(200, 100), dtype="u8")},
             None,
-            "specs/elementwise.yaml:153",
+            "specs/elementwise.yaml:154",
         ),
     ),
-    "specs/elementwise.yaml:142",
-    reference_source="specs/elementwise.yaml:147",
+    "specs/elementwise.yaml:143",
+    reference_source="specs/elementwise.yaml:148",
 )
 
 
-# specs/elementwise.yaml:155
+# specs/elementwise.yaml:156
 def minimum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:160
+# specs/elementwise.yaml:161
 def minimum_reference(a: Any, b: Any) -> Any:
     return np.minimum(a, b)
 
@@ -348,35 +348,35 @@ MINIMUM = Property(
     minimum_case,
     minimum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:163"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:164"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:164"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:165"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((-1.0, -2.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:165",
+            "specs/elementwise.yaml:166",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(100, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:166",
+            "specs/elementwise.yaml:167",
         ),
     ),
-    "specs/elementwise.yaml:155",
-    reference_source="specs/elementwise.yaml:160",
+    "specs/elementwise.yaml:156",
+    reference_source="specs/elementwise.yaml:161",
 )
 
 
-# specs/elementwise.yaml:168
+# specs/elementwise.yaml:169
 def neg_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:176
+# specs/elementwise.yaml:177
 def neg_reference(x: Any) -> Any:
     return np.negative(x)
 
@@ -386,43 +386,43 @@ NEG = Property(
     neg_case,
     neg_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:179"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:180"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:180"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:181"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, -2.0))},
             None,
-            "specs/elementwise.yaml:181",
+            "specs/elementwise.yaml:182",
         ),
         Example(
             {"x": Given(value=(-128, 5), dtype="i8")},
             {},
             {"y": Given(value=(-128, -5), dtype="i8")},
             None,
-            "specs/elementwise.yaml:182",
+            "specs/elementwise.yaml:183",
         ),
         Example(
             {"x": Given(value=(0, 1), dtype="u8")},
             {},
             {"y": Given(value=(0, 255), dtype="u8")},
             None,
-            "specs/elementwise.yaml:183",
+            "specs/elementwise.yaml:184",
         ),
     ),
-    "specs/elementwise.yaml:168",
-    reference_source="specs/elementwise.yaml:176",
+    "specs/elementwise.yaml:169",
+    reference_source="specs/elementwise.yaml:177",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:185
+# specs/elementwise.yaml:186
 def abs_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:192
+# specs/elementwise.yaml:193
 def abs_reference(x: Any) -> Any:
     return np.abs(x)
 
@@ -432,43 +432,43 @@ ABS = Property(
     abs_case,
     abs_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:195"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:196"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:196"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:197"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:197",
+            "specs/elementwise.yaml:198",
         ),
         Example(
             {"x": Given(value=(-128, -1), dtype="i8")},
             {},
             {"y": Given(value=(-128, 1), dtype="i8")},
             None,
-            "specs/elementwise.yaml:198",
+            "specs/elementwise.yaml:199",
         ),
         Example(
             {"x": Given(value=(200,), dtype="u8")},
             {},
             {"y": Given(value=(200,), dtype="u8")},
             None,
-            "specs/elementwise.yaml:199",
+            "specs/elementwise.yaml:200",
         ),
     ),
-    "specs/elementwise.yaml:185",
-    reference_source="specs/elementwise.yaml:192",
+    "specs/elementwise.yaml:186",
+    reference_source="specs/elementwise.yaml:193",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:201
+# specs/elementwise.yaml:202
 def exp_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:205
+# specs/elementwise.yaml:206
 def exp_reference(x: Any) -> Any:
     return np.exp(x)
 
@@ -478,29 +478,29 @@ EXP = Property(
     exp_case,
     exp_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:208"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:209"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:209"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:210"),
         Example(
             {"x": Given(value=(-inf, -1.0, 0.0, 1.0))},
             {},
             {"y": Given(value=(0.0, 0.36787944, 1.0, 2.7182818))},
             None,
-            "specs/elementwise.yaml:210",
+            "specs/elementwise.yaml:211",
         ),
     ),
-    "specs/elementwise.yaml:201",
-    reference_source="specs/elementwise.yaml:205",
+    "specs/elementwise.yaml:202",
+    reference_source="specs/elementwise.yaml:206",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:212
+# specs/elementwise.yaml:213
 def log_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:216
+# specs/elementwise.yaml:217
 def log_reference(x: Any) -> Any:
     return np.log(x)
 
@@ -510,29 +510,29 @@ LOG = Property(
     log_case,
     log_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:219"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:220"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:220"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:221"),
         Example(
             {"x": Given(value=(0.0, 1.0, 2.0, -1.0))},
             {},
             {"y": Given(value=(-inf, 0.0, 0.69314718, nan))},
             None,
-            "specs/elementwise.yaml:221",
+            "specs/elementwise.yaml:222",
         ),
     ),
-    "specs/elementwise.yaml:212",
-    reference_source="specs/elementwise.yaml:216",
+    "specs/elementwise.yaml:213",
+    reference_source="specs/elementwise.yaml:217",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:223
+# specs/elementwise.yaml:224
 def floor_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:228
+# specs/elementwise.yaml:229
 def floor_reference(x: Any) -> Any:
     return np.floor(x)
 
@@ -542,29 +542,29 @@ FLOOR = Property(
     floor_case,
     floor_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:231"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:232"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:232"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:233"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-2.0, -1.0, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:233",
+            "specs/elementwise.yaml:234",
         ),
     ),
-    "specs/elementwise.yaml:223",
-    reference_source="specs/elementwise.yaml:228",
+    "specs/elementwise.yaml:224",
+    reference_source="specs/elementwise.yaml:229",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:235
+# specs/elementwise.yaml:236
 def ceil_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:240
+# specs/elementwise.yaml:241
 def ceil_reference(x: Any) -> Any:
     return np.ceil(x)
 
@@ -574,29 +574,29 @@ CEIL = Property(
     ceil_case,
     ceil_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:243"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:244"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:244"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:245"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, 2.0))},
             None,
-            "specs/elementwise.yaml:245",
+            "specs/elementwise.yaml:246",
         ),
     ),
-    "specs/elementwise.yaml:235",
-    reference_source="specs/elementwise.yaml:240",
+    "specs/elementwise.yaml:236",
+    reference_source="specs/elementwise.yaml:241",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:247
+# specs/elementwise.yaml:248
 def round_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:252
+# specs/elementwise.yaml:253
 def round_reference(x: Any) -> Any:
     return np.rint(x)
 
@@ -606,29 +606,29 @@ ROUND = Property(
     round_case,
     round_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:255"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:256"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:256"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:257"),
         Example(
             {"x": Given(value=(-1.5, 0.5, 1.5, 2.5))},
             {},
             {"y": Given(value=(-2.0, 0.0, 2.0, 2.0))},
             None,
-            "specs/elementwise.yaml:257",
+            "specs/elementwise.yaml:258",
         ),
     ),
-    "specs/elementwise.yaml:247",
-    reference_source="specs/elementwise.yaml:252",
+    "specs/elementwise.yaml:248",
+    reference_source="specs/elementwise.yaml:253",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:259
+# specs/elementwise.yaml:260
 def sign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:267
+# specs/elementwise.yaml:268
 def sign_reference(x: Any) -> Any:
     return np.sign(x)
 
@@ -638,43 +638,43 @@ SIGN = Property(
     sign_case,
     sign_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:270"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:271"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:271"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:272"),
         Example(
             {"x": Given(value=(-2.5, 0.0, 3.0, nan))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, nan))},
             None,
-            "specs/elementwise.yaml:272",
+            "specs/elementwise.yaml:273",
         ),
         Example(
             {"x": Given(value=(-7, 0, 7), dtype="i32")},
             {},
             {"y": Given(value=(-1, 0, 1), dtype="i32")},
             None,
-            "specs/elementwise.yaml:273",
+            "specs/elementwise.yaml:274",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:274",
+            "specs/elementwise.yaml:275",
         ),
     ),
-    "specs/elementwise.yaml:259",
-    reference_source="specs/elementwise.yaml:267",
+    "specs/elementwise.yaml:260",
+    reference_source="specs/elementwise.yaml:268",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:276
+# specs/elementwise.yaml:277
 def sqrt_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:280
+# specs/elementwise.yaml:281
 def sqrt_reference(x: Any) -> Any:
     return np.sqrt(x)
 
@@ -684,29 +684,29 @@ SQRT = Property(
     sqrt_case,
     sqrt_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:283"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:284"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:284"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:285"),
         Example(
             {"x": Given(value=(0.0, 0.25, 2.0, -1.0))},
             {},
             {"y": Given(value=(0.0, 0.5, 1.4142136, nan))},
             None,
-            "specs/elementwise.yaml:285",
+            "specs/elementwise.yaml:286",
         ),
     ),
-    "specs/elementwise.yaml:276",
-    reference_source="specs/elementwise.yaml:280",
+    "specs/elementwise.yaml:277",
+    reference_source="specs/elementwise.yaml:281",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:287
+# specs/elementwise.yaml:288
 def reciprocal_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:291
+# specs/elementwise.yaml:292
 def reciprocal_reference(x: Any) -> Any:
     return np.reciprocal(x)
 
@@ -716,29 +716,29 @@ RECIPROCAL = Property(
     reciprocal_case,
     reciprocal_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:294"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:295"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:295"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:296"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 0.5, inf))},
             {},
             {"y": Given(value=(-0.5, inf, 2.0, 0.0))},
             None,
-            "specs/elementwise.yaml:296",
+            "specs/elementwise.yaml:297",
         ),
     ),
-    "specs/elementwise.yaml:287",
-    reference_source="specs/elementwise.yaml:291",
+    "specs/elementwise.yaml:288",
+    reference_source="specs/elementwise.yaml:292",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:298
+# specs/elementwise.yaml:299
 def tanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:302
+# specs/elementwise.yaml:303
 def tanh_reference(x: Any) -> Any:
     return np.tanh(x)
 
@@ -748,29 +748,29 @@ TANH = Property(
     tanh_case,
     tanh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:305"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:306"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:306"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:307"),
         Example(
             {"x": Given(value=(-20.0, -0.5, 0.0, 1.0))},
             {},
             {"y": Given(value=(-1.0, -0.46211716, 0.0, 0.76159416))},
             None,
-            "specs/elementwise.yaml:307",
+            "specs/elementwise.yaml:308",
         ),
     ),
-    "specs/elementwise.yaml:298",
-    reference_source="specs/elementwise.yaml:302",
+    "specs/elementwise.yaml:299",
+    reference_source="specs/elementwise.yaml:303",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:309
+# specs/elementwise.yaml:310
 def sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:314
+# specs/elementwise.yaml:315
 def sigmoid_reference(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -780,29 +780,29 @@ SIGMOID = Property(
     sigmoid_case,
     sigmoid_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:317"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:318"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:318"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:319"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 2.0, inf))},
             {},
             {"y": Given(value=(0.26894142, 0.5, 0.88079708, 1.0))},
             None,
-            "specs/elementwise.yaml:319",
+            "specs/elementwise.yaml:320",
         ),
     ),
-    "specs/elementwise.yaml:309",
-    reference_source="specs/elementwise.yaml:314",
+    "specs/elementwise.yaml:310",
+    reference_source="specs/elementwise.yaml:315",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:321
+# specs/elementwise.yaml:322
 def erf_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:325
+# specs/elementwise.yaml:326
 def erf_reference(x: Any) -> Any:
     return scipy.special.erf(x)
 
@@ -812,29 +812,29 @@ ERF = Property(
     erf_case,
     erf_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:328"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:329"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:329"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:330"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 6.0))},
             {},
             {"y": Given(value=(-0.84270079, 0.0, 0.52049988, 1.0))},
             None,
-            "specs/elementwise.yaml:330",
+            "specs/elementwise.yaml:331",
         ),
     ),
-    "specs/elementwise.yaml:321",
-    reference_source="specs/elementwise.yaml:325",
+    "specs/elementwise.yaml:322",
+    reference_source="specs/elementwise.yaml:326",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:332
+# specs/elementwise.yaml:333
 def relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:339
+# specs/elementwise.yaml:340
 def relu_reference(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -844,44 +844,44 @@ RELU = Property(
     relu_case,
     relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:342"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:343"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:343"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:344"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0, nan))},
             {},
             {"y": Given(value=(0.0, 0.0, 2.0, nan))},
             None,
-            "specs/elementwise.yaml:344",
+            "specs/elementwise.yaml:345",
         ),
         Example(
             {"x": Given(value=(-3, 4), dtype="i32")},
             {},
             {"y": Given(value=(0, 4), dtype="i32")},
             None,
-            "specs/elementwise.yaml:345",
+            "specs/elementwise.yaml:346",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 200), dtype="u8")},
             None,
-            "specs/elementwise.yaml:346",
+            "specs/elementwise.yaml:347",
         ),
     ),
-    "specs/elementwise.yaml:332",
-    reference_source="specs/elementwise.yaml:339",
+    "specs/elementwise.yaml:333",
+    reference_source="specs/elementwise.yaml:340",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:348
+# specs/elementwise.yaml:349
 def gelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     approximate = d.member(("none", "tanh"))
     return Case({"x": d_}, {"approximate": d.default(approximate)})
 
 
-# specs/elementwise.yaml:356
+# specs/elementwise.yaml:358
 def gelu_reference(x: Any, approximate: Any) -> Any:
     return x * scipy.special.ndtr(x).astype(x.dtype) if approximate == "none" else x * 0.5 * (
         1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x ** 3))
@@ -893,30 +893,30 @@ GELU = Property(
     gelu_case,
     gelu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:363"),
-        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:364"),
-        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:365"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:366"),
+        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:367"),
+        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:368"),
         Example(
             {"x": Given(value=(1.0,))},
             {},
             {"y": Given(value=(0.8413447460685429,))},
             None,
-            "specs/elementwise.yaml:366",
+            "specs/elementwise.yaml:369",
         ),
     ),
-    "specs/elementwise.yaml:348",
-    reference_source="specs/elementwise.yaml:356",
+    "specs/elementwise.yaml:349",
+    reference_source="specs/elementwise.yaml:358",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:368
+# specs/elementwise.yaml:371
 def identity_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:374
+# specs/elementwise.yaml:377
 def identity_reference(x: Any) -> Any:
     return np.copy(x)
 
@@ -926,19 +926,19 @@ IDENTITY = Property(
     identity_case,
     identity_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:377"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:378"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:380"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:381"),
         Example(
-            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:379"
+            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:382"
         ),
     ),
-    "specs/elementwise.yaml:368",
-    reference_source="specs/elementwise.yaml:374",
+    "specs/elementwise.yaml:371",
+    reference_source="specs/elementwise.yaml:377",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:381
+# specs/elementwise.yaml:384
 def cast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
@@ -946,7 +946,7 @@ def cast_case(d: Draw) -> Case:
     return Case({"x": d_}, {"to": to, "saturate": d.default(saturate)})
 
 
-# specs/elementwise.yaml:393
+# specs/elementwise.yaml:396
 def cast_reference(x: Any, to: Any, saturate: Any) -> Any:
     return (
         lambda whole, codes: (
@@ -970,57 +970,57 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:413"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:414"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:421"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:422"),
         Example(
             {"x": Given(value=(1.0, 500.0, -1000.0))},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, 448.0, -448.0))},
             None,
-            "specs/elementwise.yaml:415",
+            "specs/elementwise.yaml:423",
         ),
         Example(
             {"x": Given(value=(1.0, 17.0, -300.0))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(1.0, 16.0, -288.0))},
             None,
-            "specs/elementwise.yaml:416",
+            "specs/elementwise.yaml:424",
         ),
         Example(
             {"x": Given(value=(500.0,))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(nan,))},
             None,
-            "specs/elementwise.yaml:417",
+            "specs/elementwise.yaml:425",
         ),
         Example(
             {"x": Given(value=(100000.0, -100000.0))},
             {"to": "f8e5m2", "saturate": False},
             {"y": Given(value=(inf, -inf))},
             None,
-            "specs/elementwise.yaml:418",
+            "specs/elementwise.yaml:426",
         ),
         Example(
             {"x": Given(value=(300, -129), dtype="i32")},
             {"to": "i8"},
             {"y": Given(value=(44, 127))},
             None,
-            "specs/elementwise.yaml:419",
+            "specs/elementwise.yaml:427",
         ),
     ),
-    "specs/elementwise.yaml:381",
-    reference_source="specs/elementwise.yaml:393",
+    "specs/elementwise.yaml:384",
+    reference_source="specs/elementwise.yaml:396",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:421
+# specs/elementwise.yaml:429
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:427
+# specs/elementwise.yaml:435
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -1035,16 +1035,16 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:430",
+            "specs/elementwise.yaml:438",
         ),
         Example(
             {"c": Given(value=((True,), (False,))), "a": Given(value=(1.0, 2.0)), "b": Given(value=3.0)},
             {},
             {"y": Given(value=((1.0, 2.0), (3.0, 3.0)))},
             None,
-            "specs/elementwise.yaml:431",
+            "specs/elementwise.yaml:439",
         ),
     ),
-    "specs/elementwise.yaml:421",
-    reference_source="specs/elementwise.yaml:427",
+    "specs/elementwise.yaml:429",
+    reference_source="specs/elementwise.yaml:435",
 )

@@ -20,7 +20,7 @@ def looked_up(x: Any, keys: Any, values: Any, other: Any) -> Any:
     ).reshape(x.shape)
 
 
-# specs/ensembles.yaml:31
+# specs/ensembles.yaml:32
 def linked(tree: Any, node: Any, yes_id: Any, no_id: Any, leaf: Any, target_tree: Any, target_node: Any) -> Any:
     keys = list(zip(tree.tolist(), node.tolist()))
     rows = {key: k for k, key in enumerate(keys) if keys.count(key) == 1}
@@ -34,7 +34,7 @@ def linked(tree: Any, node: Any, yes_id: Any, no_id: Any, leaf: Any, target_tree
     return (yes, no, roots, order, np.searchsorted(at[order], np.arange(len(tree) + 1)))
 
 
-# specs/ensembles.yaml:42
+# specs/ensembles.yaml:43
 def row_of(rows: Any, trees: Any, ids: Any) -> Any:
     return np.array([rows.get(key, -1) for key in zip(trees.tolist(), ids.tolist())], np.int64).reshape(-1)
 
@@ -87,7 +87,7 @@ def walked(
     return y.astype(x.dtype)
 
 
-# specs/ensembles.yaml:43
+# specs/ensembles.yaml:44
 def n_grams(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, least: Any, most: Any, skips: Any, size: Any, mode: Any
 ) -> Any:
@@ -110,14 +110,14 @@ def n_grams(
     return y.reshape(*x.shape[:-1], size).astype(np.float32)
 
 
-# specs/ensembles.yaml:61
+# specs/ensembles.yaml:111
 def look_up_case(d: Draw) -> Case:
     d_ = d.run("d")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
     return Case({"x": d_, "keys": Vec((n,)), "values": Vec((n,)), "other": Vec(())}, {})
 
 
-# specs/ensembles.yaml:71
+# specs/ensembles.yaml:121
 def look_up_reference(x: Any, keys: Any, values: Any, other: Any) -> Any:
     return looked_up(x, keys, values, other)
 
@@ -137,7 +137,7 @@ LOOK_UP = Property(
             {},
             {"y": Given(value=(1.5, 0.5, -2.0), dtype="f32")},
             None,
-            "specs/ensembles.yaml:90",
+            "specs/ensembles.yaml:158",
         ),
         Example(
             {
@@ -149,23 +149,23 @@ LOOK_UP = Property(
             {},
             {"y": Given(value=(4, 0), dtype="i64")},
             None,
-            "specs/ensembles.yaml:91",
+            "specs/ensembles.yaml:160",
         ),
         Example(
             {"x": Given((2,)), "keys": Given((0,)), "values": Given((0,)), "other": Given(())},
             {},
             {},
             "a list of no keys",
-            "specs/ensembles.yaml:92",
+            "specs/ensembles.yaml:162",
         ),
     ),
-    "specs/ensembles.yaml:61",
-    asserts=(Refusal(r"a list of no keys", "specs/ensembles.yaml:67"),),
-    reference_source="specs/ensembles.yaml:71",
+    "specs/ensembles.yaml:111",
+    asserts=(Refusal(r"a list of no keys", "specs/ensembles.yaml:117"),),
+    reference_source="specs/ensembles.yaml:121",
 )
 
 
-# specs/ensembles.yaml:94
+# specs/ensembles.yaml:164
 def impute_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -173,7 +173,7 @@ def impute_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n)), "values": Vec((m,)), "replaced": Vec(())}, {})
 
 
-# specs/ensembles.yaml:102
+# specs/ensembles.yaml:174
 def impute_reference(x: Any, values: Any, replaced: Any) -> Any:
     return np.where((x == replaced) | (x != x) & (replaced != replaced), values, x)
 
@@ -192,30 +192,30 @@ IMPUTE = Property(
             {},
             {"y": Given(value=((1, 6), (5, 2)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:110",
+            "specs/ensembles.yaml:182",
         ),
         Example(
             {"x": Given(value=(1, 0)), "values": Given(value=(7,)), "replaced": Given(value=0)},
             {},
             {"y": Given(value=(1, 7))},
             None,
-            "specs/ensembles.yaml:111",
+            "specs/ensembles.yaml:184",
         ),
         Example(
             {"x": Given((2, 3)), "values": Given((2,)), "replaced": Given(())},
             {},
             {},
             "values for",
-            "specs/ensembles.yaml:112",
+            "specs/ensembles.yaml:185",
         ),
     ),
-    "specs/ensembles.yaml:94",
-    asserts=(Refusal(r".* values for .* columns", "specs/ensembles.yaml:100"),),
-    reference_source="specs/ensembles.yaml:102",
+    "specs/ensembles.yaml:164",
+    asserts=(Refusal(r".* values for .* columns", "specs/ensembles.yaml:170"),),
+    reference_source="specs/ensembles.yaml:174",
 )
 
 
-# specs/ensembles.yaml:114
+# specs/ensembles.yaml:187
 def tree_links_case(d: Draw) -> Case:
     m = d.dim("m")
     e = d.dim("e")
@@ -233,7 +233,7 @@ def tree_links_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:188
+# specs/ensembles.yaml:262
 def tree_links_reference(
     tree: Any, node: Any, yes_id: Any, no_id: Any, leaf: Any, target_tree: Any, target_node: Any
 ) -> Any:
@@ -264,7 +264,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:191",
+            "specs/ensembles.yaml:265",
         ),
         Example(
             {
@@ -285,7 +285,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 1, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:192",
+            "specs/ensembles.yaml:268",
         ),
         Example(
             {
@@ -306,7 +306,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 1, 2, 3)),
             },
             None,
-            "specs/ensembles.yaml:193",
+            "specs/ensembles.yaml:271",
         ),
         Example(
             {
@@ -327,7 +327,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 0, 1, 1, 1, 2, 3, 3, 3)),
             },
             None,
-            "specs/ensembles.yaml:205",
+            "specs/ensembles.yaml:283",
         ),
         Example(
             {
@@ -348,7 +348,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(3, 3, 3, 3, 3, 3)),
             },
             None,
-            "specs/ensembles.yaml:206",
+            "specs/ensembles.yaml:288",
         ),
         Example(
             {
@@ -369,7 +369,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 3, 4)),
             },
             None,
-            "specs/ensembles.yaml:207",
+            "specs/ensembles.yaml:292",
         ),
         Example(
             {
@@ -390,7 +390,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 0, 0, 0, 0)),
             },
             None,
-            "specs/ensembles.yaml:208",
+            "specs/ensembles.yaml:295",
         ),
         Example(
             {
@@ -411,16 +411,16 @@ TREE_LINKS = Property(
                 "start": Given(value=(1, 1, 1, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:209",
+            "specs/ensembles.yaml:299",
         ),
     ),
-    "specs/ensembles.yaml:114",
-    reference_source="specs/ensembles.yaml:188",
+    "specs/ensembles.yaml:187",
+    reference_source="specs/ensembles.yaml:262",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:211
+# specs/ensembles.yaml:303
 def tree_ensemble_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -459,7 +459,7 @@ def tree_ensemble_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:290
+# specs/ensembles.yaml:383
 def tree_ensemble_reference(
     x: Any,
     feature: Any,
@@ -502,7 +502,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((5,), (6,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:348",
+            "specs/ensembles.yaml:446",
         ),
         Example(
             {
@@ -522,7 +522,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:349",
+            "specs/ensembles.yaml:450",
         ),
         Example(
             {
@@ -542,7 +542,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((4,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:350",
+            "specs/ensembles.yaml:454",
         ),
         Example(
             {
@@ -562,7 +562,7 @@ TREE_ENSEMBLE = Property(
             {"how": "max"},
             {"y": Given(value=((6,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:351",
+            "specs/ensembles.yaml:458",
         ),
         Example(
             {
@@ -582,7 +582,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:352",
+            "specs/ensembles.yaml:462",
         ),
         Example(
             {
@@ -602,7 +602,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:353",
+            "specs/ensembles.yaml:466",
         ),
         Example(
             {
@@ -622,7 +622,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:354",
+            "specs/ensembles.yaml:470",
         ),
         Example(
             {
@@ -642,7 +642,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:355",
+            "specs/ensembles.yaml:474",
         ),
         Example(
             {
@@ -662,7 +662,7 @@ TREE_ENSEMBLE = Property(
             {"targets": 0},
             {},
             "0 targets",
-            "specs/ensembles.yaml:356",
+            "specs/ensembles.yaml:478",
         ),
         Example(
             {
@@ -682,7 +682,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:357",
+            "specs/ensembles.yaml:480",
         ),
         Example(
             {
@@ -702,7 +702,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:358",
+            "specs/ensembles.yaml:482",
         ),
         Example(
             {
@@ -722,7 +722,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:359",
+            "specs/ensembles.yaml:484",
         ),
         Example(
             {
@@ -742,7 +742,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:360",
+            "specs/ensembles.yaml:486",
         ),
         Example(
             {
@@ -762,7 +762,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:361",
+            "specs/ensembles.yaml:488",
         ),
         Example(
             {
@@ -782,7 +782,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin behind",
-            "specs/ensembles.yaml:362",
+            "specs/ensembles.yaml:490",
         ),
         Example(
             {
@@ -802,7 +802,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is none",
-            "specs/ensembles.yaml:363",
+            "specs/ensembles.yaml:492",
         ),
         Example(
             {
@@ -822,7 +822,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:364",
+            "specs/ensembles.yaml:494",
         ),
         Example(
             {
@@ -842,7 +842,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,), (1,), (1,)))},
             None,
-            "specs/ensembles.yaml:365",
+            "specs/ensembles.yaml:497",
         ),
         Example(
             {
@@ -862,7 +862,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:366",
+            "specs/ensembles.yaml:500",
         ),
         Example(
             {
@@ -882,7 +882,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:367",
+            "specs/ensembles.yaml:503",
         ),
         Example(
             {
@@ -902,7 +902,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:368",
+            "specs/ensembles.yaml:506",
         ),
         Example(
             {
@@ -922,7 +922,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,), (4,)))},
             None,
-            "specs/ensembles.yaml:369",
+            "specs/ensembles.yaml:509",
         ),
         Example(
             {
@@ -942,7 +942,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:370",
+            "specs/ensembles.yaml:513",
         ),
         Example(
             {
@@ -962,7 +962,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:371",
+            "specs/ensembles.yaml:516",
         ),
         Example(
             {
@@ -982,7 +982,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:372",
+            "specs/ensembles.yaml:519",
         ),
         Example(
             {
@@ -1002,7 +1002,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:373",
+            "specs/ensembles.yaml:522",
         ),
         Example(
             {
@@ -1022,7 +1022,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:374",
+            "specs/ensembles.yaml:525",
         ),
         Example(
             {
@@ -1042,7 +1042,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin",
-            "specs/ensembles.yaml:375",
+            "specs/ensembles.yaml:528",
         ),
         Example(
             {
@@ -1062,7 +1062,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is",
-            "specs/ensembles.yaml:376",
+            "specs/ensembles.yaml:531",
         ),
         Example(
             {
@@ -1082,7 +1082,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,),))},
             None,
-            "specs/ensembles.yaml:377",
+            "specs/ensembles.yaml:534",
         ),
         Example(
             {
@@ -1102,7 +1102,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((-3,),))},
             None,
-            "specs/ensembles.yaml:378",
+            "specs/ensembles.yaml:537",
         ),
         Example(
             {
@@ -1122,7 +1122,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((1.5,),))},
             None,
-            "specs/ensembles.yaml:379",
+            "specs/ensembles.yaml:540",
         ),
         Example(
             {
@@ -1142,7 +1142,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:380",
+            "specs/ensembles.yaml:543",
         ),
         Example(
             {
@@ -1162,7 +1162,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((8,),))},
             None,
-            "specs/ensembles.yaml:381",
+            "specs/ensembles.yaml:547",
         ),
         Example(
             {
@@ -1182,17 +1182,17 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((3,),))},
             None,
-            "specs/ensembles.yaml:382",
+            "specs/ensembles.yaml:551",
         ),
     ),
-    "specs/ensembles.yaml:211",
-    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:234"),),
-    reference_source="specs/ensembles.yaml:290",
+    "specs/ensembles.yaml:303",
+    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:326"),),
+    reference_source="specs/ensembles.yaml:383",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:384
+# specs/ensembles.yaml:555
 def count_grams_case(d: Draw) -> Case:
     o = d.run("o")
     l = d.dim("l")
@@ -1211,7 +1211,7 @@ def count_grams_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:428
+# specs/ensembles.yaml:599
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -1234,7 +1234,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "skips": 4},
             {"y": Given(value=((1, 1),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:436",
+            "specs/ensembles.yaml:615",
         ),
         Example(
             {
@@ -1247,7 +1247,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "mode": "IDF"},
             {"y": Given(value=((0.5,),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:437",
+            "specs/ensembles.yaml:617",
         ),
         Example(
             {
@@ -1260,7 +1260,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:438",
+            "specs/ensembles.yaml:619",
         ),
         Example(
             {
@@ -1273,7 +1273,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:439",
+            "specs/ensembles.yaml:621",
         ),
         Example(
             {
@@ -1286,7 +1286,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:440",
+            "specs/ensembles.yaml:623",
         ),
         Example(
             {
@@ -1299,7 +1299,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:441",
+            "specs/ensembles.yaml:625",
         ),
         Example(
             {
@@ -1312,7 +1312,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:442",
+            "specs/ensembles.yaml:627",
         ),
         Example(
             {
@@ -1325,7 +1325,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:443",
+            "specs/ensembles.yaml:628",
         ),
         Example(
             {
@@ -1338,7 +1338,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:444",
+            "specs/ensembles.yaml:629",
         ),
         Example(
             {
@@ -1351,7 +1351,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:445",
+            "specs/ensembles.yaml:630",
         ),
         Example(
             {
@@ -1364,7 +1364,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:446",
+            "specs/ensembles.yaml:631",
         ),
         Example(
             {
@@ -1377,7 +1377,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:447",
+            "specs/ensembles.yaml:633",
         ),
         Example(
             {
@@ -1390,7 +1390,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:448",
+            "specs/ensembles.yaml:635",
         ),
         Example(
             {
@@ -1403,7 +1403,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:449",
+            "specs/ensembles.yaml:637",
         ),
         Example(
             {
@@ -1416,7 +1416,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:450",
+            "specs/ensembles.yaml:639",
         ),
         Example(
             {
@@ -1429,7 +1429,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2, "most": 2, "skips": 9},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:452",
+            "specs/ensembles.yaml:642",
         ),
         Example(
             {
@@ -1442,7 +1442,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:453",
+            "specs/ensembles.yaml:644",
         ),
         Example(
             {
@@ -1455,7 +1455,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:454",
+            "specs/ensembles.yaml:645",
         ),
         Example(
             {
@@ -1468,11 +1468,11 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:455",
+            "specs/ensembles.yaml:646",
         ),
     ),
-    "specs/ensembles.yaml:384",
-    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:397"), Refusal(r".* skipped", "specs/ensembles.yaml:398")),
-    reference_source="specs/ensembles.yaml:428",
+    "specs/ensembles.yaml:555",
+    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:568"), Refusal(r".* skipped", "specs/ensembles.yaml:569")),
+    reference_source="specs/ensembles.yaml:599",
     stepped=True,
 )

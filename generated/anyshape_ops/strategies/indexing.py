@@ -46,79 +46,79 @@ PAD = Property(
     pad_case,
     pad_reference,
     (
-        Example({"x": Given((2, 3))}, {"pads": (1, 0, 0, 2)}, {"y": Given((3, 5))}, None, "specs/indexing.yaml:40"),
+        Example({"x": Given((2, 3))}, {"pads": (1, 0, 0, 2)}, {"y": Given((3, 5))}, None, "specs/indexing.yaml:43"),
         Example(
             {"x": Given((2, 3)), "value": Given(())},
             {"pads": (-1, 2), "axes": (-1,), "mode": "constant"},
             {"y": Given((2, 4))},
             None,
-            "specs/indexing.yaml:41",
+            "specs/indexing.yaml:44",
         ),
         Example(
             {"x": Given((2, 3))},
             {"pads": (3, 1), "axes": (1,), "mode": "edge"},
             {"y": Given((2, 7))},
             None,
-            "specs/indexing.yaml:42",
+            "specs/indexing.yaml:45",
         ),
         Example(
-            {"x": Given((4,))}, {"pads": (3, 2), "mode": "reflect"}, {"y": Given((9,))}, None, "specs/indexing.yaml:43"
+            {"x": Given((4,))}, {"pads": (3, 2), "mode": "reflect"}, {"y": Given((9,))}, None, "specs/indexing.yaml:46"
         ),
         Example(
-            {"x": Given((3,))}, {"pads": (2, 1), "mode": "wrap"}, {"y": Given((6,))}, None, "specs/indexing.yaml:44"
+            {"x": Given((3,))}, {"pads": (2, 1), "mode": "wrap"}, {"y": Given((6,))}, None, "specs/indexing.yaml:47"
         ),
         Example(
             {"x": Given(value=(1, 2, 3, 4))},
             {"pads": (-1, 3), "mode": "wrap"},
             {"y": Given(value=(2, 3, 4, 2, 3, 4))},
             None,
-            "specs/indexing.yaml:45",
+            "specs/indexing.yaml:48",
         ),
         Example(
             {"x": Given(value=(1, 2, 3, 4))},
             {"pads": (3, -2), "mode": "wrap"},
             {"y": Given(value=(2, 1, 2, 1, 2))},
             None,
-            "specs/indexing.yaml:46",
+            "specs/indexing.yaml:49",
         ),
         Example(
             {"x": Given(value=(1, 2, 3, 4, 5))},
             {"pads": (-2, 4), "mode": "reflect"},
             {"y": Given(value=(3, 4, 5, 4, 3, 2, 1))},
             None,
-            "specs/indexing.yaml:47",
+            "specs/indexing.yaml:50",
         ),
-        Example({"x": Given((3,))}, {"pads": (-3, 2), "mode": "wrap"}, {}, "nothing to fill", "specs/indexing.yaml:48"),
-        Example({"x": Given((2,)), "value": Given((2,))}, {"pads": (1, 1)}, {}, "one value", "specs/indexing.yaml:49"),
-        Example({"x": Given((2,))}, {"pads": (-2, -1)}, {}, "negative size", "specs/indexing.yaml:50"),
-        Example({"x": Given((0,))}, {"pads": (1, 0), "mode": "edge"}, {}, "nothing to fill", "specs/indexing.yaml:51"),
+        Example({"x": Given((3,))}, {"pads": (-3, 2), "mode": "wrap"}, {}, "nothing to fill", "specs/indexing.yaml:51"),
+        Example({"x": Given((2,)), "value": Given((2,))}, {"pads": (1, 1)}, {}, "one value", "specs/indexing.yaml:52"),
+        Example({"x": Given((2,))}, {"pads": (-2, -1)}, {}, "negative size", "specs/indexing.yaml:53"),
+        Example({"x": Given((0,))}, {"pads": (1, 0), "mode": "edge"}, {}, "nothing to fill", "specs/indexing.yaml:54"),
         Example(
-            {"x": Given(value=(1, 2))}, {"pads": (1, 0)}, {"y": Given(value=(0, 1, 2))}, None, "specs/indexing.yaml:52"
+            {"x": Given(value=(1, 2))}, {"pads": (1, 0)}, {"y": Given(value=(0, 1, 2))}, None, "specs/indexing.yaml:55"
         ),
-        Example({"x": Given((2,))}, {"pads": (-1, -1)}, {"y": Given((0,))}, None, "specs/indexing.yaml:53"),
-        Example({"x": Given((0,))}, {"pads": (1, 0)}, {"y": Given((1,))}, None, "specs/indexing.yaml:54"),
+        Example({"x": Given((2,))}, {"pads": (-1, -1)}, {"y": Given((0,))}, None, "specs/indexing.yaml:56"),
+        Example({"x": Given((0,))}, {"pads": (1, 0)}, {"y": Given((1,))}, None, "specs/indexing.yaml:57"),
         Example(
-            {"x": Given((0,))}, {"pads": (0, 0), "mode": "edge"}, {"y": Given((0,))}, None, "specs/indexing.yaml:55"
+            {"x": Given((0,))}, {"pads": (0, 0), "mode": "edge"}, {"y": Given((0,))}, None, "specs/indexing.yaml:58"
         ),
         Example(
-            {"x": Given((1,))}, {"pads": (1, 0), "mode": "edge"}, {"y": Given((2,))}, None, "specs/indexing.yaml:56"
+            {"x": Given((1,))}, {"pads": (1, 0), "mode": "edge"}, {"y": Given((2,))}, None, "specs/indexing.yaml:59"
         ),
         Example(
             {"x": Given((2, 0))},
             {"pads": (0, 1, 0, 0), "mode": "edge"},
             {},
             "nothing to fill",
-            "specs/indexing.yaml:57",
+            "specs/indexing.yaml:60",
         ),
         Example(
             {"x": Given(value=(1, 2, 3, 4))},
             {"pads": (1, 0), "mode": "reflect"},
             {"y": Given(value=(2, 1, 2, 3, 4))},
             None,
-            "specs/indexing.yaml:58",
+            "specs/indexing.yaml:61",
         ),
         Example(
-            {"x": Given((1,))}, {"pads": (2, 1), "mode": "reflect"}, {"y": Given((4,))}, None, "specs/indexing.yaml:59"
+            {"x": Given((1,))}, {"pads": (2, 1), "mode": "reflect"}, {"y": Given((4,))}, None, "specs/indexing.yaml:62"
         ),
     ),
     "specs/indexing.yaml:5",
@@ -131,14 +131,14 @@ PAD = Property(
 )
 
 
-# specs/indexing.yaml:61
+# specs/indexing.yaml:64
 def tile_case(d: Draw) -> Case:
     d_ = d.run("d")
     repeats = Vec(d.sizes(len(d_)))
     return Case({"x": d_}, {"repeats": repeats})
 
 
-# specs/indexing.yaml:70
+# specs/indexing.yaml:73
 def tile_reference(x: Any, repeats: Any) -> Any:
     return np.tile(x, tuple(repeats))
 
@@ -148,24 +148,24 @@ TILE = Property(
     tile_case,
     tile_reference,
     (
-        Example({"x": Given((2, 3))}, {"repeats": (2, 1)}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:79"),
-        Example({"x": Given((2,))}, {"repeats": (0,)}, {"y": Given((0,))}, None, "specs/indexing.yaml:80"),
-        Example({"x": Given((2,))}, {"repeats": (-1,)}, {}, "must not be negative", "specs/indexing.yaml:81"),
+        Example({"x": Given((2, 3))}, {"repeats": (2, 1)}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:82"),
+        Example({"x": Given((2,))}, {"repeats": (0,)}, {"y": Given((0,))}, None, "specs/indexing.yaml:83"),
+        Example({"x": Given((2,))}, {"repeats": (-1,)}, {}, "must not be negative", "specs/indexing.yaml:84"),
         Example(
             {"x": Given(value=((1, 2),))},
             {"repeats": (2, 2)},
             {"y": Given(value=((1, 2, 1, 2), (1, 2, 1, 2)))},
             None,
-            "specs/indexing.yaml:82",
+            "specs/indexing.yaml:85",
         ),
     ),
-    "specs/indexing.yaml:61",
-    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:68"),),
-    reference_source="specs/indexing.yaml:70",
+    "specs/indexing.yaml:64",
+    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:71"),),
+    reference_source="specs/indexing.yaml:73",
 )
 
 
-# specs/indexing.yaml:84
+# specs/indexing.yaml:87
 def repeat_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -175,7 +175,7 @@ def repeat_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"repeats": repeats, "axis": d.default(axis)})
 
 
-# specs/indexing.yaml:94
+# specs/indexing.yaml:97
 def repeat_reference(x: Any, repeats: Any, axis: Any) -> Any:
     return np.repeat(x, repeats, axis)
 
@@ -185,24 +185,26 @@ REPEAT = Property(
     repeat_case,
     repeat_reference,
     (
-        Example({"x": Given((2, 3))}, {"repeats": 2}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:96"),
-        Example({"x": Given((2, 3))}, {"repeats": 0, "axis": -1}, {"y": Given((2, 0))}, None, "specs/indexing.yaml:97"),
-        Example({"x": Given((2,))}, {"repeats": -1}, {}, "must not be negative", "specs/indexing.yaml:98"),
+        Example({"x": Given((2, 3))}, {"repeats": 2}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:99"),
+        Example(
+            {"x": Given((2, 3))}, {"repeats": 0, "axis": -1}, {"y": Given((2, 0))}, None, "specs/indexing.yaml:100"
+        ),
+        Example({"x": Given((2,))}, {"repeats": -1}, {}, "must not be negative", "specs/indexing.yaml:101"),
         Example(
             {"x": Given(value=((1, 2),))},
             {"repeats": 2, "axis": -1},
             {"y": Given(value=((1, 1, 2, 2),))},
             None,
-            "specs/indexing.yaml:99",
+            "specs/indexing.yaml:102",
         ),
     ),
-    "specs/indexing.yaml:84",
-    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:92"),),
-    reference_source="specs/indexing.yaml:94",
+    "specs/indexing.yaml:87",
+    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:95"),),
+    reference_source="specs/indexing.yaml:97",
 )
 
 
-# specs/indexing.yaml:101
+# specs/indexing.yaml:104
 def flip_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -210,7 +212,7 @@ def flip_case(d: Draw) -> Case:
     return Case({"x": place(o, r, [k % (len(o) + len(r)) for k in axes])}, {"axes": d.default(axes)})
 
 
-# specs/indexing.yaml:108
+# specs/indexing.yaml:111
 def flip_reference(x: Any, axes: Any) -> Any:
     return np.flip(x, tuple(axes))
 
@@ -220,21 +222,21 @@ FLIP = Property(
     flip_case,
     flip_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:110"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:113"),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {"axes": (1,)},
             {"y": Given(value=((2, 1), (4, 3)))},
             None,
-            "specs/indexing.yaml:111",
+            "specs/indexing.yaml:114",
         ),
     ),
-    "specs/indexing.yaml:101",
-    reference_source="specs/indexing.yaml:108",
+    "specs/indexing.yaml:104",
+    reference_source="specs/indexing.yaml:111",
 )
 
 
-# specs/indexing.yaml:113
+# specs/indexing.yaml:116
 def roll_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -243,7 +245,7 @@ def roll_case(d: Draw) -> Case:
     return Case({"x": place(o, r, [k % (len(o) + len(r)) for k in axes])}, {"shift": shift, "axes": axes})
 
 
-# specs/indexing.yaml:121
+# specs/indexing.yaml:124
 def roll_reference(x: Any, shift: Any, axes: Any) -> Any:
     return np.roll(x, tuple(shift), tuple(axes)) if len(axes) > 0 else x
 
@@ -258,19 +260,19 @@ ROLL = Property(
             {"shift": (1,)},
             {"y": Given(value=(4, 1, 2, 3))},
             None,
-            "specs/indexing.yaml:123",
+            "specs/indexing.yaml:126",
         ),
         Example(
-            {"x": Given((2, 3))}, {"shift": (-2,), "axes": (1,)}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:124"
+            {"x": Given((2, 3))}, {"shift": (-2,), "axes": (1,)}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:127"
         ),
-        Example({"x": Given((0,))}, {"shift": (1,)}, {"y": Given((0,))}, None, "specs/indexing.yaml:125"),
+        Example({"x": Given((0,))}, {"shift": (1,)}, {"y": Given((0,))}, None, "specs/indexing.yaml:128"),
     ),
-    "specs/indexing.yaml:113",
-    reference_source="specs/indexing.yaml:121",
+    "specs/indexing.yaml:116",
+    reference_source="specs/indexing.yaml:124",
 )
 
 
-# specs/indexing.yaml:127
+# specs/indexing.yaml:130
 def gather_elements_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -282,7 +284,7 @@ def gather_elements_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": Vec((*u, m, *v))}, {"axis": axis}, ranges={"index": (-n, n)})
 
 
-# specs/indexing.yaml:137
+# specs/indexing.yaml:140
 def gather_elements_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take_along_axis(
         x[tuple([slice(None) if k == axis else slice(m) for k, m in enumerate(index.shape)])], index, axis
@@ -299,58 +301,58 @@ GATHER_ELEMENTS = Property(
             {},
             {"y": Given((2, 2))},
             None,
-            "specs/indexing.yaml:140",
+            "specs/indexing.yaml:143",
         ),
         Example(
             {"x": Given((2, 3)), "index": Given(value=((0,), (-1,)))},
             {"axis": 1},
             {"y": Given((2, 1))},
             None,
-            "specs/indexing.yaml:141",
+            "specs/indexing.yaml:144",
         ),
-        Example({"x": Given((3, 3)), "index": Given(value=(0,))}, {}, {}, "axes, and x", "specs/indexing.yaml:142"),
+        Example({"x": Given((3, 3)), "index": Given(value=(0,))}, {}, {}, "axes, and x", "specs/indexing.yaml:145"),
         Example(
-            {"x": Given((3, 1)), "index": Given(value=((0, 0),))}, {}, {}, "reaches beyond", "specs/indexing.yaml:143"
+            {"x": Given((3, 1)), "index": Given(value=((0, 0),))}, {}, {}, "reaches beyond", "specs/indexing.yaml:146"
         ),
         Example(
             {"x": Given((2, 2)), "index": Given(value=((1, 0),))},
             {},
             {"y": Given((1, 2))},
             None,
-            "specs/indexing.yaml:144",
+            "specs/indexing.yaml:147",
         ),
         Example(
             {"x": Given((1, 3)), "index": Given(value=((0,), (0,)))},
             {"axis": 1},
             {},
             "reaches beyond",
-            "specs/indexing.yaml:145",
+            "specs/indexing.yaml:148",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((0, -1),))},
             {},
             {"y": Given(value=((1, 4),))},
             None,
-            "specs/indexing.yaml:146",
+            "specs/indexing.yaml:149",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1,), (-2,)))},
             {"axis": 1},
             {"y": Given(value=((2,), (3,)))},
             None,
-            "specs/indexing.yaml:147",
+            "specs/indexing.yaml:150",
         ),
     ),
-    "specs/indexing.yaml:127",
+    "specs/indexing.yaml:130",
     asserts=(
-        Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:134"),
-        Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:135"),
+        Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:137"),
+        Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:138"),
     ),
-    reference_source="specs/indexing.yaml:137",
+    reference_source="specs/indexing.yaml:140",
 )
 
 
-# specs/indexing.yaml:149
+# specs/indexing.yaml:152
 def gather_nd_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.run("n")
@@ -365,7 +367,7 @@ def gather_nd_case(d: Draw) -> Case:
     )
 
 
-# specs/indexing.yaml:159
+# specs/indexing.yaml:162
 def gather_nd_reference(x: Any, index: Any, batch_dims: Any) -> Any:
     return np.asarray(
         [x[k][tuple(np.moveaxis(index[k], -1, 0))] for k in np.ndindex(x.shape[:batch_dims])], x.dtype
@@ -382,34 +384,34 @@ GATHER_ND = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/indexing.yaml:167",
+            "specs/indexing.yaml:170",
         ),
         Example(
             {"x": Given((2, 3)), "index": Given(value=((0,), (2,)))},
             {"batch_dims": 1},
             {"y": Given((2,))},
             None,
-            "specs/indexing.yaml:168",
+            "specs/indexing.yaml:171",
         ),
-        Example({"x": Given((2, 3)), "index": Given((2, 0))}, {}, {}, "at least one axis", "specs/indexing.yaml:169"),
+        Example({"x": Given((2, 3)), "index": Given((2, 0))}, {}, {}, "at least one axis", "specs/indexing.yaml:172"),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((0, -1), (1, 0)))},
             {},
             {"y": Given(value=(2, 3))},
             None,
-            "specs/indexing.yaml:170",
+            "specs/indexing.yaml:173",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1,), (-1,)))},
             {"batch_dims": 1},
             {"y": Given(value=(2, 4))},
             None,
-            "specs/indexing.yaml:171",
+            "specs/indexing.yaml:174",
         ),
     ),
-    "specs/indexing.yaml:149",
-    asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:156"),),
-    reference_source="specs/indexing.yaml:159",
+    "specs/indexing.yaml:152",
+    asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:159"),),
+    reference_source="specs/indexing.yaml:162",
     weak={
         "3a": "a dim of index is the number of axes that a row names, so that no rank is known where dims are symbols",
         "7b": "a dim of index is the number of axes that a row names, and a kernel is made for ranks",
@@ -418,7 +420,7 @@ GATHER_ND = Property(
 )
 
 
-# specs/indexing.yaml:173
+# specs/indexing.yaml:176
 def depth_to_space_case(d: Draw) -> Case:
     b = d.dim("b")
     size = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
@@ -429,7 +431,7 @@ def depth_to_space_case(d: Draw) -> Case:
     return Case({"x": Vec((b, f, h, w))}, {"size": size, "mode": d.default(mode)})
 
 
-# specs/indexing.yaml:187
+# specs/indexing.yaml:190
 def depth_to_space_reference(x: Any, size: Any, mode: Any) -> Any:
     return (
         lambda b, f, h, w: (
@@ -444,39 +446,39 @@ DEPTH_TO_SPACE = Property(
     depth_to_space_case,
     depth_to_space_reference,
     (
-        Example({"x": Given((1, 8, 2, 3))}, {"size": 2}, {"y": Given((1, 2, 4, 6))}, None, "specs/indexing.yaml:191"),
+        Example({"x": Given((1, 8, 2, 3))}, {"size": 2}, {"y": Given((1, 2, 4, 6))}, None, "specs/indexing.yaml:194"),
         Example(
             {"x": Given((1, 4, 1, 1))},
             {"size": 2, "mode": "DCR"},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/indexing.yaml:192",
+            "specs/indexing.yaml:195",
         ),
         Example(
             {"x": Given((1, 8, 1, 2))},
             {"size": 2, "mode": "CRD"},
             {"y": Given((1, 2, 2, 4))},
             None,
-            "specs/indexing.yaml:193",
+            "specs/indexing.yaml:196",
         ),
-        Example({"x": Given((1, 6, 2, 3))}, {"size": 2}, {}, "multiple", "specs/indexing.yaml:194"),
-        Example({"x": Given((1, 6, 2, 3))}, {"size": 0}, {}, "positive size", "specs/indexing.yaml:195"),
-        Example({"x": Given((1, 2, 1, 1))}, {"size": 1}, {"y": Given((1, 2, 1, 1))}, None, "specs/indexing.yaml:196"),
+        Example({"x": Given((1, 6, 2, 3))}, {"size": 2}, {}, "multiple", "specs/indexing.yaml:197"),
+        Example({"x": Given((1, 6, 2, 3))}, {"size": 0}, {}, "positive size", "specs/indexing.yaml:198"),
+        Example({"x": Given((1, 2, 1, 1))}, {"size": 1}, {"y": Given((1, 2, 1, 1))}, None, "specs/indexing.yaml:199"),
         Example(
             {"x": Given(value=((((1,),), ((2,),), ((3,),), ((4,),), ((5,),), ((6,),), ((7,),), ((8,),)),))},
             {"size": 2},
             {"y": Given(value=((((1, 3), (5, 7)), ((2, 4), (6, 8))),))},
             None,
-            "specs/indexing.yaml:197",
+            "specs/indexing.yaml:200",
         ),
     ),
-    "specs/indexing.yaml:173",
-    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:181"),),
-    reference_source="specs/indexing.yaml:187",
+    "specs/indexing.yaml:176",
+    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:184"),),
+    reference_source="specs/indexing.yaml:190",
 )
 
 
-# specs/indexing.yaml:199
+# specs/indexing.yaml:203
 def space_to_depth_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -487,7 +489,7 @@ def space_to_depth_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, h * size, w * size))}, {"size": size, "mode": d.default(mode)})
 
 
-# specs/indexing.yaml:212
+# specs/indexing.yaml:216
 def space_to_depth_reference(x: Any, size: Any, mode: Any) -> Any:
     return (
         lambda b, c, h, w: x.reshape(b, c, h // size, size, w // size, size).transpose(
@@ -501,39 +503,39 @@ SPACE_TO_DEPTH = Property(
     space_to_depth_case,
     space_to_depth_reference,
     (
-        Example({"x": Given((1, 2, 4, 6))}, {"size": 2}, {"y": Given((1, 8, 2, 3))}, None, "specs/indexing.yaml:216"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": 2}, {"y": Given((1, 8, 2, 3))}, None, "specs/indexing.yaml:221"),
         Example(
             {"x": Given((1, 2, 2, 2))},
             {"size": 2, "mode": "DCR"},
             {"y": Given((1, 8, 1, 1))},
             None,
-            "specs/indexing.yaml:217",
+            "specs/indexing.yaml:222",
         ),
         Example(
             {"x": Given((1, 2, 2, 4))},
             {"size": 2, "mode": "CRD"},
             {"y": Given((1, 8, 1, 2))},
             None,
-            "specs/indexing.yaml:218",
+            "specs/indexing.yaml:223",
         ),
-        Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:219"),
-        Example({"x": Given((1, 2, 4, 6))}, {"size": -2}, {}, "positive size", "specs/indexing.yaml:220"),
-        Example({"x": Given((1, 2, 3, 1))}, {"size": 1}, {"y": Given((1, 2, 3, 1))}, None, "specs/indexing.yaml:221"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:224"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": -2}, {}, "positive size", "specs/indexing.yaml:225"),
+        Example({"x": Given((1, 2, 3, 1))}, {"size": 1}, {"y": Given((1, 2, 3, 1))}, None, "specs/indexing.yaml:226"),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)), ((5, 6), (7, 8))),))},
             {"size": 2},
             {"y": Given(value=((((1,),), ((5,),), ((2,),), ((6,),), ((3,),), ((7,),), ((4,),), ((8,),)),))},
             None,
-            "specs/indexing.yaml:222",
+            "specs/indexing.yaml:227",
         ),
     ),
-    "specs/indexing.yaml:199",
-    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:207"),),
-    reference_source="specs/indexing.yaml:212",
+    "specs/indexing.yaml:203",
+    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:211"),),
+    reference_source="specs/indexing.yaml:216",
 )
 
 
-# specs/indexing.yaml:224
+# specs/indexing.yaml:230
 def one_hot_case(d: Draw) -> Case:
     o = d.run("o")
     i = d.run("i")
@@ -542,7 +544,7 @@ def one_hot_case(d: Draw) -> Case:
     return Case({"index": Vec((*o, *i)), "values": Vec((2,))}, {"depth": depth, "axis": d.default(axis)})
 
 
-# specs/indexing.yaml:235
+# specs/indexing.yaml:241
 def one_hot_reference(index: Any, values: Any, depth: Any, axis: Any) -> Any:
     return np.where(
         (lambda e, k: (e == k) | (e + depth == k))(
@@ -564,65 +566,65 @@ ONE_HOT = Property(
             {"depth": 3},
             {"y": Given((4, 3))},
             None,
-            "specs/indexing.yaml:244",
+            "specs/indexing.yaml:252",
         ),
         Example(
             {"index": Given(value=(0, 2)), "values": Given(value=(0, 1))},
             {"depth": 3, "axis": 0},
             {"y": Given((3, 2))},
             None,
-            "specs/indexing.yaml:245",
+            "specs/indexing.yaml:253",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": -1},
             {},
             "must not be negative",
-            "specs/indexing.yaml:246",
+            "specs/indexing.yaml:254",
         ),
         Example(
             {"index": Given(value=((0, 2), (1, 0))), "values": Given(value=(0, 1))},
             {"depth": 3},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/indexing.yaml:247",
+            "specs/indexing.yaml:255",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": 0},
             {"y": Given((1, 0))},
             None,
-            "specs/indexing.yaml:248",
+            "specs/indexing.yaml:256",
         ),
         Example(
             {"index": Given(value=(1, -1, 3)), "values": Given(value=(5, 7))},
             {"depth": 3},
             {"y": Given(value=((5, 7, 5), (5, 5, 7), (5, 5, 5)))},
             None,
-            "specs/indexing.yaml:249",
+            "specs/indexing.yaml:257",
         ),
         Example(
             {"index": Given(value=(1, -1)), "values": Given(value=(5, 7))},
             {"depth": 2, "axis": 0},
             {"y": Given(value=((5, 5), (7, 7)))},
             None,
-            "specs/indexing.yaml:250",
+            "specs/indexing.yaml:258",
         ),
     ),
-    "specs/indexing.yaml:224",
-    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:232"),),
-    reference_source="specs/indexing.yaml:235",
+    "specs/indexing.yaml:230",
+    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:238"),),
+    reference_source="specs/indexing.yaml:241",
 )
 
 
-# specs/indexing.yaml:252
+# specs/indexing.yaml:260
 def dilate_case(d: Draw) -> Case:
     d_ = d.run("d")
     strides = Vec(d.positives(len(d_)))
     return Case({"x": d_, "value": d.default(Vec(()))}, {"strides": strides})
 
 
-# specs/indexing.yaml:262
+# specs/indexing.yaml:271
 def dilate_reference(x: Any, value: Any, strides: Any) -> Any:
     return (lambda y: (y.__setitem__(tuple([slice(None, None, t) for t in strides]), x), y)[1])(
         np.full([max((n - 1) * t + 1, 0) for n, t in zip(x.shape, strides)], value, x.dtype)
@@ -639,24 +641,24 @@ DILATE = Property(
             {"strides": (1, 3)},
             {"y": Given(value=((1, 0, 0, 2), (3, 0, 0, 4)))},
             None,
-            "specs/indexing.yaml:264",
+            "specs/indexing.yaml:274",
         ),
         Example(
             {"x": Given((0, 2)), "value": Given(())},
             {"strides": (2, 2)},
             {"y": Given((0, 3))},
             None,
-            "specs/indexing.yaml:265",
+            "specs/indexing.yaml:275",
         ),
-        Example({"x": Given((2,))}, {"strides": (0,)}, {}, "strides must be positive", "specs/indexing.yaml:266"),
+        Example({"x": Given((2,))}, {"strides": (0,)}, {}, "strides must be positive", "specs/indexing.yaml:276"),
     ),
-    "specs/indexing.yaml:252",
-    asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:259"),),
-    reference_source="specs/indexing.yaml:262",
+    "specs/indexing.yaml:260",
+    asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:267"),),
+    reference_source="specs/indexing.yaml:271",
 )
 
 
-# specs/indexing.yaml:268
+# specs/indexing.yaml:278
 def center_crop_pad_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -665,7 +667,7 @@ def center_crop_pad_case(d: Draw) -> Case:
     return Case({"x": d_}, {"axes": d.default(axes), "shape": shape})
 
 
-# specs/indexing.yaml:281
+# specs/indexing.yaml:291
 def center_crop_pad_reference(x: Any, axes: Any, shape: Any) -> Any:
     return (
         lambda s: np.pad(
@@ -686,24 +688,24 @@ CENTER_CROP_PAD = Property(
             {"shape": (2,)},
             {"y": Given(value=(2, 3))},
             None,
-            "specs/indexing.yaml:286",
+            "specs/indexing.yaml:296",
         ),
         Example(
-            {"x": Given((2, 3))}, {"axes": (-1,), "shape": (6,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:287"
+            {"x": Given((2, 3))}, {"axes": (-1,), "shape": (6,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:297"
         ),
-        Example({"x": Given((2, 3))}, {"shape": (0, 2)}, {"y": Given((0, 2))}, None, "specs/indexing.yaml:288"),
+        Example({"x": Given((2, 3))}, {"shape": (0, 2)}, {"y": Given((0, 2))}, None, "specs/indexing.yaml:298"),
         Example(
-            {"x": Given(value=(1, 2))}, {"shape": (2,)}, {"y": Given(value=(1, 2))}, None, "specs/indexing.yaml:289"
+            {"x": Given(value=(1, 2))}, {"shape": (2,)}, {"y": Given(value=(1, 2))}, None, "specs/indexing.yaml:299"
         ),
-        Example({"x": Given((2,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/indexing.yaml:290"),
+        Example({"x": Given((2,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/indexing.yaml:300"),
     ),
-    "specs/indexing.yaml:268",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:276"),),
-    reference_source="specs/indexing.yaml:281",
+    "specs/indexing.yaml:278",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:286"),),
+    reference_source="specs/indexing.yaml:291",
 )
 
 
-# specs/indexing.yaml:292
+# specs/indexing.yaml:302
 def reverse_sequence_case(d: Draw) -> Case:
     rule = Rule("reverse_sequence")
     m = d.dim("m")
@@ -720,7 +722,7 @@ def reverse_sequence_case(d: Draw) -> Case:
     )
 
 
-# specs/indexing.yaml:308
+# specs/indexing.yaml:319
 def reverse_sequence_reference(x: Any, lens: Any, batch_axis: Any, time_axis: Any) -> Any:
     return (
         lambda t: np.swapaxes(
@@ -741,43 +743,43 @@ REVERSE_SEQUENCE = Property(
             {},
             {"y": Given(value=((5, 4), (3, 2), (1, 6)))},
             None,
-            "specs/indexing.yaml:312",
+            "specs/indexing.yaml:324",
         ),
         Example(
             {"x": Given(value=((1, 2, 3), (4, 5, 6))), "lens": Given(value=(3, 2))},
             {"batch_axis": 0, "time_axis": 1},
             {"y": Given(value=((3, 2, 1), (5, 4, 6)))},
             None,
-            "specs/indexing.yaml:313",
+            "specs/indexing.yaml:325",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1))},
             {"batch_axis": 0},
             {},
             "axes of time and batch",
-            "specs/indexing.yaml:314",
+            "specs/indexing.yaml:326",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1))},
             {"batch_axis": -1, "time_axis": 2},
             {},
             "axes of time and batch",
-            "specs/indexing.yaml:315",
+            "specs/indexing.yaml:327",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1, 1))},
             {},
             {},
             "lengths for a batch",
-            "specs/indexing.yaml:316",
+            "specs/indexing.yaml:328",
         ),
-        Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:317"),
-        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:318"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:329"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:330"),
     ),
-    "specs/indexing.yaml:292",
+    "specs/indexing.yaml:302",
     asserts=(
-        Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:301"),
-        Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:302"),
+        Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:311"),
+        Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:313"),
     ),
-    reference_source="specs/indexing.yaml:308",
+    reference_source="specs/indexing.yaml:319",
 )

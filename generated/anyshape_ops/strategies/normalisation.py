@@ -52,7 +52,7 @@ BATCH_NORM = Property(
             {},
             {"y": Given((2, 3, 4))},
             None,
-            "specs/normalisation.yaml:40",
+            "specs/normalisation.yaml:41",
         ),
         Example(
             {
@@ -65,7 +65,7 @@ BATCH_NORM = Property(
             {},
             {"y": Given(value=((223.60679775,),))},
             None,
-            "specs/normalisation.yaml:41",
+            "specs/normalisation.yaml:42",
         ),
     ),
     "specs/normalisation.yaml:16",
@@ -73,7 +73,7 @@ BATCH_NORM = Property(
 )
 
 
-# specs/normalisation.yaml:43
+# specs/normalisation.yaml:45
 def batch_norm_training_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -86,7 +86,7 @@ def batch_norm_training_case(d: Draw) -> Case:
     )
 
 
-# specs/normalisation.yaml:58
+# specs/normalisation.yaml:60
 def batch_norm_training_reference(
     x: Any, scale: Any, bias: Any, mean: Any, variance: Any, epsilon: Any, momentum: Any
 ) -> Any:
@@ -122,7 +122,7 @@ BATCH_NORM_TRAINING = Property(
             {},
             {"y": Given((2, 3, 4)), "new_mean": Given((3,)), "new_variance": Given((3,))},
             None,
-            "specs/normalisation.yaml:64",
+            "specs/normalisation.yaml:66",
         ),
         Example(
             {
@@ -139,15 +139,15 @@ BATCH_NORM_TRAINING = Property(
                 "new_variance": Given(value=(0.9000001,)),
             },
             None,
-            "specs/normalisation.yaml:65",
+            "specs/normalisation.yaml:67",
         ),
     ),
-    "specs/normalisation.yaml:43",
-    reference_source="specs/normalisation.yaml:58",
+    "specs/normalisation.yaml:45",
+    reference_source="specs/normalisation.yaml:60",
 )
 
 
-# specs/normalisation.yaml:67
+# specs/normalisation.yaml:70
 def instance_norm_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -156,7 +156,7 @@ def instance_norm_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_)), "scale": Vec((c,)), "bias": Vec((c,))}, {"epsilon": d.default(epsilon)})
 
 
-# specs/normalisation.yaml:75
+# specs/normalisation.yaml:78
 def instance_norm_reference(x: Any, scale: Any, bias: Any, epsilon: Any) -> Any:
     return (
         lambda s, axes: (x - np.mean(x, axes, keepdims=True)) / np.sqrt(
@@ -176,22 +176,22 @@ INSTANCE_NORM = Property(
             {},
             {"y": Given((2, 3, 4, 2))},
             None,
-            "specs/normalisation.yaml:79",
+            "specs/normalisation.yaml:82",
         ),
         Example(
             {"x": Given(value=(((0.001, -0.001),),)), "scale": Given(value=(1.0,)), "bias": Given(value=(0.0,))},
             {},
             {"y": Given(value=(((0.301511344578, -0.301511344578),),))},
             None,
-            "specs/normalisation.yaml:80",
+            "specs/normalisation.yaml:83",
         ),
     ),
-    "specs/normalisation.yaml:67",
-    reference_source="specs/normalisation.yaml:75",
+    "specs/normalisation.yaml:70",
+    reference_source="specs/normalisation.yaml:78",
 )
 
 
-# specs/normalisation.yaml:82
+# specs/normalisation.yaml:85
 def group_norm_case(d: Draw) -> Case:
     b = d.dim("b")
     groups = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
@@ -204,7 +204,7 @@ def group_norm_case(d: Draw) -> Case:
     )
 
 
-# specs/normalisation.yaml:97
+# specs/normalisation.yaml:100
 def group_norm_reference(x: Any, scale: Any, bias: Any, groups: Any, epsilon: Any) -> Any:
     return (
         lambda v, s: (
@@ -224,21 +224,21 @@ GROUP_NORM = Property(
             {"groups": 2},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/normalisation.yaml:109",
+            "specs/normalisation.yaml:112",
         ),
         Example(
             {"x": Given((0, 0)), "scale": Given((0,)), "bias": Given((0,))},
             {"groups": -3},
             {},
             "at least one group",
-            "specs/normalisation.yaml:110",
+            "specs/normalisation.yaml:113",
         ),
         Example(
             {"x": Given((2, 4, 3)), "scale": Given((4,)), "bias": Given((4,))},
             {"groups": 3},
             {},
             "multiple",
-            "specs/normalisation.yaml:111",
+            "specs/normalisation.yaml:114",
         ),
         Example(
             {
@@ -249,16 +249,16 @@ GROUP_NORM = Property(
             {"groups": 1},
             {"y": Given(value=(((0.301511344578,), (-0.301511344578,)),))},
             None,
-            "specs/normalisation.yaml:112",
+            "specs/normalisation.yaml:115",
         ),
     ),
-    "specs/normalisation.yaml:82",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/normalisation.yaml:91"),),
-    reference_source="specs/normalisation.yaml:97",
+    "specs/normalisation.yaml:85",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/normalisation.yaml:94"),),
+    reference_source="specs/normalisation.yaml:100",
 )
 
 
-# specs/normalisation.yaml:114
+# specs/normalisation.yaml:118
 def rms_norm_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.run("n")
@@ -268,7 +268,7 @@ def rms_norm_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, *n)), "scale": d.default(u)}, {"axis": d.default(axis), "epsilon": d.default(epsilon)})
 
 
-# specs/normalisation.yaml:129
+# specs/normalisation.yaml:133
 def rms_norm_reference(x: Any, scale: Any, axis: Any, epsilon: Any) -> Any:
     return (
         lambda w: (lambda inv: ((w * inv).astype(x.dtype) * scale, inv))(
@@ -287,40 +287,40 @@ RMS_NORM = Property(
             {},
             {"y": Given((2, 3)), "inv_rms": Given((2, 1))},
             None,
-            "specs/normalisation.yaml:149",
+            "specs/normalisation.yaml:157",
         ),
         Example(
             {"x": Given((2, 3, 4)), "scale": Given((4,))},
             {"axis": 1},
             {"y": Given((2, 3, 4)), "inv_rms": Given((2, 1, 1))},
             None,
-            "specs/normalisation.yaml:150",
+            "specs/normalisation.yaml:158",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "does not broadcast", "specs/normalisation.yaml:151"
+            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "does not broadcast", "specs/normalisation.yaml:159"
         ),
         Example(
             {"x": Given((2, 4, 3)), "scale": Given((2, 1, 3))},
             {},
             {"y": Given((2, 4, 3)), "inv_rms": Given((2, 4, 1))},
             None,
-            "specs/normalisation.yaml:152",
+            "specs/normalisation.yaml:160",
         ),
         Example(
             {"x": Given(value=(((0.001, 0.001), (0.002, 0.002)),))},
             {},
             {"y": Given(value=(((0.301511344578, 0.301511344578), (0.534522483825, 0.534522483825)),))},
             None,
-            "specs/normalisation.yaml:153",
+            "specs/normalisation.yaml:161",
         ),
     ),
-    "specs/normalisation.yaml:114",
-    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/normalisation.yaml:123"),),
-    reference_source="specs/normalisation.yaml:129",
+    "specs/normalisation.yaml:118",
+    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/normalisation.yaml:127"),),
+    reference_source="specs/normalisation.yaml:133",
 )
 
 
-# specs/normalisation.yaml:155
+# specs/normalisation.yaml:163
 def mean_variance_norm_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -328,7 +328,7 @@ def mean_variance_norm_case(d: Draw) -> Case:
     return Case({"x": place(o, r, [k % (len(o) + len(r)) for k in axes])}, {"axes": axes})
 
 
-# specs/normalisation.yaml:166
+# specs/normalisation.yaml:174
 def mean_variance_norm_reference(x: Any, axes: Any) -> Any:
     return (x - np.mean(x, tuple(axes), keepdims=True)) / (np.std(x, tuple(axes), keepdims=True) + x.dtype.type(1e-09))
 
@@ -343,22 +343,22 @@ MEAN_VARIANCE_NORM = Property(
             {"axes": (0, 2, 3)},
             {"y": Given((2, 3, 4, 5))},
             None,
-            "specs/normalisation.yaml:169",
+            "specs/normalisation.yaml:177",
         ),
         Example(
             {"x": Given(value=((1.0, 3.0), (5.0, 5.0)))},
             {"axes": (-1,)},
             {"y": Given(value=((-1.0, 1.0), (0.0, 0.0)))},
             None,
-            "specs/normalisation.yaml:170",
+            "specs/normalisation.yaml:178",
         ),
     ),
-    "specs/normalisation.yaml:155",
-    reference_source="specs/normalisation.yaml:166",
+    "specs/normalisation.yaml:163",
+    reference_source="specs/normalisation.yaml:174",
 )
 
 
-# specs/normalisation.yaml:172
+# specs/normalisation.yaml:180
 def lp_norm_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -368,7 +368,7 @@ def lp_norm_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": d.default(axis), "p": d.default(p)})
 
 
-# specs/normalisation.yaml:187
+# specs/normalisation.yaml:195
 def lp_norm_reference(x: Any, axis: Any, p: Any) -> Any:
     return (
         lambda m: np.where(m == 0, np.zeros_like(x), x / np.where(m == 0, 1, m).astype(x.dtype))
@@ -380,32 +380,32 @@ LP_NORM = Property(
     lp_norm_case,
     lp_norm_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:197"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:207"),
         Example(
-            {"x": Given((2, 3, 4))}, {"axis": 1, "p": 1}, {"y": Given((2, 3, 4))}, None, "specs/normalisation.yaml:198"
+            {"x": Given((2, 3, 4))}, {"axis": 1, "p": 1}, {"y": Given((2, 3, 4))}, None, "specs/normalisation.yaml:208"
         ),
-        Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:199"),
+        Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:209"),
         Example(
             {"x": Given(value=(((3.0, 4.0), (0.0, 5.0)),))},
             {},
             {"y": Given(value=(((0.6, 0.8), (0.0, 1.0)),))},
             None,
-            "specs/normalisation.yaml:200",
+            "specs/normalisation.yaml:210",
         ),
         Example(
-            {"x": Given(value=(1.0, 0.0))}, {}, {"y": Given(value=(1.0, 0.0))}, None, "specs/normalisation.yaml:201"
+            {"x": Given(value=(1.0, 0.0))}, {}, {"y": Given(value=(1.0, 0.0))}, None, "specs/normalisation.yaml:211"
         ),
         Example(
-            {"x": Given(value=(0.0, 0.0))}, {}, {"y": Given(value=(0.0, 0.0))}, None, "specs/normalisation.yaml:202"
+            {"x": Given(value=(0.0, 0.0))}, {}, {"y": Given(value=(0.0, 0.0))}, None, "specs/normalisation.yaml:212"
         ),
     ),
-    "specs/normalisation.yaml:172",
-    asserts=(Refusal(r"p must be 1 or 2, got .*", "specs/normalisation.yaml:181"),),
-    reference_source="specs/normalisation.yaml:187",
+    "specs/normalisation.yaml:180",
+    asserts=(Refusal(r"p must be 1 or 2, got .*", "specs/normalisation.yaml:189"),),
+    reference_source="specs/normalisation.yaml:195",
 )
 
 
-# specs/normalisation.yaml:204
+# specs/normalisation.yaml:214
 def lrn_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -420,7 +420,7 @@ def lrn_case(d: Draw) -> Case:
     )
 
 
-# specs/normalisation.yaml:221
+# specs/normalisation.yaml:231
 def lrn_reference(x: Any, size: Any, alpha: Any, beta: Any, bias: Any) -> Any:
     return x / (
         np.asarray(bias, x.dtype)
@@ -442,23 +442,23 @@ LRN = Property(
     lrn_case,
     lrn_reference,
     (
-        Example({"x": Given((2, 5, 3))}, {"size": 3}, {"y": Given((2, 5, 3))}, None, "specs/normalisation.yaml:225"),
-        Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:226"),
+        Example({"x": Given((2, 5, 3))}, {"size": 3}, {"y": Given((2, 5, 3))}, None, "specs/normalisation.yaml:236"),
+        Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:237"),
         Example(
             {"x": Given(value=((2.0,),))},
             {"size": 1},
             {"y": Given(value=((1.99940020992,),))},
             None,
-            "specs/normalisation.yaml:227",
+            "specs/normalisation.yaml:238",
         ),
     ),
-    "specs/normalisation.yaml:204",
-    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:215"),),
-    reference_source="specs/normalisation.yaml:221",
+    "specs/normalisation.yaml:214",
+    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:225"),),
+    reference_source="specs/normalisation.yaml:231",
 )
 
 
-# specs/normalisation.yaml:229
+# specs/normalisation.yaml:240
 def global_average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -466,7 +466,7 @@ def global_average_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {})
 
 
-# specs/normalisation.yaml:234
+# specs/normalisation.yaml:245
 def global_average_pool_reference(x: Any) -> Any:
     return np.mean(x, tuple(range(2, x.ndim)), keepdims=True)
 
@@ -476,22 +476,22 @@ GLOBAL_AVERAGE_POOL = Property(
     global_average_pool_case,
     global_average_pool_reference,
     (
-        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:237"),
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:238"),
+        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:248"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:249"),
         Example(
             {"x": Given(value=(((1.0, 2.0), (-3.0, 5.0)),))},
             {},
             {"y": Given(value=(((1.5,), (1.0,)),))},
             None,
-            "specs/normalisation.yaml:239",
+            "specs/normalisation.yaml:250",
         ),
     ),
-    "specs/normalisation.yaml:229",
-    reference_source="specs/normalisation.yaml:234",
+    "specs/normalisation.yaml:240",
+    reference_source="specs/normalisation.yaml:245",
 )
 
 
-# specs/normalisation.yaml:241
+# specs/normalisation.yaml:252
 def global_max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -499,7 +499,7 @@ def global_max_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {})
 
 
-# specs/normalisation.yaml:246
+# specs/normalisation.yaml:257
 def global_max_pool_reference(x: Any) -> Any:
     return np.max(
         x, tuple(range(2, x.ndim)), keepdims=True, initial=np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
@@ -511,29 +511,29 @@ GLOBAL_MAX_POOL = Property(
     global_max_pool_case,
     global_max_pool_reference,
     (
-        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:249"),
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:250"),
+        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:260"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:261"),
         Example(
             {"x": Given(value=(((-3.0, -1.0), (2.0, nan)),))},
             {},
             {"y": Given(value=(((-1.0,), (nan,)),))},
             None,
-            "specs/normalisation.yaml:251",
+            "specs/normalisation.yaml:262",
         ),
         Example(
             {"x": Given(value=(((200, 100),),), dtype="u8")},
             {},
             {"y": Given(value=(((200,),),), dtype="u8")},
             None,
-            "specs/normalisation.yaml:252",
+            "specs/normalisation.yaml:263",
         ),
     ),
-    "specs/normalisation.yaml:241",
-    reference_source="specs/normalisation.yaml:246",
+    "specs/normalisation.yaml:252",
+    reference_source="specs/normalisation.yaml:257",
 )
 
 
-# specs/normalisation.yaml:254
+# specs/normalisation.yaml:265
 def global_lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -542,7 +542,7 @@ def global_lp_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {"p": d.default(p)})
 
 
-# specs/normalisation.yaml:263
+# specs/normalisation.yaml:274
 def global_lp_pool_reference(x: Any, p: Any) -> Any:
     return np.power(np.sum(np.power(np.abs(x), p), tuple(range(2, x.ndim)), keepdims=True), np.asarray(1 / p, x.dtype))
 
@@ -552,25 +552,25 @@ GLOBAL_LP_POOL = Property(
     global_lp_pool_case,
     global_lp_pool_reference,
     (
-        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:266"),
-        Example({"x": Given((2, 3, 4))}, {"p": 0.0}, {}, "must be positive", "specs/normalisation.yaml:267"),
+        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:277"),
+        Example({"x": Given((2, 3, 4))}, {"p": 0.0}, {}, "must be positive", "specs/normalisation.yaml:278"),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {},
             {"y": Given(value=(((5.0,),),))},
             None,
-            "specs/normalisation.yaml:268",
+            "specs/normalisation.yaml:279",
         ),
-        Example({"x": Given((2, 3, 4))}, {"p": 1.0}, {"y": Given((2, 3, 1))}, None, "specs/normalisation.yaml:269"),
+        Example({"x": Given((2, 3, 4))}, {"p": 1.0}, {"y": Given((2, 3, 1))}, None, "specs/normalisation.yaml:280"),
         Example(
             {"x": Given(value=(((1.0, 4.0),),))},
             {"p": 0.5},
             {"y": Given(value=(((9.0,),),))},
             None,
-            "specs/normalisation.yaml:270",
+            "specs/normalisation.yaml:281",
         ),
     ),
-    "specs/normalisation.yaml:254",
-    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:261"),),
-    reference_source="specs/normalisation.yaml:263",
+    "specs/normalisation.yaml:265",
+    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:272"),),
+    reference_source="specs/normalisation.yaml:274",
 )

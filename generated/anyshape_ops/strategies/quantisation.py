@@ -14,7 +14,7 @@ from anyshape.properties import Case, Draw, Example, Given, Property, Refusal
 from anyshape.rules import Rule, Vec, gt, le, lt, not_, put
 
 
-# specs/quantisation.yaml:42
+# specs/quantisation.yaml:50
 def stored(v: Any, zero: Any, cut: Any) -> Any:
     if zero.dtype.kind in "iu":
         r = np.iinfo(zero.dtype)
@@ -28,12 +28,12 @@ def stored(v: Any, zero: Any, cut: Any) -> Any:
     ).astype(zero.dtype)
 
 
-# specs/quantisation.yaml:33
+# specs/quantisation.yaml:41
 def of_rows(v: Any, a: Any) -> Any:
     return v[:, None] if v.ndim == 1 and a.ndim > 1 else v
 
 
-# specs/quantisation.yaml:34
+# specs/quantisation.yaml:42
 def scaled_product(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
     total = np.matmul(a.astype(np.int32) - of_rows(za, a).astype(np.int32), b.astype(np.int32) - zb.astype(np.int32))
     f, g = (of_rows(sa, a).astype(np.float32), sb.astype(np.float32))
@@ -46,7 +46,7 @@ def scaled_product(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, 
     return np.nan_to_num(np.clip(np.rint(scaled) + np.float32(zy.reshape(())), r.min, r.max)).astype(zy.dtype)
 
 
-# specs/quantisation.yaml:50
+# specs/quantisation.yaml:59
 def unpacked(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     both = [np.stack([of.astype(np.int32) >> k & 2 ** bits - 1 for k in range(0, 8, bits)], -1) for of in (codes, zero)]
     flat = [of.reshape(of.shape[0], int(np.prod(of.shape[1:]))) for of in both]
@@ -54,7 +54,7 @@ def unpacked(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: A
     return (known.astype(scale.dtype) - np.broadcast_to(offset, scale.shape)[:, group]) * scale[:, group]
 
 
-# specs/quantisation.yaml:57
+# specs/quantisation.yaml:66
 def dequantize_linear_case(d: Draw) -> Case:
     rule = Rule("dequantize_linear")
     d_ = d.run("d")
@@ -238,7 +238,7 @@ def dequantize_linear_case(d: Draw) -> Case:
     return Case({"x": d_, "scale": q, "zero": d.default(z)}, {"axis": axis_given, "block_size": block_size_given})
 
 
-# specs/quantisation.yaml:68
+# specs/quantisation.yaml:79
 def dequantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any) -> Any:
     return (lambda s: ((x.astype(scale.dtype) - s(np.asarray(zero)).astype(scale.dtype)) * s(scale)).astype(scale.dtype))(
         lambda v: np.reshape(v, ())
@@ -257,208 +257,212 @@ DEQUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:82",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
-            {},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:83",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
-            {},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:84",
-        ),
-        Example(
-            {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
-            {},
-            {"y": Given((3,))},
-            None,
-            "specs/quantisation.yaml:85",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
-            {},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:86",
-        ),
-        Example(
-            {"x": Given((2, 6)), "scale": Given((2, 3))},
-            {"block_size": 2},
-            {"y": Given((2, 6))},
-            None,
-            "specs/quantisation.yaml:87",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((1, 1))}, {}, {}, "one number or a vector", "specs/quantisation.yaml:88"
-        ),
-        Example(
-            {"x": Given((2, 6)), "scale": Given((2, 3))},
-            {"block_size": 3},
-            {},
-            "must have the shape",
-            "specs/quantisation.yaml:89",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:90"
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "a scale for each of", "specs/quantisation.yaml:91"
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
-            {},
-            {},
-            "the shape of scale",
-            "specs/quantisation.yaml:92",
-        ),
-        Example(
-            {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
-            {"axis": 0, "block_size": 1},
-            {},
-            "the shape of scale",
-            "specs/quantisation.yaml:93",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given(())},
-            {"block_size": -1},
-            {},
-            "a block has a size",
-            "specs/quantisation.yaml:94",
-        ),
-        Example(
-            {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
-            {"block_size": 2},
-            {"y": Given((2, 6))},
-            None,
-            "specs/quantisation.yaml:95",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
-            {"block_size": 2},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:96",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((3,))},
-            {"axis": -1},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:97",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
-            {},
-            {"y": Given((2, 3))},
-            None,
             "specs/quantisation.yaml:98",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
-            {"axis": 2, "block_size": 2},
+            {},
             {"y": Given((2, 3))},
             None,
             "specs/quantisation.yaml:99",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
-            {"axis": 2},
+            {},
             {"y": Given((2, 3))},
             None,
             "specs/quantisation.yaml:100",
+        ),
+        Example(
+            {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
+            {},
+            {"y": Given((3,))},
+            None,
+            "specs/quantisation.yaml:101",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:102",
+        ),
+        Example(
+            {"x": Given((2, 6)), "scale": Given((2, 3))},
+            {"block_size": 2},
+            {"y": Given((2, 6))},
+            None,
+            "specs/quantisation.yaml:103",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1, 1))},
+            {},
+            {},
+            "one number or a vector",
+            "specs/quantisation.yaml:104",
+        ),
+        Example(
+            {"x": Given((2, 6)), "scale": Given((2, 3))},
+            {"block_size": 3},
+            {},
+            "must have the shape",
+            "specs/quantisation.yaml:105",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:106"
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "a scale for each of", "specs/quantisation.yaml:107"
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
+            {},
+            {},
+            "the shape of scale",
+            "specs/quantisation.yaml:108",
+        ),
+        Example(
+            {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
+            {"axis": 0, "block_size": 1},
+            {},
+            "the shape of scale",
+            "specs/quantisation.yaml:109",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given(())},
+            {"block_size": -1},
+            {},
+            "a block has a size",
+            "specs/quantisation.yaml:110",
+        ),
+        Example(
+            {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
+            {"block_size": 2},
+            {"y": Given((2, 6))},
+            None,
+            "specs/quantisation.yaml:111",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
+            {"block_size": 2},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:112",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,))},
+            {"axis": -1},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:113",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:114",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
+            {"axis": 2, "block_size": 2},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:115",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
+            {"axis": 2},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:116",
         ),
         Example(
             {"x": Given((6,)), "scale": Given((3,))},
             {"axis": 0, "block_size": 2},
             {"y": Given((6,))},
             None,
-            "specs/quantisation.yaml:101",
+            "specs/quantisation.yaml:117",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 3))},
             {"block_size": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:102",
+            "specs/quantisation.yaml:118",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": -3}, {}, "is not one of", "specs/quantisation.yaml:103"
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": -3}, {}, "is not one of", "specs/quantisation.yaml:119"
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:104",
+            "specs/quantisation.yaml:120",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,))},
             {"axis": 2, "block_size": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:105",
+            "specs/quantisation.yaml:121",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 2))},
             {"block_size": 1},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:106",
+            "specs/quantisation.yaml:122",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((5, 3))},
             {"block_size": 2},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:107",
+            "specs/quantisation.yaml:123",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:108",
+            "specs/quantisation.yaml:124",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:109",
+            "specs/quantisation.yaml:125",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:110",
+            "specs/quantisation.yaml:126",
         ),
         Example(
             {"x": Given(value=(-128, 0, 127)), "scale": Given(value=0.5), "zero": Given(value=1)},
             {},
             {"y": Given(value=(-64.5, -0.5, 63.0))},
             None,
-            "specs/quantisation.yaml:111",
+            "specs/quantisation.yaml:127",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "scale": Given(value=(0.5, 2.0)), "zero": Given(value=(0, 1))},
             {},
             {"y": Given(value=((0.5, 2.0), (1.5, 6.0)))},
             None,
-            "specs/quantisation.yaml:112",
+            "specs/quantisation.yaml:128",
         ),
         Example(
             {"x": Given(value=(0, 255), dtype="u8"), "scale": Given(value=0.5), "zero": Given(value=128, dtype="u8")},
             {},
             {"y": Given(value=(-64.0, 63.5))},
             None,
-            "specs/quantisation.yaml:113",
+            "specs/quantisation.yaml:129",
         ),
         Example(
             {
@@ -469,23 +473,23 @@ DEQUANTIZE_LINEAR = Property(
             {},
             {"y": Given(value=(5.0,))},
             None,
-            "specs/quantisation.yaml:114",
+            "specs/quantisation.yaml:130",
         ),
     ),
-    "specs/quantisation.yaml:57",
+    "specs/quantisation.yaml:66",
     asserts=(
-        Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
-        Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
-        Refusal(r"scale must be one number or a vector, got .*", "specs/quantisation.yaml:17"),
-        Refusal(r"wanted a scale for each of .*, or one, got .*", "specs/quantisation.yaml:19"),
-        Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:21"),
-        Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:22"),
+        Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:19"),
+        Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:22"),
+        Refusal(r"scale must be one number or a vector, got .*", "specs/quantisation.yaml:24"),
+        Refusal(r"wanted a scale for each of .*, or one, got .*", "specs/quantisation.yaml:26"),
+        Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:28"),
+        Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:29"),
     ),
-    reference_source="specs/quantisation.yaml:68",
+    reference_source="specs/quantisation.yaml:79",
 )
 
 
-# specs/quantisation.yaml:116
+# specs/quantisation.yaml:132
 def quantize_linear_case(d: Draw) -> Case:
     rule = Rule("quantize_linear")
     d_ = d.run("d")
@@ -673,7 +677,7 @@ def quantize_linear_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:134
+# specs/quantisation.yaml:153
 def quantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any, saturate: Any) -> Any:
     return (lambda s: stored(x / s(scale), s(zero), saturate))(
         lambda v: np.reshape(v, ())
@@ -692,252 +696,252 @@ QUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:152",
+            "specs/quantisation.yaml:168",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
             {"saturate": False},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:153",
+            "specs/quantisation.yaml:169",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:154",
+            "specs/quantisation.yaml:170",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:155",
+            "specs/quantisation.yaml:171",
         ),
         Example(
             {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((3,))},
             None,
-            "specs/quantisation.yaml:156",
+            "specs/quantisation.yaml:172",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:157",
+            "specs/quantisation.yaml:173",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:158",
+            "specs/quantisation.yaml:174",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:159",
+            "specs/quantisation.yaml:175",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 3},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:160",
+            "specs/quantisation.yaml:176",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:161",
+            "specs/quantisation.yaml:177",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2,)), "zero": Given((2,))},
             {},
             {},
             "a scale for each of",
-            "specs/quantisation.yaml:162",
+            "specs/quantisation.yaml:178",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:163",
+            "specs/quantisation.yaml:179",
         ),
         Example(
             {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 0, "block_size": 1},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:164",
+            "specs/quantisation.yaml:180",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:165",
+            "specs/quantisation.yaml:181",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:166",
+            "specs/quantisation.yaml:182",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": -1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:167",
+            "specs/quantisation.yaml:183",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:168",
+            "specs/quantisation.yaml:184",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:169",
+            "specs/quantisation.yaml:185",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:170",
+            "specs/quantisation.yaml:186",
         ),
         Example(
             {"x": Given((6,)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 0, "block_size": 2},
             {"y": Given((6,))},
             None,
-            "specs/quantisation.yaml:171",
+            "specs/quantisation.yaml:187",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:172",
+            "specs/quantisation.yaml:188",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": -3},
             {},
             "is not one of",
-            "specs/quantisation.yaml:173",
+            "specs/quantisation.yaml:189",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:174",
+            "specs/quantisation.yaml:190",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:175",
+            "specs/quantisation.yaml:191",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 2)), "zero": Given((2, 2))},
             {"block_size": 1},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:176",
+            "specs/quantisation.yaml:192",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((5, 3)), "zero": Given((5, 3))},
             {"block_size": 2},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:177",
+            "specs/quantisation.yaml:193",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:178",
+            "specs/quantisation.yaml:194",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:179",
+            "specs/quantisation.yaml:195",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:180",
+            "specs/quantisation.yaml:196",
         ),
         Example(
             {"x": Given(value=(0.5, 1.5, -3.0, 600.0)), "scale": Given(value=1.0), "zero": Given(value=1)},
             {},
             {"y": Given(value=(1, 3, 0, 255))},
             None,
-            "specs/quantisation.yaml:181",
+            "specs/quantisation.yaml:197",
         ),
         Example(
             {"x": Given(value=(2.5, -3.5, -600.0)), "scale": Given(value=1.0), "zero": Given(value=0, dtype="i8")},
             {"saturate": False},
             {"y": Given(value=(2, -4, -128), dtype="i8")},
             None,
-            "specs/quantisation.yaml:182",
+            "specs/quantisation.yaml:198",
         ),
         Example(
             {"x": Given(value=((1.0, 1.0),)), "scale": Given(value=(0.5, 2.0)), "zero": Given(value=(0, 10))},
             {},
             {"y": Given(value=((2, 10),))},
             None,
-            "specs/quantisation.yaml:183",
+            "specs/quantisation.yaml:200",
         ),
         Example(
             {"x": Given(value=(1000.0, -60.0)), "scale": Given(value=2.0), "zero": Given(value=0, dtype="f8e4m3fn")},
             {},
             {"y": Given(value=(448.0, -30.0), dtype="f8e4m3fn")},
             None,
-            "specs/quantisation.yaml:184",
+            "specs/quantisation.yaml:201",
         ),
         Example(
             {"x": Given(value=(1000.0, -60.0)), "scale": Given(value=2.0), "zero": Given(value=0, dtype="f8e4m3fn")},
             {"saturate": False},
             {"y": Given(value=(nan, -30.0), dtype="f8e4m3fn")},
             None,
-            "specs/quantisation.yaml:185",
+            "specs/quantisation.yaml:202",
         ),
         Example(
             {"x": Given(value=(5.5, -60.0, 3.0)), "scale": Given(value=2.0), "zero": Given(value=3, dtype="u4")},
             {},
             {"y": Given(value=(6, 0, 5), dtype="u4")},
             None,
-            "specs/quantisation.yaml:186",
+            "specs/quantisation.yaml:204",
         ),
         Example(
             {"x": Given(value=(34.0, -60.0)), "scale": Given(value=2.0), "zero": Given(value=3, dtype="u4")},
             {"saturate": False},
             {"y": Given(value=(15, 0), dtype="u4")},
             None,
-            "specs/quantisation.yaml:187",
+            "specs/quantisation.yaml:205",
         ),
         Example(
             {
@@ -948,58 +952,58 @@ QUANTIZE_LINEAR = Property(
             {},
             {"y": Given(value=((1.25, -0.75),), dtype="f8e4m3fn")},
             None,
-            "specs/quantisation.yaml:188",
+            "specs/quantisation.yaml:206",
         ),
         Example(
             {"x": Given(value=(3.0, -2.0, 90.0)), "scale": Given(value=2.0), "zero": Given(value=0.5, dtype="f4e2m1")},
             {},
             {"y": Given(value=(2.0, -0.5, 6.0), dtype="f4e2m1")},
             None,
-            "specs/quantisation.yaml:189",
+            "specs/quantisation.yaml:208",
         ),
         Example(
             {"x": Given(value=(-0.0, 1000.0)), "scale": Given(value=1.0), "zero": Given(value=0.0, dtype="f8e4m3fn")},
             {},
             {"y": Given(value=(-0.0, 448.0), dtype="f8e4m3fn")},
             None,
-            "specs/quantisation.yaml:190",
+            "specs/quantisation.yaml:209",
         ),
         Example(
             {"x": Given(value=(3.0, 1000.0)), "scale": Given(value=1.0), "zero": Given(value=1.0, dtype="f8e4m3fn")},
             {"saturate": False},
             {"y": Given(value=(4.0, nan), dtype="f8e4m3fn")},
             None,
-            "specs/quantisation.yaml:191",
+            "specs/quantisation.yaml:210",
         ),
         Example(
             {"x": Given(value=(3.0, 100000.0)), "scale": Given(value=1.0), "zero": Given(value=-1.0, dtype="f8e5m2")},
             {"saturate": False},
             {"y": Given(value=(2.0, inf), dtype="f8e5m2")},
             None,
-            "specs/quantisation.yaml:192",
+            "specs/quantisation.yaml:212",
         ),
         Example(
             {"x": Given(value=(3.0, -90.0)), "scale": Given(value=2.0), "zero": Given(value=16.0, dtype="f8e4m3fn")},
             {},
             {"y": Given(value=(18.0, -28.0), dtype="f8e4m3fn")},
             None,
-            "specs/quantisation.yaml:193",
+            "specs/quantisation.yaml:214",
         ),
     ),
-    "specs/quantisation.yaml:116",
+    "specs/quantisation.yaml:132",
     asserts=(
-        Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
-        Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
-        Refusal(r"scale must be one number or a vector, got .*", "specs/quantisation.yaml:17"),
-        Refusal(r"wanted a scale for each of .*, or one, got .*", "specs/quantisation.yaml:19"),
-        Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:21"),
-        Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:22"),
+        Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:19"),
+        Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:22"),
+        Refusal(r"scale must be one number or a vector, got .*", "specs/quantisation.yaml:24"),
+        Refusal(r"wanted a scale for each of .*, or one, got .*", "specs/quantisation.yaml:26"),
+        Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:28"),
+        Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:29"),
     ),
-    reference_source="specs/quantisation.yaml:134",
+    reference_source="specs/quantisation.yaml:153",
 )
 
 
-# specs/quantisation.yaml:195
+# specs/quantisation.yaml:216
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -1010,7 +1014,7 @@ def matmul_integer_case(d: Draw) -> Case:
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})
 
 
-# specs/quantisation.yaml:207
+# specs/quantisation.yaml:228
 def matmul_integer_reference(a: Any, b: Any, za: Any, zb: Any) -> Any:
     return np.matmul(
         a.astype(np.int32) - (lambda v: v[..., None] if v.ndim == 1 and a.ndim > 1 else v)(np.asarray(za, np.int32)),
@@ -1024,57 +1028,57 @@ MATMUL_INTEGER = Property(
     matmul_integer_reference,
     (
         Example(
-            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:211"
+            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:232"
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given(())},
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:212",
+            "specs/quantisation.yaml:233",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((3,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:213",
+            "specs/quantisation.yaml:234",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:214",
+            "specs/quantisation.yaml:235",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:215",
+            "specs/quantisation.yaml:236",
         ),
         Example(
             {"a": Given((3,)), "b": Given((5, 3, 4)), "za": Given((1,))},
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:216",
+            "specs/quantisation.yaml:237",
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3,)), "zb": Given((1,))},
             {},
             {"y": Given((5, 2))},
             None,
-            "specs/quantisation.yaml:217",
+            "specs/quantisation.yaml:238",
         ),
-        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/quantisation.yaml:218"),
+        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/quantisation.yaml:239"),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((6, 1, 3, 4)), "za": Given((5, 2, 1)), "zb": Given((6, 1, 1, 4))},
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:219",
+            "specs/quantisation.yaml:240",
         ),
         Example(
             {
@@ -1085,42 +1089,42 @@ MATMUL_INTEGER = Property(
             {},
             {"y": Given(value=((1,), (3,)))},
             None,
-            "specs/quantisation.yaml:220",
+            "specs/quantisation.yaml:241",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((1, 3))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:221",
+            "specs/quantisation.yaml:243",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((2, 0))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:222",
+            "specs/quantisation.yaml:244",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((0, 4))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:223",
+            "specs/quantisation.yaml:245",
         ),
         Example(
             {"a": Given((3,)), "b": Given((3, 4)), "za": Given((2,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:224",
+            "specs/quantisation.yaml:246",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3,)), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:225",
+            "specs/quantisation.yaml:247",
         ),
         Example(
             {
@@ -1132,27 +1136,27 @@ MATMUL_INTEGER = Property(
             {},
             {"y": Given(value=((2, -1), (4, -5)))},
             None,
-            "specs/quantisation.yaml:226",
+            "specs/quantisation.yaml:248",
         ),
         Example(
             {"a": Given(value=((255,),)), "b": Given(value=((-128,),), dtype="i8")},
             {},
             {"y": Given(value=((-32640,),))},
             None,
-            "specs/quantisation.yaml:228",
+            "specs/quantisation.yaml:250",
         ),
     ),
-    "specs/quantisation.yaml:195",
+    "specs/quantisation.yaml:216",
     asserts=(
-        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:27"),
-        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
-        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:30"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:35"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:37"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:38"),
     ),
-    reference_source="specs/quantisation.yaml:207",
+    reference_source="specs/quantisation.yaml:228",
 )
 
 
-# specs/quantisation.yaml:230
+# specs/quantisation.yaml:252
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -1166,7 +1170,7 @@ def qlinear_matmul_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:258
+# specs/quantisation.yaml:280
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
     return scaled_product(a, sa, za, b, sb, zb, sy, zy)
 
@@ -1190,7 +1194,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:262",
+            "specs/quantisation.yaml:284",
         ),
         Example(
             {
@@ -1206,7 +1210,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:263",
+            "specs/quantisation.yaml:285",
         ),
         Example(
             {
@@ -1222,7 +1226,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:264",
+            "specs/quantisation.yaml:286",
         ),
         Example(
             {
@@ -1238,7 +1242,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:265",
+            "specs/quantisation.yaml:287",
         ),
         Example(
             {
@@ -1254,7 +1258,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:266",
+            "specs/quantisation.yaml:288",
         ),
         Example(
             {
@@ -1270,7 +1274,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:267",
+            "specs/quantisation.yaml:289",
         ),
         Example(
             {
@@ -1286,7 +1290,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2,))},
             None,
-            "specs/quantisation.yaml:268",
+            "specs/quantisation.yaml:290",
         ),
         Example(
             {
@@ -1302,7 +1306,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:269",
+            "specs/quantisation.yaml:291",
         ),
         Example(
             {
@@ -1318,7 +1322,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(())},
             None,
-            "specs/quantisation.yaml:270",
+            "specs/quantisation.yaml:292",
         ),
         Example(
             {
@@ -1334,7 +1338,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:271",
+            "specs/quantisation.yaml:293",
         ),
         Example(
             {
@@ -1350,7 +1354,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:272",
+            "specs/quantisation.yaml:294",
         ),
         Example(
             {
@@ -1366,7 +1370,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:273",
+            "specs/quantisation.yaml:295",
         ),
         Example(
             {
@@ -1382,7 +1386,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:274",
+            "specs/quantisation.yaml:296",
         ),
         Example(
             {
@@ -1398,7 +1402,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:275",
+            "specs/quantisation.yaml:297",
         ),
         Example(
             {
@@ -1414,7 +1418,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:276",
+            "specs/quantisation.yaml:298",
         ),
         Example(
             {
@@ -1430,7 +1434,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((14, 16), (11, 11)))},
             None,
-            "specs/quantisation.yaml:277",
+            "specs/quantisation.yaml:299",
         ),
         Example(
             {
@@ -1446,21 +1450,21 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((127,),), dtype="i8")},
             None,
-            "specs/quantisation.yaml:279",
+            "specs/quantisation.yaml:302",
         ),
     ),
-    "specs/quantisation.yaml:230",
+    "specs/quantisation.yaml:252",
     asserts=(
-        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:27"),
-        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
-        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:30"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:245"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:35"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:37"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:38"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:267"),
     ),
-    reference_source="specs/quantisation.yaml:258",
+    reference_source="specs/quantisation.yaml:280",
 )
 
 
-# specs/quantisation.yaml:282
+# specs/quantisation.yaml:305
 def matmul_nbits_case(d: Draw) -> Case:
     rule = Rule("matmul_nbits")
     p = d.run("p")
@@ -1483,7 +1487,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:297
+# specs/quantisation.yaml:321
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any) -> Any:
     return (
         lambda part, k, n: (
@@ -1513,7 +1517,7 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:322",
+            "specs/quantisation.yaml:360",
         ),
         Example(
             {
@@ -1526,28 +1530,28 @@ MATMUL_NBITS = Property(
             {"bits": 8},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:323",
+            "specs/quantisation.yaml:361",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 1, 3)), "scale": Given((1, 2, 3))},
             {"bits": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:324",
+            "specs/quantisation.yaml:362",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 2, 3)), "scale": Given((1, 2, 3))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:325",
+            "specs/quantisation.yaml:363",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 4, 3)), "scale": Given((1, 2, 3))},
             {},
             {},
             "as many as rows",
-            "specs/quantisation.yaml:326",
+            "specs/quantisation.yaml:364",
         ),
         Example(
             {
@@ -1559,22 +1563,22 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given(value=((12910, -204),))},
             None,
-            "specs/quantisation.yaml:327",
+            "specs/quantisation.yaml:365",
         ),
     ),
-    "specs/quantisation.yaml:282",
+    "specs/quantisation.yaml:305",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:290"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:314"),
         Refusal(
             r".* blocks of .* bytes of integers of .* bits are as many as rows, got .* of a byte",
-            "specs/quantisation.yaml:291",
+            "specs/quantisation.yaml:315",
         ),
     ),
-    reference_source="specs/quantisation.yaml:297",
+    reference_source="specs/quantisation.yaml:321",
 )
 
 
-# specs/quantisation.yaml:329
+# specs/quantisation.yaml:368
 def unpack_nbits_case(d: Draw) -> Case:
     rule = Rule("unpack_nbits")
     n = d.dim("n")
@@ -1607,7 +1611,7 @@ def unpack_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:343
+# specs/quantisation.yaml:384
 def unpack_nbits_reference(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     return unpacked(codes, scale, zero, group, offset, bits)
 
@@ -1627,7 +1631,7 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((1, 10, 20),))},
             None,
-            "specs/quantisation.yaml:345",
+            "specs/quantisation.yaml:386",
         ),
         Example(
             {
@@ -1640,7 +1644,7 @@ UNPACK_NBITS = Property(
             {"bits": 2},
             {"y": Given(value=((-15, 1, 2, 15),))},
             None,
-            "specs/quantisation.yaml:346",
+            "specs/quantisation.yaml:388",
         ),
         Example(
             {
@@ -1652,7 +1656,7 @@ UNPACK_NBITS = Property(
             {"bits": 8},
             {"y": Given((3, 8))},
             None,
-            "specs/quantisation.yaml:347",
+            "specs/quantisation.yaml:390",
         ),
         Example(
             {
@@ -1664,28 +1668,28 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given((3, 5))},
             None,
-            "specs/quantisation.yaml:348",
+            "specs/quantisation.yaml:391",
         ),
         Example(
             {"codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 2)), "group": Given(value=(0, 1, 0))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:349",
+            "specs/quantisation.yaml:392",
         ),
         Example(
             {"codes": Given((3, 1, 1)), "scale": Given((3, 2)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:350",
+            "specs/quantisation.yaml:393",
         ),
         Example(
             {"codes": Given((3, 1, 2)), "scale": Given((3, 3)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "have no room",
-            "specs/quantisation.yaml:351",
+            "specs/quantisation.yaml:394",
         ),
         Example(
             {
@@ -1697,14 +1701,14 @@ UNPACK_NBITS = Property(
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:352",
+            "specs/quantisation.yaml:395",
         ),
         Example(
             {"codes": Given((1, 1, 1)), "scale": Given((1, 9)), "zero": Given((1, 8)), "group": Given(value=(0,))},
             {"bits": 8},
             {},
             "have no room",
-            "specs/quantisation.yaml:353",
+            "specs/quantisation.yaml:397",
         ),
         Example(
             {
@@ -1716,14 +1720,14 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((-10,),))},
             None,
-            "specs/quantisation.yaml:354",
+            "specs/quantisation.yaml:398",
         ),
     ),
-    "specs/quantisation.yaml:329",
+    "specs/quantisation.yaml:368",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:336"),
-        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:337"),
-        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:338"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:375"),
+        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:376"),
+        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:377"),
     ),
-    reference_source="specs/quantisation.yaml:343",
+    reference_source="specs/quantisation.yaml:384",
 )

@@ -54,12 +54,12 @@ def chosen(seed: Any, x: Any, draws: Any) -> Any:
     return np.sum(upto <= uniform(seed, (len(x), draws), x.dtype)[:, :, None] * upto[:, :, -1:], 2)
 
 
-# specs/random.yaml:39
+# specs/random.yaml:46
 def fresh_seed_case(d: Draw) -> Case:
     return Case({}, {})
 
 
-# specs/random.yaml:44
+# specs/random.yaml:51
 def fresh_seed_reference() -> Any:
     return np.random.randint(0, 2 ** 63 - 1, dtype=np.int64)
 
@@ -69,15 +69,15 @@ FRESH_SEED = Property(
     fresh_seed_case,
     fresh_seed_reference,
     (
-        Example({}, {}, {"y": Given(())}, None, "specs/random.yaml:46"),
+        Example({}, {}, {"y": Given(())}, None, "specs/random.yaml:53"),
     ),
-    "specs/random.yaml:39",
-    reference_source="specs/random.yaml:44",
+    "specs/random.yaml:46",
+    reference_source="specs/random.yaml:51",
     refuses=False,
 )
 
 
-# specs/random.yaml:48
+# specs/random.yaml:55
 def random_uniform_case(d: Draw) -> Case:
     r = d.length(3)
     to = Vec(d.sizes(r))
@@ -86,7 +86,7 @@ def random_uniform_case(d: Draw) -> Case:
     return Case({"seed": Vec(()), "low": p, "high": q}, {"to": to})
 
 
-# specs/random.yaml:55
+# specs/random.yaml:62
 def random_uniform_reference(seed: Any, low: Any, high: Any, to: Any) -> Any:
     return low + (high - low) * uniform(seed, to, low.dtype)
 
@@ -101,47 +101,47 @@ RANDOM_UNIFORM = Property(
             {"to": (2, 3)},
             {"y": Given((2, 3))},
             None,
-            "specs/random.yaml:66",
+            "specs/random.yaml:73",
         ),
         Example(
             {"seed": Given(value=0), "low": Given(value=0.0, dtype="f32"), "high": Given(value=1.0, dtype="f32")},
             {"to": (2,)},
             {"y": Given(value=(0.3990464210510254, 0.9722411632537842), dtype="f32")},
             None,
-            "specs/random.yaml:67",
+            "specs/random.yaml:74",
         ),
         Example(
             {"seed": Given(value=1), "low": Given(()), "high": Given(())},
             {"to": (-1,)},
             {},
             "no negative sizes",
-            "specs/random.yaml:68",
+            "specs/random.yaml:76",
         ),
         Example(
             {"seed": Given(value=1), "low": Given((2,)), "high": Given(())},
             {"to": (3,)},
             {},
             "do not broadcast",
-            "specs/random.yaml:69",
+            "specs/random.yaml:77",
         ),
         Example(
             {"seed": Given(value=1), "low": Given(()), "high": Given(())},
             {"to": (2, 0)},
             {"y": Given((2, 0))},
             None,
-            "specs/random.yaml:70",
+            "specs/random.yaml:78",
         ),
     ),
-    "specs/random.yaml:48",
+    "specs/random.yaml:55",
     asserts=(
-        Refusal(r"a shape has no negative sizes: .*", "specs/random.yaml:36"),
-        Refusal(r"low .* and high .* do not broadcast to .*", "specs/random.yaml:53"),
+        Refusal(r"a shape has no negative sizes: .*", "specs/random.yaml:43"),
+        Refusal(r"low .* and high .* do not broadcast to .*", "specs/random.yaml:60"),
     ),
-    reference_source="specs/random.yaml:55",
+    reference_source="specs/random.yaml:62",
 )
 
 
-# specs/random.yaml:72
+# specs/random.yaml:80
 def random_normal_case(d: Draw) -> Case:
     r = d.length(3)
     to = Vec(d.sizes(r))
@@ -150,7 +150,7 @@ def random_normal_case(d: Draw) -> Case:
     return Case({"seed": Vec(()), "mean": p, "deviation": q}, {"to": to})
 
 
-# specs/random.yaml:83
+# specs/random.yaml:92
 def random_normal_reference(seed: Any, mean: Any, deviation: Any, to: Any) -> Any:
     return mean + deviation * normal(seed, to, mean.dtype)
 
@@ -165,28 +165,28 @@ RANDOM_NORMAL = Property(
             {"to": (2, 3)},
             {"y": Given((2, 3))},
             None,
-            "specs/random.yaml:94",
+            "specs/random.yaml:103",
         ),
         Example(
             {"seed": Given(value=1), "mean": Given(()), "deviation": Given(())},
             {"to": (-1,)},
             {},
             "no negative sizes",
-            "specs/random.yaml:95",
+            "specs/random.yaml:104",
         ),
         Example(
             {"seed": Given(value=1), "mean": Given((2,)), "deviation": Given(())},
             {"to": (3,)},
             {},
             "do not broadcast",
-            "specs/random.yaml:96",
+            "specs/random.yaml:105",
         ),
         Example(
             {"seed": Given(value=1), "mean": Given(()), "deviation": Given(())},
             {"to": (2, 0)},
             {"y": Given((2, 0))},
             None,
-            "specs/random.yaml:97",
+            "specs/random.yaml:106",
         ),
         Example(
             {
@@ -197,26 +197,26 @@ RANDOM_NORMAL = Property(
             {"to": (1,)},
             {"y": Given(value=(6.61189493e-07,), dtype="f32")},
             None,
-            "specs/random.yaml:98",
+            "specs/random.yaml:107",
         ),
     ),
-    "specs/random.yaml:72",
+    "specs/random.yaml:80",
     asserts=(
-        Refusal(r"a shape has no negative sizes: .*", "specs/random.yaml:36"),
-        Refusal(r"mean .* and deviation .* do not broadcast to .*", "specs/random.yaml:77"),
+        Refusal(r"a shape has no negative sizes: .*", "specs/random.yaml:43"),
+        Refusal(r"mean .* and deviation .* do not broadcast to .*", "specs/random.yaml:85"),
     ),
-    reference_source="specs/random.yaml:83",
+    reference_source="specs/random.yaml:92",
 )
 
 
-# specs/random.yaml:100
+# specs/random.yaml:110
 def bernoulli_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64"))
     return Case({"seed": Vec(()), "x": d_}, {"to": d.default(to)})
 
 
-# specs/random.yaml:107
+# specs/random.yaml:117
 def bernoulli_reference(seed: Any, x: Any, to: Any) -> Any:
     return (uniform(seed, x.shape, x.dtype) < x).astype(to)
 
@@ -226,34 +226,34 @@ BERNOULLI = Property(
     bernoulli_case,
     bernoulli_reference,
     (
-        Example({"seed": Given(value=1), "x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/random.yaml:114"),
+        Example({"seed": Given(value=1), "x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/random.yaml:122"),
         Example(
             {"seed": Given(value=1), "x": Given(value=(0.0, 1.0, 2.0))},
             {"to": "i64"},
             {"y": Given(value=(0, 1, 1))},
             None,
-            "specs/random.yaml:115",
+            "specs/random.yaml:123",
         ),
         Example(
             {"seed": Given(value=0), "x": Given(value=(0.3990464210510254,), dtype="f32")},
             {},
             {"y": Given(value=(False,))},
             None,
-            "specs/random.yaml:116",
+            "specs/random.yaml:124",
         ),
     ),
-    "specs/random.yaml:100",
-    reference_source="specs/random.yaml:107",
+    "specs/random.yaml:110",
+    reference_source="specs/random.yaml:117",
 )
 
 
-# specs/random.yaml:118
+# specs/random.yaml:126
 def dropout_mask_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"seed": Vec(()), "x": d_, "ratio": Vec(())}, {})
 
 
-# specs/random.yaml:124
+# specs/random.yaml:132
 def dropout_mask_reference(seed: Any, x: Any, ratio: Any) -> Any:
     return uniform(seed, x.shape, ratio.dtype) >= ratio
 
@@ -268,28 +268,28 @@ DROPOUT_MASK = Property(
             {},
             {"y": Given(value=((True, True, True), (True, True, True)))},
             None,
-            "specs/random.yaml:126",
+            "specs/random.yaml:134",
         ),
         Example(
             {"seed": Given(value=0), "x": Given((1,)), "ratio": Given(value=0.3990464210510254, dtype="f32")},
             {},
             {"y": Given(value=(True,))},
             None,
-            "specs/random.yaml:127",
+            "specs/random.yaml:135",
         ),
     ),
-    "specs/random.yaml:118",
-    reference_source="specs/random.yaml:124",
+    "specs/random.yaml:126",
+    reference_source="specs/random.yaml:132",
 )
 
 
-# specs/random.yaml:129
+# specs/random.yaml:137
 def dropout_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_, "mask": d_, "ratio": Vec(())}, {})
 
 
-# specs/random.yaml:137
+# specs/random.yaml:145
 def dropout_reference(x: Any, mask: Any, ratio: Any) -> Any:
     return np.where(mask, x / (1 - ratio.astype(x.dtype)), 0).astype(x.dtype)
 
@@ -304,15 +304,15 @@ DROPOUT = Property(
             {},
             {"y": Given(value=(2.0, 0.0))},
             None,
-            "specs/random.yaml:148",
+            "specs/random.yaml:161",
         ),
     ),
-    "specs/random.yaml:129",
-    reference_source="specs/random.yaml:137",
+    "specs/random.yaml:137",
+    reference_source="specs/random.yaml:145",
 )
 
 
-# specs/random.yaml:150
+# specs/random.yaml:163
 def multinomial_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
@@ -321,7 +321,7 @@ def multinomial_case(d: Draw) -> Case:
     return Case({"seed": Vec(()), "x": Vec((b, n))}, {"draws": d.default(draws), "to": d.default(to)})
 
 
-# specs/random.yaml:167
+# specs/random.yaml:180
 def multinomial_reference(seed: Any, x: Any, draws: Any, to: Any) -> Any:
     return chosen(seed, x, draws).astype(to)
 
@@ -336,39 +336,39 @@ MULTINOMIAL = Property(
             {"draws": 4},
             {"y": Given((2, 4))},
             None,
-            "specs/random.yaml:174",
+            "specs/random.yaml:185",
         ),
         Example(
             {"seed": Given(value=1), "x": Given(value=((-inf, 0.0, -inf),))},
             {"draws": 2, "to": "i32"},
             {"y": Given(value=((1, 1),))},
             None,
-            "specs/random.yaml:175",
+            "specs/random.yaml:186",
         ),
-        Example({"seed": Given(value=1), "x": Given((2, 3))}, {"draws": -1}, {}, "-1 draws", "specs/random.yaml:176"),
-        Example({"seed": Given(value=1), "x": Given((2, 0))}, {}, {}, "no classes", "specs/random.yaml:177"),
-        Example({"seed": Given(value=1), "x": Given((2, 3))}, {}, {"y": Given((2, 1))}, None, "specs/random.yaml:178"),
+        Example({"seed": Given(value=1), "x": Given((2, 3))}, {"draws": -1}, {}, "-1 draws", "specs/random.yaml:187"),
+        Example({"seed": Given(value=1), "x": Given((2, 0))}, {}, {}, "no classes", "specs/random.yaml:188"),
+        Example({"seed": Given(value=1), "x": Given((2, 3))}, {}, {"y": Given((2, 1))}, None, "specs/random.yaml:189"),
         Example(
             {"seed": Given(value=1), "x": Given((2, 3))},
             {"draws": 0},
             {"y": Given((2, 0))},
             None,
-            "specs/random.yaml:179",
+            "specs/random.yaml:190",
         ),
         Example(
-            {"seed": Given(value=1), "x": Given((1, 1))}, {}, {"y": Given(value=((0,),))}, None, "specs/random.yaml:180"
+            {"seed": Given(value=1), "x": Given((1, 1))}, {}, {"y": Given(value=((0,),))}, None, "specs/random.yaml:191"
         ),
         Example(
             {"seed": Given(value=515707), "x": Given(value=((0.0, 0.0),), dtype="f32")},
             {},
             {"y": Given(value=((1,),))},
             None,
-            "specs/random.yaml:181",
+            "specs/random.yaml:192",
         ),
     ),
-    "specs/random.yaml:150",
+    "specs/random.yaml:163",
     asserts=(
-        Refusal(r".* draws", "specs/random.yaml:159"), Refusal(r"no classes to draw from", "specs/random.yaml:160")
+        Refusal(r".* draws", "specs/random.yaml:172"), Refusal(r"no classes to draw from", "specs/random.yaml:173")
     ),
-    reference_source="specs/random.yaml:167",
+    reference_source="specs/random.yaml:180",
 )

@@ -13,7 +13,7 @@ from anyshape.properties import Case, Draw, Example, Given, Property, Refusal
 from anyshape.rules import Vec
 
 
-# specs/recurrent.yaml:23
+# specs/recurrent.yaml:24
 def squashed(f: Any, v: Any, k: Any) -> Any:
     if f in ("Relu", "Tanh", "Sigmoid", "Softsign", "Softplus"):
         plain = {
@@ -32,7 +32,7 @@ def squashed(f: Any, v: Any, k: Any) -> Any:
     )
 
 
-# specs/recurrent.yaml:32
+# specs/recurrent.yaml:33
 def squashes(names: Any, alphas: Any, betas: Any, usual: Any, many: Any) -> Any:
     given = [iter(alphas or ()), iter(betas or ())]
     wants = {
@@ -50,7 +50,7 @@ def squashes(names: Any, alphas: Any, betas: Any, usual: Any, many: Any) -> Any:
     return [made[u * len(usual):(u + 1) * len(usual)] for u in range(many)]
 
 
-# specs/recurrent.yaml:40
+# specs/recurrent.yaml:42
 def unrolled(x: Any, lens: Any, direction: Any, hidden: Any, many: Any, starts: Any, cell: Any) -> Any:
     t, b = x.shape[:2]
     lens = lens if np.ndim(lens) else np.full(b, t)
@@ -68,22 +68,22 @@ def unrolled(x: Any, lens: Any, direction: Any, hidden: Any, many: Any, starts: 
     return (y, *last)
 
 
-# specs/recurrent.yaml:55
+# specs/recurrent.yaml:57
 def clipped(clip: Any, v: Any) -> Any:
     return v if clip is None else np.clip(v, -clip, clip)
 
 
-# specs/recurrent.yaml:57
+# specs/recurrent.yaml:59
 def biases(bias: Any, e: Any, gates: Any, h: Any) -> Any:
     return np.reshape(bias, (e, 2, gates, h)) if np.ndim(bias) else np.zeros((e, 2, gates, h))
 
 
-# specs/recurrent.yaml:59
+# specs/recurrent.yaml:61
 def rnn_cell(u: Any, row: Any, s: Any, act: Any, k: Any, w: Any, r: Any, clip: Any) -> Any:
     return [act[u][0](clipped(clip, w[u] @ row + r[u] @ s[0] + k[u, 0, 0] + k[u, 1, 0]))]
 
 
-# specs/recurrent.yaml:61
+# specs/recurrent.yaml:63
 def gru_cell(u: Any, row: Any, s: Any, act: Any, k: Any, w: Any, r: Any, clip: Any, linear_before_reset: Any) -> Any:
     h = r.shape[2]
     a, q = (np.reshape(w[u] @ row, (3, h)) + k[u, 0], np.reshape(r[u] @ s[0], (3, h)) + k[u, 1])
@@ -92,7 +92,7 @@ def gru_cell(u: Any, row: Any, s: Any, act: Any, k: Any, w: Any, r: Any, clip: A
     return [(1 - z) * act[u][1](clipped(clip, a[2] + inner)) + z * s[0]]
 
 
-# specs/recurrent.yaml:67
+# specs/recurrent.yaml:69
 def lstm_cell(u: Any, row: Any, s: Any, act: Any, k: Any, w: Any, r: Any, p: Any, clip: Any, input_forget: Any) -> Any:
     h = r.shape[2]
     a = np.reshape(w[u] @ row + r[u] @ s[0], (4, h)) + k[u, 0] + k[u, 1]
@@ -103,7 +103,7 @@ def lstm_cell(u: Any, row: Any, s: Any, act: Any, k: Any, w: Any, r: Any, p: Any
     return [act[u][0](clipped(clip, a[1] if peep is None else a[1] + peep[1] * c)) * act[u][2](c), c]
 
 
-# specs/recurrent.yaml:90
+# specs/recurrent.yaml:102
 def rnn_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -136,7 +136,7 @@ def rnn_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:118
+# specs/recurrent.yaml:134
 def rnn_reference(
     x: Any,
     w: Any,
@@ -167,7 +167,7 @@ RNN = Property(
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:128",
+            "specs/recurrent.yaml:145",
         ),
         Example(
             {
@@ -180,21 +180,21 @@ RNN = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:129",
+            "specs/recurrent.yaml:146",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5)), "bias": Given((2, 10))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:130",
+            "specs/recurrent.yaml:147",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:131",
+            "specs/recurrent.yaml:148",
         ),
         Example(
             {
@@ -207,7 +207,7 @@ RNN = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:132",
+            "specs/recurrent.yaml:149",
         ),
         Example(
             {
@@ -221,98 +221,98 @@ RNN = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:133",
+            "specs/recurrent.yaml:151",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("Affine",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:134",
+            "specs/recurrent.yaml:153",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("LeakyRelu",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:135",
+            "specs/recurrent.yaml:154",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("ThresholdedRelu",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:136",
+            "specs/recurrent.yaml:155",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("ScaledTanh",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:137",
+            "specs/recurrent.yaml:156",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("HardSigmoid",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:138",
+            "specs/recurrent.yaml:157",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("Elu",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:139",
+            "specs/recurrent.yaml:158",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("Relu",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:140",
+            "specs/recurrent.yaml:159",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("Tanh",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:141",
+            "specs/recurrent.yaml:160",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("Sigmoid",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:142",
+            "specs/recurrent.yaml:161",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("Softsign",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:143",
+            "specs/recurrent.yaml:162",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("Softplus",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:144",
+            "specs/recurrent.yaml:163",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("Affine",), "activation_alpha": (0.5,), "activation_beta": (0.4,)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:145",
+            "specs/recurrent.yaml:164",
         ),
         Example(
             {"x": Given(value=(((1.0,), (1.5,)),)), "w": Given(value=(((1.0,),),)), "r": Given(value=(((0.0,),),))},
             {"activations": ("ThresholdedRelu",)},
             {"y": Given(value=((((0.0,), (1.5,)),),))},
             None,
-            "specs/recurrent.yaml:146",
+            "specs/recurrent.yaml:166",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
@@ -324,14 +324,14 @@ RNN = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:147",
+            "specs/recurrent.yaml:168",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {"direction": "bidirectional", "activations": ("Elu", "LeakyRelu"), "activation_alpha": (0.5,)},
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:148",
+            "specs/recurrent.yaml:170",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
@@ -343,91 +343,91 @@ RNN = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:149",
+            "specs/recurrent.yaml:172",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:150",
+            "specs/recurrent.yaml:174",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:151",
+            "specs/recurrent.yaml:175",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:152",
+            "specs/recurrent.yaml:176",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("Cosine",)},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:153",
+            "specs/recurrent.yaml:177",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:154",
+            "specs/recurrent.yaml:178",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:155",
+            "specs/recurrent.yaml:179",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {"direction": "bidirectional", "activations": ("Tanh",)},
             {},
             "activations for",
-            "specs/recurrent.yaml:156",
+            "specs/recurrent.yaml:180",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {"direction": "bidirectional", "activations": ("Tanh", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:157",
+            "specs/recurrent.yaml:181",
         ),
         Example(
             {"x": Given(value=(((nan,),),)), "w": Given(value=(((1.0,),),)), "r": Given(value=(((1.0,),),))},
             {"clip": 0.5},
             {"y": Given(value=((((nan,),),),))},
             None,
-            "specs/recurrent.yaml:158",
+            "specs/recurrent.yaml:182",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:159",
+            "specs/recurrent.yaml:183",
         ),
     ),
-    "specs/recurrent.yaml:90",
+    "specs/recurrent.yaml:102",
     asserts=(
-        Refusal(r".* weights of .* directions", "specs/recurrent.yaml:85"),
-        Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:86"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:104"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:105"),
+        Refusal(r".* weights of .* directions", "specs/recurrent.yaml:97"),
+        Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:98"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:116"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:117"),
     ),
-    reference_source="specs/recurrent.yaml:118",
+    reference_source="specs/recurrent.yaml:134",
 )
 
 
-# specs/recurrent.yaml:161
+# specs/recurrent.yaml:185
 def gru_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -462,7 +462,7 @@ def gru_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:206
+# specs/recurrent.yaml:236
 def gru_reference(
     x: Any,
     w: Any,
@@ -508,14 +508,14 @@ GRU = Property(
             {"direction": "reverse", "activations": ("Sigmoid", "Affine")},
             {"y": Given(value=((((1.5,),),), (((0.0,),),))), "last": Given(value=(((1.5,),),))},
             None,
-            "specs/recurrent.yaml:217",
+            "specs/recurrent.yaml:248",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:219",
+            "specs/recurrent.yaml:251",
         ),
         Example(
             {
@@ -528,21 +528,21 @@ GRU = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:220",
+            "specs/recurrent.yaml:252",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5)), "bias": Given((2, 30))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:221",
+            "specs/recurrent.yaml:253",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:222",
+            "specs/recurrent.yaml:254",
         ),
         Example(
             {
@@ -555,7 +555,7 @@ GRU = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:223",
+            "specs/recurrent.yaml:255",
         ),
         Example(
             {
@@ -569,49 +569,49 @@ GRU = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:224",
+            "specs/recurrent.yaml:257",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Affine", "LeakyRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:225",
+            "specs/recurrent.yaml:259",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("ThresholdedRelu", "ScaledTanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:226",
+            "specs/recurrent.yaml:260",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:227",
+            "specs/recurrent.yaml:261",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Relu", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:228",
+            "specs/recurrent.yaml:262",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid", "Softsign")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:229",
+            "specs/recurrent.yaml:263",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:230",
+            "specs/recurrent.yaml:264",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -623,14 +623,14 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:231",
+            "specs/recurrent.yaml:265",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "bias": Given((1, 30))},
             {"linear_before_reset": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:232",
+            "specs/recurrent.yaml:267",
         ),
         Example(
             {
@@ -643,7 +643,7 @@ GRU = Property(
             {},
             {"y": Given(value=((((0.58972777,),),),))},
             None,
-            "specs/recurrent.yaml:233",
+            "specs/recurrent.yaml:268",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -655,7 +655,7 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:234",
+            "specs/recurrent.yaml:270",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -666,7 +666,7 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:235",
+            "specs/recurrent.yaml:272",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -678,91 +678,91 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:236",
+            "specs/recurrent.yaml:274",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:237",
+            "specs/recurrent.yaml:276",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:238",
+            "specs/recurrent.yaml:277",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:239",
+            "specs/recurrent.yaml:278",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:240",
+            "specs/recurrent.yaml:279",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:241",
+            "specs/recurrent.yaml:280",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:242",
+            "specs/recurrent.yaml:281",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Sigmoid")},
             {},
             "activations for",
-            "specs/recurrent.yaml:243",
+            "specs/recurrent.yaml:282",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid",)},
             {},
             "activations for",
-            "specs/recurrent.yaml:244",
+            "specs/recurrent.yaml:284",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:245",
+            "specs/recurrent.yaml:285",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:246",
+            "specs/recurrent.yaml:286",
         ),
     ),
-    "specs/recurrent.yaml:161",
+    "specs/recurrent.yaml:185",
     asserts=(
-        Refusal(r".* weights of .* directions", "specs/recurrent.yaml:85"),
-        Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:86"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:183"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:184"),
+        Refusal(r".* weights of .* directions", "specs/recurrent.yaml:97"),
+        Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:98"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:208"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:209"),
     ),
-    reference_source="specs/recurrent.yaml:206",
+    reference_source="specs/recurrent.yaml:236",
 )
 
 
-# specs/recurrent.yaml:248
+# specs/recurrent.yaml:288
 def lstm_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -799,7 +799,7 @@ def lstm_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:297
+# specs/recurrent.yaml:345
 def lstm_reference(
     x: Any,
     w: Any,
@@ -842,7 +842,7 @@ LSTM = Property(
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:307",
+            "specs/recurrent.yaml:357",
         ),
         Example(
             {
@@ -855,21 +855,21 @@ LSTM = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:308",
+            "specs/recurrent.yaml:358",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5)), "bias": Given((2, 40))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:309",
+            "specs/recurrent.yaml:360",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:310",
+            "specs/recurrent.yaml:362",
         ),
         Example(
             {
@@ -882,7 +882,7 @@ LSTM = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:311",
+            "specs/recurrent.yaml:363",
         ),
         Example(
             {
@@ -896,35 +896,35 @@ LSTM = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:312",
+            "specs/recurrent.yaml:365",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Affine", "LeakyRelu", "ThresholdedRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:313",
+            "specs/recurrent.yaml:367",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("ScaledTanh", "HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:314",
+            "specs/recurrent.yaml:369",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Relu", "Tanh", "Sigmoid")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:315",
+            "specs/recurrent.yaml:371",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Softsign", "Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:316",
+            "specs/recurrent.yaml:372",
         ),
         Example(
             {
@@ -936,7 +936,7 @@ LSTM = Property(
             {},
             {"y": Given(value=((((0.83409775,),),),)), "cell": Given(value=(((1.8016886,),),))},
             None,
-            "specs/recurrent.yaml:317",
+            "specs/recurrent.yaml:374",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
@@ -948,7 +948,7 @@ LSTM = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:318",
+            "specs/recurrent.yaml:376",
         ),
         Example(
             {
@@ -962,84 +962,84 @@ LSTM = Property(
             {"clip": 0.7},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:319",
+            "specs/recurrent.yaml:378",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"input_forget": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:320",
+            "specs/recurrent.yaml:380",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:321",
+            "specs/recurrent.yaml:381",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:322",
+            "specs/recurrent.yaml:382",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:323",
+            "specs/recurrent.yaml:383",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Cosine", "Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:324",
+            "specs/recurrent.yaml:384",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:325",
+            "specs/recurrent.yaml:385",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:326",
+            "specs/recurrent.yaml:386",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh")},
             {},
             "activations for",
-            "specs/recurrent.yaml:327",
+            "specs/recurrent.yaml:387",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Sigmoid", "Tanh")},
             {},
             "activations for",
-            "specs/recurrent.yaml:328",
+            "specs/recurrent.yaml:389",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Sigmoid", "Tanh", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:329",
+            "specs/recurrent.yaml:390",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:330",
+            "specs/recurrent.yaml:391",
         ),
         Example(
             {
@@ -1052,28 +1052,28 @@ LSTM = Property(
             {},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:331",
+            "specs/recurrent.yaml:392",
         ),
         Example(
             {"x": Given((3, 2, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1)), "lens": Given(value=(2, 1))},
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 1)), "last": Given((1, 2, 1)), "cell": Given((1, 2, 1))},
             None,
-            "specs/recurrent.yaml:332",
+            "specs/recurrent.yaml:393",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
             {"activations": ("Sigmoid", "LeakyRelu", "Tanh")},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:333",
+            "specs/recurrent.yaml:395",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
             {"activations": ("Sigmoid", "Tanh", "Affine")},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:334",
+            "specs/recurrent.yaml:397",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
@@ -1084,28 +1084,28 @@ LSTM = Property(
             },
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:335",
+            "specs/recurrent.yaml:398",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Elu", "Sigmoid", "LeakyRelu", "Tanh")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:336",
+            "specs/recurrent.yaml:400",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Tanh", "Elu", "Tanh", "Elu", "Tanh", "Elu")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:337",
+            "specs/recurrent.yaml:402",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Tanh", "Tanh", "Affine", "HardSigmoid")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:338",
+            "specs/recurrent.yaml:404",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
@@ -1117,7 +1117,7 @@ LSTM = Property(
             },
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:339",
+            "specs/recurrent.yaml:406",
         ),
         Example(
             {
@@ -1130,15 +1130,15 @@ LSTM = Property(
             {},
             {"cell": Given(value=(((1,),),))},
             None,
-            "specs/recurrent.yaml:340",
+            "specs/recurrent.yaml:409",
         ),
     ),
-    "specs/recurrent.yaml:248",
+    "specs/recurrent.yaml:288",
     asserts=(
-        Refusal(r".* weights of .* directions", "specs/recurrent.yaml:85"),
-        Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:86"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:276"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:277"),
+        Refusal(r".* weights of .* directions", "specs/recurrent.yaml:97"),
+        Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:98"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:317"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:318"),
     ),
-    reference_source="specs/recurrent.yaml:297",
+    reference_source="specs/recurrent.yaml:345",
 )

@@ -37,7 +37,7 @@ def reshape_by_codes_case(d: Draw) -> Case:
     return Case({"x": d_}, {"newshape": newshape})
 
 
-# specs/reshaping.yaml:38
+# specs/reshaping.yaml:39
 def reshape_by_codes_reference(x: Any, newshape: Any) -> Any:
     return np.reshape(x, by_codes(x.shape, newshape))
 
@@ -47,31 +47,31 @@ RESHAPE_BY_CODES = Property(
     reshape_by_codes_case,
     reshape_by_codes_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"newshape": (-3, 0)}, {"y": Given((6, 4))}, None, "specs/reshaping.yaml:40"),
-        Example({"x": Given((2, 3, 4))}, {"newshape": (0, -3)}, {"y": Given((2, 12))}, None, "specs/reshaping.yaml:41"),
+        Example({"x": Given((2, 3, 4))}, {"newshape": (-3, 0)}, {"y": Given((6, 4))}, None, "specs/reshaping.yaml:41"),
+        Example({"x": Given((2, 3, 4))}, {"newshape": (0, -3)}, {"y": Given((2, 12))}, None, "specs/reshaping.yaml:42"),
         Example(
             {"x": Given((2, 3, 4, 5))},
             {"newshape": (0, -1, 0)},
             {"y": Given((2, 15, 4))},
             None,
-            "specs/reshaping.yaml:42",
+            "specs/reshaping.yaml:43",
         ),
         Example(
-            {"x": Given((2, 3, 4))}, {"newshape": (3, 2, 0)}, {"y": Given((3, 2, 4))}, None, "specs/reshaping.yaml:43"
+            {"x": Given((2, 3, 4))}, {"newshape": (3, 2, 0)}, {"y": Given((3, 2, 4))}, None, "specs/reshaping.yaml:44"
         ),
-        Example({"x": Given((6,))}, {"newshape": (2, 3)}, {"y": Given((2, 3))}, None, "specs/reshaping.yaml:44"),
-        Example({"x": Given((6,))}, {"newshape": (1, -1, 2)}, {"y": Given((1, 3, 2))}, None, "specs/reshaping.yaml:45"),
-        Example({"x": Given((2, 3))}, {"newshape": (3, -2)}, {}, "entries of newshape", "specs/reshaping.yaml:46"),
-        Example({"x": Given((2, 3))}, {"newshape": (-1, -1)}, {}, "only one size", "specs/reshaping.yaml:47"),
-        Example({"x": Given((2, 3))}, {"newshape": (0, -3)}, {}, "more dims than", "specs/reshaping.yaml:48"),
-        Example({"x": Given((6,))}, {"newshape": (6, 0)}, {}, "more dims than", "specs/reshaping.yaml:49"),
-        Example({"x": Given((2, 3))}, {"newshape": (4, 2)}, {}, "cannot view", "specs/reshaping.yaml:50"),
+        Example({"x": Given((6,))}, {"newshape": (2, 3)}, {"y": Given((2, 3))}, None, "specs/reshaping.yaml:45"),
+        Example({"x": Given((6,))}, {"newshape": (1, -1, 2)}, {"y": Given((1, 3, 2))}, None, "specs/reshaping.yaml:46"),
+        Example({"x": Given((2, 3))}, {"newshape": (3, -2)}, {}, "entries of newshape", "specs/reshaping.yaml:47"),
+        Example({"x": Given((2, 3))}, {"newshape": (-1, -1)}, {}, "only one size", "specs/reshaping.yaml:48"),
+        Example({"x": Given((2, 3))}, {"newshape": (0, -3)}, {}, "more dims than", "specs/reshaping.yaml:49"),
+        Example({"x": Given((6,))}, {"newshape": (6, 0)}, {}, "more dims than", "specs/reshaping.yaml:50"),
+        Example({"x": Given((2, 3))}, {"newshape": (4, 2)}, {}, "cannot view", "specs/reshaping.yaml:51"),
         Example(
             {"x": Given(value=(((1,), (2,)), ((3,), (4,))))},
             {"newshape": (-3, 0)},
             {"y": Given(value=((1,), (2,), (3,), (4,)))},
             None,
-            "specs/reshaping.yaml:51",
+            "specs/reshaping.yaml:52",
         ),
     ),
     "specs/reshaping.yaml:23",
@@ -79,18 +79,18 @@ RESHAPE_BY_CODES = Property(
         Refusal(r"entries of newshape are sizes, 0, \-1 and \-3, got .*", "specs/reshaping.yaml:32"),
         Refusal(r".* wants more dims than x has, .*", "specs/reshaping.yaml:34"),
     ),
-    reference_source="specs/reshaping.yaml:38",
+    reference_source="specs/reshaping.yaml:39",
 )
 
 
-# specs/reshaping.yaml:53
+# specs/reshaping.yaml:54
 def reshape_by_all_codes_case(d: Draw) -> Case:
     d_ = d.run("d")
     newshape = Vec(d.regrouped(d_))
     return Case({"x": d_}, {"newshape": newshape})
 
 
-# specs/reshaping.yaml:77
+# specs/reshaping.yaml:82
 def reshape_by_all_codes_reference(x: Any, newshape: Any) -> Any:
     return np.reshape(x, by_codes(x.shape, newshape))
 
@@ -100,114 +100,114 @@ RESHAPE_BY_ALL_CODES = Property(
     reshape_by_all_codes_case,
     reshape_by_all_codes_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"newshape": (-2,)}, {"y": Given((2, 3, 4))}, None, "specs/reshaping.yaml:79"),
+        Example({"x": Given((2, 3, 4))}, {"newshape": (-2,)}, {"y": Given((2, 3, 4))}, None, "specs/reshaping.yaml:84"),
         Example(
-            {"x": Given((2, 3, 4))}, {"newshape": (0, -2)}, {"y": Given((2, 3, 4))}, None, "specs/reshaping.yaml:80"
+            {"x": Given((2, 3, 4))}, {"newshape": (0, -2)}, {"y": Given((2, 3, 4))}, None, "specs/reshaping.yaml:85"
         ),
         Example(
-            {"x": Given((2, 3, 4))}, {"newshape": (-3, -2, 1)}, {"y": Given((6, 4, 1))}, None, "specs/reshaping.yaml:81"
+            {"x": Given((2, 3, 4))}, {"newshape": (-3, -2, 1)}, {"y": Given((6, 4, 1))}, None, "specs/reshaping.yaml:86"
         ),
         Example(
             {"x": Given((6, 4))},
             {"newshape": (-4, 2, -1, -2)},
             {"y": Given((2, 3, 4))},
             None,
-            "specs/reshaping.yaml:82",
+            "specs/reshaping.yaml:87",
         ),
         Example(
-            {"x": Given((6, 4))}, {"newshape": (0, -4, -1, 2)}, {"y": Given((6, 2, 2))}, None, "specs/reshaping.yaml:83"
+            {"x": Given((6, 4))}, {"newshape": (0, -4, -1, 2)}, {"y": Given((6, 2, 2))}, None, "specs/reshaping.yaml:88"
         ),
         Example(
             {"x": Given((2, 3, 4))},
             {"newshape": (-4, 1, 2, -3)},
             {"y": Given((1, 2, 12))},
             None,
-            "specs/reshaping.yaml:84",
+            "specs/reshaping.yaml:89",
         ),
-        Example({"x": Given((2, 3, 4))}, {"newshape": (0, -1)}, {"y": Given((2, 12))}, None, "specs/reshaping.yaml:85"),
-        Example({"x": Given((6,))}, {"newshape": (2, 3)}, {"y": Given((2, 3))}, None, "specs/reshaping.yaml:86"),
-        Example({"x": Given((6,))}, {"newshape": (1, -1, 2)}, {"y": Given((1, 3, 2))}, None, "specs/reshaping.yaml:87"),
+        Example({"x": Given((2, 3, 4))}, {"newshape": (0, -1)}, {"y": Given((2, 12))}, None, "specs/reshaping.yaml:90"),
+        Example({"x": Given((6,))}, {"newshape": (2, 3)}, {"y": Given((2, 3))}, None, "specs/reshaping.yaml:91"),
+        Example({"x": Given((6,))}, {"newshape": (1, -1, 2)}, {"y": Given((1, 3, 2))}, None, "specs/reshaping.yaml:92"),
         Example(
             {"x": Given((2, 12))},
             {"newshape": (0, -4, -1, 4)},
             {"y": Given((2, 3, 4))},
             None,
-            "specs/reshaping.yaml:88",
+            "specs/reshaping.yaml:93",
         ),
         Example(
             {"x": Given((2, 3, 4, 10))},
             {"newshape": (-3, 0, -4, 5, -1)},
             {"y": Given((6, 4, 5, 2))},
             None,
-            "specs/reshaping.yaml:89",
+            "specs/reshaping.yaml:94",
         ),
         Example(
             {"x": Given((6, 5, 4))},
             {"newshape": (-4, 2, 3, 0, -1)},
             {"y": Given((2, 3, 5, 4))},
             None,
-            "specs/reshaping.yaml:90",
+            "specs/reshaping.yaml:95",
         ),
         Example(
             {"x": Given((2, 3, 4, 5))},
             {"newshape": (-4, 1, -1, -3, 0)},
             {"y": Given((1, 2, 12, 5))},
             None,
-            "specs/reshaping.yaml:91",
+            "specs/reshaping.yaml:96",
         ),
         Example(
-            {"x": Given((2, 3))}, {"newshape": (-2, 1, -1)}, {"y": Given((2, 3, 1, 1))}, None, "specs/reshaping.yaml:92"
+            {"x": Given((2, 3))}, {"newshape": (-2, 1, -1)}, {"y": Given((2, 3, 1, 1))}, None, "specs/reshaping.yaml:97"
         ),
-        Example({"x": Given((6,))}, {"newshape": (-4, 6, 1)}, {"y": Given((6, 1))}, None, "specs/reshaping.yaml:93"),
-        Example({"x": Given((6,))}, {"newshape": (6, 1)}, {"y": Given((6, 1))}, None, "specs/reshaping.yaml:94"),
+        Example({"x": Given((6,))}, {"newshape": (-4, 6, 1)}, {"y": Given((6, 1))}, None, "specs/reshaping.yaml:98"),
+        Example({"x": Given((6,))}, {"newshape": (6, 1)}, {"y": Given((6, 1))}, None, "specs/reshaping.yaml:99"),
         Example(
             {"x": Given((3, 6))},
             {"newshape": (-1, -4, 2, -1)},
             {"y": Given((3, 2, 3))},
             None,
-            "specs/reshaping.yaml:95",
+            "specs/reshaping.yaml:100",
         ),
         Example(
             {"x": Given((3, 5, 6))},
             {"newshape": (-1, 0, -4, -1, 2)},
             {"y": Given((3, 5, 3, 2))},
             None,
-            "specs/reshaping.yaml:96",
+            "specs/reshaping.yaml:101",
         ),
         Example(
             {"x": Given((6, 4))},
             {"newshape": (-4, -1, 2, -1)},
             {"y": Given((3, 2, 4))},
             None,
-            "specs/reshaping.yaml:97",
+            "specs/reshaping.yaml:102",
         ),
-        Example({"x": Given((6,))}, {"newshape": (-3,)}, {}, "more dims than", "specs/reshaping.yaml:98"),
-        Example({"x": Given((6,))}, {"newshape": (-4, 0, 6)}, {}, "behind -4 stand two", "specs/reshaping.yaml:99"),
-        Example({"x": Given((6,))}, {"newshape": (-4, 6, 0)}, {}, "behind -4 stand two", "specs/reshaping.yaml:100"),
-        Example({"x": Given((2, 3))}, {"newshape": (-5,)}, {}, "at least -4", "specs/reshaping.yaml:101"),
-        Example({"x": Given((6,))}, {"newshape": (-4, 2)}, {}, "behind -4 stand two", "specs/reshaping.yaml:102"),
-        Example({"x": Given((6,))}, {"newshape": (-4, -1, -1)}, {}, "is known", "specs/reshaping.yaml:103"),
-        Example({"x": Given((6,))}, {"newshape": (-2, -2)}, {}, "may be -2", "specs/reshaping.yaml:104"),
-        Example({"x": Given((6,))}, {"newshape": (0, 0)}, {}, "more dims than", "specs/reshaping.yaml:105"),
-        Example({"x": Given((6,))}, {"newshape": (-2, 0)}, {}, "no dims are left", "specs/reshaping.yaml:106"),
-        Example({"x": Given((6,))}, {"newshape": (-1, -1)}, {}, "only one size", "specs/reshaping.yaml:107"),
-        Example({"x": Given((6,))}, {"newshape": (5,)}, {}, "cannot view", "specs/reshaping.yaml:108"),
+        Example({"x": Given((6,))}, {"newshape": (-3,)}, {}, "more dims than", "specs/reshaping.yaml:103"),
+        Example({"x": Given((6,))}, {"newshape": (-4, 0, 6)}, {}, "behind -4 stand two", "specs/reshaping.yaml:104"),
+        Example({"x": Given((6,))}, {"newshape": (-4, 6, 0)}, {}, "behind -4 stand two", "specs/reshaping.yaml:105"),
+        Example({"x": Given((2, 3))}, {"newshape": (-5,)}, {}, "at least -4", "specs/reshaping.yaml:106"),
+        Example({"x": Given((6,))}, {"newshape": (-4, 2)}, {}, "behind -4 stand two", "specs/reshaping.yaml:107"),
+        Example({"x": Given((6,))}, {"newshape": (-4, -1, -1)}, {}, "is known", "specs/reshaping.yaml:108"),
+        Example({"x": Given((6,))}, {"newshape": (-2, -2)}, {}, "may be -2", "specs/reshaping.yaml:109"),
+        Example({"x": Given((6,))}, {"newshape": (0, 0)}, {}, "more dims than", "specs/reshaping.yaml:110"),
+        Example({"x": Given((6,))}, {"newshape": (-2, 0)}, {}, "no dims are left", "specs/reshaping.yaml:111"),
+        Example({"x": Given((6,))}, {"newshape": (-1, -1)}, {}, "only one size", "specs/reshaping.yaml:112"),
+        Example({"x": Given((6,))}, {"newshape": (5,)}, {}, "cannot view", "specs/reshaping.yaml:113"),
         Example(
             {"x": Given(value=((1,), (2,), (3,), (4,)))},
             {"newshape": (-4, 2, -1, -2)},
             {"y": Given(value=(((1,), (2,)), ((3,), (4,))))},
             None,
-            "specs/reshaping.yaml:109",
+            "specs/reshaping.yaml:114",
         ),
     ),
-    "specs/reshaping.yaml:53",
+    "specs/reshaping.yaml:54",
     asserts=(
-        Refusal(r"entries of newshape are at least \-4, got .*", "specs/reshaping.yaml:61"),
-        Refusal(r"behind \-4 stand two sizes, got .*", "specs/reshaping.yaml:63"),
-        Refusal(r"one of the sizes behind \-4 is known, got .*", "specs/reshaping.yaml:64"),
-        Refusal(r"only one entry of newshape may be \-2, got .*", "specs/reshaping.yaml:66"),
-        Refusal(r".* wants more dims than x has, .*", "specs/reshaping.yaml:70"),
-        Refusal(r"no dims are left behind \-2, got .*", "specs/reshaping.yaml:71"),
+        Refusal(r"entries of newshape are at least \-4, got .*", "specs/reshaping.yaml:62"),
+        Refusal(r"behind \-4 stand two sizes, got .*", "specs/reshaping.yaml:64"),
+        Refusal(r"one of the sizes behind \-4 is known, got .*", "specs/reshaping.yaml:66"),
+        Refusal(r"only one entry of newshape may be \-2, got .*", "specs/reshaping.yaml:68"),
+        Refusal(r".* wants more dims than x has, .*", "specs/reshaping.yaml:72"),
+        Refusal(r"no dims are left behind \-2, got .*", "specs/reshaping.yaml:74"),
     ),
-    reference_source="specs/reshaping.yaml:77",
+    reference_source="specs/reshaping.yaml:82",
 )

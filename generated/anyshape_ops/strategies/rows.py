@@ -86,7 +86,7 @@ LOG_SOFTMAX = Property(
 )
 
 
-# specs/rows.yaml:51
+# specs/rows.yaml:52
 def hardmax_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -95,7 +95,7 @@ def hardmax_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": d.default(axis)})
 
 
-# specs/rows.yaml:58
+# specs/rows.yaml:59
 def hardmax_reference(x: Any, axis: Any) -> Any:
     return (
         np.expand_dims(np.argmax(x, axis), axis) == np.arange(x.shape[axis]).reshape(
@@ -109,22 +109,22 @@ HARDMAX = Property(
     hardmax_case,
     hardmax_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/rows.yaml:65"),
-        Example({"x": Given((2, 3, 4))}, {"axis": 1}, {"y": Given((2, 3, 4))}, None, "specs/rows.yaml:66"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/rows.yaml:66"),
+        Example({"x": Given((2, 3, 4))}, {"axis": 1}, {"y": Given((2, 3, 4))}, None, "specs/rows.yaml:67"),
         Example(
             {"x": Given(value=(((1.0, 0.0), (2.0, 3.0)),))},
             {},
             {"y": Given(value=(((1.0, 0.0), (0.0, 1.0)),))},
             None,
-            "specs/rows.yaml:67",
+            "specs/rows.yaml:68",
         ),
     ),
-    "specs/rows.yaml:51",
-    reference_source="specs/rows.yaml:58",
+    "specs/rows.yaml:52",
+    reference_source="specs/rows.yaml:59",
 )
 
 
-# specs/rows.yaml:69
+# specs/rows.yaml:70
 def layer_norm_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.run("n")
@@ -138,7 +138,7 @@ def layer_norm_case(d: Draw) -> Case:
     )
 
 
-# specs/rows.yaml:87
+# specs/rows.yaml:88
 def layer_norm_reference(x: Any, scale: Any, bias: Any, axis: Any, epsilon: Any) -> Any:
     return (
         lambda w, axes: (lambda mean, inv: (((w - mean) * inv).astype(x.dtype) * scale + bias, mean, inv))(
@@ -157,44 +157,44 @@ LAYER_NORM = Property(
             {},
             {"y": Given((2, 3)), "mean": Given((2, 1)), "inv_std": Given((2, 1))},
             None,
-            "specs/rows.yaml:110",
+            "specs/rows.yaml:116",
         ),
         Example(
             {"x": Given((2, 3, 4))},
             {"axis": 1},
             {"y": Given((2, 3, 4)), "mean": Given((2, 1, 1)), "inv_std": Given((2, 1, 1))},
             None,
-            "specs/rows.yaml:111",
+            "specs/rows.yaml:117",
         ),
-        Example({"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "scale", "specs/rows.yaml:112"),
-        Example({"x": Given((2, 3)), "bias": Given((3, 1))}, {}, {}, "bias", "specs/rows.yaml:113"),
-        Example({"x": Given((2, 3)), "bias": Given((1, 2, 3))}, {}, {}, "bias", "specs/rows.yaml:114"),
+        Example({"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "scale", "specs/rows.yaml:118"),
+        Example({"x": Given((2, 3)), "bias": Given((3, 1))}, {}, {}, "bias", "specs/rows.yaml:119"),
+        Example({"x": Given((2, 3)), "bias": Given((1, 2, 3))}, {}, {}, "bias", "specs/rows.yaml:120"),
         Example(
             {"x": Given((2, 4, 3)), "scale": Given((2, 1, 3)), "bias": Given((4, 1))},
             {},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/rows.yaml:115",
+            "specs/rows.yaml:121",
         ),
         Example(
             {"x": Given(value=(((0.001, -0.001), (0.002, -0.002)),))},
             {},
             {"y": Given(value=(((0.301511344578, -0.301511344578), (0.534522483825, -0.534522483825)),))},
             None,
-            "specs/rows.yaml:116",
+            "specs/rows.yaml:122",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "bias": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/rows.yaml:117",
+            "specs/rows.yaml:124",
         ),
     ),
-    "specs/rows.yaml:69",
+    "specs/rows.yaml:70",
     asserts=(
-        Refusal(r"scale .* does not broadcast to .*", "specs/rows.yaml:78"),
-        Refusal(r"bias .* does not broadcast to .*", "specs/rows.yaml:79"),
+        Refusal(r"scale .* does not broadcast to .*", "specs/rows.yaml:79"),
+        Refusal(r"bias .* does not broadcast to .*", "specs/rows.yaml:80"),
     ),
-    reference_source="specs/rows.yaml:87",
+    reference_source="specs/rows.yaml:88",
 )

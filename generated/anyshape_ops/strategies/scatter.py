@@ -228,7 +228,7 @@ def tensor_scatter_case(d: Draw) -> Case:
     )
 
 
-# specs/scatter.yaml:93
+# specs/scatter.yaml:94
 def tensor_scatter_reference(x: Any, update: Any, index: Any, axis: Any, mode: Any) -> Any:
     return (
         lambda y, at: (
@@ -255,21 +255,21 @@ TENSOR_SCATTER = Property(
             {},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/scatter.yaml:97",
+            "specs/scatter.yaml:99",
         ),
         Example(
             {"x": Given((2, 4, 3)), "update": Given((2, 2, 3)), "index": Given(value=(3, 0))},
             {"mode": "circular"},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/scatter.yaml:98",
+            "specs/scatter.yaml:100",
         ),
         Example(
             {"x": Given((2, 4, 3)), "update": Given((2, 2, 3))},
             {"mode": "linear"},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/scatter.yaml:99",
+            "specs/scatter.yaml:101",
         ),
         Example(
             {
@@ -280,49 +280,49 @@ TENSOR_SCATTER = Property(
             {"mode": "circular"},
             {"y": Given(value=(((1,), (7,), (8,)),))},
             None,
-            "specs/scatter.yaml:100",
+            "specs/scatter.yaml:102",
         ),
-        Example({"x": Given((2, 4, 3)), "update": Given((2, 5, 3))}, {}, {}, "do not fit", "specs/scatter.yaml:101"),
+        Example({"x": Given((2, 4, 3)), "update": Given((2, 5, 3))}, {}, {}, "do not fit", "specs/scatter.yaml:104"),
         Example(
             {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(2,))},
             {},
             {},
             "a block of",
-            "specs/scatter.yaml:102",
+            "specs/scatter.yaml:105",
         ),
         Example(
             {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(-1,))},
             {},
             {},
             "a block of",
-            "specs/scatter.yaml:103",
+            "specs/scatter.yaml:106",
         ),
         Example(
             {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(1,))},
             {},
             {"y": Given(value=(((1,), (7,)),))},
             None,
-            "specs/scatter.yaml:104",
+            "specs/scatter.yaml:107",
         ),
         Example(
             {"x": Given((1, 2, 1)), "update": Given((1, 2, 1))},
             {},
             {"y": Given((1, 2, 1))},
             None,
-            "specs/scatter.yaml:105",
+            "specs/scatter.yaml:108",
         ),
-        Example({"x": Given((4, 3)), "update": Given((4, 3))}, {}, {}, "that of the batches", "specs/scatter.yaml:106"),
+        Example({"x": Given((4, 3)), "update": Given((4, 3))}, {}, {}, "that of the batches", "specs/scatter.yaml:109"),
     ),
     "specs/scatter.yaml:78",
     asserts=(
         Refusal(r"axis 0 is that of the batches", "specs/scatter.yaml:86"),
         Refusal(r".* entries do not fit into .*", "specs/scatter.yaml:87"),
     ),
-    reference_source="specs/scatter.yaml:93",
+    reference_source="specs/scatter.yaml:94",
 )
 
 
-# specs/scatter.yaml:108
+# specs/scatter.yaml:111
 def sparse_to_dense_case(d: Draw) -> Case:
     k = d.dim("k")
     q = d.dim("q")
@@ -334,7 +334,7 @@ def sparse_to_dense_case(d: Draw) -> Case:
     )
 
 
-# specs/scatter.yaml:119
+# specs/scatter.yaml:122
 def sparse_to_dense_reference(index: Any, values: Any, value: Any, shape: Any) -> Any:
     return (
         lambda y: ([y.__setitem__(tuple(i), v) for i, v in zip(index, values)], y)[1]
@@ -351,31 +351,31 @@ SPARSE_TO_DENSE = Property(
             {"shape": (2, 2)},
             {"y": Given(value=((0, 5), (6, 0)))},
             None,
-            "specs/scatter.yaml:121",
+            "specs/scatter.yaml:124",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,)), "value": Given(())},
             {"shape": (3,)},
             {"y": Given((3,))},
             None,
-            "specs/scatter.yaml:122",
+            "specs/scatter.yaml:125",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,))},
             {"shape": (-1,)},
             {},
             "no negative dims",
-            "specs/scatter.yaml:123",
+            "specs/scatter.yaml:126",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,))},
             {"shape": (0,)},
             {"y": Given((0,))},
             None,
-            "specs/scatter.yaml:124",
+            "specs/scatter.yaml:127",
         ),
     ),
-    "specs/scatter.yaml:108",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/scatter.yaml:115"),),
-    reference_source="specs/scatter.yaml:119",
+    "specs/scatter.yaml:111",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/scatter.yaml:118"),),
+    reference_source="specs/scatter.yaml:122",
 )

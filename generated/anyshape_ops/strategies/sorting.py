@@ -249,14 +249,14 @@ UNIQUE = Property(
                 "counts": Given(value=(2, 1, 1)),
             },
             None,
-            "specs/sorting.yaml:121",
+            "specs/sorting.yaml:124",
         ),
         Example(
             {"x": Given(value=(2, 1, 1, 3))},
             {"sorted": False},
             {"y": Given(value=(2, 1, 3)), "inverse": Given(value=(0, 1, 1, 2))},
             None,
-            "specs/sorting.yaml:122",
+            "specs/sorting.yaml:126",
         ),
         Example(
             {"x": Given(value=(nan, 1.0, nan), dtype="f32")},
@@ -268,7 +268,7 @@ UNIQUE = Property(
                 "counts": Given(value=(1, 2)),
             },
             None,
-            "specs/sorting.yaml:123",
+            "specs/sorting.yaml:127",
         ),
     ),
     "specs/sorting.yaml:90",
@@ -276,7 +276,7 @@ UNIQUE = Property(
 )
 
 
-# specs/sorting.yaml:125
+# specs/sorting.yaml:130
 def unique_slices_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -286,7 +286,7 @@ def unique_slices_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": axis, "sorted": d.default(sorted)})
 
 
-# specs/sorting.yaml:174
+# specs/sorting.yaml:179
 def unique_slices_reference(x: Any, axis: Any, sorted: Any) -> Any:
     return different_slices(x, axis, sorted)
 
@@ -306,38 +306,38 @@ UNIQUE_SLICES = Property(
                 "counts": Given(value=(2, 1)),
             },
             None,
-            "specs/sorting.yaml:176",
+            "specs/sorting.yaml:181",
         ),
         Example(
             {"x": Given(value=((3, 1, 3), (2, 1, 2)))},
             {"axis": 1, "sorted": False},
             {"y": Given(value=((3, 1), (2, 1))), "inverse": Given(value=(0, 1, 0))},
             None,
-            "specs/sorting.yaml:177",
+            "specs/sorting.yaml:183",
         ),
         Example(
             {"x": Given(value=((3, 1, 3), (2, 1, 2)))},
             {"axis": 1},
             {"y": Given(value=((1, 3), (1, 2))), "inverse": Given(value=(1, 0, 1))},
             None,
-            "specs/sorting.yaml:178",
+            "specs/sorting.yaml:184",
         ),
         Example(
             {"x": Given(value=((3, 1, 2),))},
             {"axis": 1, "sorted": False},
             {"y": Given(value=((3, 1, 2),)), "first": Given(value=(0, 1, 2)), "inverse": Given(value=(0, 1, 2))},
             None,
-            "specs/sorting.yaml:179",
+            "specs/sorting.yaml:185",
         ),
     ),
-    "specs/sorting.yaml:125",
-    reference_source="specs/sorting.yaml:174",
+    "specs/sorting.yaml:130",
+    reference_source="specs/sorting.yaml:179",
     stepped=True,
     weak={"13": "what it counts are integers"},
 )
 
 
-# specs/sorting.yaml:181
+# specs/sorting.yaml:187
 def searchsorted_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -347,7 +347,7 @@ def searchsorted_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n)), "v": Vec((*p, m))}, {"right": d.default(right)})
 
 
-# specs/sorting.yaml:191
+# specs/sorting.yaml:198
 def searchsorted_reference(x: Any, v: Any, right: Any) -> Any:
     return np.sum(
         (lambda a, b: a <= b if right else a < b)(
@@ -367,18 +367,18 @@ SEARCHSORTED = Property(
             {},
             {"y": Given(value=(1, 0, 4))},
             None,
-            "specs/sorting.yaml:193",
+            "specs/sorting.yaml:200",
         ),
         Example(
             {"x": Given(value=(1, 3, 3, 5)), "v": Given(value=((3,), (0,)))},
             {"right": True},
             {"y": Given(value=((3,), (0,)))},
             None,
-            "specs/sorting.yaml:194",
+            "specs/sorting.yaml:201",
         ),
-        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:195"),
+        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:202"),
     ),
-    "specs/sorting.yaml:181",
-    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:189"),),
-    reference_source="specs/sorting.yaml:191",
+    "specs/sorting.yaml:187",
+    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:195"),),
+    reference_source="specs/sorting.yaml:198",
 )

@@ -58,14 +58,14 @@ def coupled(shares: Any, classes: Any) -> Any:
     return np.array(found, shares.dtype).reshape(len(shares), classes)
 
 
-# specs/supports.yaml:38
+# specs/supports.yaml:52
 def pair_weights_case(d: Draw) -> Case:
     r = d.dim("r")
     v = d.dim("v")
     return Case({"coefficients": Vec((r, v)), "owner": Vec((v,))}, {}, ranges={"owner": (0, r + 1)})
 
 
-# specs/supports.yaml:56
+# specs/supports.yaml:70
 def pair_weights_reference(coefficients: Any, owner: Any) -> Any:
     return spread(coefficients, owner)
 
@@ -80,44 +80,44 @@ PAIR_WEIGHTS = Property(
             {},
             {"y": Given(value=((1, 2, 0), (4, 0, 3), (0, 5, 6)), dtype="f32")},
             None,
-            "specs/supports.yaml:81",
+            "specs/supports.yaml:96",
         ),
         Example(
             {"coefficients": Given(value=((1, 2, 3),), dtype="f32"), "owner": Given(value=(1, 0, 0))},
             {},
             {"y": Given(value=((1, 2, 3),), dtype="f32")},
             None,
-            "specs/supports.yaml:82",
+            "specs/supports.yaml:98",
         ),
         Example(
             {"coefficients": Given((0, 2)), "owner": Given(value=(0, 0))},
             {},
             {"y": Given((0, 2))},
             None,
-            "specs/supports.yaml:83",
+            "specs/supports.yaml:99",
         ),
         Example(
             {"coefficients": Given((1, 2)), "owner": Given(value=(0, 2))},
             {},
             {},
             "is of none of",
-            "specs/supports.yaml:84",
+            "specs/supports.yaml:100",
         ),
         Example(
             {"coefficients": Given((1, 2)), "owner": Given(value=(0, -1))},
             {},
             {},
             "is of none of",
-            "specs/supports.yaml:85",
+            "specs/supports.yaml:101",
         ),
     ),
-    "specs/supports.yaml:38",
-    reference_source="specs/supports.yaml:56",
+    "specs/supports.yaml:52",
+    reference_source="specs/supports.yaml:70",
     stepped=True,
 )
 
 
-# specs/supports.yaml:87
+# specs/supports.yaml:103
 def pair_votes_case(d: Draw) -> Case:
     rule = Rule("pair_votes")
     n = d.dim("n")
@@ -126,7 +126,7 @@ def pair_votes_case(d: Draw) -> Case:
     return Case({"scores": Vec((n, p))}, {"classes": classes})
 
 
-# specs/supports.yaml:103
+# specs/supports.yaml:119
 def pair_votes_reference(scores: Any, classes: Any) -> Any:
     return won(scores, classes)
 
@@ -141,25 +141,25 @@ PAIR_VOTES = Property(
             {"classes": 3},
             {"y": Given(value=((1, 1, 1), (0, 2, 1)))},
             None,
-            "specs/supports.yaml:105",
+            "specs/supports.yaml:121",
         ),
         Example(
-            {"scores": Given((2, 0))}, {"classes": 1}, {"y": Given(value=((0,), (0,)))}, None, "specs/supports.yaml:106"
+            {"scores": Given((2, 0))}, {"classes": 1}, {"y": Given(value=((0,), (0,)))}, None, "specs/supports.yaml:122"
         ),
-        Example({"scores": Given((2, 0))}, {"classes": 0}, {}, "classes", "specs/supports.yaml:107"),
-        Example({"scores": Given((2, 2))}, {"classes": 3}, {}, "scores of pairs", "specs/supports.yaml:108"),
+        Example({"scores": Given((2, 0))}, {"classes": 0}, {}, "classes", "specs/supports.yaml:123"),
+        Example({"scores": Given((2, 2))}, {"classes": 3}, {}, "scores of pairs", "specs/supports.yaml:124"),
     ),
-    "specs/supports.yaml:87",
+    "specs/supports.yaml:103",
     asserts=(
-        Refusal(r".* classes", "specs/supports.yaml:94"),
-        Refusal(r".* scores of pairs of .* classes", "specs/supports.yaml:95"),
+        Refusal(r".* classes", "specs/supports.yaml:110"),
+        Refusal(r".* scores of pairs of .* classes", "specs/supports.yaml:111"),
     ),
-    reference_source="specs/supports.yaml:103",
+    reference_source="specs/supports.yaml:119",
     stepped=True,
 )
 
 
-# specs/supports.yaml:110
+# specs/supports.yaml:126
 def couple_pairs_case(d: Draw) -> Case:
     rule = Rule("couple_pairs")
     n = d.dim("n")
@@ -168,7 +168,7 @@ def couple_pairs_case(d: Draw) -> Case:
     return Case({"shares": Vec((n, p))}, {"classes": classes}, ranges={"shares": (0, 1 + 1)})
 
 
-# specs/supports.yaml:157
+# specs/supports.yaml:174
 def couple_pairs_reference(shares: Any, classes: Any) -> Any:
     return coupled(shares, classes)
 
@@ -183,50 +183,50 @@ COUPLE_PAIRS = Property(
             {"classes": 2},
             {"y": Given(value=((0.5, 0.5),), dtype="f64")},
             None,
-            "specs/supports.yaml:159",
+            "specs/supports.yaml:176",
         ),
         Example(
             {"shares": Given(value=((0.5, 0.5, 0.5),), dtype="f64")},
             {"classes": 3},
             {"y": Given(value=((0.3333333333333333, 0.3333333333333333, 0.3333333333333333),), dtype="f64")},
             None,
-            "specs/supports.yaml:160",
+            "specs/supports.yaml:177",
         ),
         Example(
             {"shares": Given(value=((1.0,),), dtype="f32")},
             {"classes": 2},
             {"y": Given(value=((0.9999999, 1.0000001e-07),), dtype="f32")},
             None,
-            "specs/supports.yaml:161",
+            "specs/supports.yaml:179",
         ),
         Example(
             {"shares": Given(value=((1.0,), (0.0,)), dtype="f32")},
             {"classes": 2},
             {"y": Given((2, 2))},
             None,
-            "specs/supports.yaml:162",
+            "specs/supports.yaml:180",
         ),
         Example(
-            {"shares": Given((2, 0))}, {"classes": 1}, {"y": Given(value=((1,), (1,)))}, None, "specs/supports.yaml:163"
+            {"shares": Given((2, 0))}, {"classes": 1}, {"y": Given(value=((1,), (1,)))}, None, "specs/supports.yaml:181"
         ),
-        Example({"shares": Given((2, 0))}, {"classes": 0}, {}, "classes", "specs/supports.yaml:164"),
-        Example({"shares": Given((2, 2))}, {"classes": 3}, {}, "shares of pairs", "specs/supports.yaml:165"),
+        Example({"shares": Given((2, 0))}, {"classes": 0}, {}, "classes", "specs/supports.yaml:182"),
+        Example({"shares": Given((2, 2))}, {"classes": 3}, {}, "shares of pairs", "specs/supports.yaml:183"),
         Example(
-            {"shares": Given(value=((1.5,),), dtype="f32")}, {"classes": 2}, {}, "not within", "specs/supports.yaml:166"
+            {"shares": Given(value=((1.5,),), dtype="f32")}, {"classes": 2}, {}, "not within", "specs/supports.yaml:184"
         ),
         Example(
             {"shares": Given(value=((-0.5,),), dtype="f32")},
             {"classes": 2},
             {},
             "not within",
-            "specs/supports.yaml:167",
+            "specs/supports.yaml:185",
         ),
     ),
-    "specs/supports.yaml:110",
+    "specs/supports.yaml:126",
     asserts=(
-        Refusal(r".* classes", "specs/supports.yaml:119"),
-        Refusal(r".* shares of pairs of .* classes", "specs/supports.yaml:120"),
+        Refusal(r".* classes", "specs/supports.yaml:136"),
+        Refusal(r".* shares of pairs of .* classes", "specs/supports.yaml:137"),
     ),
-    reference_source="specs/supports.yaml:157",
+    reference_source="specs/supports.yaml:174",
     stepped=True,
 )

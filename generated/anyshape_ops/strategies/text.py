@@ -13,7 +13,7 @@ from anyshape.properties import Case, Draw, Example, Given, Property, Refusal
 from anyshape.rules import Vec
 
 
-# specs/text.yaml:49
+# specs/text.yaml:52
 def pieces(x: Any, delimiter: Any, most: Any) -> Any:
     found = [s.split(delimiter or None, most) for s in x.ravel().tolist()]
     widest = max(map(len, found), default=0)
@@ -24,21 +24,21 @@ def pieces(x: Any, delimiter: Any, most: Any) -> Any:
     )
 
 
-# specs/text.yaml:41
+# specs/text.yaml:44
 def cased(s: Any, action: Any) -> Any:
     """Letter by letter, where one letter becomes one."""
     made = [c if action == "NONE" else c.lower() if action == "LOWER" else c.upper() for c in s]
     return "".join((m if len(m) == 1 else c for c, m in zip(s, made)))
 
 
-# specs/text.yaml:45
+# specs/text.yaml:48
 def normalised(x: Any, stopwords: Any, action: Any, case_sensitive: Any) -> Any:
     known = {s if case_sensitive else cased(s, "LOWER") for s in stopwords.tolist()}
     kept = [s for s in x.ravel().tolist() if (s if case_sensitive else cased(s, "LOWER")) not in known]
     return np.array([cased(s, action) for s in kept] or [""]).reshape(*x.shape[:-1], -1)
 
 
-# specs/text.yaml:56
+# specs/text.yaml:59
 def string_equal_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     v = d.dim("v")
@@ -46,7 +46,7 @@ def string_equal_case(d: Draw) -> Case:
     return Case({"a": Vec((*p, v)), "b": Vec((*q, w))}, {})
 
 
-# specs/text.yaml:62
+# specs/text.yaml:65
 def string_equal_reference(a: Any, b: Any) -> Any:
     return a == b
 
@@ -61,22 +61,22 @@ STRING_EQUAL = Property(
             {},
             {"y": Given(value=(True, False, True))},
             None,
-            "specs/text.yaml:64",
+            "specs/text.yaml:67",
         ),
         Example(
             {"a": Given(value=(("abc",), ("x",))), "b": Given(value="x")},
             {},
             {"y": Given(value=((False,), (True,)))},
             None,
-            "specs/text.yaml:65",
+            "specs/text.yaml:68",
         ),
     ),
-    "specs/text.yaml:56",
-    reference_source="specs/text.yaml:62",
+    "specs/text.yaml:59",
+    reference_source="specs/text.yaml:65",
 )
 
 
-# specs/text.yaml:67
+# specs/text.yaml:70
 def string_place_case(d: Draw) -> Case:
     d_ = d.run("d")
     w = d.dim("w")
@@ -85,7 +85,7 @@ def string_place_case(d: Draw) -> Case:
     return Case({"x": Vec((*d_, w)), "keys": Vec((n, v))}, {})
 
 
-# specs/text.yaml:72
+# specs/text.yaml:77
 def string_place_reference(x: Any, keys: Any) -> Any:
     return np.array([[*keys.tolist(), s].index(s) for s in x.ravel().tolist()], np.int64).reshape(x.shape)
 
@@ -100,39 +100,39 @@ STRING_PLACE = Property(
             {},
             {"y": Given(value=((1, 0), (3, 3)))},
             None,
-            "specs/text.yaml:81",
+            "specs/text.yaml:95",
         ),
         Example(
             {"x": Given(value=("abc", "ab")), "keys": Given(value=("ab",))},
             {},
             {"y": Given(value=(1, 0))},
             None,
-            "specs/text.yaml:82",
+            "specs/text.yaml:96",
         ),
         Example(
             {"x": Given(value=("", "ab")), "keys": Given(value=("abc", ""))},
             {},
             {"y": Given(value=(1, 2))},
             None,
-            "specs/text.yaml:83",
+            "specs/text.yaml:97",
         ),
         Example(
-            {"x": Given(value=("a",)), "keys": Given((0, 2))}, {}, {"y": Given(value=(0,))}, None, "specs/text.yaml:84"
+            {"x": Given(value=("a",)), "keys": Given((0, 2))}, {}, {"y": Given(value=(0,))}, None, "specs/text.yaml:98"
         ),
     ),
-    "specs/text.yaml:67",
-    reference_source="specs/text.yaml:72",
+    "specs/text.yaml:70",
+    reference_source="specs/text.yaml:77",
 )
 
 
-# specs/text.yaml:86
+# specs/text.yaml:100
 def string_rank_case(d: Draw) -> Case:
     n = d.dim("n")
     w = d.dim("w")
     return Case({"x": Vec((n, w))}, {})
 
 
-# specs/text.yaml:108
+# specs/text.yaml:122
 def string_rank_reference(x: Any) -> Any:
     return np.unique(x, return_inverse=True)[1].reshape(x.shape)
 
@@ -147,18 +147,18 @@ STRING_RANK = Property(
             {},
             {"y": Given(value=(3, 1, 3, 0, 2))},
             None,
-            "specs/text.yaml:110",
+            "specs/text.yaml:124",
         ),
-        Example({"x": Given(value=("é", "z"))}, {}, {"y": Given(value=(1, 0))}, None, "specs/text.yaml:111"),
-        Example({"x": Given((0, 2))}, {}, {"y": Given((0,))}, None, "specs/text.yaml:112"),
+        Example({"x": Given(value=("é", "z"))}, {}, {"y": Given(value=(1, 0))}, None, "specs/text.yaml:125"),
+        Example({"x": Given((0, 2))}, {}, {"y": Given((0,))}, None, "specs/text.yaml:126"),
     ),
-    "specs/text.yaml:86",
-    reference_source="specs/text.yaml:108",
+    "specs/text.yaml:100",
+    reference_source="specs/text.yaml:122",
     stepped=True,
 )
 
 
-# specs/text.yaml:114
+# specs/text.yaml:128
 def string_concat_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     v = d.dim("v")
@@ -166,7 +166,7 @@ def string_concat_case(d: Draw) -> Case:
     return Case({"a": Vec((*p, v)), "b": Vec((*q, w))}, {})
 
 
-# specs/text.yaml:121
+# specs/text.yaml:135
 def string_concat_reference(a: Any, b: Any) -> Any:
     return np.char.add(a, b)
 
@@ -181,22 +181,22 @@ STRING_CONCAT = Property(
             {},
             {"y": Given(value=("ab.com", "d", "c"))},
             None,
-            "specs/text.yaml:124",
+            "specs/text.yaml:138",
         ),
         Example(
             {"a": Given(value=(("abc",), ("x",))), "b": Given(value="y")},
             {},
             {"y": Given(value=(("abcy",), ("xy",)))},
             None,
-            "specs/text.yaml:125",
+            "specs/text.yaml:139",
         ),
     ),
-    "specs/text.yaml:114",
-    reference_source="specs/text.yaml:121",
+    "specs/text.yaml:128",
+    reference_source="specs/text.yaml:135",
 )
 
 
-# specs/text.yaml:127
+# specs/text.yaml:141
 def string_split_case(d: Draw) -> Case:
     d_ = d.run("d")
     w = d.dim("w")
@@ -205,7 +205,7 @@ def string_split_case(d: Draw) -> Case:
     return Case({"x": Vec((*d_, w)), "delimiter": Vec((m,))}, {"maxsplit": d.default(maxsplit)})
 
 
-# specs/text.yaml:165
+# specs/text.yaml:180
 def string_split_reference(x: Any, delimiter: Any, maxsplit: Any) -> Any:
     return pieces(x, str(delimiter), maxsplit)
 
@@ -220,21 +220,21 @@ STRING_SPLIT = Property(
             {},
             {"parts": Given(value=(("a", "b", "", "c"), ("d", "", "", ""))), "count": Given(value=(4, 1))},
             None,
-            "specs/text.yaml:169",
+            "specs/text.yaml:184",
         ),
         Example(
             {"x": Given(value=(" a b  c ",)), "delimiter": Given(value="")},
             {"maxsplit": 1},
             {"parts": Given(value=(("a", "b  c "),)), "count": Given(value=(2,))},
             None,
-            "specs/text.yaml:170",
+            "specs/text.yaml:185",
         ),
         Example(
             {"x": Given(value=("a--b-c",)), "delimiter": Given(value="--")},
             {},
             {"parts": Given(value=(("a", "b-c"),)), "count": Given(value=(2,))},
             None,
-            "specs/text.yaml:171",
+            "specs/text.yaml:186",
         ),
         Example(
             {
@@ -262,7 +262,7 @@ STRING_SPLIT = Property(
             {},
             {"count": Given(value=(1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 1, 1, 2, 1, 1))},
             None,
-            "specs/text.yaml:172",
+            "specs/text.yaml:187",
         ),
         Example(
             {
@@ -294,58 +294,58 @@ STRING_SPLIT = Property(
             {},
             {"count": Given(value=(2, 1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 1, 1, 2, 1, 1, 2, 1))},
             None,
-            "specs/text.yaml:173",
+            "specs/text.yaml:190",
         ),
         Example(
             {"x": Given(value=("--",)), "delimiter": Given(value="-")},
             {},
             {"parts": Given(value=(("", "", ""),)), "count": Given(value=(3,))},
             None,
-            "specs/text.yaml:174",
+            "specs/text.yaml:193",
         ),
         Example(
             {"x": Given(value=("a---b---c",)), "delimiter": Given(value="---")},
             {},
             {"parts": Given(value=(("a", "b", "c"),)), "count": Given(value=(3,))},
             None,
-            "specs/text.yaml:175",
+            "specs/text.yaml:194",
         ),
         Example(
             {"x": Given(value=("a-b-c",)), "delimiter": Given(value="-")},
             {"maxsplit": 1},
             {"parts": Given(value=(("a", "b-c"),)), "count": Given(value=(2,))},
             None,
-            "specs/text.yaml:176",
+            "specs/text.yaml:195",
         ),
         Example(
             {"x": Given(value=("a-b-c",)), "delimiter": Given(value="-")},
             {"maxsplit": 0},
             {"parts": Given(value=(("a-b-c",),)), "count": Given(value=(1,))},
             None,
-            "specs/text.yaml:177",
+            "specs/text.yaml:196",
         ),
         Example(
             {"x": Given(value=(" a b",)), "delimiter": Given(value="")},
             {},
             {"parts": Given(value=(("a", "b"),)), "count": Given(value=(2,))},
             None,
-            "specs/text.yaml:178",
+            "specs/text.yaml:197",
         ),
         Example(
             {"x": Given((0, 3)), "delimiter": Given(value="")},
             {},
             {"parts": Given((0, 0, 1))},
             None,
-            "specs/text.yaml:179",
+            "specs/text.yaml:198",
         ),
     ),
-    "specs/text.yaml:127",
-    reference_source="specs/text.yaml:165",
+    "specs/text.yaml:141",
+    reference_source="specs/text.yaml:180",
     stepped=True,
 )
 
 
-# specs/text.yaml:181
+# specs/text.yaml:200
 def string_normalizer_case(d: Draw) -> Case:
     b = d.repeated(1)
     n = d.dim("n")
@@ -360,7 +360,7 @@ def string_normalizer_case(d: Draw) -> Case:
     )
 
 
-# specs/text.yaml:203
+# specs/text.yaml:223
 def string_normalizer_reference(x: Any, stopwords: Any, action: Any, case_sensitive: Any) -> Any:
     return normalised(x, stopwords, action, case_sensitive)
 
@@ -375,23 +375,23 @@ STRING_NORMALIZER = Property(
             {"action": "UPPER", "case_sensitive": True},
             {"y": Given(value=("TUESDAY",))},
             None,
-            "specs/text.yaml:210",
+            "specs/text.yaml:232",
         ),
         Example(
             {"x": Given(value=(("Monday", "Straße"),)), "stopwords": Given(value=("monday",))},
             {"action": "LOWER"},
             {"y": Given(value=(("straße",),))},
             None,
-            "specs/text.yaml:211",
+            "specs/text.yaml:233",
         ),
         Example(
             {"x": Given(value=("monday",)), "stopwords": Given(value=("monday", "friday"))},
             {"action": "NONE"},
             {"y": Given(value=("",))},
             None,
-            "specs/text.yaml:212",
+            "specs/text.yaml:234",
         ),
-        Example({"x": Given((2, 3, 4)), "stopwords": Given((1, 2))}, {}, {}, "one row", "specs/text.yaml:213"),
+        Example({"x": Given((2, 3, 4)), "stopwords": Given((1, 2))}, {}, {}, "one row", "specs/text.yaml:235"),
         Example(
             {
                 "x": Given(value=("@ABHIJRSTYZ[`abdyz{´µ¶¿ÀÁÖ×ØÝÞßàáö÷øýþÿĀāąĮįİıĲĳĶķĸĹĺĻŇňŉŊŋŶ",)),
@@ -400,7 +400,7 @@ STRING_NORMALIZER = Property(
             {"action": "LOWER"},
             {"y": Given(value=("@abhijrstyz[`abdyz{´µ¶¿àáö×øýþßàáö÷øýþÿāāąįįİıĳĳķķĸĺĺļňňŉŋŋŷ",))},
             None,
-            "specs/text.yaml:214",
+            "specs/text.yaml:236",
         ),
         Example(
             {
@@ -410,7 +410,7 @@ STRING_NORMALIZER = Property(
             {"action": "LOWER"},
             {"y": Given(value=("ŷÿźźžžſƀͯͱ΅ά·έήί\u038bό\u038dύώΐαβλμνρ\u03a2στϊϋάέήίΰαβρςσϊϋόύώѐёўџабюяабйю",))},
             None,
-            "specs/text.yaml:215",
+            "specs/text.yaml:238",
         ),
         Example(
             {
@@ -420,14 +420,14 @@ STRING_NORMALIZER = Property(
             {"action": "LOWER"},
             {"y": Given(value=("яѐёўџѡѡҁҁ҂҉ҋҋҿҿӏӂӂӄӎӎӏӑӑԯԯ\u0530աբօֆ\u0557ՠաբժօֆև᷿ḁḁḅṟṡṡẕẕẖẚẛẜẝßẟạạấỿỿ",))},
             None,
-            "specs/text.yaml:216",
+            "specs/text.yaml:240",
         ),
         Example(
             {"x": Given(value=("ἀ＠ＡＢＹＺ［｀ａｂｙｚ｛",)), "stopwords": Given((0, 1))},
             {"action": "LOWER"},
             {"y": Given(value=("ἀ＠ａｂｙｚ［｀ａｂｙｚ｛",))},
             None,
-            "specs/text.yaml:217",
+            "specs/text.yaml:242",
         ),
         Example(
             {
@@ -437,7 +437,7 @@ STRING_NORMALIZER = Property(
             {"action": "UPPER"},
             {"y": Given(value=("@ABHIJRSTYZ[`ABDYZ{´Μ¶¿ÀÁÖ×ØÝÞßÀÁÖ÷ØÝÞŸĀĀĄĮĮİIĲĲĶĶĸĹĹĻŇŇŉŊŊŶ",))},
             None,
-            "specs/text.yaml:218",
+            "specs/text.yaml:244",
         ),
         Example(
             {
@@ -447,7 +447,7 @@ STRING_NORMALIZER = Property(
             {"action": "UPPER"},
             {"y": Given(value=("ŶŸŹŹŽŽSͯͰ΅Ά·ΈΉΊ\u038bΌ\u038dΎΏΐΑΒΛΜΝΡ\u03a2ΣΤΪΫΆΈΉΊΰΑΒΡΣΣΪΫΌΎΏϏϾϿЀЁЎЏАБЮЯАБ",))},
             None,
-            "specs/text.yaml:219",
+            "specs/text.yaml:246",
         ),
         Example(
             {
@@ -457,39 +457,39 @@ STRING_NORMALIZER = Property(
             {"action": "UPPER"},
             {"y": Given(value=("ЙЮЯЀЁЎЏѠѠҀҀ҂҉ҊҊҾҾӀӁӁӃӍӍӀӐӐԮԮ\u0530ԱԲՕՖ\u0557ՠԱԲԺՕՖև᷿ḀḀḄṞṠṠẔẔẖẚṠẜẝẞẟẠẠẤ",))},
             None,
-            "specs/text.yaml:220",
+            "specs/text.yaml:248",
         ),
         Example(
             {"x": Given(value=("Ỿỿ＠ＡＢＹＺ［｀ａｂｙｚ｛",)), "stopwords": Given((0, 1))},
             {"action": "UPPER"},
             {"y": Given(value=("ỾỾ＠ＡＢＹＺ［｀ＡＢＹＺ｛",))},
             None,
-            "specs/text.yaml:221",
+            "specs/text.yaml:250",
         ),
         Example(
             {"x": Given(value=("Ab", "aB", "c")), "stopwords": Given(value=("c", "b", "a"))},
             {},
             {"y": Given(value=("Ab", "aB"))},
             None,
-            "specs/text.yaml:222",
+            "specs/text.yaml:252",
         ),
         Example(
             {"x": Given(value=("a", "ab", "abc", "d")), "stopwords": Given(value=("ab",))},
             {},
             {"y": Given(value=("a", "abc", "d"))},
             None,
-            "specs/text.yaml:223",
+            "specs/text.yaml:253",
         ),
-        Example({"x": Given((1, 1, 2, 3)), "stopwords": Given((1, 2))}, {}, {}, "one row", "specs/text.yaml:224"),
+        Example({"x": Given((1, 1, 2, 3)), "stopwords": Given((1, 2))}, {}, {}, "one row", "specs/text.yaml:254"),
     ),
-    "specs/text.yaml:181",
-    asserts=(Refusal(r"the strings are one row, got .* beside .*", "specs/text.yaml:190"),),
-    reference_source="specs/text.yaml:203",
+    "specs/text.yaml:200",
+    asserts=(Refusal(r"the strings are one row, got .* beside .*", "specs/text.yaml:209"),),
+    reference_source="specs/text.yaml:223",
     weak={"11": "its equations become several kernels, each of which is compiled where the op is"},
 )
 
 
-# specs/text.yaml:226
+# specs/text.yaml:256
 def string_places_case(d: Draw) -> Case:
     d_ = d.run("d")
     w = d.dim("w")
@@ -499,7 +499,7 @@ def string_places_case(d: Draw) -> Case:
     return Case({"x": Vec((*d_, w))}, {"which": which_given, "of": d.default(of)})
 
 
-# specs/text.yaml:237
+# specs/text.yaml:267
 def string_places_reference(x: Any, which: Any, of: Any) -> Any:
     return np.arange(x.size).reshape(x.shape) * of + which + 1
 
@@ -514,25 +514,25 @@ STRING_PLACES = Property(
             {},
             {"y": Given(value=((1, 2), (3, 4)))},
             None,
-            "specs/text.yaml:239",
+            "specs/text.yaml:269",
         ),
         Example(
             {"x": Given(value=("a", "b"))},
             {"which": 1, "of": 3},
             {"y": Given(value=(2, 5))},
             None,
-            "specs/text.yaml:240",
+            "specs/text.yaml:270",
         ),
-        Example({"x": Given(value=("a",))}, {"which": 2, "of": 2}, {}, "tensors", "specs/text.yaml:241"),
-        Example({"x": Given(value=("a",))}, {"which": -1}, {}, "tensors", "specs/text.yaml:242"),
+        Example({"x": Given(value=("a",))}, {"which": 2, "of": 2}, {}, "tensors", "specs/text.yaml:271"),
+        Example({"x": Given(value=("a",))}, {"which": -1}, {}, "tensors", "specs/text.yaml:272"),
     ),
-    "specs/text.yaml:226",
-    asserts=(Refusal(r"number .* of .* tensors", "specs/text.yaml:235"),),
-    reference_source="specs/text.yaml:237",
+    "specs/text.yaml:256",
+    asserts=(Refusal(r"number .* of .* tensors", "specs/text.yaml:265"),),
+    reference_source="specs/text.yaml:267",
 )
 
 
-# specs/text.yaml:244
+# specs/text.yaml:274
 def string_at_case(d: Draw) -> Case:
     s = d.run("s")
     c = 1 + d.length(3)
@@ -541,7 +541,7 @@ def string_at_case(d: Draw) -> Case:
     return Case({"at": s, "xs": [Vec((*d_[v], w[v])) for v in range(c)]}, {})
 
 
-# specs/text.yaml:255
+# specs/text.yaml:285
 def string_at_reference(at: Any, xs: Any) -> Any:
     return np.array(
         [xs[p % len(xs)].flat[p // len(xs)] if 0 <= p < len(xs) * xs[p % len(xs)].size else "" for p in at.ravel() - 1],
@@ -559,23 +559,23 @@ STRING_AT = Property(
             {},
             {"y": Given((3, 3))},
             None,
-            "specs/text.yaml:257",
+            "specs/text.yaml:288",
         ),
         Example(
             {"at": Given(value=((2, 1),)), "xs": Given(((2, 3), (4, 1)))},
             {},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/text.yaml:258",
+            "specs/text.yaml:289",
         ),
         Example(
             {"at": Given(value=(3, 2, -1, 4)), "xs": Given(value=(("a", "bc"), ("def", "g")))},
             {},
             {"y": Given(value=("bc", "def", "", "g"))},
             None,
-            "specs/text.yaml:259",
+            "specs/text.yaml:290",
         ),
     ),
-    "specs/text.yaml:244",
-    reference_source="specs/text.yaml:255",
+    "specs/text.yaml:274",
+    reference_source="specs/text.yaml:285",
 )

@@ -76,7 +76,7 @@ ADAGRAD = Property(
             {"epsilon": 0.0},
             {"y": Given(value=(2,)), "squares_after": Given(value=(4,))},
             None,
-            "specs/training.yaml:50",
+            "specs/training.yaml:52",
         ),
         Example(
             {
@@ -89,7 +89,7 @@ ADAGRAD = Property(
             {"decay": 0.5, "norm": 1.0, "epsilon": 0.0},
             {"y": Given(value=(1.5,)), "squares_after": Given(value=(4,))},
             None,
-            "specs/training.yaml:51",
+            "specs/training.yaml:54",
         ),
         Example(
             {
@@ -102,7 +102,7 @@ ADAGRAD = Property(
             {},
             {"y": Given(value=(-0.5,)), "squares_after": Given(value=(1e-12,))},
             None,
-            "specs/training.yaml:52",
+            "specs/training.yaml:56",
         ),
     ),
     "specs/training.yaml:33",
@@ -110,7 +110,7 @@ ADAGRAD = Property(
 )
 
 
-# specs/training.yaml:54
+# specs/training.yaml:59
 def momentum_case(d: Draw) -> Case:
     d_ = d.run("d")
     norm = d.real(0.0)
@@ -123,7 +123,7 @@ def momentum_case(d: Draw) -> Case:
     )
 
 
-# specs/training.yaml:68
+# specs/training.yaml:73
 def momentum_reference(
     rate: Any, step: Any, x: Any, gradient: Any, velocity: Any, norm: Any, alpha: Any, beta: Any, mode: Any
 ) -> Any:
@@ -146,7 +146,7 @@ MOMENTUM = Property(
             {"alpha": 0.5, "beta": 9.0},
             {"y": Given(value=(-1,)), "velocity_after": Given(value=(4,))},
             None,
-            "specs/training.yaml:73",
+            "specs/training.yaml:80",
         ),
         Example(
             {
@@ -159,7 +159,7 @@ MOMENTUM = Property(
             {"alpha": 0.5, "beta": 0.5, "norm": 1.0, "mode": "nesterov"},
             {"y": Given(value=(1.25,)), "velocity_after": Given(value=(3,))},
             None,
-            "specs/training.yaml:74",
+            "specs/training.yaml:82",
         ),
         Example(
             {
@@ -172,15 +172,15 @@ MOMENTUM = Property(
             {"alpha": 0.25},
             {"y": Given(value=(0,)), "velocity_after": Given(value=(3,))},
             None,
-            "specs/training.yaml:75",
+            "specs/training.yaml:84",
         ),
     ),
-    "specs/training.yaml:54",
-    reference_source="specs/training.yaml:68",
+    "specs/training.yaml:59",
+    reference_source="specs/training.yaml:73",
 )
 
 
-# specs/training.yaml:77
+# specs/training.yaml:87
 def adam_case(d: Draw) -> Case:
     d_ = d.run("d")
     norm = d.real(0.0)
@@ -200,7 +200,7 @@ def adam_case(d: Draw) -> Case:
     )
 
 
-# specs/training.yaml:95
+# specs/training.yaml:106
 def adam_reference(
     rate: Any,
     step: Any,
@@ -234,7 +234,7 @@ ADAM = Property(
             {"alpha": 0.5, "beta": 0.75, "epsilon": 0.0},
             {"y": Given(value=(1.5,)), "mean_after": Given(value=(1.5,)), "squares_after": Given(value=(1,))},
             None,
-            "specs/training.yaml:100",
+            "specs/training.yaml:113",
         ),
         Example(
             {
@@ -248,7 +248,7 @@ ADAM = Property(
             {"alpha": 0.5, "beta": 0.75, "norm": 1.0, "norm_post": 0.5, "epsilon": 0.0},
             {"y": Given(value=(0.75,)), "mean_after": Given(value=(1.5,)), "squares_after": Given(value=(1,))},
             None,
-            "specs/training.yaml:101",
+            "specs/training.yaml:115",
         ),
         Example(
             {
@@ -266,9 +266,9 @@ ADAM = Property(
                 "squares_after": Given(value=(9.989999999999999e-13,), dtype="f64"),
             },
             None,
-            "specs/training.yaml:102",
+            "specs/training.yaml:118",
         ),
     ),
-    "specs/training.yaml:77",
-    reference_source="specs/training.yaml:95",
+    "specs/training.yaml:87",
+    reference_source="specs/training.yaml:106",
 )

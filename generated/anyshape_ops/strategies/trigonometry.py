@@ -11,13 +11,13 @@ import numpy as np
 from anyshape.properties import Case, Draw, Example, Given, Property
 
 
-# specs/trigonometry.yaml:39
+# specs/trigonometry.yaml:40
 def sin_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:43
+# specs/trigonometry.yaml:44
 def sin_reference(x: Any) -> Any:
     return np.sin(x)
 
@@ -27,29 +27,29 @@ SIN = Property(
     sin_case,
     sin_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:46"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:47"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:47"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:48"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 2.0))},
             {},
             {"y": Given(value=(-0.84147098, 0.0, 0.47942554, 0.90929743))},
             None,
-            "specs/trigonometry.yaml:48",
+            "specs/trigonometry.yaml:49",
         ),
     ),
-    "specs/trigonometry.yaml:39",
-    reference_source="specs/trigonometry.yaml:43",
+    "specs/trigonometry.yaml:40",
+    reference_source="specs/trigonometry.yaml:44",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:50
+# specs/trigonometry.yaml:51
 def cos_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:54
+# specs/trigonometry.yaml:55
 def cos_reference(x: Any) -> Any:
     return np.cos(x)
 
@@ -59,29 +59,29 @@ COS = Property(
     cos_case,
     cos_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:57"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:58"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:58"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:59"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 2.0))},
             {},
             {"y": Given(value=(0.54030231, 1.0, 0.87758256, -0.41614684))},
             None,
-            "specs/trigonometry.yaml:59",
+            "specs/trigonometry.yaml:60",
         ),
     ),
-    "specs/trigonometry.yaml:50",
-    reference_source="specs/trigonometry.yaml:54",
+    "specs/trigonometry.yaml:51",
+    reference_source="specs/trigonometry.yaml:55",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:61
+# specs/trigonometry.yaml:62
 def tan_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:65
+# specs/trigonometry.yaml:66
 def tan_reference(x: Any) -> Any:
     return np.tan(x)
 
@@ -91,29 +91,29 @@ TAN = Property(
     tan_case,
     tan_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:68"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:69"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:69"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:70"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 2.0))},
             {},
             {"y": Given(value=(-1.5574077, 0.0, 0.54630249, -2.1850399))},
             None,
-            "specs/trigonometry.yaml:70",
+            "specs/trigonometry.yaml:71",
         ),
     ),
-    "specs/trigonometry.yaml:61",
-    reference_source="specs/trigonometry.yaml:65",
+    "specs/trigonometry.yaml:62",
+    reference_source="specs/trigonometry.yaml:66",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:72
+# specs/trigonometry.yaml:73
 def asin_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:76
+# specs/trigonometry.yaml:77
 def asin_reference(x: Any) -> Any:
     return np.arcsin(x)
 
@@ -123,29 +123,29 @@ ASIN = Property(
     asin_case,
     asin_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:79"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:80"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:80"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:81"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 2.0))},
             {},
             {"y": Given(value=(-1.5707963, 0.0, 0.52359878, nan))},
             None,
-            "specs/trigonometry.yaml:81",
+            "specs/trigonometry.yaml:82",
         ),
     ),
-    "specs/trigonometry.yaml:72",
-    reference_source="specs/trigonometry.yaml:76",
+    "specs/trigonometry.yaml:73",
+    reference_source="specs/trigonometry.yaml:77",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:83
+# specs/trigonometry.yaml:84
 def acos_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:87
+# specs/trigonometry.yaml:88
 def acos_reference(x: Any) -> Any:
     return np.arccos(x)
 
@@ -155,29 +155,29 @@ ACOS = Property(
     acos_case,
     acos_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:90"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:91"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:91"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:92"),
         Example(
             {"x": Given(value=(-1.0, 0.5, 1.0, 2.0))},
             {},
             {"y": Given(value=(3.1415927, 1.0471976, 0.0, nan))},
             None,
-            "specs/trigonometry.yaml:92",
+            "specs/trigonometry.yaml:93",
         ),
     ),
-    "specs/trigonometry.yaml:83",
-    reference_source="specs/trigonometry.yaml:87",
+    "specs/trigonometry.yaml:84",
+    reference_source="specs/trigonometry.yaml:88",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:94
+# specs/trigonometry.yaml:95
 def atan_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:98
+# specs/trigonometry.yaml:99
 def atan_reference(x: Any) -> Any:
     return np.arctan(x)
 
@@ -187,29 +187,29 @@ ATAN = Property(
     atan_case,
     atan_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:101"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:102"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:102"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:103"),
         Example(
             {"x": Given(value=(1.0,), dtype="f64")},
             {},
             {"y": Given(value=(0.7853981633974483,), dtype="f64")},
             None,
-            "specs/trigonometry.yaml:103",
+            "specs/trigonometry.yaml:104",
         ),
     ),
-    "specs/trigonometry.yaml:94",
-    reference_source="specs/trigonometry.yaml:98",
+    "specs/trigonometry.yaml:95",
+    reference_source="specs/trigonometry.yaml:99",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:105
+# specs/trigonometry.yaml:106
 def sinh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:109
+# specs/trigonometry.yaml:110
 def sinh_reference(x: Any) -> Any:
     return np.sinh(x)
 
@@ -219,29 +219,29 @@ SINH = Property(
     sinh_case,
     sinh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:112"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:113"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:113"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:114"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 2.0, 0.0001, -10.0, 10.0))},
             {},
             {"y": Given(value=(-1.1752012, 0.0, 0.52109531, 3.6268604, 0.0001, -11013.2329, 11013.2329))},
             None,
-            "specs/trigonometry.yaml:114",
+            "specs/trigonometry.yaml:115",
         ),
     ),
-    "specs/trigonometry.yaml:105",
-    reference_source="specs/trigonometry.yaml:109",
+    "specs/trigonometry.yaml:106",
+    reference_source="specs/trigonometry.yaml:110",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:116
+# specs/trigonometry.yaml:118
 def cosh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:120
+# specs/trigonometry.yaml:122
 def cosh_reference(x: Any) -> Any:
     return np.cosh(x)
 
@@ -252,29 +252,29 @@ COSH = Property(
     cosh_reference,
     (
         Example(
-            {"x": Given(value=(89.0, -89.0), dtype="f32")}, {}, {"y": Given((2,))}, None, "specs/trigonometry.yaml:123"
+            {"x": Given(value=(89.0, -89.0), dtype="f32")}, {}, {"y": Given((2,))}, None, "specs/trigonometry.yaml:125"
         ),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 2.0))},
             {},
             {"y": Given(value=(1.5430806, 1.0, 1.127626, 3.7621957))},
             None,
-            "specs/trigonometry.yaml:124",
+            "specs/trigonometry.yaml:126",
         ),
     ),
-    "specs/trigonometry.yaml:116",
-    reference_source="specs/trigonometry.yaml:120",
+    "specs/trigonometry.yaml:118",
+    reference_source="specs/trigonometry.yaml:122",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:126
+# specs/trigonometry.yaml:128
 def asinh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:130
+# specs/trigonometry.yaml:132
 def asinh_reference(x: Any) -> Any:
     return np.arcsinh(x)
 
@@ -284,29 +284,29 @@ ASINH = Property(
     asinh_case,
     asinh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:133"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:134"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:135"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:136"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 0.5, 0.0001, inf))},
             {},
             {"y": Given(value=(-1.4436355, 0.0, 0.48121183, 0.0001, inf))},
             None,
-            "specs/trigonometry.yaml:135",
+            "specs/trigonometry.yaml:137",
         ),
     ),
-    "specs/trigonometry.yaml:126",
-    reference_source="specs/trigonometry.yaml:130",
+    "specs/trigonometry.yaml:128",
+    reference_source="specs/trigonometry.yaml:132",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:137
+# specs/trigonometry.yaml:139
 def acosh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:142
+# specs/trigonometry.yaml:145
 def acosh_reference(x: Any) -> Any:
     return np.arccosh(x)
 
@@ -316,29 +316,29 @@ ACOSH = Property(
     acosh_case,
     acosh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:145"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:146"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:148"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:149"),
         Example(
             {"x": Given(value=(0.5, 1.0, 2.0, 3.0))},
             {},
             {"y": Given(value=(nan, 0.0, 1.3169579, 1.7627472))},
             None,
-            "specs/trigonometry.yaml:147",
+            "specs/trigonometry.yaml:150",
         ),
     ),
-    "specs/trigonometry.yaml:137",
-    reference_source="specs/trigonometry.yaml:142",
+    "specs/trigonometry.yaml:139",
+    reference_source="specs/trigonometry.yaml:145",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:149
+# specs/trigonometry.yaml:152
 def atanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:156
+# specs/trigonometry.yaml:159
 def atanh_reference(x: Any) -> Any:
     return np.arctanh(x)
 
@@ -353,17 +353,17 @@ ATANH = Property(
             {},
             {"y": Given(value=(7.8596207, -7.8596207), dtype="f32")},
             None,
-            "specs/trigonometry.yaml:159",
+            "specs/trigonometry.yaml:162",
         ),
         Example(
             {"x": Given(value=(-0.5, 0.75, 1.0, 2.0))},
             {},
             {"y": Given(value=(-0.54930614, 0.97295507, inf, nan))},
             None,
-            "specs/trigonometry.yaml:160",
+            "specs/trigonometry.yaml:163",
         ),
     ),
-    "specs/trigonometry.yaml:149",
-    reference_source="specs/trigonometry.yaml:156",
+    "specs/trigonometry.yaml:152",
+    reference_source="specs/trigonometry.yaml:159",
     refuses=False,
 )

@@ -45,7 +45,7 @@ def convolution(found: Any, w: Any, groups: Any) -> Any:
     return y.reshape(b, groups * m, *y.shape[3:])
 
 
-# specs/window.yaml:94
+# specs/window.yaml:95
 def wide(x: Any) -> Any:
     return x.astype(np.promote_types(x.dtype, np.float32))
 
@@ -108,7 +108,7 @@ def transposed(
     return y[slice(None), slice(None), *[slice(c, c + n) for c, n in zip(begin, size)]]
 
 
-# specs/window.yaml:75
+# specs/window.yaml:76
 def unpooled(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     r = len(kernel)
     inner = [(n - 1) * s + k - pads[i] - pads[r + i] for i, (n, s, k) in enumerate(zip(x.shape[2:], strides, kernel))]
@@ -120,7 +120,7 @@ def unpooled(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_
     return y
 
 
-# specs/window.yaml:84
+# specs/window.yaml:85
 def folded(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     r, taps = (len(image), int(np.prod(block)))
     padded = [n + pads[i] + pads[r + i] for i, n in enumerate(image)]
@@ -133,7 +133,7 @@ def folded(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: A
     return y[slice(None), slice(None), *[slice(pads[i], pads[i] + n) for i, n in enumerate(image)]]
 
 
-# specs/window.yaml:137
+# specs/window.yaml:140
 def conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -158,7 +158,7 @@ def conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:146
+# specs/window.yaml:150
 def conv_reference(
     x: Any, w: Any, bias: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -178,122 +178,122 @@ CONV = Property(
             {},
             {"y": Given((1, 3, 3, 3))},
             None,
-            "specs/window.yaml:150",
+            "specs/window.yaml:154",
         ),
         Example(
             {"x": Given((2, 4, 5)), "w": Given((2, 2, 2)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0)},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/window.yaml:151",
+            "specs/window.yaml:155",
         ),
         Example(
             {"x": Given((1, 1, 5, 4, 3)), "w": Given((1, 1, 2, 2, 2))},
             {"dilations": (2, 1, 1)},
             {"y": Given((1, 1, 3, 3, 2))},
             None,
-            "specs/window.yaml:152",
+            "specs/window.yaml:156",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:153",
+            "specs/window.yaml:157",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:154",
+            "specs/window.yaml:158",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:155",
+            "specs/window.yaml:159",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:156",
+            "specs/window.yaml:160",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:157"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:161"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:158",
+            "specs/window.yaml:162",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:159",
+            "specs/window.yaml:163",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:160",
+            "specs/window.yaml:164",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:161"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:165"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:162"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:166"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:163",
+            "specs/window.yaml:167",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:164"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:168"
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((21.5, 42.5),),))},
             None,
-            "specs/window.yaml:165",
+            "specs/window.yaml:169",
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
             {"pads": (1, 0), "strides": (2,)},
             {"y": Given(value=(((10, 42),),))},
             None,
-            "specs/window.yaml:166",
+            "specs/window.yaml:170",
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
             {"dilations": (2,)},
             {"y": Given(value=(((41,),),))},
             None,
-            "specs/window.yaml:167",
+            "specs/window.yaml:171",
         ),
     ),
-    "specs/window.yaml:137",
+    "specs/window.yaml:140",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:126"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:127"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:128"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:129"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:130"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:133"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:128"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:129"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:130"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:131"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:132"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:135"),
     ),
-    reference_source="specs/window.yaml:146",
+    reference_source="specs/window.yaml:150",
 )
 
 
-# specs/window.yaml:169
+# specs/window.yaml:173
 def max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -319,7 +319,7 @@ def max_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:181
+# specs/window.yaml:189
 def max_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, column_major: Any
 ) -> Any:
@@ -336,102 +336,102 @@ MAX_POOL = Property(
             {"kernel": (3, 2)},
             {"y": Given((1, 2, 3, 5)), "indices": Given((1, 2, 3, 5))},
             None,
-            "specs/window.yaml:186",
+            "specs/window.yaml:194",
         ),
         Example(
             {"x": Given((1, 2, 5, 6))},
             {"kernel": (3, 3), "pads": (1, 1, 1, 1), "column_major": True},
             {"y": Given((1, 2, 5, 6)), "indices": Given((1, 2, 5, 6))},
             None,
-            "specs/window.yaml:187",
+            "specs/window.yaml:195",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:188",
+            "specs/window.yaml:196",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given(value=(((3, 3, 2),),)), "indices": Given(value=(((1, 1, 2),),))},
             None,
-            "specs/window.yaml:189",
+            "specs/window.yaml:197",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given(value=(((1, 3, 3),),)), "indices": Given(value=(((0, 1, 1),),))},
             None,
-            "specs/window.yaml:190",
+            "specs/window.yaml:198",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:191",
+            "specs/window.yaml:199",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:192"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:200"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:193",
+            "specs/window.yaml:201",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:194",
+            "specs/window.yaml:202",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:195",
+            "specs/window.yaml:203",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:196"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:204"),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:197",
+            "specs/window.yaml:205",
         ),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)),),))},
             {"kernel": (1, 1)},
             {"y": Given(value=((((1, 2), (3, 4)),),)), "indices": Given(value=((((0, 1), (2, 3)),),))},
             None,
-            "specs/window.yaml:198",
+            "specs/window.yaml:206",
         ),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:199"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:207"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:200",
+            "specs/window.yaml:208",
         ),
     ),
-    "specs/window.yaml:169",
+    "specs/window.yaml:173",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:108"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:109"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:110"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:111"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:114"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:109"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:110"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:111"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:112"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:115"),
     ),
-    reference_source="specs/window.yaml:181",
+    reference_source="specs/window.yaml:189",
 )
 
 
-# specs/window.yaml:202
+# specs/window.yaml:210
 def average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -457,7 +457,7 @@ def average_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:214
+# specs/window.yaml:224
 def average_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, count_include_pad: Any
 ) -> Any:
@@ -488,102 +488,102 @@ AVERAGE_POOL = Property(
     average_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:220"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:230"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1)},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:221",
+            "specs/window.yaml:231",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:222",
+            "specs/window.yaml:232",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:223",
+            "specs/window.yaml:233",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:224",
+            "specs/window.yaml:234",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:225",
+            "specs/window.yaml:235",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:226"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:236"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:227",
+            "specs/window.yaml:237",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:228",
+            "specs/window.yaml:238",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:229",
+            "specs/window.yaml:239",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:230"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:231"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:240"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:241"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:232",
+            "specs/window.yaml:242",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:233",
+            "specs/window.yaml:243",
         ),
         Example(
             {"x": Given(value=(((2.0, 4.0),),))},
             {"kernel": (2,), "pads": (1, 0)},
             {"y": Given(value=(((2.0, 3.0),),))},
             None,
-            "specs/window.yaml:234",
+            "specs/window.yaml:244",
         ),
     ),
-    "specs/window.yaml:202",
+    "specs/window.yaml:210",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:108"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:109"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:110"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:111"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:114"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:109"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:110"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:111"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:112"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:115"),
     ),
-    reference_source="specs/window.yaml:214",
+    reference_source="specs/window.yaml:224",
 )
 
 
-# specs/window.yaml:236
+# specs/window.yaml:246
 def lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -609,7 +609,7 @@ def lp_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:247
+# specs/window.yaml:257
 def lp_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, p: Any
 ) -> Any:
@@ -625,104 +625,104 @@ LP_POOL = Property(
     lp_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:253"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:263"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1), "p": 1.0},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:254",
+            "specs/window.yaml:264",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True, "p": 3.0},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:255",
+            "specs/window.yaml:265",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:256",
+            "specs/window.yaml:266",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:257",
+            "specs/window.yaml:267",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:258",
+            "specs/window.yaml:268",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:259"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:269"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:260",
+            "specs/window.yaml:270",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:261",
+            "specs/window.yaml:271",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:262",
+            "specs/window.yaml:272",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:263"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:264"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:273"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:274"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:265",
+            "specs/window.yaml:275",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:266",
+            "specs/window.yaml:276",
         ),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5.0,),),))},
             None,
-            "specs/window.yaml:267",
+            "specs/window.yaml:277",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:268"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:278"),
     ),
-    "specs/window.yaml:236",
+    "specs/window.yaml:246",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:108"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:109"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:110"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:111"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:114"),
-        Refusal(r"p must be positive, got .*", "specs/window.yaml:243"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:109"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:110"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:111"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:112"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:115"),
+        Refusal(r"p must be positive, got .*", "specs/window.yaml:253"),
     ),
-    reference_source="specs/window.yaml:247",
+    reference_source="specs/window.yaml:257",
 )
 
 
-# specs/window.yaml:270
+# specs/window.yaml:280
 def conv_transpose_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -751,7 +751,7 @@ def conv_transpose_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:302
+# specs/window.yaml:314
 def conv_transpose_reference(
     x: Any,
     w: Any,
@@ -780,133 +780,133 @@ CONV_TRANSPOSE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:308",
+            "specs/window.yaml:320",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 3)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 7))},
             None,
-            "specs/window.yaml:309",
+            "specs/window.yaml:321",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "w": Given((1, 1, 2, 2))},
             {"dilations": (2, 1)},
             {"y": Given((1, 1, 5, 3))},
             None,
-            "specs/window.yaml:310",
+            "specs/window.yaml:322",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "output_shape": (8,)},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:311",
+            "specs/window.yaml:323",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:312",
+            "specs/window.yaml:324",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:313",
+            "specs/window.yaml:325",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:314",
+            "specs/window.yaml:326",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:315",
+            "specs/window.yaml:327",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:316"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:328"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:317",
+            "specs/window.yaml:329",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:318",
+            "specs/window.yaml:330",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:319",
+            "specs/window.yaml:331",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:320",
+            "specs/window.yaml:332",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:321",
+            "specs/window.yaml:333",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:322"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:334"
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:323",
+            "specs/window.yaml:335",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:324",
+            "specs/window.yaml:336",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:325",
+            "specs/window.yaml:337",
         ),
     ),
-    "specs/window.yaml:270",
+    "specs/window.yaml:280",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:284"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:285"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:286"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:287"),
-        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:288"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:289"),
-        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:298"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:294"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:295"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:296"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:297"),
+        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:298"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:299"),
+        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:308"),
     ),
-    reference_source="specs/window.yaml:302",
+    reference_source="specs/window.yaml:314",
 )
 
 
-# specs/window.yaml:327
+# specs/window.yaml:339
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -933,7 +933,7 @@ def conv_integer_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:339
+# specs/window.yaml:352
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -960,128 +960,128 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:343"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:357"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:344",
+            "specs/window.yaml:358",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:345",
+            "specs/window.yaml:359",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:346",
+            "specs/window.yaml:360",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:347",
+            "specs/window.yaml:361",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:348",
+            "specs/window.yaml:362",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:349"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:363"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:350",
+            "specs/window.yaml:364",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:351",
+            "specs/window.yaml:365",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:352",
+            "specs/window.yaml:366",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:353"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:367"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:354"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:368"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:355",
+            "specs/window.yaml:369",
         ),
         Example(
             {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:356",
+            "specs/window.yaml:370",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:357",
+            "specs/window.yaml:371",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:358",
+            "specs/window.yaml:372",
         ),
         Example(
             {"x": Given(value=(((3, 5, 7),),)), "w": Given(value=(((1, 2),),)), "x_zero": Given(value=5)},
             {"pads": (1, 0)},
             {"y": Given(value=(((-4, -2, 4),),))},
             None,
-            "specs/window.yaml:359",
+            "specs/window.yaml:373",
         ),
         Example(
             {"x": Given(value=(((2, 3),),)), "w": Given(value=(((3,),), ((4,),))), "w_zero": Given(value=(1, 6))},
             {},
             {"y": Given(value=(((4, 6), (-4, -6)),))},
             None,
-            "specs/window.yaml:360",
+            "specs/window.yaml:374",
         ),
     ),
-    "specs/window.yaml:327",
+    "specs/window.yaml:339",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:126"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:127"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:128"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:129"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:130"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:133"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:334"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:335"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:128"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:129"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:130"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:131"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:132"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:135"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:346"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:347"),
     ),
-    reference_source="specs/window.yaml:339",
+    reference_source="specs/window.yaml:352",
 )
 
 
-# specs/window.yaml:362
+# specs/window.yaml:376
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1122,7 +1122,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:385
+# specs/window.yaml:404
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -1188,7 +1188,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:393",
+            "specs/window.yaml:415",
         ),
         Example(
             {
@@ -1205,7 +1205,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:394",
+            "specs/window.yaml:416",
         ),
         Example(
             {
@@ -1221,7 +1221,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:395",
+            "specs/window.yaml:418",
         ),
         Example(
             {
@@ -1237,7 +1237,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:396",
+            "specs/window.yaml:420",
         ),
         Example(
             {
@@ -1253,7 +1253,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:397",
+            "specs/window.yaml:422",
         ),
         Example(
             {
@@ -1269,7 +1269,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:398",
+            "specs/window.yaml:424",
         ),
         Example(
             {
@@ -1285,7 +1285,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:399",
+            "specs/window.yaml:426",
         ),
         Example(
             {
@@ -1301,7 +1301,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:400",
+            "specs/window.yaml:427",
         ),
         Example(
             {
@@ -1317,7 +1317,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:401",
+            "specs/window.yaml:429",
         ),
         Example(
             {
@@ -1333,7 +1333,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:402",
+            "specs/window.yaml:431",
         ),
         Example(
             {
@@ -1349,7 +1349,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:403",
+            "specs/window.yaml:433",
         ),
         Example(
             {
@@ -1365,7 +1365,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:404",
+            "specs/window.yaml:434",
         ),
         Example(
             {
@@ -1381,7 +1381,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:405",
+            "specs/window.yaml:435",
         ),
         Example(
             {
@@ -1397,7 +1397,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:406",
+            "specs/window.yaml:436",
         ),
         Example(
             {
@@ -1413,7 +1413,7 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:407",
+            "specs/window.yaml:437",
         ),
         Example(
             {
@@ -1429,7 +1429,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:408",
+            "specs/window.yaml:438",
         ),
         Example(
             {
@@ -1445,7 +1445,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:409",
+            "specs/window.yaml:439",
         ),
         Example(
             {
@@ -1461,7 +1461,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:410",
+            "specs/window.yaml:441",
         ),
         Example(
             {
@@ -1477,7 +1477,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:411",
+            "specs/window.yaml:442",
         ),
         Example(
             {
@@ -1493,7 +1493,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:412",
+            "specs/window.yaml:443",
         ),
         Example(
             {
@@ -1509,7 +1509,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:413",
+            "specs/window.yaml:445",
         ),
         Example(
             {
@@ -1526,7 +1526,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((10, 12),),))},
             None,
-            "specs/window.yaml:414",
+            "specs/window.yaml:446",
         ),
         Example(
             {
@@ -1542,29 +1542,29 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((127,),),), dtype="i8")},
             None,
-            "specs/window.yaml:416",
+            "specs/window.yaml:448",
         ),
     ),
-    "specs/window.yaml:362",
+    "specs/window.yaml:376",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:126"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:127"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:128"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:129"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:130"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:133"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:378"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:379"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:128"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:129"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:130"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:131"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:132"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:135"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:392"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:393"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:380",
+            "specs/window.yaml:394",
         ),
     ),
-    reference_source="specs/window.yaml:385",
+    reference_source="specs/window.yaml:404",
 )
 
 
-# specs/window.yaml:419
+# specs/window.yaml:451
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1589,7 +1589,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:441
+# specs/window.yaml:473
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -1604,107 +1604,107 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:444",
+            "specs/window.yaml:476",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:445",
+            "specs/window.yaml:478",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:446",
+            "specs/window.yaml:480",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:447",
+            "specs/window.yaml:481",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:448",
+            "specs/window.yaml:482",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:449",
+            "specs/window.yaml:483",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:450",
+            "specs/window.yaml:484",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:451",
+            "specs/window.yaml:485",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:452",
+            "specs/window.yaml:486",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:453",
+            "specs/window.yaml:487",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:454",
+            "specs/window.yaml:488",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:455",
+            "specs/window.yaml:489",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:456",
+            "specs/window.yaml:490",
         ),
     ),
-    "specs/window.yaml:419",
+    "specs/window.yaml:451",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:430"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:431"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:432"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:434"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:435"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:437"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:462"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:463"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:464"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:466"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:467"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:469"),
     ),
-    reference_source="specs/window.yaml:441",
+    reference_source="specs/window.yaml:473",
 )
 
 
-# specs/window.yaml:458
+# specs/window.yaml:492
 def col2im_case(d: Draw) -> Case:
     rule = Rule("col2im")
     b = d.dim("b")
@@ -1738,7 +1738,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:480
+# specs/window.yaml:516
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -1753,108 +1753,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:483",
+            "specs/window.yaml:519",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:484",
+            "specs/window.yaml:520",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:485",
+            "specs/window.yaml:521",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:486",
+            "specs/window.yaml:522",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:487",
+            "specs/window.yaml:523",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:488",
+            "specs/window.yaml:524",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:489",
+            "specs/window.yaml:525",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:490",
+            "specs/window.yaml:526",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:491",
+            "specs/window.yaml:527",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:492",
+            "specs/window.yaml:528",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:493",
+            "specs/window.yaml:529",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:494",
+            "specs/window.yaml:530",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:495"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:531"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:496",
+            "specs/window.yaml:532",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:497"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:533"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:498"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:534"),
     ),
-    "specs/window.yaml:458",
+    "specs/window.yaml:492",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:470"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:471"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:472"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:473"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:475"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:476"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:504"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:505"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:506"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:507"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:509"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:510"),
     ),
-    reference_source="specs/window.yaml:480",
+    reference_source="specs/window.yaml:516",
 )

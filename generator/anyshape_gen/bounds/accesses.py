@@ -1,6 +1,6 @@
-"""The reads and stores of a kernel by number.
+"""Numbers the reads and stores of a kernel.
 
-In: a resolved kernel. Out: its accesses in the order written, which is how a record of verdicts names them.
+In: a resolved kernel. Out: its accesses in the order written; records of verdicts name them by their number.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from anyshape_gen.traverse import walk
 
 
 def accesses(kernel: ResolvedKernel) -> list[Node]:
-    """All stores and reads of a kernel, in the order written: the left side of an equation before what it reads."""
-    found: list[Node] = []
+    """Lists all stores and reads of a kernel, in the order written: the left side of an equation before its reads."""
+    nodes: list[Node] = []
     for node in (*kernel.born, *kernel.equations, *kernel.asserts):
         if isinstance(node, ResolvedEquation):
-            found.append(node.target)
-        found += [n for n in walk(node) if isinstance(n, TensorRead)]
-    return found
+            nodes.append(node.target)
+        nodes += [n for n in walk(node) if isinstance(n, TensorRead)]
+    return nodes

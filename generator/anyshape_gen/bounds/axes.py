@@ -1,8 +1,8 @@
-"""Vectors with items at some of their positions: put, drop and place for positions that are not known.
+"""Terms of `put`, `drop` and `place`, which set, remove or insert items of a vector, for positions that are not known.
 
 In: a vector of positions, and a position of the result. Out: three terms. `among(axes, p)` is whether p is one of the
 axes, `which(axes, p)` the last k with axes[k] == p, `rank(axes, p)` how many positions before p are no axes. All
-functions of the same axes share them, so what is put and what is read at the same axes meet again.
+functions of the same axes share these terms, so a read at the same axes gives the item that was put there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anyshape_gen.bounds.terms import Run, Truth, choose, concat, counted, integ
 
 
 class Axes:
-    """The terms about one vector of axes."""
+    """Terms of one vector of axes."""
 
     def __init__(self, context: Context, run: Run) -> None:
         self.context, self.run = context, run
@@ -26,36 +26,36 @@ class Axes:
         self.ranks: dict[Size, Size] = {}
 
     def among(self, p: Size) -> Truth:
-        found: Cond = self.context.undecided("among", self.run, p)
+        is_axis: Cond = self.context.undecided("among", self.run, p)
         self.context.placed(self.context.unknown("truth", "among", self.run, p), p)
-        return found
+        return is_axis
 
     def which(self, p: Size) -> Size:
-        """Beyond the vector where p is no axis: there its items are nobody's business."""
+        """Returns k with axes[k] == p; where p is no axis, any number, since the item is not used."""
         key = ("which", id(self.run), p)
-        found = self.context.opaque.get(key)
-        if found is None:
-            found = self.context.opaque[key] = self.context.placed(self.context.fresh("w"), p)
+        item = self.context.opaque.get(key)
+        if item is None:
+            item = self.context.opaque[key] = self.context.placed(self.context.fresh("w"), p)
             if self.run.axes:
-                self.run.known[found] = p
-            self.context.fact(within(found, self.run.length), [self.among(p)])
-        return found
+                self.run.known[item] = p
+            self.context.fact(within(item, self.run.length), [self.among(p)])
+        return item
 
     def rank(self, p: Size, total: Size) -> Size:
-        """The position of p among the positions that are no axes."""
+        """Returns the position of p among the positions that are no axes."""
         if p in self.ranks:
             return self.ranks[p]
-        found = self.context.placed(self.context.fresh("r", 0), p)
-        self.ranks[p] = found
-        self.nth[found] = p
+        position = self.context.placed(self.context.fresh("r", 0), p)
+        self.ranks[p] = position
+        self.nth[position] = p
         if self.apart(total):
             held = (dims.not_(self.among(p)), within(p, total))
-            self.context.fact(dims.lt(found, total - self.run.length), held)
-            self.context.fact(dims.le(found, p), held)
-        return found
+            self.context.fact(dims.lt(position, total - self.run.length), held)
+            self.context.fact(dims.le(position, p), held)
+        return position
 
     def apart(self, total: Size) -> bool:
-        """Whether the axes are positions of a vector so long, each once: then as many are left as it is longer."""
+        """Whether the axes are distinct positions of a vector of length `total`, so that `total` less their number are no axes."""
         if not self.run.axes:
             return False
         if total not in self.within:
@@ -67,28 +67,28 @@ class Axes:
         return self.within[total]
 
     def other(self, q: Size, total: Size) -> Size:
-        """The position of the q-th that is no axis."""
+        """Returns the position of the q-th position that is no axis."""
         if q not in self.nth:
-            found = self.context.placed(self.context.fresh("n", 0), q)
-            self.nth[q] = found
-            self.ranks[found] = q
+            position = self.context.placed(self.context.fresh("n", 0), q)
+            self.nth[q] = position
+            self.ranks[position] = q
             if self.apart(total):
                 held = (within(q, total - self.run.length),)
-                self.context.fact(within(found, total), held)
-                self.context.fact(dims.not_(self.among(found)), held)
+                self.context.fact(within(position, total), held)
+                self.context.fact(dims.not_(self.among(position)), held)
         return self.nth[q]
 
 
 def axes_of(context: Context, run: Run) -> Axes:
-    found = context.opaque.get(("axes", id(run)))
-    if found is None:
-        found = context.opaque[("axes", id(run))] = Axes(context, run)
+    axes = context.opaque.get(("axes", id(run)))
+    if axes is None:
+        axes = context.opaque[("axes", id(run))] = Axes(context, run)
         context.alive.append(run)
-    return found
+    return axes
 
 
 def put(context: Context, base: Run, positions: Any, items: Any) -> Run:
-    """base with items at the positions; one item goes to all of them."""
+    """Returns `base` with the items at the positions; a single item is put at all of them."""
     if isinstance(positions, Run) and isinstance(positions.length, int):
         positions = [positions.at(k) for k in range(positions.length)]
     if isinstance(positions, Run):
@@ -102,18 +102,18 @@ def put(context: Context, base: Run, positions: Any, items: Any) -> Run:
     places = positions if isinstance(positions, list) else [positions]
 
     def at(p: Size) -> Any:
-        found = base.at(p)
+        value = base.at(p)
         for k, place_ in enumerate(places):
             new = items.at(k) if isinstance(items, Run) else items
             meant = counted(integer_of(place_, "the position of `put`"), base.length)
-            found = choose(dims.eq(meant, p), new, found)
-        return found
+            value = choose(dims.eq(meant, p), new, value)
+        return value
 
     return Run(base.length, at)
 
 
 def place(context: Context, rest: Run, picked: Any, positions: Any) -> Run:
-    """picked[k] at positions[k], the items of rest in order elsewhere."""
+    """Returns a vector of picked[k] at positions[k], and of the items of rest in order elsewhere."""
     if not isinstance(positions, Run):
         positions = concat([positions])
     known = _known(positions)
@@ -133,7 +133,7 @@ def place(context: Context, rest: Run, picked: Any, positions: Any) -> Run:
 
 
 def drop(context: Context, base: Run, positions: Any) -> Run:
-    """The items that are not at the positions, in order."""
+    """Returns the items that are not at the positions, in order."""
     if not isinstance(positions, Run):
         positions = concat([positions])
     known = _known(positions)
@@ -144,8 +144,8 @@ def drop(context: Context, base: Run, positions: Any) -> Run:
 
 
 def _known(positions: Run) -> list[int] | None:
-    """The positions, where they are numbers."""
+    """Returns the positions, where they are numbers."""
     if not isinstance(positions.length, int):
         return None
-    found = [positions.at(k) for k in range(positions.length)]
-    return found if all(isinstance(p, int) for p in found) else None
+    numbers = [positions.at(k) for k in range(positions.length)]
+    return numbers if all(isinstance(p, int) for p in numbers) else None

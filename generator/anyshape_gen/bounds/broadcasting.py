@@ -1,6 +1,6 @@
-"""Broadcasting of vectors of any length.
+"""Broadcasts vectors of any length.
 
-In: vectors. Out: their broadcast, with what is known of every position of it; and the facts that `broadcasts(p, to)` states.
+In: vectors. Out: their broadcast, with facts about each of its positions; and the facts that `broadcasts(p, to)` states.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anyshape_gen.bounds.terms import Run, Truth, integer_of
 
 
 def broadcast(context: Context, runs: Sequence[Run]) -> Run:
-    """Aligned at the end: every dim is 1 or that of the result; and where all are 1, so is the result."""
+    """Broadcasts runs, aligned at the end: every dim is 1 or that of the result, which is 1 where all are 1."""
     length = dims.maximum(*(r.length for r in runs))
     result = context.run("b", length, low=0 if all(r.nonnegative for r in runs) else None)
     for r in runs:
@@ -39,8 +39,8 @@ def one_or(a: Any, b: Any) -> Truth:
     return dims.or_(dims.eq(a, 1), dims.eq(a, b))
 
 
-def learn_broadcasts(context: Context, run: Run, to: Run, given: Iterable[Truth]) -> None:
-    """What holds where `broadcasts(run, to)` does."""
-    held = tuple(given)
+def learn_broadcasts(context: Context, run: Run, to: Run, hypotheses: Iterable[Truth]) -> None:
+    """Adds the facts that `broadcasts(run, to)` implies."""
+    held = tuple(hypotheses)
     context.fact(dims.le(run.length, to.length), held)
     context.everywhere(run.length, partial(_fits, run, to, to.length - run.length), held)

@@ -1,7 +1,7 @@
-"""Verdicts on the obligations of one op.
+"""Judges the obligations of one op.
 
 In: an analysed op. Out: a `Verdict` for each obligation: how it was proved, that it is checked when the kernel runs, or that
-neither is known yet.
+it is unknown.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Verdict:
     obligation: Obligation
     how: How
     data: bool
-    """whether what was read decides the index"""
+    """whether the index depends on elements that are read"""
     why: str = ""
-    """of an unknown one, what is open, and what stopped the proof"""
+    """the goal that is not proved, and what stopped its proof"""
 
 
 def verdicts(analysis: OpAnalysis) -> list[Verdict]:
@@ -47,7 +47,7 @@ def verdicts(analysis: OpAnalysis) -> list[Verdict]:
     try:
         owner = Obligations(analysis)
         asked = owner.collect()
-    except NO_TERMS as e:  # nothing is claimed of the whole op
+    except NO_TERMS as e:  # all indices of the op are unknown
         asked = unmodelled(analysis.kernel, access_numbers(analysis.kernel), str(e))
         return [Verdict(o, How.UNKNOWN, False, f"{_claim(o, 0)}: {o.unmodelled}") for o in asked]
     return [_verdict(owner, o) for o in asked]
@@ -73,28 +73,28 @@ def _verdict(owner: Obligations, o: Obligation) -> Verdict:
 
 
 def _claim(o: Obligation, goal: int) -> str:
-    """What a goal of the obligation says."""
+    """Words a goal of the obligation."""
     if o.unmodelled:
         return "within its dim"
     return "as many indices as dims" if o.rank else ("at least 0", "below its dim")[goal]
 
 
 def _proof(owner: Obligations, o: Obligation, goal: Truth) -> tuple[Proof | None, str]:
-    """How a goal is proved, else what stopped the proof."""
+    """Returns how a goal is proved, or what stopped its proof."""
     if goal is True:
         return Proof.STRUCTURAL, ""
     if o.unmodelled:
         return None, o.unmodelled
     try:
-        groups = owner.context.about([goal, *o.given], o.scope, o.value)
-        how, limited = attempt(goal, [[*o.given, *groups[0]], *groups[1:]])
+        groups = owner.context.about([goal, *o.hypotheses], o.scope, o.value)
+        how, limited = attempt(goal, [[*o.hypotheses, *groups[0]], *groups[1:]])
     except NO_TERMS as e:
         return None, str(e)
     if limited:
         return how, "the search ended at its limit"
     if isinstance(goal, Cond) and any(_multiplies(p) for p in _sizes(goal)):
-        return how, "it multiplies unknown sizes, of which linear facts say too little"
-    return how, "no fact that is drawn from the signature and the asserts says so"
+        return how, "it has products of unknown sizes, which linear facts do not decide"
+    return how, "it does not follow from the signature and the asserts"
 
 
 def _sizes(c: Cond) -> list[Size]:
@@ -102,7 +102,7 @@ def _sizes(c: Cond) -> list[Size]:
 
 
 def _multiplies(p: Size) -> bool:
-    """Whether symbols are multiplied in it, at any depth."""
+    """Whether symbols are multiplied in a size, at any depth."""
     if not isinstance(p, Dim):
         return False
     atoms = [a for monomial, _ in p.terms for a in monomial]

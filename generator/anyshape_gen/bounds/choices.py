@@ -1,7 +1,7 @@
-"""What selects in a condition choose by, and the condition once that is settled.
+"""Splits conditions on dims by the conditions of selects in them.
 
-In: conditions on dims. Out: the condition of a select in one of them; and the conditions with every select by it replaced by
-the side that is taken.
+In: conditions on dims. Out: the condition of a select in one of them; and the conditions with every select on that condition
+replaced by one of its sides.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from anyshape_gen.bounds.terms import Truth
 
 
 def choice(c: Cond) -> Cond | None:
-    """The condition of the first select in a condition; of one that stands in such a condition, first that."""
+    """Returns the condition of the first select in a condition; for nested selects, that of the innermost."""
     for p in c.args:
-        found = choice(p) if isinstance(p, Cond) else _choice_in(p)
-        if found is not None:
-            return found
+        inner = choice(p) if isinstance(p, Cond) else _choice_in(p)
+        if inner is not None:
+            return inner
     return None
 
 
@@ -30,33 +30,33 @@ def _choice_in(p: Size) -> Cond | None:
             return inner if inner is not None else a.args[0]
     for a in atoms:
         for x in a.args:
-            found = _choice_in(x)
-            if found is not None:
-                return found
+            within = _choice_in(x)
+            if within is not None:
+                return within
     return None
 
 
-def choices(c: Truth, found: dict[Cond, None]) -> None:
+def choices(c: Truth, conditions: dict[Cond, None]) -> None:
     """Adds the conditions of all selects in a condition."""
     for p in c.args if isinstance(c, Cond) else ():
-        choices(p, found) if isinstance(p, Cond) else _choices_in(p, found)
+        choices(p, conditions) if isinstance(p, Cond) else _choices_in(p, conditions)
 
 
-def _choices_in(p: Size, found: dict[Cond, None]) -> None:
+def _choices_in(p: Size, conditions: dict[Cond, None]) -> None:
     for m, _ in p.terms if isinstance(p, Dim) else ():
         for a in m:
             for x in a.args if a.kind != "symbol" else ():
                 if isinstance(x, Cond):
-                    found[x] = None
-                    choices(x, found)
+                    conditions[x] = None
+                    choices(x, conditions)
                 else:
-                    _choices_in(x, found)
+                    _choices_in(x, conditions)
 
 
 def settled(c: Truth, condition: Cond, holds: bool) -> Truth:
-    """c where it is known whether a condition holds."""
-    found: Truth = _Settled(condition, holds)(c)
-    return found
+    """Rebuilds c for the case that a condition holds, or that it does not."""
+    result: Truth = _Settled(condition, holds)(c)
+    return result
 
 
 class _Settled:
@@ -80,8 +80,8 @@ class _Settled:
         args = [self(a) for a in c.args]
         if all(x is y for x, y in zip(args, c.args)):
             return c
-        made: Truth = REBUILD[c.kind](*args)
-        return made
+        rebuilt: Truth = REBUILD[c.kind](*args)
+        return rebuilt
 
     def _dim(self, p: Dim) -> Size:
         if not any(a.kind != "symbol" for m, _ in p.terms for a in m):
@@ -102,12 +102,12 @@ class _Settled:
         return self.atoms[atom]
 
     def _rebuilt(self, atom: Atom) -> Size:
-        made: Size
+        rebuilt: Size
         if atom.kind == "select" and atom.args[0] is self.condition:
-            made = self(atom.args[1] if self.holds else atom.args[2])
-            return made
+            rebuilt = self(atom.args[1] if self.holds else atom.args[2])
+            return rebuilt
         args = [self(a) for a in atom.args]
         if all(x is y for x, y in zip(args, atom.args)):
             return atom.dim
-        made = REBUILD[atom.kind](*args)
-        return made
+        rebuilt = REBUILD[atom.kind](*args)
+        return rebuilt

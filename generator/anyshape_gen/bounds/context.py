@@ -1,8 +1,8 @@
-"""What is known while the indices of one op are proved: symbols, facts about them, and facts about all positions.
+"""Symbols and facts while the indices of one op are proved, among them facts about all positions of vectors.
 
 In: facts, as the signature, the rule and the kernel are read. Out: `Context.about(goal)`, the facts that can matter for a
-goal, in groups from near to far. A fact about all positions of vectors is put to use at every position of its
-vectors that is asked for. Every fact is a formula that holds by itself: what it takes for granted is part of it.
+goal, in groups from near to far. A fact about all positions of vectors is instantiated at every position of
+its vectors that is read. Every fact holds without further hypotheses: those of a conditional fact are part of its formula.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from anyshape.dims import Atom, Cond, Dim, Facts, Size
 from anyshape_gen.bounds.terms import Run, Thing, Truth, key_of
 
 NESTED = 3
-"""facts about positions that facts about positions ask for"""
+"""the greatest depth of facts about positions that are instantiated while another one is"""
 GROUPS = 3
 
 
-def implies(given: Iterable[Truth], c: Truth) -> Truth:
-    return dims.or_(*(dims.not_(g) for g in given), c)
+def implies(hypotheses: Iterable[Truth], c: Truth) -> Truth:
+    return dims.or_(*(dims.not_(g) for g in hypotheses), c)
 
 
 def within(p: Size, n: Size) -> Truth:
@@ -31,16 +31,16 @@ def within(p: Size, n: Size) -> Truth:
 
 @dataclass
 class Everywhere:
-    """c(p) for all 0 <= p < length."""
+    """A fact about all positions: c(p) for all 0 <= p < length."""
 
     length: Size
     c: Callable[[Size], Truth]
-    given: tuple[Truth, ...]
+    hypotheses: tuple[Truth, ...]
     done: set[Size] = field(default_factory=set)
 
 
 class Context:
-    """One op."""
+    """The facts of one op."""
 
     def __init__(self, op: str) -> None:
         self.op = op
@@ -70,14 +70,14 @@ class Context:
         return dims.symbol(f"{self.op}.{name}.{self.numbers}", low)
 
     def position(self) -> Dim:
-        """Any position of a vector: one that stands for all."""
-        found = self.fresh("p", 0)
-        (atom,) = found.terms[0][0]
+        """Makes a symbol for a generic position of a vector."""
+        symbol = self.fresh("p", 0)
+        (atom,) = symbol.terms[0][0]
         self.stands_at[atom] = frozenset((atom,))
-        return found
+        return symbol
 
     def placed(self, symbol: Dim, p: Size) -> Dim:
-        """A symbol that stands for something at a position."""
+        """Records that a symbol is a value at a position, and returns it."""
         (atom,) = symbol.terms[0][0]
         if isinstance(p, Dim):
             self.stands_at[atom] = self._positions(p.symbols)
@@ -87,32 +87,32 @@ class Context:
         return frozenset().union(*(self.stands_at.get(a, frozenset()) for a in atoms))
 
     def unknown(self, *key: Any, low: int | None = None, data: bool = False) -> Dim:
-        """One unknown integer per key: the same question has the same answer."""
+        """Returns an unknown integer, the same one for equal keys."""
         self.alive += key
-        found = self.opaque.get(("int", *map(key_of, key)))
-        if found is None:
-            found = self.fresh("u", low)
-            self.opaque[("int", *map(key_of, key))] = found
+        symbol = self.opaque.get(("int", *map(key_of, key)))
+        if symbol is None:
+            symbol = self.fresh("u", low)
+            self.opaque[("int", *map(key_of, key))] = symbol
         if data:
-            self.data.add(found.terms[0][0][0])
-        return found
+            self.data.add(symbol.terms[0][0][0])
+        return symbol
 
     def known(self, *key: Any) -> Dim | None:
-        """The unknown that there is for a key."""
+        """Returns the unknown integer of a key, if there is one."""
         return self.opaque.get(("int", *map(key_of, key)))
 
     def undecided(self, *key: Any) -> Cond:
-        """One unknown truth per key."""
-        found = dims.eq(self.unknown("truth", *key, low=0), 1)
-        assert isinstance(found, Cond)
-        return found
+        """Returns an unknown truth value, the same one for equal keys."""
+        truth = dims.eq(self.unknown("truth", *key, low=0), 1)
+        assert isinstance(truth, Cond)
+        return truth
 
     def thing(self, *key: Any) -> Thing:
         self.alive += key
         return Thing(tuple(map(key_of, key)))
 
     def run(self, name: str, length: Size, low: int | None = None, axes: bool = False) -> Run:
-        """A vector of which only this is known: an uninterpreted function of the position."""
+        """Makes a vector whose items are an uninterpreted function of the position."""
         self.numbers += 1
         label = f"{name}.{self.numbers}"
 
@@ -124,21 +124,21 @@ class Context:
         return Run(length, item, label, axes, nonnegative=low is not None and low >= 0)
 
     def vector(self, *key: Any) -> Run:
-        """A vector of which nothing is known, one per key."""
+        """Returns an unknown vector, the same one for equal keys."""
         length = self.unknown("length", *key, low=0)
-        found: Run | None = self.opaque.get(("run", length))
-        if found is None:
-            found = self.opaque[("run", length)] = self.run("v", length)
-        return found
+        run: Run | None = self.opaque.get(("run", length))
+        if run is None:
+            run = self.opaque[("run", length)] = self.run("v", length)
+        return run
 
     def canonical(self, p: Size) -> Size:
-        """Positions that equalities between lengths make the same are spelled the same."""
+        """Returns the canonical form of a position; positions that are equal by known equalities have the same one."""
         return self.equal.canonical(p)
 
     # --- facts
 
-    def fact(self, c: Truth, given: Iterable[Truth] = ()) -> None:
-        c = implies(given, c)
+    def fact(self, c: Truth, hypotheses: Iterable[Truth] = ()) -> None:
+        c = implies(hypotheses, c)
         if isinstance(c, bool) or c in self.facts:
             return
         if c.kind == "and":
@@ -151,9 +151,9 @@ class Context:
         for atom in in_order(c.symbols):
             self.mentions.setdefault(atom, []).append(c)
 
-    def everywhere(self, length: Size, c: Callable[[Size], Truth], given: Iterable[Truth] = ()) -> None:
-        """c(p) holds for all 0 <= p < length; used at p wherever one of its vectors is asked for that position."""
-        known = Everywhere(length, c, tuple(given))
+    def everywhere(self, length: Size, c: Callable[[Size], Truth], hypotheses: Iterable[Truth] = ()) -> None:
+        """Adds the fact that c(p) holds for all 0 <= p < length; it is instantiated at each position that is read of one of its vectors."""
+        known = Everywhere(length, c, tuple(hypotheses))
         probe = self.position()
         outer, self.recording = self.recording, []
         try:
@@ -171,7 +171,7 @@ class Context:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """A question of its own, whatever is being asked around it."""
+        """Evaluates terms without regard to facts that are being instantiated around it."""
         recording, depth = self.recording, self.depth
         self.recording, self.depth = None, 0
         try:
@@ -193,13 +193,13 @@ class Context:
         known.done.add(p)
         self.depth += 1
         try:
-            self.fact(known.c(p), (*known.given, within(p, known.length)))
+            self.fact(known.c(p), (*known.hypotheses, within(p, known.length)))
         finally:
             self.depth -= 1
 
     def own(self, symbol: Dim, c: Truth, carries: Iterable[Atom] = ()) -> None:
-        """c holds of a value that exists only where it is computed: a variable, an element that was read. Unlike a fact, it is used
-        only for goals that mention the value, since it may say that something is not empty. `carries`: values that exist with it.
+        """Adds a condition on a value that exists only where it is computed: a variable, an element that is read. Unlike a fact, it is
+        used only for goals that mention the value, since it may imply that a dim is not empty. `carries`: values that exist with it.
         """
         (atom,) = symbol.terms[0][0]
         if c is not True:
@@ -207,27 +207,27 @@ class Context:
             self.owned.setdefault(atom, []).extend(parts)
         self.carried.setdefault(atom, []).extend(carries)
 
-    # --- what matters
+    # --- facts for a goal
 
     def present(self, conditions: Iterable[Truth], value: Size | None = None) -> list[Atom]:
-        """The symbols of the conditions, and the values that exist with them."""
-        found: dict[Atom, None] = dict.fromkeys(in_order(value.symbols)) if isinstance(value, Dim) else {}
+        """Collects the symbols of the conditions, and the values that exist with them."""
+        atoms: dict[Atom, None] = dict.fromkeys(in_order(value.symbols)) if isinstance(value, Dim) else {}
         for c in conditions:
             if isinstance(c, Cond):
-                found.update(dict.fromkeys(in_order(c.symbols)))
-        left = list(found)
+                atoms.update(dict.fromkeys(in_order(c.symbols)))
+        left = list(atoms)
         while left:
             for atom in self.carried.get(left.pop(), ()):
-                if atom not in found:
-                    found[atom] = None
+                if atom not in atoms:
+                    atoms[atom] = None
                     left.append(atom)
-        return list(found)
+        return list(atoms)
 
     def about(
         self, conditions: Iterable[Truth], scope: Iterable[Dim] = (), value: Size | None = None
     ) -> list[list[Truth]]:
-        """What holds of the values in the conditions (and in `value`, which the conditions are about); then facts that mention
-        what these mention; and so on; last, that the variables in scope have a value."""
+        """Returns groups of facts: first those about values in the conditions (and in `value`, which the conditions are about); then facts
+        that share symbols with these, and so on; last, that the variables in scope have a value."""
         present = self.present(conditions, value)
         atoms = [v.terms[0][0][0] for v in scope]
         here = self._positions([*present, *atoms])

@@ -1,8 +1,8 @@
-"""Shapes at which a kernel leaves its tensors.
+"""Searches for shapes at which an index of a kernel is out of bounds.
 
-In: an op, and the accesses that nothing proved. Out: the first `Counterexample` found: shapes and parameters that the op's own relation
-accepts, and values of the variables there. Candidates are the examples of the spec with dims and parameters changed, drawn
-the same way every time. What is found is real; that nothing is found proves nothing.
+In: an op, and its accesses that are not proved. Out: the first `Counterexample`: shapes and parameters that the op's own relation
+accepts, and values of the variables. Candidates are the examples of the spec with dims and parameters changed, drawn
+with a fixed seed. A counterexample is always real; without one, nothing is proved.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from anyshape_gen.nodes import Bool, Float, Int, Str, Unary
 
 TRIES = 250
 LARGEST = 6
-"""values that variables and positions take"""
+"""the number of values that variables and positions take"""
 MOST_SYMBOLS = 5
 
 
 @dataclass(frozen=True)
 class Counterexample:
-    """Where an index is out of bounds."""
+    """A call in which an index is out of bounds."""
 
     obligation: Obligation
     call: str
-    """the shapes and parameters, as they could be an example of the spec"""
-    found: str
-    """the index there, and its size"""
+    """the shapes and parameters, written as an example of a spec"""
+    index: str
+    """the index in that call, and its size"""
 
 
 def counterexample(a: OpAnalysis, accesses: Collection[int]) -> Counterexample | None:
-    """Searched for all accesses together."""
+    """Searches for a counterexample for any of the accesses."""
     relation = _relation(a)
     if relation is None:
         return None
@@ -58,10 +58,10 @@ def counterexample(a: OpAnalysis, accesses: Collection[int]) -> Counterexample |
             continue
         if rule.checks:
             continue
-        found = _violated(a, {**call, **vars(bound)}, accesses)
-        if found is not None:
+        violation = _violated(a, {**call, **vars(bound)}, accesses)
+        if violation is not None:
             shown = ", ".join(f"{n}: {_shown(v)}" for n, v in call.items() if v is not None)
-            return Counterexample(found[0], shown, found[1])
+            return Counterexample(violation[0], shown, violation[1])
     return None
 
 
@@ -70,7 +70,7 @@ def _shown(v: Any) -> str:
 
 
 def _relation(a: OpAnalysis) -> Any:
-    """The op's relation as a function; None where there is no code for the op."""
+    """Compiles the op's relation; None where it cannot be emitted."""
     assert a.kernel is not None
     try:
         code = kernels.kernel(a)
@@ -86,7 +86,7 @@ def _relation(a: OpAnalysis) -> Any:
 
 
 def _plain_names(a: OpAnalysis) -> list[str]:
-    """Names of the signature and of statements that always run."""
+    """Lists names of the signature, and of statements that every call runs."""
     assigned = [n for s in a.rule for n in getattr(s, "names", ())]
     inputs = {o.name for o in a.spec.inputs}
     pieces = pieces_by_name(a.spec)
@@ -97,7 +97,7 @@ def _plain_names(a: OpAnalysis) -> list[str]:
 
 
 def _calls(a: OpAnalysis, draw: random.Random) -> Iterator[dict[str, Any]]:
-    """The examples, then examples with changes, over and over."""
+    """Yields the examples, then examples with random changes without end."""
     calls = [_call(a, e) for e in a.spec.examples]
     yield from calls
     while calls:
@@ -105,13 +105,13 @@ def _calls(a: OpAnalysis, draw: random.Random) -> Iterator[dict[str, Any]]:
 
 
 def _call(a: OpAnalysis, e: Example) -> dict[str, Any]:
-    given = dict(e.given)
+    arguments = dict(e.arguments)
     call: dict[str, Any] = {}
     for o in a.spec.inputs:
-        value = given.get(o.name)
+        value = arguments.get(o.name)
         call[o.name] = None if value is None else _shape(value, o.signature.variadic is not None)
     for p in a.spec.params:
-        call[p.name] = _vec(given[p.name].value) if p.name in given else _default(p)
+        call[p.name] = _vec(arguments[p.name].value) if p.name in arguments else _default(p)
     return call
 
 
@@ -144,7 +144,7 @@ def _changed(a: OpAnalysis, call: dict[str, Any], draw: random.Random) -> dict[s
     renamed = {n: draw.choice((0, 1, 2, 3, 5)) for n in range(8) if draw.random() < 0.4}
 
     def size(n: Any) -> Any:
-        """Equal dims mostly stay equal."""
+        """Changes a size; equal sizes mostly stay equal."""
         if draw.random() < 0.15:
             return draw.choice((0, 1, 2, 3, 4))
         return renamed.get(n, n) if isinstance(n, int) else n
@@ -158,14 +158,14 @@ def _changed(a: OpAnalysis, call: dict[str, Any], draw: random.Random) -> dict[s
             sizes.insert(0, draw.choice((1, 2, 3)))
         return Vec(sizes)
 
-    found = {}
+    changed = {}
     for name, v in call.items():
         p = a.spec.param(name)
         if name in inputs:
-            found[name] = [shape(x) for x in v] if isinstance(v, list) else None if v is None else shape(v)
+            changed[name] = [shape(x) for x in v] if isinstance(v, list) else None if v is None else shape(v)
         else:
-            found[name] = _parameter(p, v, draw) if p is not None and draw.random() < 0.5 else v
-    return found
+            changed[name] = _parameter(p, v, draw) if p is not None and draw.random() < 0.5 else v
+    return changed
 
 
 def _parameter(p: ParamSpec, v: Any, draw: random.Random) -> Any:
@@ -188,20 +188,23 @@ def _violated(a: OpAnalysis, values: dict[str, Any], accesses: Collection[int]) 
         op = Obligations(a, values)
         for o in op.collect():
             if o.access in accesses and not o.unmodelled:
-                found = _witness(op, o)
-                if found is not None:
-                    return o, found
+                witness = _witness(op, o)
+                if witness is not None:
+                    return o, witness
     except (*NO_TERMS, OverflowedError):  # no terms, or numbers beyond 64 bits
         return None
     return None
 
 
 def _witness(op: Obligations, o: Obligation) -> str | None:
-    """Values of the variables with which a goal fails."""
+    """Searches for values of the variables with which a goal fails."""
     for goal in o.goals:
         if goal is True:
             continue
-        held = [*o.given, *(c for group in op.context.about([goal, *o.given], o.scope, o.value) for c in group)]
+        held = [
+            *o.hypotheses,
+            *(c for group in op.context.about([goal, *o.hypotheses], o.scope, o.value) for c in group),
+        ]
         if any(c is False for c in held):
             return None
         conditions = [c for c in (goal, *held) if isinstance(c, Cond)]
@@ -224,8 +227,8 @@ def _holds(c: bool | Cond, at: dict[Dim, int]) -> bool:
 
 def _text(o: Obligation, at: dict[Dim, int]) -> str:
     if o.value is None or o.extent is None:
-        return f"`{o.index}` gives another number of indices than there are dims"
+        return f"`{o.index}` has another number of indices than the tensor has dims"
     try:
-        return f"`{o.index}` is {dims.evaluate(o.value, at)}, of {dims.evaluate(o.extent, at)}"
+        return f"`{o.index}` is {dims.evaluate(o.value, at)}, but the dim is {dims.evaluate(o.extent, at)}"
     except AnyshapeError:
         return f"`{o.index}` is beyond its dim"

@@ -1,7 +1,7 @@
-"""What is known of an element that a kernel reads, where it is used as an index or decides whether one is read.
+"""Terms of elements that a kernel reads, where they are indices or decide whether an element is read.
 
-In: a resolved read. Out: its value. A tensor of the kernel's own is its equation, put in; `argsort` gives positions, a filtered vector
-gives what it was made of; everything else is data: any integer, if the tensor holds integers.
+In: a resolved read. Out: its value. The value of a scratch tensor is that of its equation; `argsort` gives positions, a filtered
+vector gives one of its items before filtering; any other element is data: an unknown integer, if the tensor holds integers.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from anyshape_gen.nodes import (
 
 INTEGERS = frozenset(("i8", "i16", "i32", "i64", "u8", "u16", "u32"))
 NESTED = 6
-"""tensors whose equations are put into each other"""
+"""the greatest depth of tensors whose equations are inlined into each other"""
 
 
 class Elements:
-    """The elements of the tensors of an op's kernel."""
+    """Terms of the elements of the tensors of an op's kernel."""
 
     def __init__(self, names: OpNames) -> None:
         self.spec, self.state, self.context = names.spec, names.state, names.state.context
@@ -50,11 +50,11 @@ class Elements:
         self.state.read = self.element
 
     def element(self, node: TensorRead, env: Env) -> Any:
-        """The value of a read."""
+        """Returns the value of a read."""
         index = [self._part_value(part, env) for part in node.parts]
-        found = self._of_equation(node, index) if node.outside is None else None
-        if found is not None:
-            return found
+        value = self._of_equation(node, index) if node.outside is None else None
+        if value is not None:
+            return value
         key = ("element", node.tensor, node.element, *index)
         if not self._holds_integers(node.tensor):
             return self.context.thing(*key)
@@ -67,7 +67,7 @@ class Elements:
         self.context.own(value, True, symbols)
 
     def _part_value(self, part: Part, env: Env) -> Any:
-        """What a part of an index is, as one value that tells it from others."""
+        """Returns a value that identifies a part of an index."""
         match part:
             case Exact(items=(Star(value=value),)):
                 return term(self.state, value, env)
@@ -84,7 +84,7 @@ class Elements:
         return self.context.position()
 
     def _holds_integers(self, tensor: str) -> bool:
-        """Whether every dtype it can have is an integer that i64 holds."""
+        """Whether every dtype of a tensor is an integer that fits in i64."""
         operand = self.spec.input(tensor) or self.spec.output(tensor)
         if operand is None:
             dtype = self.scratch[tensor].dtype if tensor in self.scratch else None
@@ -94,7 +94,7 @@ class Elements:
         choices = rule.choices if rule is not None else (dtype,)
         return bool(choices) and all(c in INTEGERS for c in choices)
 
-    # --- equations put in
+    # --- inlined equations
 
     def _of_equation(self, node: TensorRead, index: list[Any]) -> Any:
         equations = self.equations.get(node.tensor, [])
@@ -116,7 +116,7 @@ class Elements:
             self.nested -= 1
 
     def _bound_by_index(self, q: ResolvedEquation, index: list[Any]) -> dict[str, Any] | None:
-        """Variables of the left side from the index of a read."""
+        """Solves for the variables of a left side, from the index of a read."""
         env: dict[str, Any] = {}
         if len(q.parts) != len(index):
             return None
@@ -136,11 +136,11 @@ class Elements:
         self._carry(value, index)
         return value
 
-    def _one_of(self, node: TensorRead, q: ResolvedEquation, made: Comprehension, index: list[Any]) -> Any:
-        """An item of a filtered vector: what it was made of, at positions that are not known."""
+    def _one_of(self, node: TensorRead, q: ResolvedEquation, filtered: Comprehension, index: list[Any]) -> Any:
+        """Returns an item of a filtered vector: its element at positions that are not known."""
         env: dict[str, Any] = {}
         symbols: list[Dim] = []
-        for g in made.generators:
+        for g in filtered.generators:
             (target,) = g.targets[:1]
             if g.over is Over.EXTENTS:
                 env[target.name] = variable_run(self.context, target.name, vector(self.state, g.domain, env))
@@ -151,7 +151,7 @@ class Elements:
                 symbols.append(v)
             else:
                 return None
-        value = term(self.state, made.element, env)
+        value = term(self.state, filtered.element, env)
         if isinstance(value, Dim):
             for v in symbols:
                 for atom in sorted(value.symbols, key=lambda a: a.uid):
@@ -169,7 +169,7 @@ def variable(context: Context, name: str, extent: Size) -> Dim:
 
 
 def variable_run(context: Context, name: str, extents: Run) -> Run:
-    """A run of variables: at every position below its extent there."""
+    """Makes a run of variables, each at least 0 and below its extent."""
     label = context.fresh(name).name
 
     def item(p: Size) -> Size:

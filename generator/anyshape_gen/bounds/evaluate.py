@@ -1,7 +1,7 @@
-"""Expressions of rules and kernels as terms, at no particular shape.
+"""Evaluates expressions of rules and kernels to terms that are valid for all shapes.
 
-In: an expression, the values of its names, and the op's state. Out: its value; what is not modelled is an unknown, which is always sound.
-In the rule every partial operation has been checked before a kernel runs, so evaluating one teaches that its condition holds.
+In: an expression, the values of its names, and the op's state. Out: its value; an unknown, which is always sound, where it is not modelled.
+Every partial operation of the rule is checked before a kernel runs, so evaluating one adds the fact that its condition holds.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _ORDER: dict[str, Callable[[Size, Size], Truth]] = {
 
 
 def term(s: State, e: Item, env: Env) -> Any:
-    """What depends on no variable is evaluated once, so that it is one value wherever it is written."""
+    """Evaluates an expression; one that depends on no variable is evaluated once, so that equal expressions have the same value."""
     if s.depth >= DEEPEST:
         raise NotModelled(f"it is made of more than {DEEPEST} expressions within one another")
     s.depth += 1
@@ -116,7 +116,7 @@ def _value(s: State, e: Item, env: Env) -> Any:
 
 
 def integer(s: State, e: Item, env: Env) -> Size:
-    """The value as an integer, an unknown one if it is none."""
+    """Evaluates an expression to an integer; an unknown one if its value is none."""
     v = term(s, e, env)
     return v if is_int(v) else s.context.unknown("int", v)
 
@@ -127,7 +127,7 @@ def vector(s: State, e: Item, env: Env) -> Run:
 
 
 def truth(s: State, e: Expr, env: Env) -> Truth:
-    """A condition; one of vectors holds for all items, which one term does not say: it is an unknown."""
+    """Evaluates a condition; one on vectors, which holds for all items, is an unknown, since no single term expresses it."""
     v = term(s, e, env)
     if is_truth(v):
         known: Truth = v
@@ -150,17 +150,17 @@ def listed(s: State, items: tuple[Item, ...], env: Env) -> Run:
 
 
 def _unknown(s: State, e: Node, env: Env) -> Any:
-    """One unknown for the same text over the same values."""
+    """Returns an unknown, the same one for the same text over the same values."""
     if not isinstance(e, Reduction):
         return s.context.thing("node", e, *env.values())
     if e.kind in ("any", "all"):
         return s.context.undecided("node", e, *env.values())
     if e.kind in ("argmax", "argmin") and len(e.generators) == 1 and e.generators[0].over is Over.EXTENT:
-        # a position, where there is any
+        # a position, unless the extent is 0
         extent = integer(s, e.generators[0].domain, env)
-        found = s.context.unknown("node", e, *env.values(), low=0)
-        s.context.own(found, implies([dims.gt(extent, 0)], dims.lt(found, extent)))
-        return found
+        position = s.context.unknown("node", e, *env.values(), low=0)
+        s.context.own(position, implies([dims.gt(extent, 0)], dims.lt(position, extent)))
+        return position
     if e.kind in ("argmax", "argmin", "sum", "prod", "count", "max", "min"):
         return s.context.unknown("node", e, *env.values(), low=0 if e.kind == "count" else None)
     return s.context.thing("node", e, *env.values())
@@ -249,12 +249,12 @@ def _comprehension(s: State, e: Comprehension, env: Env) -> Any:
     names = [t.name for t in generator.targets]
 
     def bound(p: Size) -> dict[str, Any]:
-        found = items_at(p)
+        items = items_at(p)
         if len(names) == 1:
-            return {**env, names[0]: found[0] if len(found) == 1 else s.context.thing("items", *found)}
-        return {**env, **dict(zip(names, found))}
+            return {**env, names[0]: items[0] if len(items) == 1 else s.context.thing("items", *items)}
+        return {**env, **dict(zip(names, items))}
 
-    if e.conditions:  # so many as hold: each is one of those without the conditions
+    if e.conditions:  # each item is one of those without the conditions
         shorter = s.context.unknown("kept", e, *env.values(), low=0)
         s.context.fact(dims.le(shorter, dims.maximum(length, 0)))
         return Run(shorter, lambda p: term(s, e.element, bound(_chosen(s, e, p, length, shorter))))
@@ -262,14 +262,14 @@ def _comprehension(s: State, e: Comprehension, env: Env) -> Any:
 
 
 def _chosen(s: State, e: Comprehension, p: Size, length: Size, kept: Size) -> Size:
-    """Which turn the item at p comes from, if so many are kept."""
-    found = s.context.unknown("of", e, p, length, low=0)
-    s.context.own(found, dims.or_(dims.not_(within(p, kept)), dims.lt(found, length)))
-    return found
+    """Returns the iteration that gives the item at p of a filtered vector with `kept` items."""
+    turn = s.context.unknown("of", e, p, length, low=0)
+    s.context.own(turn, dims.or_(dims.not_(within(p, kept)), dims.lt(turn, length)))
+    return turn
 
 
 def turns(s: State, domain: Expr, env: Env) -> tuple[Size, Callable[[Size], list[Any]]] | None:
-    """How many turns a generator takes, and what its targets are in turn p."""
+    """Returns the number of iterations of a generator, and a function from an iteration to the values of its targets."""
     match domain:
         case Call(func="zip", args=args):
             runs = [vector(s, a, env) for a in args]
@@ -290,7 +290,7 @@ def turns(s: State, domain: Expr, env: Env) -> tuple[Size, Callable[[Size], list
 
 
 def _same_length(s: State, runs: list[Run]) -> None:
-    """zip of vectors of two lengths was refused."""
+    """Adds the fact that vectors of a zip have one length: the rule refuses others."""
     if s.eager and not Run.asked:
         for other in runs[1:]:
             s.context.fact(dims.eq(runs[0].length, other.length))

@@ -1,6 +1,6 @@
-"""What the functions of rules and kernels give on terms.
+"""Evaluates functions of rules and kernels on terms.
 
-In: values of arguments. Out: the value, an unknown one where the function says nothing. `FUNCTIONS` has them by name.
+In: values of arguments. Out: the value, an unknown one where the function is not modelled. `FUNCTIONS` has them by name.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from anyshape_gen.bounds.state import State
 from anyshape_gen.bounds.terms import Run, Truth, concat, counted, integer_of, is_int, is_truth, spread, trunc_div
 
 SHORT = 8
-"""vectors up to this length are taken item by item, where their length is known"""
+"""vectors of known lengths up to this one are evaluated item by item"""
 
 
 def apply(s: State, func: str, args: list[Any]) -> Any:
-    """The value of a call; an unknown one where the function says nothing."""
+    """Evaluates a call; an unknown where the function is not modelled."""
     function = FUNCTIONS.get(func)
-    found = function(s, *args) if function is not None else None
-    return _unknown_call(s, func, args) if found is None else found
+    value = function(s, *args) if function is not None else None
+    return _unknown_call(s, func, args) if value is None else value
 
 
 def _unknown_call(s: State, func: str, args: list[Any]) -> Any:
@@ -109,13 +109,13 @@ def _exact_div(s: State, a: Any, b: Any) -> Any:
 
 
 def _quotient(s: State, x: Size, y: Size) -> Size:
-    """exact_div in the rule is checked: the product gives the dividend back."""
+    """Evaluates `exact_div` of the rule, which checks that quotient times divisor is the dividend."""
     if not s.eager or Run.asked:
         known = s.context.known("exact_div", x, y)
         return dims.floordiv(x, y) if known is None else known
-    found = s.context.unknown("exact_div", x, y)
-    s.context.fact(dims.eq(found * y, x))
-    return found
+    quotient = s.context.unknown("exact_div", x, y)
+    s.context.fact(dims.eq(quotient * y, x))
+    return quotient
 
 
 def _trunc_div(s: State, a: Any, b: Any) -> Any:
@@ -131,29 +131,29 @@ def _int(s: State, x: Any) -> Any:
 
 
 def _reflect(s: State, i: Any, n: Any) -> Any:
-    """Whatever i is, inside 0..n-1, where that is not empty."""
+    """Evaluates `reflect`: for any i a number from 0 to n - 1, unless n is 0."""
     return spread(partial(_reflected, s), i, n)
 
 
 def _reflected(s: State, i: Any, n: Any) -> Any:
     if is_int(i) and isinstance(n, int) and n <= 1:
         return min(0, 2 * n - 2)
-    found = s.context.unknown("reflect", i, n)
+    index = s.context.unknown("reflect", i, n)
     if is_int(n):
-        s.context.own(found, implies([dims.gt(n, 0)], within(found, n)))
-    return found
+        s.context.own(index, implies([dims.gt(n, 0)], within(index, n)))
+    return index
 
 
 def _index(s: State, v: Any, x: Any) -> Any:
-    """The position of an item that is there: where there is none, the rule has refused."""
+    """Evaluates `index`: the position of an item; the rule refuses a call without one."""
     if not isinstance(v, Run):
         return None
-    found = s.context.unknown("index", v, x, low=0)
-    if found not in v.known:
-        v.known[found] = x
+    position = s.context.unknown("index", v, x, low=0)
+    if position not in v.known:
+        v.known[position] = x
         if not Run.asked:
-            s.context.own(found, dims.lt(found, v.length))
-    return found
+            s.context.own(position, dims.lt(position, v.length))
+    return position
 
 
 def _list(s: State, x: Any) -> Any:
@@ -161,21 +161,21 @@ def _list(s: State, x: Any) -> Any:
 
 
 def _sorted(s: State, x: Any) -> Any:
-    """As many items, in an order that is not modelled."""
+    """Evaluates `sorted`: as many items, in an order that is not modelled."""
     return s.context.run("sorted", x.length) if isinstance(x, Run) else None
 
 
 def _infer_size(s: State, sizes: Any, total: Any) -> Any:
-    """As many sizes, whose product is the total: where it is not, the rule has refused."""
+    """Evaluates `infer_size`: as many sizes, whose product is the total; the rule refuses other calls."""
     if not isinstance(sizes, Run):
         return None
-    found = s.context.run("size", sizes.length)
-    s.context.opaque[("prod", id(found))] = total
-    return found
+    unknown_sizes = s.context.run("size", sizes.length)
+    s.context.opaque[("prod", id(unknown_sizes))] = total
+    return unknown_sizes
 
 
 def _wrap(s: State, i: Any, n: Any) -> Any:
-    """In a kernel an index of data is checked; elsewhere it is what it says."""
+    """Evaluates `wrap`: in a kernel an index that is data is checked; any other is computed."""
     return spread(partial(_wrapped, s), i, n)
 
 
@@ -184,10 +184,10 @@ def _wrapped(s: State, i: Any, n: Any) -> Any:
         return s.context.unknown("wrap", i, n)
     if is_int(i) and not is_data(s, i):
         return counted(i, n)
-    found = s.context.unknown("wrapped", i, n, data=True)
-    s.context.checked.add(found.terms[0][0][0])
-    s.context.own(found, dims.and_(dims.ge(found, 0), dims.lt(found, n)))
-    return found
+    index = s.context.unknown("wrapped", i, n, data=True)
+    s.context.checked.add(index.terms[0][0][0])
+    s.context.own(index, dims.and_(dims.ge(index, 0), dims.lt(index, n)))
+    return index
 
 
 def is_data(s: State, v: Size) -> bool:
@@ -195,7 +195,7 @@ def is_data(s: State, v: Size) -> bool:
 
 
 def _prefix(s: State, v: Any) -> Any:
-    """Sums before each item; with no item negative, such a sum and the item are at most the whole."""
+    """Evaluates `prefix`, the sums before each item; where no item is negative, such a sum plus the item is at most the total."""
     if not isinstance(v, Run):
         return None
     if (items := short(v)) is not None:
@@ -209,7 +209,7 @@ def _prefix(s: State, v: Any) -> Any:
 
 
 def nonnegative(s: State, v: Run) -> bool:
-    """Whether all items of a vector are at least 0: known of it, or proved at a position that stands for all."""
+    """Whether all items of a vector are known to be at least 0, or are proved to be at a generic position."""
     if v.nonnegative:
         return True
     with s.context.aside():
@@ -236,10 +236,10 @@ def _prod(s: State, v: Any) -> Any:
         return None
     items = short(v)
     if items is not None:
-        found: Size = 1
+        total: Size = 1
         for item in items:
-            found = found * item
-        return found
+            total = total * item
+        return total
     context = s.context
     if ("prod", id(v)) not in context.opaque:
         product = context.unknown("prod", v, low=0 if nonnegative(s, v) else None)
@@ -250,7 +250,7 @@ def _prod(s: State, v: Any) -> Any:
 
 
 def _unravel(s: State, position: Any, shape: Any) -> Any:
-    """Each item is a remainder of its dim."""
+    """Evaluates `unravel`: each item is a remainder of its dim."""
     if not isinstance(shape, Run):
         return None
 
@@ -261,7 +261,7 @@ def _unravel(s: State, position: Any, shape: Any) -> Any:
 
 
 def short(v: Run) -> list[Size] | None:
-    """The items of a vector of a known, small number of integers."""
+    """Returns the items of a short vector of integers, if its length is known."""
     if not isinstance(v.length, int) or v.length > SHORT:
         return None
     items = [v.at(k) for k in range(v.length)]
@@ -276,7 +276,7 @@ def _total(items: list[Size]) -> Size:
 
 
 def _factor_of(product: Size, item: Size) -> Truth:
-    """A product of numbers that are not negative is 0, or each is from 1 to the product."""
+    """States that a product of numbers that are not negative is 0, or each factor is from 1 to the product."""
     return dims.or_(dims.eq(product, 0), dims.and_(dims.ge(item, 1), dims.le(item, product)))
 
 

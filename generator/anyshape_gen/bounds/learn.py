@@ -1,7 +1,7 @@
-"""What an assert teaches: facts, and facts about all positions of vectors.
+"""Adds the facts that an assert implies, among them facts about all positions of vectors.
 
-In: a condition of the rule, and what it stands under. Out: facts in the context. A condition of vectors holds at every position;
-`all(… for …)` and `broadcasts` are read the same way; an alternative is a fact under the negation of the others.
+In: a condition of the rule, and its hypotheses. Out: facts in the context. A condition on vectors holds at every position, and so
+do `all(… for …)` and `broadcasts`; an alternative of an `or` is a fact under the negation of the others.
 """
 
 from __future__ import annotations
@@ -17,48 +17,48 @@ from anyshape_gen.bounds.terms import Run, Truth, is_truth
 from anyshape_gen.nodes import BoolOp, Call, Compare, Comprehension, Expr, Over, Reduction, Unary
 
 
-def learn(s: State, c: Expr, env: Env, given: tuple[Truth, ...]) -> None:
-    """The condition holds where all of `given` do."""
-    with s.evaluated(s.eager and not given):
-        _learn(s, c, env, given)
+def learn(s: State, c: Expr, env: Env, hypotheses: tuple[Truth, ...]) -> None:
+    """Adds the fact that the condition holds where all hypotheses do."""
+    with s.evaluated(s.eager and not hypotheses):
+        _learn(s, c, env, hypotheses)
 
 
-def _learn(s: State, c: Expr, env: Env, given: tuple[Truth, ...]) -> None:
+def _learn(s: State, c: Expr, env: Env, hypotheses: tuple[Truth, ...]) -> None:
     match c:
         case BoolOp(op="and", items=items):
             for item in items:
-                _learn(s, item, env, given)
+                _learn(s, item, env, hypotheses)
         case BoolOp(items=items):
-            _alternatives(s, items, env, given)
+            _alternatives(s, items, env, hypotheses)
         case Call(func="broadcasts", args=(left, right)):
             runs = term(s, left, env), term(s, right, env)
             if isinstance(runs[0], Run) and isinstance(runs[1], Run):
-                learn_broadcasts(s.context, runs[0], runs[1], given)
+                learn_broadcasts(s.context, runs[0], runs[1], hypotheses)
         case Call(func="inside", args=(index, extent)):
             at, end = term(s, index, env), term(s, extent, env)
-            _comparison_of(s, ">=", at, 0, given)
-            _comparison_of(s, "<", at, end, given)
+            _comparison_of(s, ">=", at, 0, hypotheses)
+            _comparison_of(s, "<", at, end, hypotheses)
         case Call(func="all", args=(Comprehension() as inner,)):
-            _all(s, inner, env, given)
+            _all(s, inner, env, hypotheses)
         case Reduction(kind="all"):
-            _all(s, c, env, given)
+            _all(s, c, env, hypotheses)
         case Compare():
             sides = [c.first, *(side for _, side in c.rest)]
             for (op, _), left, right in zip(c.rest, sides, sides[1:]):
-                _comparison_of(s, op, term(s, left, env), term(s, right, env), given)
+                _comparison_of(s, op, term(s, left, env), term(s, right, env), hypotheses)
         case _:
-            s.context.fact(truth(s, c, env), given)
+            s.context.fact(truth(s, c, env), hypotheses)
 
 
-def _alternatives(s: State, items: tuple[Expr, ...], env: Env, given: tuple[Truth, ...]) -> None:
-    """One of several that says something about all positions holds where the others do not."""
+def _alternatives(s: State, items: tuple[Expr, ...], env: Env, hypotheses: tuple[Truth, ...]) -> None:
+    """Adds the facts of an `or`: an alternative about all positions holds where the others do not."""
     plain = [i for i in items if not about_vectors(s, i, env)]
     others = [i for i in items if i not in plain]
     terms = tuple(dims.not_(truth(s, i, env)) for i in plain)
     if not others:
-        s.context.fact(dims.or_(*(dims.not_(t) for t in terms)), given)
+        s.context.fact(dims.or_(*(dims.not_(t) for t in terms)), hypotheses)
     elif len(others) == 1:
-        _learn(s, others[0], env, (*given, *terms))
+        _learn(s, others[0], env, (*hypotheses, *terms))
 
 
 def about_vectors(s: State, c: Expr, env: Env) -> bool:
@@ -74,27 +74,27 @@ def about_vectors(s: State, c: Expr, env: Env) -> bool:
     return False
 
 
-def _comparison_of(s: State, op: str, a: Any, b: Any, given: tuple[Truth, ...]) -> None:
+def _comparison_of(s: State, op: str, a: Any, b: Any, hypotheses: tuple[Truth, ...]) -> None:
     if not isinstance(a, Run) and not isinstance(b, Run):
-        s.context.fact(compare(s, op, a, b), given)
+        s.context.fact(compare(s, op, a, b), hypotheses)
         return
     if op == "!=" and isinstance(a, Run) and isinstance(b, Run):
         return
     length: Size = a.length if isinstance(a, Run) else b.length
     if isinstance(a, Run) and isinstance(b, Run):
-        s.context.fact(dims.eq(a.length, b.length), given)
+        s.context.fact(dims.eq(a.length, b.length), hypotheses)
 
     def at(p: Size) -> Truth:
         x, y = (v.at(p) if isinstance(v, Run) else v for v in (a, b))
-        found = compare(s, op, x, y)
-        return found if is_truth(found) else True
+        truth = compare(s, op, x, y)
+        return truth if is_truth(truth) else True
 
     if op in ("==", "!=", "<", "<=", ">", ">="):
-        s.context.everywhere(length, at, given)
+        s.context.everywhere(length, at, hypotheses)
 
 
-def _all(s: State, e: Comprehension | Reduction, env: Env, given: tuple[Truth, ...]) -> None:
-    """`all(c for a, b in zip(u, v) if d)`: d implies c at every position."""
+def _all(s: State, e: Comprehension | Reduction, env: Env, hypotheses: tuple[Truth, ...]) -> None:
+    """Adds the fact of `all(c for a, b in zip(u, v) if d)`: d implies c at every position."""
     if len(e.generators) != 1 or any(t.run for t in e.generators[0].targets):
         return
     (generator,) = e.generators
@@ -105,11 +105,11 @@ def _all(s: State, e: Comprehension | Reduction, env: Env, given: tuple[Truth, .
     names = [t.name for t in generator.targets]
 
     def at(p: Size) -> Truth:
-        found = items_at(p)
-        if len(names) == 1 and len(found) > 1:
+        items = items_at(p)
+        if len(names) == 1 and len(items) > 1:
             return True
-        inner = {**env, **dict(zip(names, found))}
+        inner = {**env, **dict(zip(names, items))}
         conditions = [dims.not_(truth(s, c, inner)) for c in e.conditions]
         return dims.or_(*conditions, truth(s, e.element, inner))
 
-    s.context.everywhere(length, at, given)
+    s.context.everywhere(length, at, hypotheses)

@@ -1,9 +1,9 @@
-"""Whether linear inequalities over the integers contradict each other: Fourier–Motzkin elimination, exact and bounded.
+"""Decides whether linear inequalities over the integers contradict each other, by bounded Fourier–Motzkin elimination.
 
-In: rows, polynomials that are at least 0, and polynomials that are 0. A monomial counts as one variable, so products
-are known only by the rows about them, of which `products` makes more. Out: True where no integers satisfy all rows;
-False means "not found", never "satisfiable". Elimination follows Schrijver, "Theory of Linear and Integer Programming",
-12.2; dividing a row by the common divisor of its coefficients and rounding its constant down is what makes it one of integers.
+In: rows, which are polynomials that are at least 0, and polynomials that are 0. A monomial is one variable, so the only facts
+about products are rows that have them; `products` adds more such rows. Out: True where no integers satisfy all rows; False
+means "not proved", never "satisfiable". Elimination follows Schrijver, "Theory of Linear and Integer Programming",
+12.2; to divide a row by the common divisor of its coefficients, and round its constant down, is valid for integers only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from anyshape.dims import Dim, Monomial, Size
 from anyshape.dims.expr import times
 
 Row = dict[Monomial, int]
-"""coefficients; the constant stands at ()"""
+"""coefficients by monomial; the constant is that of ()"""
 MOST_ROWS = 260
 """elimination stops above this many rows: such a problem is left undecided"""
 MOST_PRODUCTS = 160
@@ -56,7 +56,7 @@ def _eliminate(positive: list[Row], equal: list[Row]) -> bool:
 
 
 def _tightened_equality(row: Row) -> Row | None:
-    """None where it has no integer solution."""
+    """Divides an equality by the common divisor of its coefficients; None where it has no integer solution."""
     row = {m: c for m, c in row.items() if c}
     common = gcd(*(c for m, c in row.items() if m))
     constant = row.get((), 0)
@@ -68,7 +68,7 @@ def _tightened_equality(row: Row) -> Row | None:
 
 
 def _pivot(row: Row) -> Monomial | None:
-    """The variable to solve for: one with coefficient 1 or -1, so that nothing is lost on integers, else the smallest."""
+    """Selects the variable to solve for: one with coefficient 1 or -1, so that the result is exact on integers, else the smallest."""
     names = [m for m in row if m]
     return min(names, key=lambda m: (abs(row[m]), len(m)), default=None)
 
@@ -86,8 +86,8 @@ def _substituted(row: Row, solved: Row, pivot: Monomial) -> Row:
 
 
 def _strongest(rows: Iterable[Row]) -> dict[tuple[tuple[Monomial, int], ...], int] | None:
-    """Rows by their coefficients, each with its least constant; None where one is a contradiction by itself."""
-    found: dict[tuple[tuple[Monomial, int], ...], int] = {}
+    """Groups rows by their coefficients, each with its least constant; None where a row is a contradiction by itself."""
+    least: dict[tuple[tuple[Monomial, int], ...], int] = {}
     for row in rows:
         parts = [(m, c) for m, c in row.items() if m and c]
         constant = row.get((), 0)
@@ -98,9 +98,9 @@ def _strongest(rows: Iterable[Row]) -> dict[tuple[tuple[Monomial, int], ...], in
         common = gcd(*(c for _, c in parts))
         key = tuple(sorted(((m, c // common) for m, c in parts), key=_order))
         constant //= common
-        if key not in found or constant < found[key]:
-            found[key] = constant
-    return found
+        if key not in least or constant < least[key]:
+            least[key] = constant
+    return least
 
 
 def _order(part: tuple[Monomial, int]) -> tuple[object, ...]:
@@ -108,7 +108,7 @@ def _order(part: tuple[Monomial, int]) -> tuple[object, ...]:
 
 
 def _cheapest(known: dict[tuple[tuple[Monomial, int], ...], int]) -> Monomial | None:
-    """The variable whose elimination makes fewest rows; the first of equal ones."""
+    """Selects the variable whose elimination makes fewest rows; the first of equal ones."""
     counts: dict[Monomial, list[int]] = {}
     for key in known:
         for m, c in key:
@@ -141,15 +141,15 @@ def _without(
 
 
 def products(positive: list[Row], equal: list[Row]) -> tuple[list[Row], list[Row]]:
-    """More rows: where monomials u*v and u occur and v >= 0 is known, every row about u holds times v.
+    """Adds rows: where monomials u*v and u occur and v >= 0 is known, every row that has u is multiplied by v.
 
-    Twice, so that products of three are reached; only cofactors of monomials that occur are tried.
+    This is done twice, for products of three factors; only cofactors of monomials that occur are tried.
     """
     signs: dict[Monomial, int] = {}
     for _ in range(2):
-        wanted = _cofactors([*positive, *equal])
-        made, zero = list(positive), list(equal)
-        for part, cofactor in wanted:
+        cofactors = _cofactors([*positive, *equal])
+        not_negative, zero = list(positive), list(equal)
+        for part, cofactor in cofactors:
             if cofactor not in signs:
                 signs[cofactor] = _sign(cofactor, positive, equal)
             for row in equal:
@@ -157,10 +157,10 @@ def products(positive: list[Row], equal: list[Row]) -> tuple[list[Row], list[Row
                     zero.append(_times(row, cofactor, 1))
             for row in positive if signs[cofactor] else ():
                 if row.get(part):
-                    made.append(_times(row, cofactor, signs[cofactor]))
-            if len(made) > MOST_PRODUCTS:
+                    not_negative.append(_times(row, cofactor, signs[cofactor]))
+            if len(not_negative) > MOST_PRODUCTS:
                 break
-        positive, equal = _distinct(made), _distinct(zero)
+        positive, equal = _distinct(not_negative), _distinct(zero)
     return positive, equal
 
 
@@ -169,18 +169,18 @@ def _distinct(rows: list[Row]) -> list[Row]:
 
 
 def _cofactors(rows: Sequence[Row]) -> list[tuple[Monomial, Monomial]]:
-    """(u, v) for every product u*v of monomials that occur, u alone too."""
+    """Lists (u, v) for every monomial u*v that occurs, where u also occurs or is one variable."""
     occurring = dict.fromkeys(m for row in rows for m in row if m)
-    found: dict[tuple[Monomial, Monomial], None] = {}
+    pairs: dict[tuple[Monomial, Monomial], None] = {}
     for m in occurring:
         if 2 <= len(m) <= 4:
             for k in range(len(m)):
-                found[(m[k],), (*m[:k], *m[k + 1 :])] = None
+                pairs[(m[k],), (*m[:k], *m[k + 1 :])] = None
             for u in occurring:
                 rest = _divided(m, u) if 1 < len(u) < len(m) else None
                 if rest is not None:
-                    found[u, rest] = None
-    return list(found)
+                    pairs[u, rest] = None
+    return list(pairs)
 
 
 def _divided(m: Monomial, u: Monomial) -> Monomial | None:
@@ -193,7 +193,7 @@ def _divided(m: Monomial, u: Monomial) -> Monomial | None:
 
 
 def _sign(cofactor: Monomial, positive: list[Row], equal: list[Row]) -> int:
-    """1 where the product is known to be at least 0, -1 where at most 0, else 0."""
+    """Returns 1 where the product is known to be at least 0, -1 where it is at most 0, else 0."""
     total = 1
     for atom in dict.fromkeys(cofactor):
         if cofactor.count(atom) % 2 == 0:

@@ -1,7 +1,7 @@
-"""Everything that has to hold for a kernel to stay inside its tensors.
+"""Collects the conditions under which all indices of a kernel are in bounds.
 
-In: an analysed op. Out: `Obligation`s: for every index of every read and store that it is at least 0 and below its extent, at a generic
-position of a run; that there are as many indices as dims; each with the conditions that hold where it stands.
+In: an analysed op. Out: `Obligation`s: that every index of every read and store is at least 0 and below its extent, at a generic
+position of a run; and that there are as many indices as dims; each with the hypotheses at its place.
 """
 
 from __future__ import annotations
@@ -48,28 +48,28 @@ from anyshape_gen.slots import Factors, Many, ManyAt, One, Parts, Slot, slots_of
 from anyshape_gen.source import Span
 from anyshape_gen.traverse import children
 
-NO_INDEX = "the prover has no terms for what the index is made of"
+NO_INDEX = "the prover has no terms for the index"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Obligation:
-    """One condition on one index of one read or store."""
+    """A condition on one index of one read or store."""
 
     access: int
-    """which read or store of the kernel, in the order found"""
+    """the number of the read or store in the kernel"""
     tensor: str
     store: bool
     span: Span
     index: str
-    """the index as written, or what is asked of the rank"""
+    """the index as written, or words for the number of indices"""
     goals: tuple[Truth, ...]
-    """all have to hold"""
-    given: tuple[Truth, ...]
-    scope: tuple[Dim, ...]
+    """conditions that all have to hold"""
+    hypotheses: tuple[Truth, ...] = ()
+    scope: tuple[Dim, ...] = ()
     rank: bool = False
-    """about the number of indices, not about one of them"""
+    """whether it is about the number of indices, not about one of them"""
     unmodelled: str = ""
-    """where the index is nothing that the prover can speak of: what it has no terms for"""
+    """what the prover has no terms for, where it cannot model the index"""
     value: Size | None = None
     extent: Size | None = None
     """the index and its dim, for messages"""
@@ -77,14 +77,14 @@ class Obligation:
 
 @dataclass(frozen=True)
 class Scope:
-    """Where an expression stands: its variables, and what holds there."""
+    """The variables and hypotheses at the place of an expression."""
 
     env: dict[str, Any] = field(default_factory=dict)
-    given: tuple[Truth, ...] = ()
+    hypotheses: tuple[Truth, ...] = ()
     variables: tuple[Dim, ...] = ()
 
     def under(self, *c: Truth) -> Scope:
-        return replace(self, given=(*self.given, *c))
+        return replace(self, hypotheses=(*self.hypotheses, *c))
 
 
 class Obligations:
@@ -95,7 +95,7 @@ class Obligations:
         self.names = OpNames(analysis, call)
         self.state, self.context = self.names.state, self.names.context
         self.elements = Elements(self.names)
-        self.found: list[Obligation] = []
+        self.obligations: list[Obligation] = []
         self.numbers = access_numbers(analysis.kernel)
         operands = (*analysis.spec.inputs, *analysis.spec.outputs)
         self.operands = {o.name: o for o in operands}
@@ -108,24 +108,24 @@ class Obligations:
         for born in kernel.born:
             self._visit(born.value, Scope())
         for q in kernel.equations:
-            before = len(self.found)
+            before = len(self.obligations)
             try:
                 self._equation(q)
-            except NO_TERMS as e:  # nothing is claimed of the whole equation
-                del self.found[before:]
-                self.found += unmodelled(ResolvedKernel((), (), (q,), ()), self.numbers, str(e))
+            except NO_TERMS as e:  # all indices of the equation are unknown
+                del self.obligations[before:]
+                self.obligations += unmodelled(ResolvedKernel((), (), (q,), ()), self.numbers, str(e))
         for a in kernel.asserts:
             self._visit(a.cond, Scope())
-        return self.found
+        return self.obligations
 
     def _equation(self, q: ResolvedEquation) -> None:
-        scope = Scope(given=tuple(truth(self.state, c, {}) for c in q.conditions))
+        scope = Scope(hypotheses=tuple(truth(self.state, c, {}) for c in q.conditions))
         for v in q.vars:
             if v.role is Role.ELEMENT or not v.run:
                 scope = self._with_variable(scope, v.name, v.extent)
             else:
                 scope = self._with_run(scope, v.name, v.extent)
-        self._parts(q.target.tensor, q.target.element, q.parts, scope, True, q.target.span, q.target)
+        self._access(q.target, q.parts, scope)
         for part in q.parts:
             for child in children(part):
                 self._visit(child, scope)
@@ -136,7 +136,7 @@ class Obligations:
         return replace(scope, env={**scope.env, name: v}, variables=(*scope.variables, v))
 
     def _with_run(self, scope: Scope, name: str, extents: Expr) -> Scope:
-        """At a call, a loop over a run of which one size is 0 has no turn, and nothing in it is wrong."""
+        """Adds a run of variables. In a call in which a size of the run is 0, the loop has no iteration, and every goal in it holds."""
         run = vector(self.state, extents, scope.env)
         if self.at_call and isinstance(run.length, int) and any(run.at(p) == 0 for p in range(run.length)):
             scope = scope.under(False)
@@ -147,7 +147,7 @@ class Obligations:
     def _visit(self, e: Node, scope: Scope) -> None:
         match e:
             case TensorRead():
-                self._parts(e.tensor, e.element, e.parts, scope, False, e.span, e)
+                self._access(e, e.parts, scope)
                 for child in children(e):
                     self._visit(child, scope)
             case IfExp(cond=cond, then=then, other=other):
@@ -169,7 +169,7 @@ class Obligations:
                     self._visit(child, scope)
 
     def _truths(self, c: Expr, scope: Scope, holds: bool) -> tuple[Truth, ...]:
-        """What is known where a condition holds, or does not."""
+        """Returns the facts where a condition holds, or where it does not."""
         v = term(self.state, c, scope.env)
         if isinstance(v, Run):
             return ()
@@ -191,15 +191,15 @@ class Obligations:
         return scope
 
     def _items(self, g: Generator, names: list[str], scope: Scope) -> Scope:
-        """`for k in range(a, b)`, `for n in v`: one turn that stands for all."""
+        """Adds the targets of `for k in range(a, b)` or `for n in v`, in a generic iteration."""
         taken = turns(self.state, g.domain, scope.env)
         if taken is None:
             unknown = {n: self.context.thing("turn", n, g) for n in names}
             return replace(scope, env={**scope.env, **unknown})
         length, items_at = taken
         v = variable(self.context, "turn", length)
-        found = items_at(v)
-        bound = dict(zip(names, found)) if len(names) > 1 or len(found) == 1 else {names[0]: concat(found)}
+        items = items_at(v)
+        bound = dict(zip(names, items)) if len(names) > 1 or len(items) == 1 else {names[0]: concat(items)}
         return replace(scope, env={**scope.env, **bound}, variables=(*scope.variables, v))
 
     # --- indices
@@ -213,56 +213,47 @@ class Obligations:
             raise NotModelled(f"the shape of {tensor} has a slice")
         return tuple(Many(i.value) if isinstance(i, Star) else One(i) for i in items if not isinstance(i, Slice))
 
-    def _parts(
-        self,
-        tensor: str,
-        element: Expr | None,
-        parts: tuple[Part, ...],
-        scope: Scope,
-        store: bool,
-        span: Span,
-        at: Node,
-    ) -> None:
-        padded = isinstance(at, TensorRead) and at.outside is not None
-        if isinstance(at, TensorRead) and at.absent is not None:
+    def _access(self, node: Store | TensorRead, parts: tuple[Part, ...], scope: Scope) -> None:
+        tensor, element = node.tensor, node.element
+        if isinstance(node, TensorRead) and node.absent is not None:
             scope = scope.under(self.names.present(tensor))
-        asked = _Asked(self, at, tensor, store, span, scope, padded)
+        access = _AccessObligations(self, node, scope)
         if element is not None and tensor in self.counts:
-            asked.index(
+            access.index(
                 term(self.state, element, scope.env),
                 integer(self.state, self.counts[tensor], scope.env),
                 to_text(element),
             )
         slots = self._slots(tensor, element)
         if len(parts) == 1 and (isinstance(parts[0], Placed) or len(slots) != 1):
-            asked.whole(parts[0], self._shape(slots, scope), self._vector_of(parts[0], scope))
+            access.whole(parts[0], self._shape(slots, scope), self._vector_of(parts[0], scope))
             return
         if len(parts) != len(slots):
-            asked.rank(len(parts), len(slots), "the number of indices")
+            access.rank(len(parts), len(slots), "the number of indices")
             return
         for part, slot in zip(parts, slots):
-            self._part(asked, part, slot, scope)
+            self._part(access, part, slot, scope)
 
-    def _part(self, asked: _Asked, part: Part, slot: Slot, scope: Scope) -> None:
+    def _part(self, access: _AccessObligations, part: Part, slot: Slot, scope: Scope) -> None:
         env = scope.env
         match part, slot:
             case Flat(items=items), Factors(extents=extents):
                 for item, extent in zip(items, extents):
-                    asked.index(term(self.state, item, env), integer(self.state, extent, env), to_text(item))
+                    access.index(term(self.state, item, env), integer(self.state, extent, env), to_text(item))
             case Offset(element=element, within=inner, sizes=sizes), Parts(count=count):
                 number = term(self.state, element, env)
-                asked.index(number, integer(self.state, count, env), to_text(element))
-                asked.index(
+                access.index(number, integer(self.state, count, env), to_text(element))
+                access.index(
                     term(self.state, inner, env), integer(self.state, Index(sizes, (element,)), env), to_text(inner)
                 )
             case Along(), _:
-                pass  # a vector is put along it, and cut at its end
+                pass  # a vector is stored along the dim, and cut at its end
             case Exact(items=(Star() as run,)), One(extent=extent):
-                asked.whole(part, concat([integer(self.state, extent, env)]), vector(self.state, run.value, env))
+                access.whole(part, concat([integer(self.state, extent, env)]), vector(self.state, run.value, env))
             case Exact(items=(item,)), One(extent=extent) if not isinstance(item, (Star, Slice)):
-                asked.index(term(self.state, item, env), integer(self.state, extent, env), to_text(item))
+                access.index(term(self.state, item, env), integer(self.state, extent, env), to_text(item))
             case _:
-                asked.whole(part, self._shape((slot,), scope), self._vector_of(part, scope))
+                access.whole(part, self._shape((slot,), scope), self._vector_of(part, scope))
 
     def _shape(self, slots: tuple[Slot, ...], scope: Scope) -> Run:
         env = scope.env
@@ -289,7 +280,7 @@ class Obligations:
         return shape
 
     def _vector_of(self, part: Part, scope: Scope) -> Run:
-        """All indices of a part that covers several dims."""
+        """Returns the indices of a part that covers several dims."""
         match part:
             case Exact(items=items) | Fit(items=items):
                 return listed(self.state, items, scope.env)
@@ -300,47 +291,63 @@ class Obligations:
 
 
 def access_numbers(kernel: ResolvedKernel | None) -> dict[int, int]:
-    """The numbers of the accesses of a kernel, by the identity of their nodes."""
+    """Maps the ids of the nodes of a kernel's accesses to their numbers."""
     return {id(n): k for k, n in enumerate(accesses(kernel))} if kernel is not None else {}
 
 
 def unmodelled(kernel: ResolvedKernel, numbers: Mapping[int, int], why: str) -> list[Obligation]:
-    """That all accesses of a kernel are inside, of which nothing is claimed."""
+    """Returns an unmodelled obligation for each access of a kernel."""
     return [
-        Obligation(numbers[id(n)], n.tensor, isinstance(n, Store), n.span, "…", (False,), (), (), unmodelled=why)
+        Obligation(
+            access=numbers[id(n)],
+            tensor=n.tensor,
+            store=isinstance(n, Store),
+            span=n.span,
+            index="…",
+            goals=(False,),
+            unmodelled=why,
+        )
         for n in accesses(kernel)
         if isinstance(n, (Store, TensorRead))
     ]
 
 
 @dataclass
-class _Asked:
-    """The obligations of one access."""
+class _AccessObligations:
+    """Adds the obligations of one access."""
 
     owner: Obligations
-    at: Node
-    tensor: str
-    store: bool
-    span: Span
+    node: Store | TensorRead
     scope: Scope
-    padded: bool
+
+    @property
+    def _padded(self) -> bool:
+        return isinstance(self.node, TensorRead) and self.node.outside is not None
 
     def _add(
         self,
         text: str,
         goals: tuple[Truth, ...],
-        given: tuple[Truth, ...] = (),
+        hypotheses: tuple[Truth, ...] = (),
         scope: tuple[Dim, ...] = (),
         **more: Any,
     ) -> None:
-        number = self.owner.numbers.get(id(self.at), -1)
-        given, scope = (*self.scope.given, *given), (*self.scope.variables, *scope)
-        self.owner.found.append(
-            Obligation(number, self.tensor, self.store, self.span, text, goals, given, scope, **more)
+        self.owner.obligations.append(
+            Obligation(
+                access=self.owner.numbers.get(id(self.node), -1),
+                tensor=self.node.tensor,
+                store=isinstance(self.node, Store),
+                span=self.node.span,
+                index=text,
+                goals=goals,
+                hypotheses=(*self.scope.hypotheses, *hypotheses),
+                scope=(*self.scope.variables, *scope),
+                **more,
+            )
         )
 
     def index(self, v: Any, extent: Size, text: str, **more: Any) -> None:
-        if self.padded:
+        if self._padded:
             return
         if not is_int(v) or not is_int(extent):
             self._add(text, (False,), unmodelled=NO_INDEX, **more)
@@ -348,9 +355,9 @@ class _Asked:
         self._add(text, (dims.ge(v, 0), dims.lt(v, extent)), value=v, extent=extent, **more)
 
     def _variables_at(self, p: Size) -> tuple[Dim, ...]:
-        """The runs of variables that there are, at a position."""
-        found = [v.at(p) for v in self.scope.env.values() if isinstance(v, Run) and v.variable]
-        return tuple(v for v in found if isinstance(v, Dim))
+        """Returns the variables of all runs in scope at a position."""
+        values = [v.at(p) for v in self.scope.env.values() if isinstance(v, Run) and v.variable]
+        return tuple(v for v in values if isinstance(v, Dim))
 
     def rank(self, have: Size, want: Size, text: str) -> None:
         goal = dims.eq(have, want)
@@ -358,7 +365,7 @@ class _Asked:
             self._add(text, (goal,), rank=True)
 
     def whole(self, part: Part, shape: Run, run: Run) -> None:
-        """A vector of indices for a vector of dims: at each position of few, else at one position that stands for all."""
+        """Adds the obligations of indices for a vector of dims: at each position if the length is known, else at a generic one."""
         text = _text_of(part)
         p = self.owner.context.position()
         inside = (dims.lt(p, shape.length),)
@@ -367,21 +374,21 @@ class _Asked:
             if goal is not True:
                 self._add(text, (goal,), rank=True)
             v, n = run.at(p + run.length - shape.length), shape.at(p)
-            if is_int(v) and is_int(n) and not self.padded:
+            if is_int(v) and is_int(n) and not self._padded:
                 one = dims.eq(n, 1)
                 goals = (dims.or_(one, dims.ge(v, 0)), dims.or_(one, dims.lt(v, n)))
                 scope = self._variables_at(p + run.length - shape.length)
-                self._add(text, goals, given=inside, scope=scope, value=v, extent=n)
-            elif not self.padded:
+                self._add(text, goals, hypotheses=inside, scope=scope, value=v, extent=n)
+            elif not self._padded:
                 self._add(text, (False,), unmodelled=NO_INDEX)
             return
         self.rank(run.length, shape.length, text)
         if isinstance(run.length, int):
             for k in range(run.length):
                 there = (dims.lt(k, shape.length),)
-                self.index(run.at(k), shape.at(k), text, given=there, scope=self._variables_at(k))
+                self.index(run.at(k), shape.at(k), text, hypotheses=there, scope=self._variables_at(k))
             return
-        self.index(run.at(p), shape.at(p), text, given=inside, scope=self._variables_at(p))
+        self.index(run.at(p), shape.at(p), text, hypotheses=inside, scope=self._variables_at(p))
 
 
 def _text_of(part: Part) -> str:

@@ -1,9 +1,9 @@
-"""Whether a condition on dims follows from others: linear arithmetic, and cases where there are choices.
+"""Proves that a condition on dims follows from others, by linear arithmetic and case distinction.
 
-In: conditions that hold, and a goal. Out: a `Proof` that says how, or None where none was found within the limit. The
-negated goal is refuted: min, max, select, // and % are variables with the conditions that define them, of which each
-alternative is tried (an analytic tableau); what is left at a leaf is linear, or linear after products. The
-limit counts steps, not time, so that verdicts are the same on every machine.
+In: conditions that hold, and a goal. Out: the kind of `Proof`, or None where there is none within the limit. The negated
+goal is refuted: min, max, select, // and % are variables with the conditions that define them, of which each alternative
+is tried (an analytic tableau); the conditions at a leaf are linear, or linear after products are variables. The limit counts
+steps, not time, so that verdicts are the same on every machine.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from anyshape_gen.bounds.linear import contradictory
 from anyshape_gen.bounds.terms import Truth
 
 STEPS = 1500
-"""eliminations that one proof may take"""
+"""the most eliminations of one proof"""
 DEPTH = 14
-"""cases within cases"""
+"""the greatest depth of nested cases"""
 CHOICES = 10
-"""conditions of selects that are settled one after the other"""
+"""the most conditions of selects by which one goal is split"""
 
 
 class Proof(IntEnum):
-    """How a condition was proved; the larger one is the weaker claim to simplicity."""
+    """How a condition was proved; a larger number is a less simple proof."""
 
     STRUCTURAL = 0
-    """it is one of the facts, or decided by the bounds that symbols are born with"""
+    """the condition is one of the facts, or the bounds of single symbols decide it"""
     LINEAR = 1
     """a linear combination of facts"""
     CASES = 2
@@ -39,12 +39,12 @@ class Proof(IntEnum):
 
 
 class Exhausted(Exception):
-    """The limit was reached."""
+    """Raised when the limit of a proof is reached."""
 
 
 @dataclass(frozen=True)
 class Literal:
-    """p >= 0, or p == 0, left as it stands: comparing through `dims` would decide away what defines an atom."""
+    """A literal p >= 0 or p == 0. It is no condition of `dims`, which would decide the literals that define an atom."""
 
     p: Size
     zero: bool = False
@@ -55,7 +55,7 @@ Alternative: TypeAlias = "tuple[Literal | Cond, ...]"
 
 @dataclass
 class Branch:
-    """What is known on one branch of the tableau."""
+    """The conditions on one branch of the tableau."""
 
     rows: list[Size] = field(default_factory=list)
     zeros: list[Size] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Branch:
                     self._define(atom)
 
     def _define(self, atom: Atom) -> None:
-        """What is known of an atom by itself."""
+        """Adds the conditions that define an atom."""
         a = atom.dim
         if atom.low is not None:
             self.rows.append(a - atom.low)
@@ -141,7 +141,7 @@ class Branch:
                 )
 
     def _quotient(self, x: Size, y: Size, nothing: Literal, rest: Size) -> None:
-        """0 <= rest < y, with all signs turned for a negative y; and 0 for y == 0."""
+        """Adds 0 <= rest < y, with all signs inverted for a negative y; quotient and rest are 0 for y == 0."""
         if isinstance(y, int) and y > 0:
             self._literal(rest, False)
             self._literal(y - 1 - rest, False)
@@ -154,7 +154,7 @@ class Branch:
 
 
 class Prover:
-    """One proof: `limit` steps in all."""
+    """One proof of at most `limit` steps."""
 
     def __init__(self, limit: int = STEPS) -> None:
         self.left = limit
@@ -168,7 +168,7 @@ class Prover:
         return self._closes(branch, DEPTH)
 
     def follows(self, goal: Truth, held: Sequence[Truth], splits: int) -> bool:
-        """Whether the goal follows. What selects in it choose by is settled first, in the facts as well. Raises Exhausted."""
+        """Whether the goal follows. First it is split by the conditions of its selects, and so are the facts. Raises Exhausted."""
         goal, known = simplified(goal, held)
         if known is None or goal is True or goal in known:
             return True
@@ -227,7 +227,7 @@ class Prover:
         return True
 
     def _settled(self, branch: Branch) -> bool:
-        """Takes clauses of which one alternative is left; True where none is left of one."""
+        """Assumes the alternative of each clause that has only one left; True where a clause has none left."""
         moved = True
         while moved:
             moved = False
@@ -248,12 +248,12 @@ class Prover:
 
 
 def prove(goal: Truth, held: Sequence[Sequence[Truth]], limit: int = STEPS) -> Proof | None:
-    """How the goal follows from what is held: tried with the first group, then with the second too, and so on."""
+    """Returns how the goal follows from the groups of facts: from the first group, from the first two, and so on; None if it does not."""
     return attempt(goal, held, limit)[0]
 
 
 def attempt(goal: Truth, held: Sequence[Sequence[Truth]], limit: int = STEPS) -> tuple[Proof | None, bool]:
-    """The same, and whether the limit was reached."""
+    """Returns how the goal follows from the groups of facts, as `prove` does, and whether the limit was reached."""
     if goal is True:
         return Proof.STRUCTURAL, False
     known: list[Truth] = []
@@ -263,12 +263,12 @@ def attempt(goal: Truth, held: Sequence[Sequence[Truth]], limit: int = STEPS) ->
         if tried == len(known):
             continue
         tried = len(known)
-        aim, told = simplified(goal, known)
-        if told is None or aim is True or aim in told:
+        aim, facts = simplified(goal, known)
+        if facts is None or aim is True or aim in facts:
             return Proof.STRUCTURAL, False
         prover = Prover(limit)
         try:
-            if prover.follows(aim, told, CHOICES):
+            if prover.follows(aim, facts, CHOICES):
                 return (Proof.CASES if prover.cases else Proof.LINEAR), False
         except Exhausted:
             limited = True
@@ -276,18 +276,18 @@ def attempt(goal: Truth, held: Sequence[Sequence[Truth]], limit: int = STEPS) ->
 
 
 def simplified(goal: Truth, conditions: Sequence[Truth]) -> tuple[Truth, list[Truth] | None]:
-    """The goal and what is held, without what other conditions settle: alternatives, and sides of selects."""
+    """Simplifies the goal and the facts by each other: removes alternatives and sides of selects that other conditions exclude."""
     known = propagated(conditions)
     done: set[Cond] = set()
     while known is not None:
         held = set(known)
-        found: dict[Cond, None] = {}
+        tested: dict[Cond, None] = {}
         for c in (goal, *known):
-            choices(c, found)
-        told = [(c, c in held) for c in found if c not in done and (c in held or dims.not_(c) in held)]
-        if not told:
+            choices(c, tested)
+        decided = [(c, c in held) for c in tested if c not in done and (c in held or dims.not_(c) in held)]
+        if not decided:
             break
-        for condition, holds in told:
+        for condition, holds in decided:
             done.add(condition)
             goal = settled(goal, condition, holds)
             facts = [settled(c, condition, holds) for c in known if c is not condition]
@@ -297,7 +297,7 @@ def simplified(goal: Truth, conditions: Sequence[Truth]) -> tuple[Truth, list[Tr
 
 
 def propagated(conditions: Iterable[Truth]) -> list[Truth] | None:
-    """The conditions, those with alternatives without the ones that others deny; None where nothing is left of one."""
+    """Removes alternatives of conditions that other conditions exclude; None where a condition has none left."""
     held: dict[Truth, None] = {}
     clauses: list[Cond] = []
 
@@ -305,7 +305,9 @@ def propagated(conditions: Iterable[Truth]) -> list[Truth] | None:
         if isinstance(c, bool):
             return c
         if c.kind == "and":
-            return not [part for part in c.args if not hold(part)]  # all are held, also after one that cannot be
+            return not [
+                part for part in c.args if not hold(part)
+            ]  # no early exit: every part is added, even after one that is contradictory
         if c.kind == "or":
             clauses.append(c)
         else:

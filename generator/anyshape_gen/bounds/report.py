@@ -1,4 +1,4 @@
-"""The page on index safety: per op how its indices are kept in bounds, in all, and what is left.
+"""Writes the page on index safety: how the indices of each op are kept in bounds, totals, and indices that are not proved.
 
 In: the analysis and the verdicts. Out: the text of docs/index-safety.md, numbers included.
 """
@@ -32,28 +32,28 @@ MEANING = {
 }
 
 
-def page(analysis: Analysis, found: Mapping[str, Safety]) -> str:
-    totals = {how: sum(s.counts.get(how, 0) for s in found.values()) for how in COLUMNS}
-    affine = sum(s.affine for s in found.values())
-    proved = sum(s.proved for s in found.values())
+def page(analysis: Analysis, verdicts: Mapping[str, Safety]) -> str:
+    totals = {how: sum(s.counts.get(how, 0) for s in verdicts.values()) for how in COLUMNS}
+    affine = sum(s.affine for s in verdicts.values())
+    proved = sum(s.proved for s in verdicts.values())
     out = [HEAD + "\n".join(f"| {how.value} | {totals[how]} | {MEANING[how]} |" for how in COLUMNS)]
     share = 100 * proved / affine if affine else 100
     out.append(
         f"\nOf {affine} indices that shapes and parameters decide, {proved} are proved: {share:.1f} %. "
-        f"{len(found)} ops have equations; {sum(a.procedure is not None for a in analysis.ops)} have steps, which test every index but "
+        f"{len(verdicts)} ops have equations; {sum(a.procedure is not None for a in analysis.ops)} have steps, which test every index but "
         f"that of a loop's own range; the others are views or made of other ops, and index nothing.\n"
     )
     out += ["## What is tested when it runs\n", "| op | where | index | why |", "|---|---|---|---|"]
     for a in sorted(analysis.ops, key=lambda a: a.spec.name):
-        if a.kernel is not None and a.spec.name in found and found[a.spec.name].rest:
+        if a.kernel is not None and a.spec.name in verdicts and verdicts[a.spec.name].rest:
             places = accesses(a.kernel)
-            for r in _distinct(found[a.spec.name].rest):
+            for r in _distinct(verdicts[a.spec.name].rest):
                 what = f"`{r.tensor}[{r.index}]`" + (", written" if r.store else "")
                 at = place(places, r).rsplit(":", 1)[0]
                 out.append(f"| {a.spec.name} | {at} | {what.replace('|', '∣')} | {_reason(r)} |")
     out += ["\n## By op\n", f"| op | {' | '.join(how.value for how in COLUMNS)} |", "|---|" + "---|" * len(COLUMNS)]
-    for name in sorted(found):
-        counts = found[name].counts
+    for name in sorted(verdicts):
+        counts = verdicts[name].counts
         out.append(f"| {name} | {' | '.join(str(counts.get(how, '')) for how in COLUMNS)} |")
     return "\n".join(out) + "\n"
 

@@ -1,7 +1,7 @@
-"""What a signature and a rule say, as facts at no particular shape.
+"""Evaluates a signature and a rule to values and facts that are valid for all shapes.
 
-In: an analysed op, and perhaps a call of it. Out: `OpNames`, which knows the op's names, dims, parameters and asserts. Names of
-signatures are defined where they are first asked for, statements of the rule in order.
+In: an analysed op, and perhaps a call of it. Out: `OpNames`, with the op's names, dims, parameters and asserts. Names of
+signatures are evaluated when they are first read, statements of the rule in order.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ CONSTANTS = ("inf", "pi")
 
 
 class OpNames:
-    """The values of one op's names; in its context the facts of its signature and rule. At a call, what that binds is a number, and the
-    rule has been decided."""
+    """The values of one op's names, and in its context the facts of its signature and rule. For a call, names that it binds are
+    numbers, and the rule is decided."""
 
     def __init__(self, analysis: OpAnalysis, call: Mapping[str, Any] | None = None) -> None:
         self.analysis, self.spec, self.call = analysis, analysis.spec, call
@@ -59,7 +59,7 @@ class OpNames:
     # --- names
 
     def name(self, name: str) -> Any:
-        """The value of a name of the signature or the rule."""
+        """Returns the value of a name of the signature or the rule."""
         if name in self.values:
             return self.values[name]
         if self.call is not None and name in self.call:
@@ -84,14 +84,14 @@ class OpNames:
         return self.values.setdefault(name, value)
 
     def _number(self, name: str, v: Any) -> Any:
-        """What a name is at a call."""
+        """Converts the value that a call binds to a name."""
         param = self.spec.param(name)
         if isinstance(v, str) and param is not None and param.kind.base == "enum":
             return Member(param.kind.members.index(v), param.kind.members)
         return _numbers(v) if isinstance(v, (tuple, list)) else v
 
     def _other(self, name: str) -> Any:
-        """A count, a length that a parameter solves, a size born in the kernel, or a name of the analysis."""
+        """Returns the value of a count, of a length that a parameter solves, of a data-dependent size, or of a name of the analysis."""
         kind = self.analysis.kinds.get(name)
         if kind in (ValueKind.VECTOR, ValueKind.TEXTS):
             return self.context.run(name, self.context.fresh(f"len({name})", 0))
@@ -177,7 +177,7 @@ class OpNames:
         return context.fresh(name)
 
     def _runs(self, name: str, operand: Operand) -> Run:
-        """A list of runs, one for each tensor."""
+        """Returns a list of runs, one for each tensor."""
         context = self.context
         known: dict[Size, Run] = {}
 
@@ -203,7 +203,7 @@ class OpNames:
         return self.context.fresh(f"len({run.name})", 0)
 
     def _factor(self, name: str, factors: tuple[Dim | DimExpr, ...]) -> Size:
-        """A factor of a product dim: the last one open is the quotient, which is negative where the others are."""
+        """Solves a product dim for its last unknown factor; that is the quotient, which is negative where the known factors are."""
         parameter = any(isinstance(f, Dim) and self.spec.param(f.name) for f in factors)
         plain = not parameter and all(isinstance(f, Dim) for f in factors)
         factor = self.context.fresh(name, 0 if plain else None)
@@ -221,13 +221,13 @@ class OpNames:
     # --- shapes
 
     def shape_of(self, name: str, element: Any) -> Run:
-        """The shape of an input or output as one vector."""
+        """Returns the shape of an input or output as one vector."""
         key = name if element is None else f"{name}[{element}]"
         if key not in self.shapes:
-            found = next((o for o in (*self.spec.inputs, *self.spec.outputs) if o.name == name), None)
-            if found is None:
+            operand = next((o for o in (*self.spec.inputs, *self.spec.outputs) if o.name == name), None)
+            if operand is None:
                 return vector(self.state, Name(name), {})
-            self.shapes[key] = self._shape_from(found.signature.pieces, element)
+            self.shapes[key] = self._shape_from(operand.signature.pieces, element)
         return self.shapes[key]
 
     def _shape_from(self, pieces: Sequence[Piece], element: Any) -> Run:
@@ -241,7 +241,7 @@ class OpNames:
         return plain
 
     def _piece_dims(self, piece: Piece, element: Any) -> Any:
-        """The dims of a piece: a vector, or one size."""
+        """Returns the dims of a piece: a vector, or one size."""
         if isinstance(piece, AtAxis):
             piece = piece.dim
         match piece:
@@ -264,58 +264,58 @@ class OpNames:
 
     # --- the rule
 
-    def _statements(self, statements: tuple[Statement, ...], given: tuple[Truth, ...]) -> None:
+    def _statements(self, statements: tuple[Statement, ...], hypotheses: tuple[Truth, ...]) -> None:
         for s in statements:
             match s:
                 case Assign(names=(name,), value=value):
-                    self._assign(name, term(self.state, value, {}), given)
+                    self._assign(name, term(self.state, value, {}), hypotheses)
                 case Assign(names=names, value=VecLit(items=items)) if len(items) == len(names):
                     values = [term(self.state, i, {}) for i in items]
                     for name, v in zip(names, values):
-                        self._assign(name, v, given)
+                        self._assign(name, v, hypotheses)
                 case Assign(names=names, value=value):
                     run = vector(self.state, value, {})
                     for k, name in enumerate(names):
-                        self._assign(name, run.at(k), given)
+                        self._assign(name, run.at(k), hypotheses)
                 case Assert(cond=cond):
-                    learn(self.state, cond, {}, given)
+                    learn(self.state, cond, {}, hypotheses)
                 case If(cond=cond, then=then, other=other):
                     c = truth(self.state, cond, {})
-                    self._statements(then, (*given, c))
-                    self._statements(other, (*given, dims.not_(c)))
+                    self._statements(then, (*hypotheses, c))
+                    self._statements(other, (*hypotheses, dims.not_(c)))
                 case Born(name=name, low=low, high=high):
                     size = self.context.fresh(name)
                     self.values[name] = size
                     self.context.fact(dims.ge(size, integer(self.state, low, {})))
                     self.context.fact(dims.le(size, integer(self.state, high, {})))
 
-    def _assign(self, name: str, value: Any, given: tuple[Truth, ...]) -> None:
-        if given and name in self.values:
-            value = choose(dims.and_(*given), value, self.values[name])
+    def _assign(self, name: str, value: Any, hypotheses: tuple[Truth, ...]) -> None:
+        if hypotheses and name in self.values:
+            value = choose(dims.and_(*hypotheses), value, self.values[name])
         self.values[name] = value
 
 
 def pieces_by_name(spec: OpSpec) -> dict[str, tuple[Operand, int]]:
-    """Where the inputs' signatures define a name: the operand, and which of its pieces."""
-    found: dict[str, tuple[Operand, int]] = {}
+    """Maps each name that the inputs' signatures define to its operand and the number of its piece."""
+    places: dict[str, tuple[Operand, int]] = {}
     for operand in spec.inputs:
         for k, piece in enumerate(operand.signature.pieces):
             for name in _names_in(piece):
-                found.setdefault(name, (operand, k))
-    return found
+                places.setdefault(name, (operand, k))
+    return places
 
 
 def _numbers(v: tuple[Any, ...] | list[Any]) -> Run:
-    """A vector of numbers, or of such vectors."""
+    """Makes a vector of numbers, or of such vectors."""
     items = [_numbers(x) if isinstance(x, (tuple, list)) else x for x in v]
 
     def item(p: Size) -> Any:
         if isinstance(p, int):
             return items[p] if 0 <= p < len(items) else 0
-        found: Any = items[-1] if items else 0
+        number: Any = items[-1] if items else 0
         for k in range(len(items) - 2, -1, -1):
-            found = choose(dims.eq(p, k), items[k], found)
-        return found
+            number = choose(dims.eq(p, k), items[k], number)
+        return number
 
     return Run(len(items), item, axes=True, nonnegative=all(isinstance(x, int) and x >= 0 for x in items))
 

@@ -1,7 +1,7 @@
-"""What the terms of one op are made with.
+"""The state of an op while its expressions are evaluated to terms.
 
-In: a context for facts, the op's functions, and what its names and reads stand for. Out: `State`, which the functions that make terms of
-expressions are given (`evaluate`, `functions`, `learn`).
+In: a context for facts, the op's functions, and the values of its names and reads. Out: `State`, an argument of the functions that
+evaluate expressions (`evaluate`, `functions`, `learn`).
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from anyshape_gen.bounds.context import Context
-from anyshape_gen.bounds.terms import NotModelled, Run, Truth
+from anyshape_gen.bounds.terms import Run, Truth
 from anyshape_gen.nodes import Function, TensorRead
 
 Env = Mapping[str, Any]
 DEEPEST = 100
-"""expressions that are evaluated within one another: each takes some of Python's stack"""
+"""the greatest depth of expressions, each of which takes some of Python's stack"""
 
 
 class Names(Protocol):
-    """What the names of an op stand for."""
+    """The values of the names of an op."""
 
     def name(self, name: str) -> Any: ...
 
     def shape_of(self, name: str, element: Any) -> Run: ...
 
     def present(self, name: str) -> Truth:
-        """Whether an optional input is given."""
+        """Whether an optional input is present."""
         ...
 
 
 @dataclass
 class State:
-    """One op, while terms are made of its expressions."""
+    """The state of one op."""
 
     context: Context
     functions: Mapping[str, Function]
@@ -42,9 +42,9 @@ class State:
     read: Callable[[TensorRead, Env], Any]
     """the value of an element of a tensor"""
     busy: bool = True
-    """while the rule is read, its names have no values of their own yet"""
+    """whether the rule is still being evaluated, so that its names may have no values yet"""
     eager: bool = False
-    """whether what is evaluated now has been evaluated, unconditionally, before any kernel runs"""
+    """whether every call evaluates the current expression, without any condition, before a kernel runs"""
     depth: int = 0
 
     @contextmanager
@@ -54,13 +54,3 @@ class State:
             yield
         finally:
             self.eager = outer
-
-    @contextmanager
-    def deeper(self) -> Iterator[None]:
-        if self.depth >= DEEPEST:
-            raise NotModelled(f"it is made of more than {DEEPEST} expressions within one another")
-        self.depth += 1
-        try:
-            yield
-        finally:
-            self.depth -= 1

@@ -1,7 +1,8 @@
-"""Verdicts by op, kept between runs, so that only ops that changed are proved again.
+"""Stores verdicts by op, so that only ops that changed are proved again.
 
-In: an analysed op, or the file of verdicts. Out: a `Safety`, or the text of that file. A kept one serves as long as the prover
-and what it reads of the op are the same; `at`, where an index stands, is written anew each time, so that a spec may move in its file.
+In: an analysed op, or the file of verdicts. Out: a `Safety`, or the text of that file. A stored one is valid as long as
+the prover and what it reads of the op are the same; `at`, the place of an index, is written anew each time, so that a spec may move in
+its file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from anyshape_gen.nodes import Node
 FILE = "index_safety.json"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rest:
     """An index that is not proved."""
 
@@ -34,18 +35,18 @@ class Rest:
     how: str
     """`checked` (data) or `unknown`"""
     why: str = ""
-    """of an unknown one, what is open, and what stopped the proof"""
+    """the goal that is not proved, and what stopped its proof"""
 
 
 @dataclass(frozen=True)
 class Safety:
-    """What is known of the indices of one op."""
+    """The verdicts on the indices of one op."""
 
     key: str
     counts: dict[str, int]
-    """indices by how they are safe: structural, linear, cases, checked, unknown"""
+    """numbers of indices by verdict: structural, linear, cases, checked, unknown"""
     data: int
-    """how many depend on what was read"""
+    """the number of indices that depend on elements that are read"""
     rest: tuple[Rest, ...]
 
     @property
@@ -58,12 +59,12 @@ class Safety:
 
     @property
     def affine(self) -> int:
-        """Indices that shapes and parameters decide."""
+        """The number of indices that shapes and parameters decide."""
         return self.total - self.counts.get(How.CHECKED, 0)
 
     @property
     def unproved(self) -> frozenset[int]:
-        """The reads that carry a check although no data decides them."""
+        """The numbers of reads that are checked at run time although no data decides them."""
         return frozenset(r.access for r in self.rest if r.how == How.UNKNOWN)
 
 
@@ -74,7 +75,7 @@ def key_of(a: OpAnalysis) -> str:
 
 
 def read_record(path: Path) -> dict[str, Safety]:
-    """The verdicts of a file; none from one that is missing or not what we write."""
+    """Reads the verdicts of a file; none from one that is missing, malformed or by another version of the prover."""
     try:
         record = json.loads(path.read_text())
         if record["prover"] != prover_version():
@@ -93,25 +94,25 @@ def safety(a: OpAnalysis, key: str = "") -> Safety:
     """Proves one op."""
     counts: dict[str, int] = {}
     rest: list[Rest] = []
-    found = verdicts(a)
-    for v in found:
+    of_op = verdicts(a)
+    for v in of_op:
         counts[v.how.value] = counts.get(v.how.value, 0) + 1
         if v.how in (How.CHECKED, How.UNKNOWN):
             rest.append(_rest(v))
-    data = sum(v.data for v in found)
+    data = sum(v.data for v in of_op)
     return Safety(key, {how.value: counts[how.value] for how in How if how.value in counts}, data, tuple(rest))
 
 
 def _rest(v: Verdict) -> Rest:
     o = v.obligation
-    return Rest(o.access, o.tensor, o.store, o.index, v.how.value, v.why)
+    return Rest(access=o.access, tensor=o.tensor, store=o.store, index=o.index, how=v.how.value, why=v.why)
 
 
-def record_text(analysis: Analysis, found: Mapping[str, Safety]) -> str:
-    """The file: what was found for each op, with the places as they are now."""
+def record_text(analysis: Analysis, verdicts: Mapping[str, Safety]) -> str:
+    """Prints the file of verdicts, with the present places of indices."""
     ops = {}
     for a in sorted(analysis.ops, key=lambda a: a.spec.name):
-        safe = found.get(a.spec.name)
+        safe = verdicts.get(a.spec.name)
         if safe is not None and a.kernel is not None:
             places = accesses(a.kernel) if safe.rest else []
             rest = [{**asdict(r), "at": place(places, r)} for r in safe.rest]
@@ -127,5 +128,5 @@ def record_text(analysis: Analysis, found: Mapping[str, Safety]) -> str:
 
 
 def place(places: Iterable[Node], r: Rest) -> str:
-    """file:line:col of an access."""
+    """Returns file:line:col of an access."""
     return str(next((n.span for k, n in enumerate(places) if k == r.access), ""))

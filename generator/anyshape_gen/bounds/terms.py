@@ -1,8 +1,8 @@
-"""Values of a rule at no particular shape: integers as dims, conditions, and vectors of any length.
+"""Terms, the values of expressions for all shapes: integers as dims, conditions, and vectors of any length.
 
-In: nothing. Out: `Run`, a vector that gives the term at any position, so that one position proves all ranks; `Thing`, what
-the prover knows nothing about; and the functions on them that the language has. Functions of a vector are computed at
-the position that is asked for, never at all of them.
+In: nothing. Out: `Run`, a vector that computes the term at any position, so that a proof at one position is valid for all
+ranks; `Thing`, a value that is not modelled; and functions of the language on them. An item of a vector is computed when its
+position is read, never all items at once.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from anyshape.dims.interning import NestedTooDeep
 
 Truth: TypeAlias = "bool | Cond"
 MOST_ASKED = 100
-"""items that are computed for one another: each takes some of Python's stack"""
+"""the greatest depth of items that are computed from others, each of which takes some of Python's stack"""
 
 
 class NotModelled(Exception):
-    """What the prover has no terms for: nothing is claimed of what it is part of. Any other exception is a mistake of the prover's."""
+    """Raised for an expression that the prover has no terms for: all indices it is part of are unknown. Any other exception is a bug."""
 
 
 NO_TERMS = (NotModelled, NestedTooDeep)
-"""What is raised where there are no terms for something: by the prover, and by the arithmetic of dims."""
+"""Exceptions for expressions without terms: that of the prover, and that of the arithmetic of dims."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,15 @@ class Run:
     variable: bool = False
     """a run of index variables"""
     nonnegative: bool = False
-    """all items are at least 0, as sizes are"""
+    """whether all items are at least 0, as sizes are"""
 
     asked: ClassVar[int] = 0
-    """how many items are being computed: then nothing may be taken for granted that only holds for items there are"""
+    """the depth of items that are being computed: facts that hold only for items inside a vector may not be assumed then"""
 
     def at(self, position: Size) -> Any:
         if position not in self.known:
             if Run.asked >= MOST_ASKED:
-                raise NotModelled(f"it is made of more than {MOST_ASKED} vectors, each of the one before")
+                raise NotModelled(f"it is a chain of more than {MOST_ASKED} vectors, each computed from the one before")
             Run.asked += 1
             try:
                 self.known[position] = self.item(position)
@@ -80,9 +80,9 @@ def is_int(v: object) -> bool:
 
 
 def integer_of(v: Any, what: str) -> Size:
-    """The value, which has to be an integer for there to be terms."""
+    """Returns the value as an integer; raises NotModelled where it is none."""
     if not is_int(v):
-        raise NotModelled(f"{what} is nothing that sizes and numbers are made into")
+        raise NotModelled(f"{what} is no integer")
     known: Size = v
     return known
 
@@ -92,14 +92,14 @@ def is_truth(v: object) -> bool:
 
 
 def key_of(v: object) -> object:
-    """What makes two values one; runs are compared by identity."""
+    """Returns a key that is equal for equal values; runs are compared by identity."""
     if isinstance(v, (Run, Dim, Cond)):
         return id(v)
     return (type(v).__name__, v)
 
 
 def choose(c: Truth, yes: Any, no: Any) -> Any:
-    """yes where c holds, else no."""
+    """Returns `yes` where c holds, else `no`."""
     if isinstance(c, bool):
         return yes if c else no
     if yes is no:
@@ -124,7 +124,7 @@ def choose(c: Truth, yes: Any, no: Any) -> Any:
 
 
 def concat(pieces: Sequence[Any]) -> Run:
-    """Runs and scalars side by side."""
+    """Concatenates runs and scalars."""
     if len(pieces) == 1 and isinstance(pieces[0], Run):
         return pieces[0]
     total: Size = 0
@@ -134,17 +134,17 @@ def concat(pieces: Sequence[Any]) -> Run:
         total = total + (piece.length if isinstance(piece, Run) else 1)
 
     def item(p: Size) -> Any:
-        found: Any = 0
+        value: Any = 0
         for k in range(len(pieces) - 1, -1, -1):
             piece = pieces[k]
             own = piece.at(p - starts[k]) if isinstance(piece, Run) else piece
             if k == len(pieces) - 1:
-                found = own
+                value = own
                 continue
             end = starts[k + 1]
             inside = dims.lt(p, end)
-            found = choose(inside, own, found)
-        return found
+            value = choose(inside, own, value)
+        return value
 
     nonnegative = all(_nonnegative(piece) for piece in pieces)
     return Run(total, item, nonnegative=nonnegative, axes=nonnegative and total in (0, 1))
@@ -157,7 +157,7 @@ def _nonnegative(v: Any) -> bool:
 
 
 def spread(f: Callable[..., Any], *args: Any) -> Any:
-    """f elementwise where an argument is a vector; vectors of two lengths end with the shortest."""
+    """Applies f, elementwise where an argument is a vector; the result is as long as the shortest vector."""
     runs = [a for a in args if isinstance(a, Run)]
     if not runs:
         return f(*args)
@@ -169,7 +169,7 @@ def spread(f: Callable[..., Any], *args: Any) -> Any:
 
 
 def part(run: Run, low: Any, high: Any) -> Run:
-    """run[low:high] as Python has it."""
+    """Returns run[low:high], with Python's meaning."""
     n = run.length
     start: Size = 0 if low is None else _end(low, n)
     stop: Size = n if high is None else _end(high, n)
@@ -185,10 +185,10 @@ def _end(e: Size, n: Size) -> Size:
 
 
 def counted(e: Size, n: Size) -> Size:
-    """A position as Python has it: a negative one from the end."""
+    """Returns a position as Python counts it: a negative one from the end."""
     return dims.select(dims.lt(e, 0), e + n, e)
 
 
 def trunc_div(a: Size, b: Size) -> Size | None:
-    """Division towards zero where it is a floor division, else nothing."""
+    """Returns the quotient rounded towards zero, where that is the floor; else None."""
     return dims.floordiv(a, b) if dims.ge(a, 0) is True and dims.gt(b, 0) is True else None

@@ -1,8 +1,8 @@
-"""Which prover made a verdict: a hash of what all code says that a proof rests on.
+"""Hashes the code that a proof depends on, so that a stored verdict is valid for the same prover only.
 
 In: the module that proves an op. Out: hex digits, which change with the code of any module that it imports, directly or not: the prover's
-own, the arithmetic of dims, the nodes of the language and the walks over them. Comments, docstrings and layout are no part of it. What a
-text says and imports is kept on disk under a hash of it: to parse all of them takes longer than to generate what one edit changed.
+own, the arithmetic of dims, the nodes of the language and the walks over them. Comments, docstrings and layout are not hashed. The hash and
+the imports of each source are kept on disk, under a hash of its text: to parse all sources takes longer than to generate one changed op.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OURS = ("anyshape", "anyshape_gen")
 
 @dataclass(frozen=True)
 class Code:
-    """What the text of a module says, as a hash, and which modules of ours it imports."""
+    """The hash of a module's syntax tree, and its imports of this project's modules."""
 
     meaning: str
     imports: tuple[str, ...]
@@ -39,23 +39,23 @@ def prover_version() -> str:
 
 
 def prover_code(kept: DiskCache) -> dict[str, Code]:
-    """Every module of ours that the prover imports, by name, its own among them."""
-    found: dict[str, Code] = {}
+    """Reads every module of this project that the prover imports, by name, its own among them."""
+    modules: dict[str, Code] = {}
     waiting = [PROVER]
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found[name] = _code(Path(_origin(name)).read_bytes(), kept)
-            waiting += found[name].imports
-    return found
+        if name not in modules:
+            modules[name] = _code(Path(_origin(name)).read_bytes(), kept)
+            waiting += modules[name].imports
+    return modules
 
 
 def _code(source: bytes, kept: DiskCache) -> Code:
     key = hashlib.sha256(f"{_read_by()}\0".encode() + source).hexdigest()
     known = kept.get(key)
     if known is not None:
-        said, *imports = known.decode().split("\n")
-        return Code(said, tuple(imports))
+        digest, *imports = known.decode().split("\n")
+        return Code(digest, tuple(imports))
     text = source.decode()
     code = Code(hashlib.sha256(meaning(text).encode()).hexdigest(), tuple(_imported(ast.parse(text))))
     kept.put(key, "\n".join((code.meaning, *code.imports)).encode())
@@ -64,7 +64,7 @@ def _code(source: bytes, kept: DiskCache) -> Code:
 
 @cache
 def _read_by() -> str:
-    """What decides how a text is read: this module, and Python."""
+    """Returns what the parsed form of a source depends on: this module's text, and the version of Python."""
     return f"{Path(__file__).read_text(encoding='utf-8')}\0{platform.python_version()}"
 
 
@@ -82,16 +82,16 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 @cache
 def _origin(name: str) -> str:
-    """The file of a module; nothing for a name that is none."""
+    """Returns the file of a module; empty for a name that is none."""
     try:
         spec = find_spec(name)
-    except ModuleNotFoundError:  # what is before the last dot is no package
+    except ModuleNotFoundError:  # the name before the last dot is no package
         return ""
     return spec.origin or "" if spec is not None else ""
 
 
 def meaning(source: str) -> str:
-    """The syntax tree as text: the same for sources that differ in comments, docstrings and layout only."""
+    """Prints the syntax tree: the same text for sources that differ in comments, docstrings and layout only."""
     return repr(_form(ast.parse(source)))
 
 
@@ -101,12 +101,12 @@ def _form(value: object) -> object:
     if not isinstance(value, ast.AST):
         return value
     parts = ((field, getattr(value, field, None)) for field in value._fields)
-    # a later Python has fields that an earlier one lacks, and they are empty
+    # a later Python has additional fields, which are empty
     return type(value).__name__, [(field, _form(v)) for field, v in parts if v is not None and v != []]
 
 
 def _is_note(statement: object) -> bool:
-    """A text that stands as a statement: a docstring, or one that explains a field."""
+    """Whether a statement is a string: a docstring, or one that explains a field."""
     return (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Constant)

@@ -1,1 +1,1 @@
-"""The back half of the generator: one pure emitter per output, Analysis -> {path: text}; nothing here writes a file."""
+"""The generator's back end: one emitter for each output, a pure function from `Analysis` to {path: text}. None writes a file."""

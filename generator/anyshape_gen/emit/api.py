@@ -1,4 +1,4 @@
-"""The functions people call: `ops.softmax(x, axis=-1)`, `ops.static.reshape`, `ops.dyn.reshape`.
+"""Emits the public functions: `ops.softmax(x, axis=-1)`, `ops.static.reshape`, `ops.dyn.reshape`.
 
 In: an op's analysis and a variant ("" is the plain name). Out: the text of a typed function with a docstring.
 """
@@ -35,7 +35,7 @@ _TYPES = {
 
 
 def function(a: OpAnalysis, variant: str) -> Emitted:
-    """`variant`: "static", "dyn", or "" for the plain name, which picks a variant when the op has two."""
+    """Emits a function of one `variant`: "static", "dyn", or "" for the plain name, which selects a variant when the op has two."""
     spec = a.spec
     code = Code()
     code.comment(source_of(spec))
@@ -65,7 +65,7 @@ def returns_tuple(spec: OpSpec) -> bool:
 
 
 def _is_variadic(spec: OpSpec) -> bool:
-    """Whether callers may have to say how many outputs there are."""
+    """Whether callers may have to pass the number of outputs."""
     return any(o.signature.variadic is not None for o in spec.outputs)
 
 
@@ -78,25 +78,25 @@ def _optional(o: Operand) -> bool:
 
 
 def _parameters(spec: OpSpec, variant: str) -> list[str]:
-    """Inputs, then params, in the order of the spec; keyword-only after the first required one behind an optional one."""
-    found: list[tuple[str, bool]] = []
+    """Lists inputs, then params, in the order of the spec; a required one after an optional one, and all that follow, are keyword-only."""
+    parameters: list[tuple[str, bool]] = []
     for o in spec.inputs:
         if o.signature.variadic is not None:
-            found.append(
+            parameters.append(
                 (
                     f"{o.name}: {use('Sequence')}[{use('Operand')}]{' | ' + use('Value') if o.signature.sequence else ''}",
                     True,
                 )
             )
         else:
-            found.append(
+            parameters.append(
                 (f"{python_name(o.name)}: {use('Operand')}{' = None' if _optional(o) else ''}", not _optional(o))
             )
     for p in spec.params:
-        found.append((_parameter(p, variant), p.default is None))
+        parameters.append((_parameter(p, variant), p.default is None))
     words: list[str] = []
     seen_optional = starred = False
-    for text, required in found:
+    for text, required in parameters:
         if required and seen_optional and not starred:
             words.append("*")
             starred = True
@@ -132,7 +132,7 @@ def _docstring(code: Code, spec: OpSpec, variant: str) -> None:
     if _is_variadic(spec):
         lines += [
             "",
-            "`outputs` says how many there are, where only a run would tell; any other number is an error then.",
+            "`outputs` is the number of outputs where it is known only at run time, which is then checked.",
         ]
     if spec.dyn_params:
         promoted = ", ".join(p.name for p in spec.dyn_params)
@@ -144,7 +144,7 @@ def _docstring(code: Code, spec: OpSpec, variant: str) -> None:
 
 
 _VARIANT = {
-    "static": "Here {} must be known when the call is built: attributes.",
-    "dyn": "Here {} may be computed at run time: operands.",
-    "": "Whichever of {} is a Value makes this the dyn variant; without any it is the static one.",
+    "static": "Attributes, known when the call is built: {}.",
+    "dyn": "Operands, which may be computed at run time: {}.",
+    "": "The dyn variant if one of these is a Value, else the static one: {}.",
 }

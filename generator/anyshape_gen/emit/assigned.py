@@ -1,4 +1,4 @@
-"""Which names the steps of a composition make, change and collect: what its regions take in and give back."""
+"""Collects the names that steps of a composition assign and collect: inputs and outputs of its regions."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from anyshape_gen.body_nodes import Branch, For, Set, Step, While
 
 
 def assigned(steps: tuple[Step, ...], known: Iterable[str]) -> list[str]:
-    """Names that are known behind the steps, and that the steps make or change; `known` were known before."""
-    found: dict[str, None] = {}
+    """Lists the names that the steps assign, and that are known after them; `known` are those known before."""
+    names: dict[str, None] = {}
     for step in steps:
-        before = {*known, *found}
+        before = {*known, *names}
         match step:
             case Set(targets=targets, op="="):
-                found |= dict.fromkeys(t.tensor for t in targets)
+                names |= dict.fromkeys(t.tensor for t in targets)
             case For(body=body) | While(body=body):
-                found |= dict.fromkeys(n for n in assigned(body, before) if n in before)
-                found |= dict.fromkeys(collected(body))
+                names |= dict.fromkeys(n for n in assigned(body, before) if n in before)
+                names |= dict.fromkeys(collected(body))
             case Branch(then=then, other=other):
                 sides = assigned(then, before), assigned(other, before)
                 both = set(sides[0]) & set(sides[1])
-                found |= dict.fromkeys(n for n in (*sides[0], *sides[1]) if n in before or n in both)
-    return list(found)
+                names |= dict.fromkeys(n for n in (*sides[0], *sides[1]) if n in before or n in both)
+    return list(names)
 
 
 def collected(steps: tuple[Step, ...]) -> list[str]:
-    """What a loop with this body collects."""
+    """Lists the names that a loop with this body collects."""
     return [step.targets[0].tensor for step in steps if isinstance(step, Set) and step.op == "+="]

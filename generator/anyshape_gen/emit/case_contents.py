@@ -1,7 +1,7 @@
-"""What a random call says of the contents of its inputs: the ranges of indices, rows that do not fall, first and last elements.
+"""Infers constraints on the contents of the inputs of a random call: ranges of indices, ascending rows, first and last elements.
 
-In: an op's analysis, the names that are drawn, and how an expression of them is written. Out: texts for `Case`. They are read off the
-asserts of values, and off the places at which the kernel reads; contents that break an assert all the same are drawn again when it runs.
+In: an op's analysis, the names that are drawn, and a printer of expressions of them. Out: texts for `Case`. They are inferred from
+asserts on values, and from indices in the kernel; contents that still violate an assert are drawn again at run time.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from anyshape_gen.analysis_model import OpAnalysis
+from anyshape_gen.emit.constraints import all_of
+from anyshape_gen.emit.inlining import is_expression
 from anyshape_gen.emit.module import quoted
-from anyshape_gen.emit.seen_through import is_expression
-from anyshape_gen.emit.wants import all_of
 from anyshape_gen.model import Dim
 from anyshape_gen.nodes import (
     BinOp,
@@ -29,40 +29,40 @@ from anyshape_gen.nodes import (
 )
 from anyshape_gen.traverse import free_names, walk
 
-Said = Callable[[Expr], str]
+Spell = Callable[[Expr], str]
 
 
-def contents_asked(a: OpAnalysis, drawn: set[str], said: Said) -> dict[str, list[str]]:
-    """Arguments of `Case`, each a list of entries; empty where nothing is asked."""
-    return {"ranges": _ranges(a, drawn, said), **_ordered(a, drawn, said)}
+def content_constraints(a: OpAnalysis, drawn: set[str], spell: Spell) -> dict[str, list[str]]:
+    """Builds arguments of `Case`, each a list of entries; empty where there is no constraint."""
+    return {"ranges": _ranges(a, drawn, spell), **_ordered(a, drawn, spell)}
 
 
-def _ranges(a: OpAnalysis, drawn: set[str], said: Said) -> list[str]:
-    """Inputs that the kernel uses as wrapped indices, or that an assert bounds: `"index": (-n, n)`."""
-    found: dict[str, str] = {}
+def _ranges(a: OpAnalysis, drawn: set[str], spell: Spell) -> list[str]:
+    """Builds the ranges of inputs that the kernel uses as wrapped indices, or that an assert bounds: `"index": (-n, n)`."""
+    ranges: dict[str, str] = {}
     known = drawn | {p.name for p in a.spec.params}
     for q in a.kernel.equations if a.kernel is not None else ():
         for node in walk(q):
             match node:
                 case Call("wrap", (TensorRead(tensor), n), _) if is_expression(n) and free_names(n) <= drawn:
-                    found[tensor] = f"{quoted(tensor)}: ({said(Unary('-', n))}, {said(n)})"
+                    ranges[tensor] = f"{quoted(tensor)}: ({spell(Unary('-', n))}, {spell(n)})"
                 case Call("wrap", (Comprehension(TensorRead(tensor)), n), _) if (
                     is_expression(n) and free_names(n) <= drawn
                 ):
-                    size = f"min({said(n)}, default=1)"
-                    found[tensor] = f"{quoted(tensor)}: (-{size}, {size})"
+                    size = f"min({spell(n)}, default=1)"
+                    ranges[tensor] = f"{quoted(tensor)}: (-{size}, {size})"
     for check in a.reading:
         for node in walk(check.cond):
             match node:
                 case Compare(low, (("<=", TensorRead(tensor)), ("<" | "<=" as op, high))):
                     if free_names(low) | free_names(high) <= known:
                         more = " + 1" if op == "<=" else ""
-                        found[tensor] = f"{quoted(tensor)}: ({said(low)}, {said(high)}{more})"
-    return list(found.values())
+                        ranges[tensor] = f"{quoted(tensor)}: ({spell(low)}, {spell(high)}{more})"
+    return list(ranges.values())
 
 
-def _ordered(a: OpAnalysis, drawn: set[str], said: Said) -> dict[str, list[str]]:
-    """Inputs whose rows must not fall, and those whose first or last element is given."""
+def _ordered(a: OpAnalysis, drawn: set[str], spell: Spell) -> dict[str, list[str]]:
+    """Collects inputs whose rows must ascend, and those whose first or last element an assert fixes."""
     rising: dict[str, None] = {}
     ends: dict[str, dict[int, str]] = {}
     known = drawn | {p.name for p in a.spec.params}
@@ -73,13 +73,13 @@ def _ordered(a: OpAnalysis, drawn: set[str], said: Said) -> dict[str, list[str]]
                     rising[here.tensor] = None
             case Compare(TensorRead() as read, (("==", value),)) if free_names(value) <= known:
                 if (end := _end(a, read)) is not None:
-                    ends.setdefault(read.tensor, {})[end] = said(value)
+                    ends.setdefault(read.tensor, {})[end] = spell(value)
     pairs = [f"{quoted(name)}: ({e.get(0)}, {e.get(1)})" for name, e in ends.items()]
     return {"rising": [quoted(name) for name in rising], "ends": pairs}
 
 
 def _end(a: OpAnalysis, read: TensorRead) -> int | None:
-    """0 for the first element of a vector, 1 for its last."""
+    """Returns 0 for a read of the first element of a vector, 1 for its last."""
     o = a.spec.input(read.tensor)
     match o.signature.pieces if o is not None else (), _items(read):
         case (Dim(_, False),), (Int(0),):
@@ -90,12 +90,12 @@ def _end(a: OpAnalysis, read: TensorRead) -> int | None:
 
 
 def _items(read: TensorRead) -> tuple[Item, ...]:
-    """The indices of a read, one for each dim."""
+    """Returns the indices of a read, one for each dim."""
     return tuple(i for p in read.parts if isinstance(p, Exact) for i in p.items)
 
 
 def _is_before(a: TensorRead, b: TensorRead) -> bool:
-    """Whether b is read one place behind a, in the same row."""
+    """Whether b is the element after a in the same row."""
     here, behind = _items(a), _items(b)
     if a.tensor != b.tensor or not here or here[:-1] != behind[:-1]:
         return False

@@ -1,6 +1,6 @@
-"""Draws of parameters, by their kinds and what the asserts want of them.
+"""Emits draws of parameters, by their kinds and by the constraints of asserts.
 
-In: a writer, and a parameter. Out: its draw, and what it is drawn by, in the writer's code.
+In: a writer, and a parameter. Out: its draw, and the draws that it depends on, in the writer's code.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from anyshape_gen.traverse import free_names
 
 
 def param(w: CaseWriter, p: ParamSpec) -> None:
-    """Writes the draw of a parameter, once."""
+    """Emits the draw of a parameter, once."""
     if p.kind.base == "strs" and isinstance(p.default, NoneLit):
-        w.new(p.name, "None")  # examples give it
+        w.new(p.name, "None")  # only examples have values of it
     elif p.name not in w.drawn:
         w.open.add(p.name)
         if p.name in w.resolved and w.default_is_known(p):
@@ -33,42 +33,42 @@ def param(w: CaseWriter, p: ParamSpec) -> None:
         if p.kind.base in ("ints", "axes"):
             drawn = f"{use('Vec')}({drawn})"
         if p.name in w.resolved and default is not None:
-            w.given[p.name] = f"{p.name}_given"
+            w.passed[p.name] = f"{p.name}_given"
             w.code.add(f"{p.name}_given = d.default({drawn})")
             drawn = f"{default} if {p.name}_given is None else {p.name}_given"
         w.new(p.name, drawn)
-        for k, e in w.wants.items(p.name, lambda e: free_names(e) <= w.drawn):
-            w.code.add(f"{local(p.name)} = d.with_item({local(p.name)}, {k}, {w.said(e)})")
+        for k, e in w.constraints.items(p.name, lambda e: free_names(e) <= w.drawn):
+            w.code.add(f"{local(p.name)} = d.with_item({local(p.name)}, {k}, {w.spell(e)})")
 
 
 def _count(w: CaseWriter, p: ParamSpec) -> str:
-    """How many items a list has: an open name is drawn with the first list that needs it."""
+    """Returns the length of a list; an open name is drawn with the first list whose length it is."""
     length = p.kind.length
     if length is None:
         return mostly(w, Call("len", (Name(p.name),)), "d.length(3)", size=True)
     if isinstance(length, Name):
         w.new(length.id, f"d.length({_most(w, length.id)})")
-    return w.said(length)
+    return w.spell(length)
 
 
 def _most(w: CaseWriter, length: str) -> str:
-    """How long a list can be: axes are different, so no longer than the rank."""
+    """Returns the greatest length of a list: a list of axes, which are distinct, is no longer than the rank."""
     shared = any(q.kind.base == "axes" and q.kind.length == Name(length) for q in w.spec.params)
     return f"min(3, {w.rank(w.spec.inputs[0])})" if shared and w.spec.inputs else "3"
 
 
 def _int(w: CaseWriter, p: ParamSpec) -> str:
-    any_other = "d.positives(1)[0]" if w.wants.positive(p.name) else "d.integer()"
-    if (of := w.wants.divides(p.name, lambda e: free_names(e) <= w.drawn)) is not None:
-        return f"d.divisor({w.said(of)})"
+    any_other = "d.positives(1)[0]" if w.constraints.positive(p.name) else "d.integer()"
+    if (of := w.constraints.divides(p.name, lambda e: free_names(e) <= w.drawn)) is not None:
+        return f"d.divisor({w.spell(of)})"
     drawn = mostly(w, Name(p.name), any_other)
     if drawn != any_other:
         return drawn
-    found = w.wants.bounds(Name(p.name), lambda e: free_names(e) <= w.drawn)
-    if found is None or found.high is None or (isinstance(found.high, Int) and isinstance(found.low, Int)):
+    bounds = w.constraints.bounds(Name(p.name), lambda e: free_names(e) <= w.drawn)
+    if bounds is None or bounds.high is None or (isinstance(bounds.high, Int) and isinstance(bounds.low, Int)):
         return drawn
-    low = w.said(found.low) if found.low is not None else "None"
-    return f"d.between({low}, {w.said(found.high)})"
+    low = w.spell(bounds.low) if bounds.low is not None else "None"
+    return f"d.between({low}, {w.spell(bounds.high)})"
 
 
 def _axes(w: CaseWriter, p: ParamSpec) -> str:
@@ -83,35 +83,35 @@ def _axes(w: CaseWriter, p: ParamSpec) -> str:
 
 
 def _ints(w: CaseWriter, p: ParamSpec) -> str:
-    """What the first way says that has something to say."""
+    """Returns the draw by the first function of INTS that applies."""
     return next(text for way in INTS if (text := way(w, p)) is not None)
 
 
 def _partition(w: CaseWriter, p: ParamSpec) -> str | None:
     total = _sums_to(w, p.name)
-    return f"d.partition({w.said(total)})" if total is not None and free_names(total) <= w.drawn else None
+    return f"d.partition({w.spell(total)})" if total is not None and free_names(total) <= w.drawn else None
 
 
 def _like(w: CaseWriter, p: ParamSpec) -> str | None:
-    alike = w.wants.like(p.name, lambda e: free_names(e) <= w.drawn)
-    return f"d.like({w.said(alike[0])}, {tuple_text(map(w.text.text, alike[1]))})" if alike is not None else None
+    alike = w.constraints.like(p.name, lambda e: free_names(e) <= w.drawn)
+    return f"d.like({w.spell(alike[0])}, {tuple_text(map(w.text.text, alike[1]))})" if alike is not None else None
 
 
 def _regrouped(w: CaseWriter, p: ParamSpec) -> str | None:
-    """The shape of a view: other dims of as many elements."""
+    """Draws the shape of a view: other dims with as many elements."""
     grouped = w.spec.view and isinstance(p.kind.length, Name)
     return f"d.regrouped({_first_shape(w)})" if grouped else None
 
 
 def _ints_between(w: CaseWriter, p: ParamSpec) -> str | None:
-    found = w.wants.bounds(Name(p.name), lambda e: w.known(e, Name(p.name)))
-    if found is None or (found.high is None and isinstance(found.low, Int)):
+    bounds = w.constraints.bounds(Name(p.name), lambda e: w.known(e, Name(p.name)))
+    if bounds is None or (bounds.high is None and isinstance(bounds.low, Int)):
         return None
-    return each_between(w, found, _count(w, p))
+    return each_between(w, bounds, _count(w, p))
 
 
 def _any_ints(w: CaseWriter, p: ParamSpec) -> str | None:
-    kind = "positives" if w.wants.positive(p.name) else "sizes" if w.wants.not_negative(p.name) else "ints"
+    kind = "positives" if w.constraints.positive(p.name) else "sizes" if w.constraints.not_negative(p.name) else "ints"
     return mostly_equal(w, p.name, f"d.{kind}({_count(w, p)})")
 
 
@@ -122,7 +122,7 @@ INTS: tuple[Callable[[CaseWriter, ParamSpec], str | None], ...] = (
     _ints_between,
     _any_ints,
 )
-"""Ways to draw a list of numbers, those that say most of it first."""
+"""Functions that draw a list of numbers, the most specific first"""
 
 
 def _first_shape(w: CaseWriter) -> str:
@@ -134,7 +134,7 @@ def _first_shape(w: CaseWriter) -> str:
 
 
 def _sums_to(w: CaseWriter, name: str) -> Expr | None:
-    for s in w.wants.parts:
+    for s in w.constraints.parts:
         match s:
             case Compare(Call("sum", (Name(id),), ()), (("==", total),)) if id == name:
                 return total
@@ -148,7 +148,7 @@ def _truth(w: CaseWriter, p: ParamSpec) -> str:
 def _float(w: CaseWriter, p: ParamSpec) -> str:
     default = literal(p.default) if p.default is not None else None
     drawn = f"d.real({default!r})" if isinstance(default, (int, float)) else "d.real(None)"
-    return f"abs({drawn})" if w.wants.not_negative(p.name) else drawn
+    return f"abs({drawn})" if w.constraints.not_negative(p.name) else drawn
 
 
 def _floats(w: CaseWriter, p: ParamSpec) -> str:
@@ -156,9 +156,9 @@ def _floats(w: CaseWriter, p: ParamSpec) -> str:
 
 
 def _str(w: CaseWriter, p: ParamSpec) -> str:
-    """One of those of the examples: others would hardly mean anything."""
-    given = [str(v.value) for e in w.spec.examples for name, v in e.given if name == p.name]
-    return _member([*given, *([p.default.value] if isinstance(p.default, Str) else [])])
+    """Draws a string among those of the examples, since hardly any other is valid."""
+    values = [str(v.value) for e in w.spec.examples for name, v in e.arguments if name == p.name]
+    return _member([*values, *([p.default.value] if isinstance(p.default, Str) else [])])
 
 
 def _enum(w: CaseWriter, p: ParamSpec) -> str:
@@ -190,4 +190,4 @@ DRAWS: dict[str, Callable[[CaseWriter, ParamSpec], str]] = {
     "ints": _ints,
     "floats": _floats,
 }
-"""By the kind of a parameter; texts are not drawn, examples give them."""
+"""Functions that draw a parameter, by its kind; strings are taken from examples."""

@@ -1,4 +1,4 @@
-"""Draws of dims and runs, by what the asserts want of them.
+"""Emits draws of dims and runs, by the constraints of asserts.
 
 In: a writer, and the name of a dim or a run. Out: the text of its draw.
 """
@@ -8,46 +8,46 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from anyshape_gen.analysis_model import ValueKind
-from anyshape_gen.emit.case_text import run_of, takes_away
+from anyshape_gen.emit.case_text import may_subtract, run_of
 from anyshape_gen.emit.case_writer import CaseWriter
+from anyshape_gen.emit.constraints import ANY, Between, unconditional
 from anyshape_gen.emit.module import quoted, tuple_text, use
-from anyshape_gen.emit.wants import ANY, Between, unconditional
 from anyshape_gen.kinds import kind_of
 from anyshape_gen.nodes import Call, Compare, Expr, Index, Int, Name
 from anyshape_gen.traverse import free_names
 
 
 def run(w: CaseWriter, name: str, length: Expr | None = None) -> str:
-    """A run of any sizes, or of such as the asserts want: what the first way says that has something to say."""
+    """Draws a run by the first function of RUNS that applies."""
     return next(text for way in RUNS if (text := way(w, name, length)) is not None)
 
 
 def _each_of(w: CaseWriter, name: str, length: Expr | None) -> str | None:
-    each = w.wants.each(name, lambda e: w.known(e, Name(name)))
+    each = w.constraints.each(name, lambda e: w.known(e, Name(name)))
     if not each or (length is not None and not free_names(length) <= w.drawn):
         return None
-    count = f", {w.said(length)}" if length is not None else ""
-    return f"{use('Vec')}(d.each_of({tuple_text(map(w.said, each))}{count}))"
+    count = f", {w.spell(length)}" if length is not None else ""
+    return f"{use('Vec')}(d.each_of({tuple_text(map(w.spell, each))}{count}))"
 
 
 def _of_a_number(w: CaseWriter, name: str, length: Expr | None) -> str | None:
-    """Of as many dims as the signature says by a number, each drawn for itself."""
+    """Draws a run whose length the signature has as a number, each dim by itself."""
     if not isinstance(length, Int):
         return None
     return f"{use('Vec')}({tuple_text([number(w, Index(Name(name), (Int(k),)), name) for k in range(length.value)])})"
 
 
 def _of_a_length(w: CaseWriter, name: str, length: Expr | None) -> str | None:
-    """Of a length that is computed from what is drawn."""
+    """Draws a run whose length is computed from drawn names."""
     if length is None or isinstance(length, Name) or not free_names(length) <= w.drawn:
         return None
-    count = w.said(length)
-    one = f"d.positives({count})" if w.wants.positive(name) else f"d.dim({quoted(name)}) for _ in range({count})"
+    count = w.spell(length)
+    one = f"d.positives({count})" if w.constraints.positive(name) else f"d.dim({quoted(name)}) for _ in range({count})"
     return run_between(w, name, count) or mostly_equal(w, name, f"{use('Vec')}({one})")
 
 
 def _repeated(w: CaseWriter, name: str, length: Expr | None) -> str | None:
-    for s in w.wants.parts:
+    for s in w.constraints.parts:
         match s:
             case Compare(Name(id), (("==", Int(value)),)) if id == name:
                 return f"d.repeated({value})"
@@ -57,7 +57,7 @@ def _repeated(w: CaseWriter, name: str, length: Expr | None) -> str | None:
 
 
 def _broadcasting(w: CaseWriter, name: str, length: Expr | None) -> str | None:
-    to = [w.said(e) for e in w.wants.broadcasts_to(name, lambda e: w.known(e, Name(name)))]
+    to = [w.spell(e) for e in w.constraints.broadcasts_to(name, lambda e: w.known(e, Name(name)))]
     return f"d.broadcasting_to({to[0] if len(to) == 1 else f'd.member({tuple_text(to)})'})" if to else None
 
 
@@ -66,8 +66,8 @@ def _between(w: CaseWriter, name: str, length: Expr | None) -> str | None:
 
 
 def _broadcast_of(w: CaseWriter, name: str, length: Expr | None) -> str | None:
-    narrow = w.wants.broadcast_of(name, lambda e: free_names(e) <= w.drawn)
-    return f"d.broadcast_of({w.said(narrow)})" if narrow is not None else None
+    narrow = w.constraints.broadcast_of(name, lambda e: free_names(e) <= w.drawn)
+    return f"d.broadcast_of({w.spell(narrow)})" if narrow is not None else None
 
 
 def _any_run(w: CaseWriter, name: str, length: Expr | None) -> str | None:
@@ -85,58 +85,60 @@ RUNS: tuple[Callable[[CaseWriter, str, Expr | None], str | None], ...] = (
     _broadcast_of,
     _any_run,
 )
-"""Ways to draw a run, those that say most of it first."""
+"""Functions that draw a run, the most specific first"""
 
 
 def run_between(w: CaseWriter, name: str, count: str | None) -> str | None:
-    """A run below or above others, dim by dim; `count`: its length, else that of the vector that bounds it."""
-    found = w.wants.bounds(Name(name), lambda e: free_names(e) <= w.drawn)
-    if found is None or (isinstance(found.low, Int) and found.high is None):
+    """Draws a run that others bound, dim by dim; `count`: its length, by default that of the vector that bounds it."""
+    bounds = w.constraints.bounds(Name(name), lambda e: free_names(e) <= w.drawn)
+    if bounds is None or (isinstance(bounds.low, Int) and bounds.high is None):
         return None
-    vectors = [e for e in (found.low, found.high) if e is not None and kind_of(e, w.a.kinds) is ValueKind.VECTOR]
+    vectors = [e for e in (bounds.low, bounds.high) if e is not None and kind_of(e, w.a.kinds) is ValueKind.VECTOR]
     if not vectors and count is None:
         return None
-    return f"{use('Vec')}({each_between(w, found, count or f'len({w.said(vectors[0])})', low=Int(0))})"
+    return f"{use('Vec')}({each_between(w, bounds, count or f'len({w.spell(vectors[0])})', low=Int(0))})"
 
 
 def each_between(w: CaseWriter, b: Between, count: str, low: Expr | None = None) -> str:
-    ends = [w.said(e) if e is not None else "None" for e in (b.low or low, b.high)]
+    ends = [w.spell(e) if e is not None else "None" for e in (b.low or low, b.high)]
     return f"d.each_between({count}, {', '.join(ends)})"
 
 
 def size(w: CaseWriter, name: str) -> str:
-    """One dim."""
-    for what, e in (("divisor", w.wants.divides), ("multiple", w.wants.multiple)):
+    """Draws one dim."""
+    for what, e in (("divisor", w.constraints.divides), ("multiple", w.constraints.multiple)):
         if (by := e(name, lambda e: w.known(e, Name(name)))) is not None:
-            return f"d.{what}({w.said(by)})"
+            return f"d.{what}({w.spell(by)})"
     return number(w, Name(name), name)
 
 
 def number(w: CaseWriter, subject: Expr, name: str) -> str:
     any_dim = f"d.dim({quoted(name)})"
     drawn = mostly(w, subject, any_dim, size=True)
-    found = w.wants.bounds(subject, lambda e: free_names(e) <= w.drawn) if drawn == any_dim else None
-    if found is None or (isinstance(found.low, Int) and found.high is None):
+    bounds = w.constraints.bounds(subject, lambda e: free_names(e) <= w.drawn) if drawn == any_dim else None
+    if bounds is None or (isinstance(bounds.low, Int) and bounds.high is None):
         return drawn
-    return f"d.between({', '.join(w.said(e) if e is not None else 'None' for e in (found.low or Int(0), found.high))})"
+    return (
+        f"d.between({', '.join(w.spell(e) if e is not None else 'None' for e in (bounds.low or Int(0), bounds.high))})"
+    )
 
 
 def mostly_equal(w: CaseWriter, name: str, any_other: str) -> str:
-    """A draw of a vector that the asserts want, and rarely of any other."""
-    found = w.wants.equal(Name(name), lambda e: w.known(e, Name(name)))
-    values = [v for v in found if v is not None and kind_of(unconditional(v), w.a.kinds) is ValueKind.VECTOR]
-    words = [w.said(v).replace(ANY.id, any_other) for v in values]
+    """Draws a vector that the asserts require, and rarely any other."""
+    equal = w.constraints.equal(Name(name), lambda e: w.known(e, Name(name)))
+    values = [v for v in equal if v is not None and kind_of(unconditional(v), w.a.kinds) is ValueKind.VECTOR]
+    words = [w.spell(v).replace(ANY.id, any_other) for v in values]
     return f"d.mostly({tuple_text(words)}, lambda: {any_other})" if values else any_other
 
 
 def mostly(w: CaseWriter, subject: Expr, any_other: str, size: bool = False, of_vectors: bool = True) -> str:
-    """A draw of what the asserts want of the subject, and rarely of any other. `of_vectors`: also by vectors that are not drawn yet."""
+    """Draws a value that the asserts require of the subject, and rarely any other. `of_vectors`: also by vectors that are not drawn yet."""
 
     def known(e: Expr) -> bool:
         later = {w.params[n].kind.base for n in free_names(e) - w.drawn if n in w.params}
         return w.known(e, subject) and (of_vectors or later.isdisjoint(("ints", "axes")))
 
-    values = w.wants.values(subject, known)
+    values = w.constraints.values(subject, known)
     if not values:
         return any_other
     for v in values:
@@ -146,7 +148,7 @@ def mostly(w: CaseWriter, subject: Expr, any_other: str, size: bool = False, of_
 
 
 def _value(w: CaseWriter, e: Expr, size: bool) -> str:
-    """Its text; of a size no negative number."""
-    if not size or not (free_names(e) & set(w.params) or takes_away(e)):
-        return w.said(e)
-    return f"max(0, {w.said(e)})"
+    """Prints a value; a size is at least 0."""
+    if not size or not (free_names(e) & set(w.params) or may_subtract(e)):
+        return w.spell(e)
+    return f"max(0, {w.spell(e)})"

@@ -1,6 +1,6 @@
-"""Pieces of the text of a random call.
+"""Prints parts of the function that draws a random call.
 
-In: names, parameters, expressions. Out: text, or what is asked of an expression for it.
+In: names, parameters, expressions. Out: text, or properties of an expression.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ def there(name: str) -> str:
     return f"{name}_there"
 
 
-def given(p: ParamSpec, always: bool, early: bool) -> str:
-    """The parameter of the call, perhaps None for its default; where others were drawn by it, only if it is that."""
+def argument_text(p: ParamSpec, always: bool, early: bool) -> str:
+    """Prints the argument of a parameter: its value or, at random, None for its default; where other draws depend on it, None only if the
+    value is the default."""
     name = local(p.name)
     if always or p.default is None or (early and literal(p.default) is NOT_LITERAL):
         return name
@@ -43,6 +44,6 @@ def dtypes(p: ParamSpec) -> tuple[str, ...]:
     return CLASSES["any"] if default_text(p) == "None" else CLASSES["number"]
 
 
-def takes_away(e: Expr) -> bool:
-    """Whether it may be negative where its names are not."""
+def may_subtract(e: Expr) -> bool:
+    """Whether an expression can be negative although its names are not."""
     return any(isinstance(n, Unary) or (isinstance(n, BinOp) and n.op == "-") for n in walk(e))

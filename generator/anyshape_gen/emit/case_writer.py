@@ -1,6 +1,6 @@
-"""What a random call is written with: what is drawn so far, and which names can be drawn now.
+"""The state while the function that draws a random call is emitted: names that are drawn, and names that can be drawn now.
 
-In: an op's analysis. Out: `CaseWriter`, which the functions that write draws are given (`case_sizes`, `case_params`, `cases`).
+In: an op's analysis. Out: `CaseWriter`, an argument of the functions that emit draws (`case_sizes`, `case_params`, `cases`).
 """
 
 from __future__ import annotations
@@ -9,62 +9,62 @@ from collections.abc import Callable
 
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.case_text import local
+from anyshape_gen.emit.constraints import ANY, Constraints
 from anyshape_gen.emit.module import Code, number_text, quoted
 from anyshape_gen.emit.relations import NOT_LITERAL, literal
 from anyshape_gen.emit.rule_text import RuleText
-from anyshape_gen.emit.wants import ANY, Wants
 from anyshape_gen.model import AtAxes, AtAxis, Dim, Operand, ParamSpec, Run, RunExpr
 from anyshape_gen.nodes import Call, Expr, Name, NoneLit
 from anyshape_gen.traverse import free_names, rebuild, walk, walk_all
 
 DRAWN_FIRST = ("int", "bool", "number", "enum", "ints", "axis", "axes")
-"""Kinds of parameters by which other things may be drawn"""
+"""Kinds of parameters that may be drawn before other names that depend on them"""
 RANK = "rank_of_first"
-"""Stands for the rank of the first input until its text is known"""
+"""A placeholder for the rank of the first input"""
 
 
 class CaseWriter:
-    """The function that draws calls of one op, as far as it is written."""
+    """The function that draws calls of one op, as far as it is emitted."""
 
     def __init__(self, a: OpAnalysis, resolved: frozenset[str], draws: Callable[[CaseWriter, ParamSpec], None]) -> None:
         self.a, self.spec = a, a.spec
         self.resolved = resolved
-        """Parameters of which others depend: a default is put in their place at once."""
+        """Parameters that other draws depend on: None is replaced by the default at once."""
         self.draws = draws
-        """Writes the draw of a parameter."""
+        """Emits the draw of a parameter."""
         self.code = Code()
         self.drawn: set[str] = set()
         self.text = RuleText(a.kinds, rename=local, trusted=True)
         self.params: dict[str, ParamSpec] = {p.name: p for p in self.spec.params}
         divisions = [e for e in walk_all([*a.rule, *self.spec.outputs, *self.spec.inputs]) if isinstance(e, Call)]
-        self.wants = Wants(a.rule, divisions, a.shape_functions)
+        self.constraints = Constraints(a.rule, divisions, a.shape_functions)
         self.early: set[str] = set()
-        """Params that something else was drawn by."""
+        """Params that other draws depend on"""
         self.open: set[str] = set()
-        """Params that are being drawn: none of them is drawn first for another."""
-        self.given: dict[str, str] = {}
-        """Params that have their default where None was drawn, and the name of what was."""
+        """Params whose draws are being emitted: no other draw may depend on them yet"""
+        self.passed: dict[str, str] = {}
+        """For each of `resolved` that has a default: the name of the drawn argument, which may be None"""
         self.position: dict[str, str] = {}
-        """Of axes: how many dims stand before"""
-        self.together = [g for g in self.wants.together() if set(g) <= {o.name for o in self.spec.inputs}]
+        """For each axis: the number of dims before it"""
+        self.together = [g for g in self.constraints.together() if set(g) <= {o.name for o in self.spec.inputs}]
 
     def new(self, name: str, draw: str) -> None:
         if name not in self.drawn:
             self.drawn.add(name)
             self.code.add(f"{local(name)} = {draw}")
 
-    def said(self, e: Expr) -> str:
-        """The text of what is drawn by other names; these are drawn first."""
+    def spell(self, e: Expr) -> str:
+        """Prints an expression, after its names are drawn."""
         self.draw_first(e)
         return self.text.text(e)
 
     def known(self, e: Expr, subject: Expr) -> bool:
-        """Whether all of its names are drawn, or are parameters that can be drawn first."""
+        """Whether all names of an expression are drawn, or are parameters that can be drawn before the subject."""
         others = {n for n, p in self.params.items() if n not in self.drawn | self.open and self.can_be_drawn(p)}
         return free_names(e) <= self.drawn | {ANY.id} | (others - free_names(subject))
 
     def can_be_drawn(self, p: ParamSpec) -> bool:
-        """Whether nothing that is not drawn yet counts for it; and a default can be said now."""
+        """Whether the parameter's length and constraints depend on drawn names only, and its default can be computed now."""
         length = p.kind.length
         counted = length is None or isinstance(length, Name) or free_names(length) <= self.drawn
         if p.kind.base in ("axis", "axes"):
@@ -72,7 +72,7 @@ class CaseWriter:
         return counted and p.kind.base in DRAWN_FIRST and (p.default is None or self.default_is_known(p))
 
     def default_is_known(self, p: ParamSpec) -> bool:
-        """Whether its default can be said, now or when parameters without one are drawn."""
+        """Whether the parameter's default can be computed, now or when parameters without a default are drawn."""
         if self.default(p) is not None:
             return True
         missing = free_names(p.default) - self.drawn if p.default is not None else set()
@@ -84,7 +84,7 @@ class CaseWriter:
         return all(free_names(p) - set(self.params) <= self.drawn for p in pieces) and o.signature.variadic is None
 
     def default(self, p: ParamSpec) -> str | None:
-        """The text of its default, where it can be said; None where that is no value, or one of what is not drawn yet."""
+        """Prints the parameter's default; None where it has none, or one of names that are not drawn yet."""
         if p.default is None or isinstance(p.default, NoneLit):
             return None
         if (value := literal(p.default)) is not NOT_LITERAL:
@@ -109,7 +109,7 @@ class CaseWriter:
             self.early |= free_names(e) & set(self.params)
 
     def rank(self, o: Operand) -> str:
-        """The rank of an input all of whose names are drawn."""
+        """Prints the rank of an input of which all names are drawn."""
         words = []
         fixed = 0
         for p in o.signature.pieces:

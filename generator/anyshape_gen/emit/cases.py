@@ -1,16 +1,16 @@
-"""Random calls: the function that draws one, read off a signature.
+"""Emits the function that draws random calls of an op, from its signature.
 
-In: an op's analysis. Out: the text of `<op>_case`, which draws shapes by the signature (a name is drawn once), then params by their kinds,
-mostly such as the asserts allow. Draws that break an assert are rejected by the relation, not here.
+In: an op's analysis. Out: the text of `<op>_case`, which draws shapes by the signature (a name is drawn once), then params by their kinds;
+most of them satisfy the asserts. Draws that violate an assert are rejected by the relation, not here.
 """
 
 from __future__ import annotations
 
 from anyshape_gen.analysis_model import OpAnalysis
-from anyshape_gen.emit.case_contents import contents_asked
+from anyshape_gen.emit.case_contents import content_constraints
 from anyshape_gen.emit.case_params import param
 from anyshape_gen.emit.case_sizes import run, run_between, size
-from anyshape_gen.emit.case_text import given, local, run_of, there
+from anyshape_gen.emit.case_text import argument_text, local, run_of, there
 from anyshape_gen.emit.case_writer import CaseWriter
 from anyshape_gen.emit.module import Emitted, quoted, tuple_text, use
 from anyshape_gen.emit.refusal import NotExecuted
@@ -21,8 +21,8 @@ from anyshape_gen.traverse import walk_all
 
 
 def case(a: OpAnalysis) -> Emitted:
-    """The function of one op. It is written twice, since what is drawn by a parameter is known only then: such a parameter has its default
-    before anything is drawn by it."""
+    """Emits the function of one op. It is emitted twice: only after the first time it is known which parameters other draws depend on; such
+    a parameter has its default before the other draws."""
     first = CaseWriter(a, frozenset(), param)
     _written(first)
     return _written(CaseWriter(a, frozenset(first.early), param))
@@ -43,34 +43,35 @@ def _written(w: CaseWriter) -> Emitted:
     for p in w.spec.params:
         param(w, p)
     listed = ", ".join(f"{quoted(k)}: {v}" for k, v in shapes.items())
-    asked = contents_asked(w.a, w.drawn, w.said)
-    by_range = bool(asked["ranges"])  # with a default in place of what was drawn they would be those of another dim
+    asked = content_constraints(w.a, w.drawn, w.spell)
+    by_range = bool(asked["ranges"])  # with the default in place of a drawn value the ranges would be wrong
     params = ", ".join(
-        f"{quoted(p.name)}: {w.given.get(p.name) or given(p, by_range, p.name in w.early)}" for p in w.spec.params
+        f"{quoted(p.name)}: {w.passed.get(p.name) or argument_text(p, by_range, p.name in w.early)}"
+        for p in w.spec.params
     )
     words = [f"{{{listed}}}", f"{{{params}}}"]
-    words += [f"{name}={{{', '.join(found)}}}" for name, found in asked.items() if found]
+    words += [f"{name}={{{', '.join(entries)}}}" for name, entries in asked.items() if entries]
     code.add(f"return {use('Case')}({', '.join(words)})")
     if any("rule." in line for line in code.lines):
-        # A partial operation in a signature: what it refuses rejects the draw.
+        # The signature has a partial operation, which rejects the draw where it fails.
         code.insert(start, f"rule = {use('Rule')}({quoted(w.spec.name)})")
     return code.text()
 
 
 def _joint(spec: OpSpec) -> list[tuple[str, ...]]:
-    """Runs (and shapes given as params) that the outputs broadcast."""
-    found: list[tuple[str, ...]] = []
+    """Lists groups of runs (and of params that are shapes) that the outputs broadcast."""
+    groups: list[tuple[str, ...]] = []
     for node in walk_all([*spec.outputs]):
         match node:
             case Call("broadcast", args, _) if len(args) > 1 and all(isinstance(x, Name) for x in args):
                 names = tuple(x.id for x in args if isinstance(x, Name))
-                if not any(set(names) & set(group) for group in found):
-                    found.append(names)
-    return found
+                if not any(set(names) & set(group) for group in groups):
+                    groups.append(names)
+    return groups
 
 
 def _input(w: CaseWriter, o: Operand) -> str:
-    """Draws what is new in an input; its shape as text."""
+    """Draws the names of an input that are not drawn yet; returns its shape as text."""
     s = o.signature
     if s.variadic is not None:
         return _variadic(w, o)
@@ -139,7 +140,7 @@ def _piece(w: CaseWriter, o: Operand, p: Piece, k: int) -> str:
                 w.new(length.id, f"len({local(name)})")
             return f"*{local(name)}"
         case DimExpr(expr):
-            return w.said(expr)
+            return w.spell(expr)
         case RunExpr(expr):
             w.draw_first(expr)
             return f"*{w.text.at_least(expr, 10)}"
@@ -149,7 +150,7 @@ def _piece(w: CaseWriter, o: Operand, p: Piece, k: int) -> str:
 
 
 def _crowded(w: CaseWriter, o: Operand) -> str:
-    """Whether other runs of the operand have dims, which an optional dim must then have too."""
+    """Prints whether other runs of the operand have dims, in which case an optional dim must be present."""
     runs = [local(p.name) for p in o.signature.pieces if isinstance(p, Run) and p.name in w.drawn]
     return " or ".join(f"len({r}) > 0" for r in runs) or "False"
 
@@ -167,7 +168,7 @@ def _axis_of(w: CaseWriter, o: Operand, p: AtAxis) -> None:
 
 
 def _as_far_before(w: CaseWriter, o: Operand) -> None:
-    """What stands before an axis is mostly as long as in the input that the axis was drawn with."""
+    """Draws the run before an axis, mostly as long as in the input for which the axis was drawn."""
     match o.signature.pieces:
         case (Run(name), AtAxis(_, Name(axis)), *_) if axis in w.position:
             count = f"d.mostly(({w.position[axis]},), lambda: d.length(3))"
@@ -175,7 +176,7 @@ def _as_far_before(w: CaseWriter, o: Operand) -> None:
 
 
 def _length(w: CaseWriter, o: Operand, param: str, run: str) -> None:
-    """`*o:axis`: the parameter is the run's length; all other pieces have to be drawn before its rank is known."""
+    """Draws a parameter that is the length of a run, `*o:axis`; all other pieces are drawn before, since the rank depends on them."""
     for k, p in enumerate(o.signature.pieces):
         if not (isinstance(p, Run) and p.name == run):
             _piece(w, o, p, k)

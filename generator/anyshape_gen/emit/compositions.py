@@ -1,4 +1,4 @@
-"""Bodies of composed ops: one function per op that calls the ops of its spec.
+"""Emits bodies of composed ops: for each op one function that calls other ops.
 
 In: an op's analysis, the specs of all ops. Out: the text of `<op>_body` and of its `Composition`, and the names of the rule that it reads.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
 from anyshape_gen.body_nodes import Branch, For, Set, Step, While
-from anyshape_gen.composing import Composer, Given
+from anyshape_gen.composing import Argument, Composer
 from anyshape_gen.emit.api import python_name
 from anyshape_gen.emit.assigned import assigned, collected
 from anyshape_gen.emit.kernels import dtype_keys
@@ -55,24 +55,24 @@ K = ValueKind
 
 @dataclass(frozen=True)
 class CompositionCode:
-    """A body, and what it needs from the relation."""
+    """A body, and the names that it reads from the relation."""
 
     text: Emitted
     bound: tuple[str, ...]
 
 
 def composition(a: OpAnalysis, specs: Mapping[str, OpSpec], package: str) -> CompositionCode:
-    """The body; raises NotExecuted."""
+    """Emits the body. Raises NotExecuted."""
     return _Emitter(a, specs, package).emit()
 
 
 def local(name: str) -> str:
-    """A tensor of the body as a name of Python."""
+    """Converts the name of a tensor of the body to Python."""
     return f"{name}_" if name in _OWN or keyword.iskeyword(name) else name
 
 
 class _RuleText(RuleText):
-    """What the rule knows, read from what it bound."""
+    """Prints expressions of the rule, whose names are fields of `bound`."""
 
     def __init__(self, a: OpAnalysis, used: dict[str, None], inputs: Iterable[str], asked: dict[str, None]) -> None:
         self.used, self.inputs, self.asked = used, frozenset(inputs), asked
@@ -180,38 +180,33 @@ class _Emitter:
         begin: Item | None = None
         if isinstance(domain, Call) and domain.func == "range":
             begin, domain = _ends(domain)
-        inner = {**scope, turn.name: K.TENSOR}
         first = []
         if begin is not None:
             plus = self.of.signed("+", 2)
             if plus is None:
                 raise NotExecuted(step, "a loop that does not begin with 0, where no op is `+`")
             first = [f"{local(turn.name)} = {self.apply(plus, [local(turn.name), self.operand(begin, scope)])}"]
-        self._turns(step, local(turn.name), self.operand(domain, scope), None, first, inner, scope)
+        self._loop(step, scope, variable=local(turn.name), trip=self.operand(domain, scope), first=first)
 
     def _while(self, step: While, scope: dict[str, ValueKind]) -> None:
-        self._turns(step, "_", self.operand(step.limit, scope), step.cond, [], dict(scope), scope)
+        self._loop(step, scope, variable="_", trip=self.operand(step.limit, scope))
 
-    def _turns(
-        self,
-        step: For | While,
-        turn: str,
-        trip: str,
-        cond: Expr | None,
-        first: list[str],
-        inner: dict[str, ValueKind],
-        scope: dict[str, ValueKind],
+    def _loop(
+        self, step: For | While, scope: dict[str, ValueKind], *, variable: str, trip: str, first: Sequence[str] = ()
     ) -> None:
+        """Emits a loop: a function of one iteration, which begins with the lines `first`, and a call that runs it at most `trip` times."""
+        cond = step.cond if isinstance(step, While) else None
+        targets = step.targets if isinstance(step, For) else ()
         carried = [n for n in assigned(step.body, scope) if n in scope]
         stacked = collected(step.body)
         name = self._region("turn")
         parameters = "".join(f", {local(n)}: {use('Any')}" for n in carried)
         self._gap()
-        self.code.add(f"def {name}({turn}: {use('Any')}{parameters}) -> list[{use('Any')}]:")
+        self.code.add(f"def {name}({variable}: {use('Any')}{parameters}) -> list[{use('Any')}]:")
         self.code.indent()
         for line in first:
             self.code.add(line)
-        self._steps(step.body, inner)
+        self._steps(step.body, {**scope, **{t.name: K.TENSOR for t in targets}})
         results = [local(n) for n in (*carried, *stacked)]
         again = [] if cond is None else [self.truth(cond, {**scope})]
         self.code.add(f"return [{', '.join([*again, *results])}]")
@@ -268,7 +263,7 @@ class _Emitter:
     # --- expressions
 
     def operand(self, e: Item, scope: dict[str, ValueKind]) -> str:
-        """A tensor, or what the rule knows as one."""
+        """Emits a tensor, or a value of the rule converted to one."""
         if self.of.is_tensor(e, scope):
             return self.tensor(e, scope)
         if isinstance(e, NoneLit):
@@ -278,7 +273,7 @@ class _Emitter:
         return self.known(e)
 
     def known(self, e: Expr) -> str:
-        """What the rule knows: as Python where it is decided now, else by its text among the sizes."""
+        """Emits a value of the rule: as Python where it is decided when the body is built, else as a size, by its text."""
         if isinstance(e, VecLit) and literal(e) is not NOT_LITERAL:
             return number_text(literal(e))
         if self.of.is_static(e):
@@ -330,10 +325,10 @@ class _Emitter:
         return f"*{self.tensor(item.value, scope)}" if isinstance(item, Star) else self.operand(item, scope)
 
     def _sign(self, sign: str, inputs: int, e: Expr) -> OpSpec:
-        found = self.of.signed(sign, inputs)
-        if found is None:
+        op = self.of.signed(sign, inputs)
+        if op is None:
             raise NotExecuted(e, f"`{sign}` between tensors, where no op is it")
-        return found
+        return op
 
     def _signed(self, sign: str, parts: tuple[Item, ...], scope: dict[str, ValueKind], e: Expr) -> str:
         return self.apply(self._sign(sign, len(parts), e), [self.operand(p, scope) for p in parts])
@@ -347,7 +342,7 @@ class _Emitter:
             raise NotExecuted(e, f"a call of {e.func}")
         words: list[str] = []
         for k, argument in enumerate(self.of.arguments(called, e)):
-            if not isinstance(argument, Given):
+            if not isinstance(argument, Argument):
                 raise NotExecuted(e, f"this call of {e.func}")
             text = (
                 self.operand(argument.value, scope)
@@ -370,7 +365,7 @@ class _Emitter:
 
 
 def _ends(e: Call) -> tuple[Item | None, Expr]:
-    """Where a range begins, if not at 0, and how many turns it has."""
+    """Returns the begin of a range, if it is not 0, and its number of iterations."""
     match e.args:
         case (low, high) if not isinstance(low, Star | Slice) and not isinstance(high, Star | Slice):
             return low, BinOp("-", high, low, span=e.span)

@@ -1,7 +1,7 @@
-"""Reference pages: one per op, and an index of all ops with their variants, operators of ONNX and dtypes.
+"""Emits reference pages: one for each op, and an index of all ops with their variants, ONNX operators and dtypes.
 
-In: the analysis. Out: {path below docs/ops: text}. What a page shows is printed from the same nodes the code is made of; its
-examples are run by the test suite.
+In: the analysis. Out: {path below docs/ops: text}. A page is printed from the same nodes as the code, and the test suite
+runs its examples.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _NEEDS = {
 def pages(
     analysis: Analysis, contents: Mapping[str, str] | None = None, reports: Reports | None = None
 ) -> dict[str, str]:
-    """All pages. `contents`: the specs by path, to count their lines; `reports`: what was found out about the ops."""
+    """Emits all pages. `contents`: the specs by path, to count their lines; `reports`: stored results about the ops."""
     ops = sorted(analysis.ops, key=lambda a: a.spec.name)
-    found = {f"{a.spec.name}.md": page(a) for a in ops}
+    texts = {f"{a.spec.name}.md": page(a) for a in ops}
     lines = {a.spec.name: entry_lines(a, contents or {}) for a in ops}
     rows = [{**_row(a), "lines": lines[a.spec.name], **(reports or Reports()).of(a.spec.name)} for a in ops]
-    found["index.md"] = render(
+    texts["index.md"] = render(
         "index.md.j2", rows=rows, count=len(ops), lines=sum(lines.values()), refused=analysis.refused
     )
-    return found
+    return texts
 
 
 def entry_lines(a: OpAnalysis, contents: Mapping[str, str]) -> int:
-    """Lines of the op's entry that say something; what its family says is counted there, once for all."""
+    """Counts the lines of the op's entry without blanks and comments; lines of its family are not counted."""
     text = contents.get(a.file, "").splitlines()[a.spec.span.line - 1 :]
     end = next((k for k, line in enumerate(text) if k and line.strip() and not line.startswith("    ")), len(text))
     return sum(bool(line.strip()) and not line.lstrip().startswith("#") for line in text[:end])
@@ -68,7 +68,7 @@ def page(a: OpAnalysis) -> str:
         view=[(v.output, v.input) for v in spec.view],
         rewrites=[r.text for r in spec.rewrites],
         traits=spec.traits,
-        weak=[f"law {w.law}, {w.reason}" for w in spec.weak],
+        weak=[f"law {w.law}: {w.reason}" for w in spec.weak],
         reference=" ".join(spec.reference.text.split()) if spec.reference is not None else "",
         onnx=[_onnx(m) for m in spec.onnx],
         examples=[_example(e) for e in spec.examples],
@@ -96,9 +96,9 @@ def _body(spec: OpSpec) -> str:
 
 
 def _sizes(a: OpAnalysis) -> str:
-    """What the sizes of the outputs follow from: the most that any operand has to be known of."""
-    found = a.spec.kernel is not None and any(q.target.items is None for q in a.spec.kernel.equations)
-    if found or born_sizes(a.spec.shape):
+    """Words what the sizes of the outputs depend on: the strongest need of any operand."""
+    has_count = a.spec.kernel is not None and any(q.target.items is None for q in a.spec.kernel.equations)
+    if has_count or born_sizes(a.spec.shape):
         return "data"
     most = max(a.needs.values(), default=Need.NOTHING, key=list(Need).index)
     return {
@@ -110,7 +110,7 @@ def _sizes(a: OpAnalysis) -> str:
 
 
 def _opsets(spec: OpSpec) -> str:
-    """`Softmax 1, 13`; `Upsample 7–9` where it was removed."""
+    """Lists the opsets of each ONNX operator: `Softmax 1, 13`; `Upsample 7–9` where a later opset removed it."""
     since: dict[str, list[str]] = {}
     for m in spec.onnx:
         since.setdefault(m.op, []).append(f"until {m.since - 1}" if m.removed else str(m.since))
@@ -118,7 +118,7 @@ def _opsets(spec: OpSpec) -> str:
 
 
 def _class(choices: tuple[str, ...]) -> str:
-    """The name of the class, if it is one."""
+    """Names a list of dtypes by its class, if it is one."""
     return next((name for name, inside in CLASSES.items() if inside == choices), ", ".join(choices))
 
 
@@ -145,19 +145,18 @@ def _dtype(var: str, choices: tuple[str, ...], computed: str) -> str:
 def _variants(a: OpAnalysis) -> str:
     if a.spec.dyn_params:
         names = ", ".join(f"`{p.name}`" for p in a.spec.dyn_params)
-        return f"`static.{a.spec.name}` (attributes) and `dyn.{a.spec.name}` (operands), by {names}; the plain name picks one."
-    return "One; it has no parameters that are operands."
+        variants = f"`static.{a.spec.name}` (attributes) and `dyn.{a.spec.name}` (operands), by {names}"
+        return f"{variants}; the plain name selects one by its arguments."
+    return "One; none of its parameters can be an operand."
 
 
 def _onnx(m: OnnxMapping) -> str:
     if m.removed:
         return f"{m.op}, removed in opset {m.since}"
-    turns = [x.name for x in m.arguments if x.source == "turn"]
-    names = ", ".join(_argument(x) for x in m.arguments if x.source != "turn")
-    names = ", ".join([*([names] if names else []), *([f"*({', '.join(turns)})"] if turns else [])])
-    term = f"{names} -> {to_text(m.term)}" if m.term is not None else names
-    term += "".join(f"; {let.names[0]} = {to_text(let.value)}" for let in m.lets)
-    return f"{m.op} since opset {m.since}: `{term}`"
+    if "\n" not in m.text and not m.functions:
+        return f"{m.op} since opset {m.since}: `{m.text}`"
+    lines = "\n\n".join([*(f.text for f in m.functions), m.text]).splitlines()
+    return "\n".join([f"{m.op} since opset {m.since}:", "", *(f"      {line}".rstrip() for line in lines)])
 
 
 def _argument(x: OnnxArgument) -> str:
@@ -172,10 +171,10 @@ def _argument(x: OnnxArgument) -> str:
 
 
 def _example(e: Example) -> str:
-    given = ", ".join(f"{name}: {_value(v)}" for name, v in e.given)
+    arguments = ", ".join(f"{name}: {_value(v)}" for name, v in e.arguments)
     if e.error is not None:
-        return f"{given}  ->  error: {e.error}"
-    return f"{given}  ->  {', '.join(f'{name}: {_value(v)}' for name, v in e.expected)}"
+        return f"{arguments}  ->  error: {e.error}"
+    return f"{arguments}  ->  {', '.join(f'{name}: {_value(v)}' for name, v in e.expected)}"
 
 
 def _value(v: ExampleValue) -> str:

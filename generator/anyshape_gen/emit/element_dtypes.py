@@ -1,6 +1,6 @@
-"""The dtype of a kernel expression, as the spec's letters say it: what a scratch tensor without an annotation holds.
+"""Infers dtypes of kernel expressions in terms of the spec's dtype variables, for scratch tensors without an annotation.
 
-In: a resolved kernel. Out: a dtype variable or name per expression. Literals and sizes take the dtype they meet.
+In: a resolved kernel. Out: the dtype variable or dtype of an expression. Literals and sizes take the dtype of the other operand.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from anyshape_gen.nodes import (
 
 
 class ElementDtypes:
-    """Dtypes of the tensors of one kernel, scratches found from the equations that define them."""
+    """Dtypes of the tensors of one kernel; those of scratches follow from the equations that define them."""
 
     def __init__(self, a: OpAnalysis, kernel: ResolvedKernel) -> None:
         self.kinds = a.kinds
@@ -38,11 +38,11 @@ class ElementDtypes:
             self.values.setdefault(q.target.tensor, q.value)
 
     def of(self, e: Expr) -> str:
-        """Raises NotExecuted where nothing says it."""
-        found = self.find(e)
-        if found is None:
-            raise NotExecuted(e, "a scratch tensor of nothing but literals, without an annotation,")
-        return found
+        """Infers the dtype of an expression. Raises NotExecuted where nothing decides it."""
+        dtype = self.find(e)
+        if dtype is None:
+            raise NotExecuted(e, "a scratch tensor of literals only, without an annotation,")
+        return dtype
 
     def find(self, e: Node) -> str | None:
         match e:
@@ -80,9 +80,9 @@ class ElementDtypes:
 
     def _tensor(self, name: str) -> str | None:
         if name not in self.known and name in self.values:
-            found = self.find(self.values[name])
-            if found is not None:
-                self.known[name] = found
+            dtype = self.find(self.values[name])
+            if dtype is not None:
+                self.known[name] = dtype
         return self.known.get(name)
 
 

@@ -1,4 +1,4 @@
-"""Reads of tensors, and the vectors of indices in them.
+"""Emits reads of tensors, and the vectors of indices in them.
 
 In: resolved reads. Out: `x[i, *fit(j, n)]`, and generators over the vectors in an index, item by item.
 """
@@ -79,20 +79,20 @@ def _part(s: KernelScope, part: Part) -> list[str]:
 
 
 def _texts(s: KernelScope, items: tuple[Item, ...]) -> list[str]:
-    found = []
+    texts = []
     for item in items:
         match item:
             case Star(value, None):
-                found.append(f"*{run(s, value)}")
+                texts.append(f"*{run(s, value)}")
             case Star() | Slice():
                 raise NotExecuted(item, "this index")
             case _:
-                found.append(s.text(item))
-    return found
+                texts.append(s.text(item))
+    return texts
 
 
 def _run(s: KernelScope, items: tuple[Item, ...]) -> str:
-    """Several items as one tuple."""
+    """Emits several items as one tuple."""
     match items:
         case (Star(value, None),):
             return run(s, value)
@@ -101,21 +101,21 @@ def _run(s: KernelScope, items: tuple[Item, ...]) -> str:
 
 
 def run(s: KernelScope, e: Item) -> str:
-    """A vector of indices: a name, or a generator over the vectors in it, item by item."""
+    """Emits a vector of indices: a name, or a generator over the items of the vectors in it."""
     whole = _whole(s, e)
     if whole is not None:
         return whole
     leaves: dict[str, str] = {}
     text = _itemwise(s, e, leaves)
     if not leaves:
-        raise Misused(e, "this is one number, and a vector of them is wanted here")
+        raise Misused(e, "this is one number, but a vector is required here")
     names = ", ".join(leaves.values())
     domain = next(iter(leaves)) if len(leaves) == 1 else f"zip({', '.join(leaves)})"
     return f"({text} for {names} in {domain})"
 
 
 def _whole(s: KernelScope, e: Item) -> str | None:
-    """A vector that is not made item by item from others; None for one that is."""
+    """Emits a vector that is not an elementwise expression of others; None for one that is."""
     if isinstance(e, Name) or s.is_size(e):
         return s.at_least(e, ATOM)
     match e:
@@ -144,7 +144,7 @@ def _listed(s: KernelScope, element: Expr, g: Generator) -> str:
 
 
 def _itemwise(s: KernelScope, e: Item, leaves: dict[str, str]) -> str:
-    """e with each vector in it replaced by one of its items; leaves: {vector: name of its item}."""
+    """Emits e with each vector in it replaced by an item of it; `leaves`: {vector: name of its item}."""
     inner = type(s)(s.kinds, s.attributes, s.dtypes, s.tensors, s.functions)
     inner.rules.sequence, inner.rules.own_dims = s.rules.sequence, s.rules.own_dims
     inner.used, inner.used_tensors, inner.variables = s.used, s.used_tensors, dict(s.variables)

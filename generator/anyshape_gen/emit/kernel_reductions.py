@@ -1,4 +1,4 @@
-"""Reductions: over extents, over the tensors of a variadic, over the items of vectors, over ranges that index variables bound.
+"""Emits reductions: over extents, over the tensors of a variadic, over the items of vectors, over ranges that index variables bound.
 
 In: resolved reductions. Out: calls of `reduce_`, `reduce_range` and `fold`.
 """
@@ -26,7 +26,7 @@ def reduction(s: KernelScope, e: Reduction) -> str:
         return _over_tensors(s, e, e.generators[0])
     single = len(e.generators) == 1 and e.generators[0].over in (Over.EXTENT, Over.RANGE)
     if (e.keywords or e.kind in ("first", "last")) and not (single and s.is_size(e.generators[0].domain)):
-        raise NotExecuted(e, f"the last of equal ones, or the first, of more than one variable ({e.kind})")
+        raise NotExecuted(e, f"{e.kind} over more than one variable")
     if e.keywords:
         last = "".join(f", {name}={s.text(value)}" for name, value in e.keywords)
         return _fold(s, e.kind, e.generators, e.element, e.conditions)[:-1] + f"{last})"
@@ -40,7 +40,7 @@ def reduction(s: KernelScope, e: Reduction) -> str:
 
 
 def _is_one_loop(s: KernelScope, generators: tuple[Generator, ...]) -> bool:
-    """Whether no range depends on a variable, and a run comes last."""
+    """Whether no range depends on a variable, and no variable follows a run."""
     named: set[str] = set()
     for g in generators:
         if free_names(g.domain) & named or _is_partial(s, (g,)):
@@ -50,7 +50,7 @@ def _is_one_loop(s: KernelScope, generators: tuple[Generator, ...]) -> bool:
 
 
 def _nested(s: KernelScope, e: Reduction) -> str:
-    """A reduction of reductions: where an inner range depends on an outer variable, and for runs."""
+    """Emits a reduction of reductions: where an inner range depends on an outer variable, and for runs."""
     if e.kind not in _NESTABLE:
         raise NotExecuted(e, f"{e.kind} over several runs, or over ranges that depend on each other,")
     inner = Reduction(e.kind, e.element, e.generators[1:], e.conditions, span=e.span)
@@ -59,7 +59,7 @@ def _nested(s: KernelScope, e: Reduction) -> str:
 
 
 def _is_partial(s: KernelScope, generators: tuple[Generator, ...]) -> bool:
-    """A range whose ends depend on index variables, and on nothing that is read."""
+    """Whether the generator is a range whose ends depend on index variables, and on no element that is read."""
     return (
         len(generators) == 1
         and generators[0].over is Over.RANGE
@@ -84,12 +84,12 @@ def _partial(s: KernelScope, e: Reduction, g: Generator) -> str:
 
 
 def _over_tensors(s: KernelScope, e: Reduction, g: Generator) -> str:
-    """Over the tensors of a variadic: folded while the kernel is built."""
+    """Emits a reduction over the tensors of a variadic, which is unrolled while the kernel is built."""
     return f'{use("fold")}("{e.kind}", ({of_tensor(s, e)} for {kernel_name(g.targets[0].name)} in range({s.text(g.domain)})))'
 
 
 def of_tensor(s: KernelScope, e: Reduction) -> str:
-    """What a reduction over tensors takes of one of them."""
+    """Emits the part of a reduction over tensors that reads one of them."""
     if e.conditions or e.keywords or e.kind not in _FOLDED:
         raise NotExecuted(e, f"{e.kind} over some tensors" if e.conditions else f"{e.kind} over tensors")
     name, rest = e.generators[0].targets[0].name, e.generators[1:]
@@ -100,13 +100,13 @@ def of_tensor(s: KernelScope, e: Reduction) -> str:
 
 
 def _over_items(s: KernelScope, e: Reduction, g: Generator) -> str:
-    """Over the items of vectors, of which there are as many as a rank says: folded while the kernel is built."""
+    """Emits a reduction over the items of vectors, whose lengths are ranks: it is unrolled while the kernel is built."""
     if e.conditions or e.kind not in _FOLDED:
         raise NotExecuted(e, f"{e.kind} over some items of vectors" if e.conditions else f"{e.kind} of items")
     domains = g.domain.args if isinstance(g.domain, Call) and g.domain.func == "zip" else (g.domain,)
     texts = [run(s, x) for x in domains if not isinstance(x, (Star, Slice))]
     if len(texts) != len(g.targets):
-        raise NotExecuted(g, "items taken apart in another way than `for a, b in zip(v, w)`")
+        raise NotExecuted(g, "items that are unpacked otherwise than by `for a, b in zip(v, w)`")
     before = dict(s.variables)
     s.variables.update((target.name, False) for target in g.targets)
     names = ", ".join(kernel_name(target.name) for target in g.targets)
@@ -123,7 +123,7 @@ def _fold(
 
 
 def loop(s: KernelScope, generators: tuple[Generator, ...], element: Expr, conditions: tuple[Expr, ...]) -> str:
-    """`extents, lambda names: element, where=lambda names: condition`."""
+    """Emits a loop: `extents, lambda names: element, where=lambda names: condition`."""
     before, shifted = dict(s.variables), dict(s.shifted)
     extents, names = [], []
     for g in generators:
@@ -140,14 +140,14 @@ def loop(s: KernelScope, generators: tuple[Generator, ...], element: Expr, condi
 
 
 def _domain(s: KernelScope, g: Generator) -> tuple[str, str]:
-    """The extent, `*` before a vector of them, and the parameter of the lambda."""
+    """Emits the extent, with `*` before a vector of them, and the parameter of the lambda."""
     if len(g.targets) != 1 or g.over not in (Over.EXTENT, Over.EXTENTS, Over.RANGE):
         raise NotExecuted(g, "a reduction over the items of vectors")
     target = g.targets[0]
     if (steady := s.steady_domain(g)) is not None:
         return steady
     if not s.is_size(g.domain):
-        raise NotExecuted(g, "a range whose ends are read (instead, `for k in n if low <= k < high`)")
+        raise NotExecuted(g, "a range whose ends are read from tensors (write `for k in n if low <= k < high`)")
     if g.over is Over.RANGE:
         return _range(s, g, target.name)
     domain = s.at_least(g.domain, ATOM) if target.run else s.text(g.domain)

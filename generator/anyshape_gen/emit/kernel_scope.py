@@ -1,7 +1,6 @@
-"""What the expressions of one equation may name, and what kind of thing each is: a size, a vector, a value decided while the kernel is
-built.
+"""The names in scope in one equation, and the kind of each expression: a size, a vector, a value decided while the kernel is built.
 
-In: resolved nodes. Out: answers, and which names of the rule were read (`used`); `kernel_text` spells the expressions.
+In: resolved nodes. Out: kinds, and the names of the rule that are read (`used`); `kernel_text` emits the expressions.
 """
 
 from __future__ import annotations
@@ -67,11 +66,11 @@ class KernelScope(ABC):
         self.attributes = attributes
         self.variables: dict[str, bool] = {}
         self.shifted: dict[str, str] = {}
-        """Variables that run from somewhere else than 0: what to write for them."""
+        """Variables that do not begin at 0, with the text of their values"""
         self.numbers: set[str] = set()
-        """Variables that number the elements of a variadic: Python integers while the kernel is built."""
+        """Variables that number the tensors of a variadic: Python integers while the kernel is built"""
         self.unproved: frozenset[int] = frozenset()
-        """The reads (`id`) that are tested when they are made."""
+        """The ids of the reads whose indices are checked at run time"""
         self.hoisted: dict[str, Expr] = {}
         self.used: dict[str, None] = {}
         self.used_tensors: dict[str, None] = {}
@@ -94,7 +93,7 @@ class KernelScope(ABC):
         return text if strength >= level else f"({text})"
 
     def hoist(self, name: str, e: Expr) -> str:
-        """A size for an extent; computed by the relation under that name where it takes more than a total function."""
+        """Emits a size for an extent; the relation computes it, under that name, where it is more than a call of a total function."""
         before, tensors = dict(self.used), dict(self.used_tensors)
         text = self.text(e)
         whole = any(isinstance(node, Call) and node.func == "shape" for node in walk(e))
@@ -110,14 +109,14 @@ class KernelScope(ABC):
 
     @abstractmethod
     def spell(self, e: Item) -> Spelled:
-        """The text of an expression, and how strongly it binds."""
+        """Emits an expression, with its precedence."""
 
     def is_steady(self, e: Item) -> bool:
-        """Whether e is the same for all elements, although it is no size: what a step of a procedure has computed is."""
+        """Whether e is the same for all elements, although it is no size, as is a variable of a procedure."""
         return False
 
     def steady_domain(self, g: Generator) -> tuple[str, str] | None:
-        """The extent of a loop whose ends are steady, and the parameter of its lambda."""
+        """Emits the extent of a loop whose ends are steady, and the parameter of its lambda."""
         return None
 
     def is_size(self, e: Item) -> bool:
@@ -142,11 +141,11 @@ class KernelScope(ABC):
         return isinstance(e, Float) or (isinstance(e, Name) and self.kinds.get(e.id) is ValueKind.FLOAT)
 
     def _goes_over_dims(self, g: Generator) -> bool:
-        """Whether it has as many turns as dims say: a loop of the kernel, while the rule language goes over vectors of known length."""
+        """Whether dims decide the number of iterations: such a loop is one of the kernel, any other is of the rule."""
         return g.over in (Over.EXTENT, Over.EXTENTS, Over.RANGE) and not self._is_known(g.domain)
 
     def _is_known(self, e: Node) -> bool:
-        """Whether attributes and ranks alone decide it: a number when the kernel is built."""
+        """Whether attributes and ranks alone decide it, so that it is a number when the kernel is built."""
         match e:
             case Int() | Call("len" | "rank", _, _):
                 return True
@@ -212,14 +211,14 @@ class KernelScope(ABC):
 
 
 def is_of_extremes(e: Compare) -> bool:
-    """Whether it compares `lowest(T)` and `highest(T)` with each other or with numbers."""
+    """Whether a comparison is of `lowest(T)` and `highest(T)` with each other or with numbers."""
     sides = [side.operand if isinstance(side, Unary) else side for side in (e.first, *(x for _, x in e.rest))]
     extremes = [isinstance(s, Call) and s.func in ("lowest", "highest") for s in sides]
     return any(extremes) and all(x or isinstance(s, (Int, Float)) for x, s in zip(extremes, sides))
 
 
 def chain(name: str, tests: list[str]) -> str:
-    """`and_(a, and_(b, c))`."""
+    """Nests calls of a binary function: `and_(a, and_(b, c))`."""
     text = tests[-1]
     for test in reversed(tests[:-1]):
         text = f"{use(name)}({test}, {text})"

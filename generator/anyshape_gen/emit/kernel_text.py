@@ -1,7 +1,7 @@
-"""Expressions of kernels as Python that calls `anyshape.equations.functions`.
+"""Emits expressions of kernels as Python that calls `anyshape.equations.functions`.
 
-In: resolved nodes. Out: text, and which names of the rule it reads (`used`). What depends on no index variable and no
-tensor is a size or an attribute, and is printed as a rule; everything else is an expression of equations.
+In: resolved nodes. Out: text, and the names of the rule that it reads (`used`). An expression that depends on no index variable
+and no tensor is a size or an attribute, and is emitted as in a rule; any other is an expression of equations.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"
 
 
 class KernelText(KernelScope):
-    """Spells all expressions of an equation."""
+    """Emits all expressions of an equation."""
 
     def spell(self, e: Item) -> Spelled:
         if self.is_size(e):
@@ -123,8 +123,8 @@ class KernelText(KernelScope):
         if e.func in self.dtypes or e.func in CASTS:
             inner = plain[0]
             if isinstance(inner, Call) and inner.func == "philox":
-                given = ", ".join(self.text(a) for a in inner.args if not isinstance(a, (Star, Slice)))
-                return f"{use('philox')}({given}, {self.dtype_text(Name(e.func))})", ATOM
+                arguments = ", ".join(self.text(a) for a in inner.args if not isinstance(a, (Star, Slice)))
+                return f"{use('philox')}({arguments}, {self.dtype_text(Name(e.func))})", ATOM
             return f"{use('cast')}({self.text(plain[0])}, {self.dtype_text(Name(e.func))})", ATOM
         if e.func in self.functions:
             return f"{kernel_name(e.func)}({', '.join(map(self.text, plain))})", ATOM
@@ -133,7 +133,7 @@ class KernelText(KernelScope):
         raise NotExecuted(e, f"{e.func}() of elements")
 
     def dtype_text(self, e: Expr) -> str:
-        """A dtype: a variable, a dtype parameter, or a name."""
+        """Emits a dtype: a variable, a dtype parameter, or a name."""
         if not isinstance(e, Name):
             raise NotExecuted(e, "a computed dtype")
         return self.dtype_named(e.id)
@@ -146,7 +146,7 @@ class KernelText(KernelScope):
         return f'{use("parse_dtype")}("{name}")'
 
     def _item(self, base: Expr, position: Expr) -> Spelled:
-        """An item of a vector: at a known position plainly, at an index variable by selection."""
+        """Emits an item of a vector: an index where the position is known, a selection where it is an index variable."""
         if self.is_size(position):
             return f"{self.at_least(base, ATOM)}[{self.text(position)}]", ATOM
         return f"{use('item')}({self.text(base)}, {self.text(position)})", ATOM

@@ -1,4 +1,4 @@
-"""Kernel builders: one function per op with one `eqs.define` per equation of the spec.
+"""Emits kernel builders: one function for each op, with one `eqs.define` for each equation of the spec.
 
 In: an op's analysis. Out: the text of `<op>_kernel`, and the names of the rule that it reads, which the relation binds.
 """
@@ -34,40 +34,40 @@ from anyshape_gen.traverse import walk, walk_all
 
 KNOWN = KERNEL_NAMES
 LONG = 96
-"""Characters of an equation that messages still tell as a whole."""
+"""The most characters of an equation that messages quote as a whole"""
 
 _UPDATES = {"=": "set", "set": "set", "+=": "add", "-=": "sub", "*=": "mul", "max": "max", "min": "min"}
 
 
 @dataclass(frozen=True)
 class KernelCode:
-    """A kernel builder, and what it needs from the relation."""
+    """A kernel builder, and the names that it reads from the relation."""
 
     text: Emitted
     bound: tuple[str, ...]
     hoisted: Mapping[str, Expr]
-    """Sizes that the relation computes for it, since they carry checks or rest on what the relation has learned."""
+    """Sizes that the relation computes for it, since they are checked, or depend on facts of the relation"""
 
 
 def dtype_keys(a: OpAnalysis) -> dict[str, str]:
-    """{dtype variable: key in Equations.dtypes}; a variable that a parameter says is found under `param:<name>`."""
-    found = {}
+    """Returns {dtype variable: key in Equations.dtypes}; the key of a variable that a parameter decides is `param:<name>`."""
+    keys = {}
     for rule in a.spec.dtypes:
         key = rule.var
         if isinstance(rule.expr, Name):
             key = f"param:{rule.expr.id}"
-        found[rule.var] = key
-    return found
+        keys[rule.var] = key
+    return keys
 
 
 def kernel(a: OpAnalysis) -> KernelCode:
-    """The builder; raises NotExecuted."""
+    """Emits the builder. Raises NotExecuted."""
     assert a.kernel is not None
     return KernelEmitter(a, a.kernel).emit()
 
 
 class KernelEmitter:
-    """Writes one kernel builder."""
+    """Emits one kernel builder."""
 
     def __init__(self, a: OpAnalysis, kernel: ResolvedKernel) -> None:
         self.a, self.kernel = a, kernel
@@ -82,23 +82,31 @@ class KernelEmitter:
         self.loops: tuple[str, ...] = ()
 
     def emit(self) -> KernelCode:
+        self._begin()
+        self._equations(self.kernel.equations, ())
+        for born in self.kernel.born:
+            self._born(born)
+        return self._finish()
+
+    def _begin(self) -> None:
         self.code.indent()
         for function in self.a.kernel_functions:
             self._function(function)
         for check in self.kernel.asserts:
             self._demand(check)
-        self._equations(self.kernel.equations, ())
-        for born in self.kernel.born:
-            self._born(born)
+
+    def _finish(self, born: Iterable[str] = ()) -> KernelCode:
+        """Puts the head of the builder before its body; `born` are sizes that the body sets."""
         head = Code()
         head.comment(source_of(self.a.spec))
         head.add(f"def {self.a.spec.name}_kernel(eqs: {use('Equations')}, bound: {use('Bound')}) -> None:")
         head.indent()
         self._locals(head)
-        return KernelCode(joined("\n", (head.text(), self.code.text())), tuple(self.text.used), dict(self.text.hoisted))
+        body = joined("\n", (head.text(), self.code.text()))
+        return KernelCode(body, (*self.text.used, *born), dict(self.text.hoisted))
 
     def _locals(self, head: Code) -> None:
-        """The names of the rule and the tensors that the equations read."""
+        """Emits locals for the names of the rule and the tensors that the equations read."""
         unpack(head, [(kernel_name(n), f"bound.{attribute_name(n)}") for n in self.text.used])
         tensors = [o for o in (*self.a.spec.inputs, *self.a.spec.outputs) if o.name in self.text.used_tensors]
         makers = ["tensors" if o.signature.variadic else "tensor" for o in tensors]
@@ -125,7 +133,7 @@ class KernelEmitter:
     # --- equations
 
     def _equations(self, equations: tuple[ResolvedEquation, ...], outer: tuple[Expr, ...]) -> None:
-        """Equations under static conditions become Python ifs, `if c` followed by `if not c` an else."""
+        """Emits equations; static conditions become Python's `if`, and `if not c` after `if c` becomes `else`."""
         last: Expr | None = None
         at = 0
         while at < len(equations):
@@ -148,7 +156,7 @@ class KernelEmitter:
             at, last = end, None if is_else else cond
 
     def _shared_scratch(self, equations: tuple[ResolvedEquation, ...]) -> None:
-        """Scratches that equations under different conditions define stand before all of them."""
+        """Emits scratches that equations under different conditions define before all of these."""
         for name in list(self.scratch):
             own = [q for q in equations if q.target.tensor == name]
             if len({q.conditions for q in own}) > 1:
@@ -178,28 +186,28 @@ class KernelEmitter:
             self.code.dedent()
 
     def _source(self, q: ResolvedEquation) -> str:
-        """Where it is, with its text if a run may refuse it for what is in its data; of a long one that of what may be refused."""
+        """Returns the place of an equation, with its text if it may fail on some data; of a long one only the part that may fail."""
         failing = [to_text(node) for node in walk(q) if self._may_fail(node)]
         if _has_data(q.parts):
             failing.insert(0, to_text(q.target))
         if not failing:
             return source_of(q.target)
         whole = equation_text(Equation(q.target, "=" if q.op == "set" else q.op, q.value))
-        said = whole if len(whole) <= LONG else ", ".join(dict.fromkeys(failing))
-        return f"{source_of(q.target)}: {said}"
+        quoted_text = whole if len(whole) <= LONG else ", ".join(dict.fromkeys(failing))
+        return f"{source_of(q.target)}: {quoted_text}"
 
     def _may_fail(self, node: Node) -> bool:
         return id(node) in self.text.unproved or (isinstance(node, TensorRead) and _has_data(node.parts))
 
     def _numbers(self, v: IndexVar) -> str:
-        """The numbers of tensors that each have an equation."""
+        """Emits the range of the numbers of tensors that each have an equation."""
         sequence = self.a.spec.sequence
         if sequence is None:
             return f"range({self.text.text(v.extent)})"
         return f"{use('rules')}.numbers_of({self.text.name(sequence.name)})"
 
     def _statement(self, q: ResolvedEquation, target: str, source: str) -> str:
-        """The call that states an equation: by what is on its right, and whether its left is any place."""
+        """Emits the call that defines an equation, which depends on its right side, and on whether its left side is computed indices."""
         text = self.text
         match q.value:
             case Comprehension(element, generators, conditions):
@@ -247,7 +255,7 @@ class KernelEmitter:
         unpack(self.code, [(kernel_name(v.name), m) for v, m in zip(loops, makers)])
 
     def _scratches(self, equations: list[ResolvedEquation]) -> None:
-        """The tensors of its own that equations define, where they are not made yet."""
+        """Emits the scratches that equations define, unless they are emitted already."""
         for q in equations:
             s = self.scratch.pop(q.target.tensor, None)
             if s is not None:
@@ -256,7 +264,7 @@ class KernelEmitter:
 
 
 def unpack(code: Code, pairs: list[tuple[str, str]]) -> None:
-    """`a, b = x, y`; on lines of their own where that is too long."""
+    """Emits `a, b = x, y`, or one assignment on each line where that is too long."""
     if not pairs:
         return
     line = f"{', '.join(name for name, _ in pairs)} = {', '.join(value for _, value in pairs)}"
@@ -275,5 +283,5 @@ def _literal(text: str) -> str:
 
 
 def _has_data(parts: Iterable[Node]) -> bool:
-    """Whether an index is computed from elements, or counted from the end."""
+    """Whether an index is computed from elements, or is counted from the end."""
     return any(isinstance(n, TensorRead) or (isinstance(n, Call) and n.func == "wrap") for n in walk_all(parts))

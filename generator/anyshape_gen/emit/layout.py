@@ -1,4 +1,4 @@
-"""Long lines of Python broken the way a formatter would, so that generated files need none.
+"""Breaks long lines of Python as a formatter does, so that generated files are formatted.
 
 In: a statement as one line. Out: lines of at most WIDTH columns. Breaks only inside brackets, at commas first, then at
 `for`, `if`, `else`, operators and between adjacent strings.
@@ -13,12 +13,12 @@ WIDTH = 120
 _OPEN, _CLOSE = "([{", ")]}"
 _STRING = r"""(?<![^\W_])[fr]{0,2}(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
 _TOKEN = re.compile(rf"{_STRING}|[][(){{}} ,:l]")
-"""Strings, and the characters at which lines are broken or which say where that may not be; `l` is the first of `lambda`."""
+"""Strings, and the characters that decide where a line can be broken; `l` is the first character of `lambda`."""
 _WEAK_BREAKS = (" for ", " if ", " else ", " + ", " * ", '" f"', '" "')
 
 
 def layout(text: str, indent: int = 0) -> list[str]:
-    """The statement, indented by `indent` columns, on as many lines as it needs."""
+    """Lays out a statement, indented by `indent` columns, on one or more lines."""
     pad = " " * indent
     if indent + len(text) <= WIDTH:
         return [pad + text]
@@ -36,14 +36,14 @@ def layout(text: str, indent: int = 0) -> list[str]:
         lines = []
         for item in items:
             lines += _inside(item.strip() + ",", inner)
-    if indent + len(tail) > WIDTH and len(tail) > 1:  # what follows the brackets, perhaps a call's arguments
+    if indent + len(tail) > WIDTH and len(tail) > 1:  # the text after the brackets, which may be a call's arguments
         rest = layout(tail[1:], indent)
         return [pad + head, *lines, pad + tail[0] + rest[0].removeprefix(pad), *rest[1:]]
     return [pad + head, *lines, pad + tail]
 
 
 def _inside(text: str, indent: int) -> list[str]:
-    """One item within brackets, where a line may end anywhere."""
+    """Lays out one item within brackets, where a line may end anywhere."""
     if indent + len(text) <= WIDTH:
         return [" " * indent + text]
     for mark in _WEAK_BREAKS:
@@ -67,7 +67,7 @@ def _parenthesised(text: str) -> str | None:
     for mark in ("return ", ""):
         if mark and text.startswith(mark):
             return f"{mark}({text[len(mark) :]})"
-    # Outside strings: a summary may well say "a = b".
+    # Outside strings only: a summary can have "a = b".
     at = next((k for k, c, depth in _tokens(text) if c == " " and depth == 0 and text.startswith(" = ", k)), -1)
     value = text[at + 3 :]
     if at < 0 or value.startswith("("):
@@ -77,19 +77,19 @@ def _parenthesised(text: str) -> str | None:
 
 @lru_cache(maxsize=64)
 def _tokens(text: str) -> tuple[tuple[int, str, int], ...]:
-    """(position, character, depth) of what `_TOKEN` says, a string as "s"; the depth of a bracket is that of what is around it."""
-    found = []
+    """Returns (position, character, depth) of each token, a string as "s"; the depth of a bracket is that of the text around it."""
+    tokens = []
     depth = 0
     for match in _TOKEN.finditer(text):
         c = match.group()
         depth -= c in _CLOSE
-        found.append((match.start(), c if len(c) == 1 else "s", depth))
+        tokens.append((match.start(), c if len(c) == 1 else "s", depth))
         depth += c in _OPEN
-    return tuple(found)
+    return tuple(tokens)
 
 
 def _widest_brackets(text: str) -> tuple[int, int] | None:
-    """The outermost pair of brackets with most in it."""
+    """Returns the outermost pair of brackets with the longest text in it."""
     pairs: list[tuple[int, int]] = []
     start = -1
     for k, c, depth in _tokens(text):
@@ -101,12 +101,12 @@ def _widest_brackets(text: str) -> tuple[int, int] | None:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """The text at separators outside brackets and strings; lambda parameters are kept whole, and so is a generator,
-    which without brackets of its own can only stand alone."""
+    """Splits a text at separators outside brackets and strings; parameters of a lambda are not split, nor is a generator,
+    which without brackets of its own is the only argument of a call."""
     if any(c == " " and depth == 0 and text.startswith(" for ", k) for k, c, depth in _tokens(text)):
         return [text]
     cuts = []
-    parameters = False  # of a lambda, whose commas separate nothing here
+    parameters = False  # of a lambda, whose commas are no separators
     for k, c, depth in _tokens(text):
         if depth == 0:
             parameters = (parameters or (c == "l" and text.startswith("lambda ", k))) and c != ":"
@@ -117,9 +117,9 @@ def _split(text: str, separator: str) -> list[str]:
 
 
 def _positions(text: str, mark: str) -> list[int]:
-    """Where to break before mark's word (or between two strings), outside brackets and strings."""
+    """Returns the positions at which a line can be broken before `mark` (or between two strings), outside brackets and strings."""
     if mark in ('" f"', '" "'):
         starts = [k for k, c, depth in _tokens(text) if c == "s" and depth == 0]
         return [k - 1 for k in starts[1:] if text[k - 2 : k] == '" ']
-    found = [k for k, c, depth in _tokens(text) if c == " " and depth == 0 and text.startswith(mark, k)]
-    return [k + 1 for k in found]
+    blanks = [k for k, c, depth in _tokens(text) if c == " " and depth == 0 and text.startswith(mark, k)]
+    return [k + 1 for k in blanks]

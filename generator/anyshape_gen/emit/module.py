@@ -1,7 +1,7 @@
-"""Python modules as text: the header, exactly the imports that the code uses, and the code.
+"""Emits Python modules: the header, exactly the imports that the code uses, and the code.
 
-In: code and a table of where names come from. Out: the file. An emitter marks a name that has to be imported where it writes it (`use`);
-what it drops of a text takes the mark along. Only code of authors, of oracles, is read for the names in it.
+In: code and a table of the modules of names. Out: the file. An emitter marks a name that has to be imported where it emits it (`use`);
+a text that is dropped takes its marks with it. Only code of authors, which is that of oracles, is parsed for its names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anyshape_gen.emit.layout import WIDTH, layout
 
 @dataclass(frozen=True)
 class Doc:
-    """The two texts at the head of a file."""
+    """The source and the description at the head of a file."""
 
     origin: str
     text: str
@@ -38,38 +38,38 @@ def _environment() -> Environment:
 
 
 def render(template: str, **values: object) -> str:
-    """A template of `templates/` filled in; any value it names and is not given is an error."""
+    """Renders a template of `templates/`; a name of it without a value is an error."""
     return _environment().get_template(template).render(**values)
 
 
 MARK = "\0"
-"""Stands before names in statements that the module has to import; no text of a spec has it."""
+"""The character before a name in a statement that the module has to import; no text of a spec has it."""
 
 
 def use(name: str) -> str:
-    """A name in a statement that the module has to import: `Code` takes the mark off, and remembers the name."""
+    """Marks a name in a statement that the module has to import; `Code` removes the mark, and records the name."""
     return MARK + name
 
 
 def number_text(value: object) -> str:
-    """A literal number, or a tuple of them; those that Python writes as names are imported."""
-    return re.sub(r"\b(inf|nan)\b", lambda found: use(found[0]), repr(value))
+    """Prints a number, or a tuple of numbers; `inf` and `nan` are imported names."""
+    return re.sub(r"\b(inf|nan)\b", lambda name: use(name[0]), repr(value))
 
 
 def characters(statement: str) -> list[str]:
-    """What will stand in the file, character by character, each with the mark before it."""
+    """Splits a statement into characters, each together with a mark before it."""
     return re.findall(f"{MARK}?.", statement, re.DOTALL)
 
 
 class Emitted(str):
-    """Code, and the names that it has from other modules."""
+    """Emitted code, and the names that it imports from other modules."""
 
     imports: frozenset[str]
 
     def __new__(cls, text: str, imports: frozenset[str]) -> Emitted:
-        made = super().__new__(cls, text)
-        made.imports = imports
-        return made
+        emitted = super().__new__(cls, text)
+        emitted.imports = imports
+        return emitted
 
     def __reduce__(self) -> tuple[type[Emitted], tuple[str, frozenset[str]]]:
         return Emitted, (str(self), self.imports)
@@ -79,7 +79,7 @@ NOTHING = Emitted("", frozenset())
 
 
 def joined(gap: str, texts: Iterable[Emitted], more: Iterable[str] = ()) -> Emitted:
-    """One text of several, with the imports of all and more."""
+    """Joins several texts, with the imports of all, and `more` imports."""
     parts = list(texts)
     return Emitted(gap.join(parts), frozenset(more).union(*(part.imports for part in parts)))
 
@@ -87,15 +87,15 @@ def joined(gap: str, texts: Iterable[Emitted], more: Iterable[str] = ()) -> Emit
 def python_module(
     doc: Doc, code: Emitted, known: Mapping[str, str], own: str, *, future: bool = True, tail: Emitted = NOTHING
 ) -> str:
-    """A generated module of the package `own`. `known`: {name: module to import it from, or a whole `import …`}."""
+    """Emits a module of the package `own`. `known`: {name: module to import it from, or a whole `import …`}."""
     imports = import_lines(code.imports | tail.imports, known, own)
     body, end = code.strip("\n"), tail.strip("\n")
     return render("module.py.j2", doc=doc, future=future, imports="\n".join(imports), body=body, tail=end)
 
 
 def used_names(code: str) -> frozenset[str]:
-    """Names that code of an author reads and that are neither parameters nor variables of the function they are read in."""
-    found: set[str] = set()
+    """Collects names that an author's code reads and that are neither parameters nor variables of the function that reads them."""
+    free: set[str] = set()
     for statement in ast.parse(code).body:
         names: set[str] = set()
         local: set[str] = set()
@@ -106,12 +106,12 @@ def used_names(code: str) -> frozenset[str]:
                 local.add(n.arg)
             elif isinstance(n, ast.Name) and isinstance(statement, ast.FunctionDef):
                 local.add(n.id)
-        found |= names - local
-    return frozenset(found)
+        free |= names - local
+    return frozenset(free)
 
 
 def import_lines(names: Iterable[str], known: Mapping[str, str], own: str) -> list[str]:
-    """Import statements for names of the table: standard library, other packages, ours."""
+    """Emits import statements for names of the table: standard library, other packages, the package itself."""
     plain: set[str] = set()
     by_module: dict[str, list[str]] = {}
     for name in names:
@@ -176,13 +176,13 @@ class Code:
 
 
 def tuple_text(items: Iterable[str]) -> str:
-    """`(a, b)`, `(a,)`, `()`."""
+    """Prints a tuple: `(a, b)`, `(a,)`, `()`."""
     listed = list(items)
     return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
 
 
 def quoted(text: str) -> str:
-    """A string literal in double quotes, as the formatter would have it."""
+    """Prints a string literal, in double quotes as a formatter does."""
     if '"' in text and "'" not in text:
         return repr(text)
     return '"' + "".join(map(escaped, text)) + '"'

@@ -1,4 +1,4 @@
-"""Names of a spec as names of Python: what would hide something that generated code calls gets a trailing underscore."""
+"""Converts names of a spec to names of Python: one that would hide a name that generated code calls gets a trailing underscore."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FUNCTIONS = """
 """
 
 RULE_NAMES: dict[str, str] = dict.fromkeys(_RULES.split(), "anyshape.rules")
-"""What relations import."""
+"""Names that relations import, by module"""
 
 KERNEL_NAMES: dict[str, str] = {
     **dict.fromkeys(_FUNCTIONS.split(), "anyshape.equations.functions"),
@@ -31,7 +31,7 @@ KERNEL_NAMES: dict[str, str] = {
     "rules": "anyshape",
     "Any": "typing",
 }
-"""What kernels import."""
+"""Names that kernels import, by module"""
 
 _LOCAL = frozenset(
     (
@@ -55,22 +55,22 @@ _LOCAL = frozenset(
 
 
 def relation_name(name: str) -> str:
-    """A dim, operand, parameter or local of a rule, inside its relation."""
+    """Converts the name of a dim, operand, parameter or local of a rule to Python, for its relation."""
     return _beside(name, RULE_NAMES)
 
 
 def kernel_name(name: str) -> str:
-    """A dim, parameter, tensor or index variable, inside a kernel."""
+    """Converts the name of a dim, parameter, tensor or index variable to Python, for a kernel."""
     return _beside(name, KERNEL_NAMES)
 
 
 def _beside(name: str, called: Container[str]) -> str:
-    """Different for different names, and none that is called."""
+    """Adds underscores to a name until it differs from all that are called; different names stay different."""
     stem = name.rstrip("_")
     taken = any(n in called or n in _LOCAL or keyword.iskeyword(n) for n in (name, stem, f"{stem}_"))
     return f"{name}_" if taken else name
 
 
 def constant_name(op: str, variant: str = "") -> str:
-    """The constant that holds an OpDef: STATIC_RESHAPE."""
+    """Returns the name of the constant that is an OpDef: STATIC_RESHAPE."""
     return f"{variant}_{op}".strip("_").upper()

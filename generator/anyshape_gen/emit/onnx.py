@@ -1,14 +1,14 @@
-"""ONNX mappings: one function per operator and opset, from a node's inputs and attributes to calls of ops.
+"""Emits ONNX mappings: for each operator and opset one function from a node's inputs and attributes to calls of ops.
 
 In: all ops (a term may name any). Out: the functions, and the table {operator: {since: function or None}}. Attributes are
-plain Python values when a model is imported, so expressions over them are printed as plain Python.
+plain Python values when a model is imported, so expressions over them are emitted as plain Python.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from textwrap import wrap
 
 from anyshape_gen.emit.api import python_name, returns_tuple
@@ -16,16 +16,20 @@ from anyshape_gen.emit.module import Code, Emitted, number_text, quoted, use
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.functions import LIST_FUNCTIONS
-from anyshape_gen.model import OnnxMapping, OnnxRefusal, Operand, OpSpec, ParamSpec
+from anyshape_gen.model import OnnxMapping, OnnxRefusal, Operand, OpSpec, ParamSpec, TermFunction
 from anyshape_gen.nodes import (
+    Assert,
+    Assign,
     AttrRead,
     BinOp,
     Bool,
     BoolOp,
+    Born,
     Call,
     Compare,
     Expr,
     Float,
+    If,
     IfExp,
     Index,
     Int,
@@ -33,12 +37,15 @@ from anyshape_gen.nodes import (
     Name,
     Node,
     NoneLit,
+    Return,
     Star,
+    Statement,
     Str,
     Unary,
     VecLit,
 )  # fmt: skip
 from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
+from anyshape_gen.traverse import walk_all
 
 KNOWN = {
     **dict.fromkeys(
@@ -52,28 +59,37 @@ KNOWN = {
     "Value": "anyshape.graph.value",
     "Mapping": "anyshape.frontends.onnx.node",
     "Sequence": "collections.abc",
+    "Any": "typing",
     **dict.fromkeys(("inf", "pi"), "math"),
     "parse_dtype": "anyshape.dtypes",
 }
 
 
+NEGATED = {"==": "!=", "!=": "==", "is": "is not", "is not": "is", "in": "not in", "not in": "in"}
 LINE = 100
-"""Characters of a line of text"""
+"""The most characters in a line of text"""
 
 
 def function_name(op: str, since: int) -> str:
-    """`layer_normalization_17`."""
+    """Names the function of an operator and opset: `layer_normalization_17`."""
     words = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op)).lower()
     return f"{words}_{since}"
 
 
 def mappings(spec: OpSpec | None, of: Iterable[OnnxMapping], specs: Mapping[str, OpSpec]) -> list[Emitted]:
-    """The functions of one `onnx:` entry, an op's or a file's."""
-    return [_Mapper(spec, m, specs).emit() for m in of if not m.removed]
+    """Emits the functions of one `onnx:` entry of an op or of a file."""
+    return [_Terms(specs, m.functions).mapping(spec, m) for m in of if not m.removed]
+
+
+def functions(of: Iterable[OnnxMapping], specs: Mapping[str, OpSpec]) -> list[Emitted]:
+    """Emits the functions that mappings of one file call, in the order written."""
+    called = {f.name: f for m in of for f in m.functions}
+    in_order = sorted(called.values(), key=lambda f: f.span.line)
+    return [_Terms(specs, in_order).function(f) for f in in_order]
 
 
 def table(all_mappings: Iterable[OnnxMapping]) -> Emitted:
-    """ONNX of one file: what each operator means from which opset on."""
+    """Emits the table ONNX of one file: the function of each operator from each opset on."""
     code = Code()
     versions: dict[str, dict[int, str]] = {}
     for m in all_mappings:
@@ -88,7 +104,7 @@ def table(all_mappings: Iterable[OnnxMapping]) -> Emitted:
 
 
 def refusals(refused: Iterable[OnnxRefusal]) -> str:
-    """REFUSED of a package: why operators have no mapping."""
+    """Emits the table REFUSED of a package: why operators have no mapping."""
     code = Code()
     code.add("REFUSED: dict[str, str] = {")
     code.indent()
@@ -104,44 +120,97 @@ def refusals(refused: Iterable[OnnxRefusal]) -> str:
     return code.text()
 
 
-class _Mapper:
-    def __init__(self, spec: OpSpec | None, mapping: OnnxMapping, specs: Mapping[str, OpSpec]) -> None:
-        self.spec, self.mapping, self.specs = spec, mapping, specs
+class _Terms:
+    """Emits one Python function: a mapping, or a function that mappings share."""
+
+    def __init__(self, specs: Mapping[str, OpSpec], functions: Iterable[TermFunction]) -> None:
+        self.specs = specs
+        self.functions = {f.name: f for f in functions}
         self.names: dict[str, str] = {}
+        self.absent: set[str] = set()
+        """Names of values that may be absent: inputs of the node and arguments of a function"""
+        self.verbatim = False
+        """Whether texts are contents of tensors; any other text is an enumeration, of which an empty one stands for the default"""
         self.code = Code()
 
-    def emit(self) -> Emitted:
-        m, code = self.mapping, self.code
+    def mapping(self, spec: OpSpec | None, m: OnnxMapping) -> Emitted:
+        """Emits a function from a node's inputs and attributes to its outputs."""
+        code = self.code
         code.comment(source_of(m))
         code.add(f"def {function_name(m.op, m.since)}(n: {use('OnnxNode')}) -> {use('Sequence')}[{use('Value')}]:")
         code.indent()
-        self._inputs()
-        for check in m.asserts:
-            code.add(f"if {self._negated(check.cond)}:")
-            code.indent()
-            words = self._message(check.message) if check.message else quoted(f"{m.op} with these attributes")
-            code.add(f"n.refuse({words})")
-            code.dedent()
-        for let in m.lets:
-            name = f"{let.names[0]}_"
-            code.add(f"{name} = {self._let(let.value)}")
-            self.names[let.names[0]] = name
-        code.add(f"return {self._result()}")
+        self._inputs(m)
+        self._declare(m.body)
+        self._statements(m.body, f"{m.op} with these attributes")
+        code.add(f"return {self._results(m.term) if m.term is not None else self._own(spec, m)}")
         return code.text()
 
+    def function(self, f: TermFunction) -> Emitted:
+        """Emits a function of `terms:`, whose arguments are values, attributes or plain numbers."""
+        code = self.code
+        self.names = {name: f"{name}_" for name in f.args}
+        self.absent = set(f.args)
+        code.comment(source_of(f))
+        typed = "".join(f", {name}: {use('Any')}" for name in self.names.values())
+        code.add(f"def _{f.name}(n: {use('OnnxNode')}{typed}) -> {use('Any')}:")
+        code.indent()
+        self._declare(f.body)
+        self._statements(f.body, f"{f.name} of these operands")
+        return code.text()
+
+    def _declare(self, body: Sequence[Statement]) -> None:
+        """Declares the variables that several statements assign, of which mypy would take the type of the first; an input among them
+        has itself as its first value."""
+        count = Counter(name for s in walk_all(body) if isinstance(s, Assign) for name in s.names)
+        for name, assignments in count.items():
+            first = self.names.get(name)
+            if first is not None and first != f"{name}_":
+                self.code.add(f"{name}_: {use('Any')} = {first}")
+            elif first is None and assignments > 1:
+                self.code.add(f"{name}_: {use('Any')}")
+            if first is not None:
+                self.names[name] = f"{name}_"
+
+    def _statements(self, body: Sequence[Statement], words: str) -> None:
+        for statement in body:
+            match statement:
+                case Assert(cond=cond, message=message):
+                    self._nested(f"if {self._negated(cond)}:")
+                    self.code.add(f"n.refuse({self._message(message) if message else quoted(words)})")
+                    self.code.dedent()
+                case Assign(names=names, value=value):
+                    text = self._let(value)
+                    self.names.update({name: f"{name}_" for name in names})
+                    self.code.add(f"{', '.join(self.names[name] for name in names)} = {text}")
+                case If(cond=cond, then=then, other=other):
+                    self._nested(f"if {self.text(cond)}:")
+                    self._statements(then, words)
+                    self.code.dedent()
+                    if other:
+                        self._nested("else:")
+                        self._statements(other, words)
+                        self.code.dedent()
+                case Return(value=value):
+                    self.code.add(f"return {self._let(value)}")
+                case Born():
+                    raise NotExecuted(statement, "a size that a procedure finds, in an ONNX mapping")
+
+    def _nested(self, head: str) -> None:
+        self.code.add(head)
+        self.code.indent()
+
     def _negated(self, cond: Expr) -> str:
-        opposite = {"==": "!=", "!=": "==", "is": "is not"}
         match cond:
-            case Compare(_, ((op, second),)) if op in opposite:
-                return self.text(replace(cond, rest=((opposite[op], second),)))
+            case Compare(first, ((op, second),)) if op in NEGATED:
+                return f"{self._brackets(first)} {NEGATED[op]} {self._brackets(second)}"
         return f"not {self._brackets(cond)}"
 
-    def _inputs(self) -> None:
-        """Where in the node's inputs each name is."""
+    def _inputs(self, m: OnnxMapping) -> None:
+        """Emits the reads of the node's inputs, one for each name."""
         at, seen = 0, 0
-        kinds = [argument.source for argument in self.mapping.arguments]
+        kinds = [argument.source for argument in m.arguments]
         count, several = kinds.count("rest"), kinds.count("turn")
-        for argument in self.mapping.arguments:
+        for argument in m.arguments:
             if argument.source == "rest" and count > 1:
                 self.names[argument.name] = f"{use('groups')}(n, {at}, {count})[{seen}]"
                 seen += 1
@@ -152,32 +221,31 @@ class _Mapper:
                 self.names[argument.name] = f"n.inputs({at})" if at else "n.inputs()"
             elif argument.source in ("input", "in"):
                 self.names[argument.name] = f"n.input({at})"
+                self.absent.add(argument.name)
                 at += 1
-        # of ONNX's own operators the declaration says how many there may be
-        if ":" in self.mapping.op and not count and not several:
+        # the schema of ONNX's own operators limits their number
+        if ":" in m.op and not count and not several:
             self.code.add(f"n.only({at})")
 
-    def _result(self) -> str:
-        m = self.mapping
-        if m.term is not None:
-            return self._results(m.term)
-        assert self.spec is not None  # a file's own mapping is a term
-        operands = [o.name for o in self.spec.inputs]
-        given = {argument.name: argument for argument in m.arguments}
+    def _own(self, spec: OpSpec | None, m: OnnxMapping) -> str:
+        """Emits a call of the op itself with the arguments."""
+        assert spec is not None  # a file's own mapping is a term
+        operands = [o.name for o in spec.inputs]
+        sources = {argument.name: argument for argument in m.arguments}
         words: list[str] = []
         for name in operands:
-            if name in given:
+            if name in sources:
                 words.append(self.names[name] if len(words) == operands.index(name) else f"{name}={self.names[name]}")
-        for p in self.spec.params:
-            if p.name in given:
-                words.append(f"{python_name(p.name)}={self._param(p, given[p.name].source, given[p.name].expr)}")
-        if any(o.signature.variadic is not None for o in self.spec.outputs):
+        for p in spec.params:
+            if p.name in sources:
+                words.append(f"{python_name(p.name)}={self._param(p, sources[p.name].source, sources[p.name].expr)}")
+        if any(o.signature.variadic is not None for o in spec.outputs):
             words.append("outputs=n.output_count")
-        call = f"{use('api')}.{python_name(self.spec.name)}({', '.join([*words, 'source=n.source'])})"
-        return call if returns_tuple(self.spec) else f"[{call}]"
+        call = f"{use('api')}.{python_name(spec.name)}({', '.join([*words, 'source=n.source'])})"
+        return call if returns_tuple(spec) else f"[{call}]"
 
     def _results(self, term: Node) -> str:
-        """A term as the sequence of a node's outputs: several are a list, or those of an op that has several."""
+        """Emits a term as the sequence of a node's outputs: several are a list, or those of an op that has several."""
         match term:
             case IfExp(cond, then, other):
                 return f"({self._results(then)} if {self.text(cond)} else {self._results(other)})"
@@ -187,27 +255,34 @@ class _Mapper:
                 return self._each(made, groups)
             case Call(func, _, _) if self._is_tuple(func):
                 return self._term(term)
+            case Call(func, _, _) if func in self.functions and self._gives_several(func):
+                return f"[*{self._term(term)}]"
             case Name(id) if id in self.names:
                 return f"[{use('needed')}(n, {self.names[id]}, {quoted(id)})]"
         return f"[{self._argument(term)}]"
 
-    def _each(self, made: Node, groups: Sequence[Node]) -> str:
-        """`each(op(…, x, g), x, g)`: the term for the first of each group, for the second, and so on."""
+    def _each(self, term: Node, groups: Sequence[Node]) -> str:
+        """Emits `each(op(…, x, g), x, g)`: the term for the first of each group, for the second, and so on."""
         lists = {x.id: self.text(x) for x in groups if isinstance(x, Name)}
         if len(lists) != len(groups):
-            raise NotExecuted(made, "each() of anything but names of groups")
+            raise NotExecuted(term, "each() of anything but names of groups")
         self.names.update({name: f"{name}_" for name in lists})
-        text = self._results(made)
+        text = self._results(term)
         self.names.update(lists)
         return f"{use('each')}(lambda {', '.join(f'{name}_' for name in lists)}: {text}, {', '.join(lists.values())})"
 
     def _let(self, term: Node) -> str:
-        """A term, with all outputs of an op that has several; an attribute that has a name here, and no default, must be there."""
+        """Emits a term, with all outputs of an op that has several; an attribute that gets a name here, and has no default, is required."""
         if isinstance(term, IfExp):
             return f"({self._let(term.then)} if {self.text(term.cond)} else {self._let(term.other)})"
         if isinstance(term, AttrRead) and term.default is None:
             return f"{use('needed')}(n, {self._attr(term)}, {quoted(term.name)})"
         return self._term(term) if isinstance(term, Call) and self._is_tuple(term.func) else self._argument(term)
+
+    def _gives_several(self, function: str) -> bool:
+        """Whether a function returns several outputs on every path."""
+        values = [s.value for s in walk_all(self.functions[function].body) if isinstance(s, Return)]
+        return all(isinstance(v, VecLit) or (isinstance(v, Call) and self._is_tuple(v.func)) for v in values)
 
     def _is_tuple(self, func: str) -> bool:
         return func in self.specs and returns_tuple(self.specs[func])
@@ -216,7 +291,7 @@ class _Mapper:
         if source == "input" or expr is None:
             text = self.names[p.name]
         elif isinstance(expr, AttrRead):
-            if p.kind.base == "enum" and p.default is not None:
+            if p.kind.base == "enum" and p.default is not None and expr.default is None:
                 return f"{use('choice')}({self._attr(expr)})"
             if p.kind.base != "dtype":
                 return self._attr(expr)
@@ -228,10 +303,13 @@ class _Mapper:
         return text if p.default is not None else f"{use('needed')}(n, {text}, {quoted(p.name)})"
 
     def _attr(self, e: AttrRead, dtype: bool = False) -> str:
-        """Reads an attribute: as a dtype where one is wanted, or is its default."""
+        """Emits the read of an attribute: as a dtype where one is required, or where its default is one."""
         dtype = dtype or (isinstance(e.default, Name) and e.default.id in (*DTYPES, *OTHER_DTYPES))
         default = f", {self.text(e.default)}" if e.default is not None else ""
-        return f"n.attr{'_dtype' if dtype else ''}({quoted(e.name)}{default})"
+        read = f"n.attr{'_dtype' if dtype else ''}({quoted(e.name)}{default})"
+        if isinstance(e.default, Str) and e.default.value and not self.verbatim:
+            return f"({read} or {quoted(e.default.value)})"
+        return read
 
     # --- expressions over attributes, ranks and dtypes
 
@@ -262,17 +340,13 @@ class _Mapper:
                 return f"{op}{' ' if op == 'not' else ''}{self._brackets(operand)}"
             case BinOp(op, left, right):
                 return f"{self._brackets(left)} {op} {self._brackets(right)}"
-            case Compare(AttrRead(default=Str(usual)) as read, rest) if usual:  # a text without characters is no choice
-                return f"({self._attr(read)} or {quoted(usual)})" + "".join(
-                    f" {op} {self._brackets(x)}" for op, x in rest
-                )
             case Compare(first, rest):
                 return " ".join([self._brackets(first), *(f"{op} {self._brackets(x)}" for op, x in rest)])
             case BoolOp(op, items):
                 return f" {op} ".join(self._brackets(x) for x in items)
             case IfExp(cond, then, other):
                 return f"({self._argument(then)} if {self.text(cond)} else {self._argument(other)})"
-            case Index(Call(func, _, _) as base, (Int(k),)) if self._is_tuple(func):
+            case Index(Call(func, _, _) as base, (Int(k),)) if self._is_tuple(func) or func in self.functions:
                 return f"{self._term(base)}[{k}]"
             case Index(Name() as base, (Int(k),)):
                 return f"{self.text(base)}[{k}]"
@@ -306,7 +380,9 @@ class _Mapper:
                 name = {"is_int": "is_integer"}.get(func, func)
                 return f"{self.text(v)}.{name}"
             case Call("scalar" | "vector" | "strings" as func, (v,), ()):
+                self.verbatim = func == "strings"
                 text = self._argument(v)
+                self.verbatim = False
                 return f"{use(func)}{text}" if isinstance(v, IfExp) else f"{use(func)}({text})"
             case Call("list_empty", (AttrRead() as dtype,), ()):
                 return f"{use('list_empty')}(n, {self._attr(dtype, dtype=True)})"
@@ -322,6 +398,9 @@ class _Mapper:
                 return f"{use('fold')}({use('api')}.{python_name(op)}, {self.text(values)})"
             case Call("accumulate", (Call() as made, Name(group)), ()) if group in self.names:
                 return self._accumulate(made, group)
+            case Call(func, args, keywords) if func in self.functions:
+                named = [f"{name}_={self._argument(x)}" for name, x in keywords]
+                return f"_{func}({', '.join(['n', *(self._argument(x) for x in args), *named])})"
             case Call(func, args, keywords) if func in self.specs:
                 spec = self.specs[func]
                 params = [o if o.signature.sequence else None for o in spec.inputs] + list(spec.params)
@@ -335,11 +414,11 @@ class _Mapper:
                 return self.text(e)
         raise NotExecuted(e, "this term in an ONNX mapping")
 
-    def _accumulate(self, made: Call, group: str) -> str:
-        """`accumulate(term, xs)`: the term of xs in the dtype that they are computed in."""
+    def _accumulate(self, term: Call, group: str) -> str:
+        """Emits `accumulate(term, xs)`: the term of xs in their accumulation dtype."""
         values = self.names[group]
         self.names[group] = f"{group}_"
-        text = self._term(made)
+        text = self._term(term)
         self.names[group] = values
         return f"{use('accumulate')}(lambda {group}_: {text}, {values})"
 
@@ -347,12 +426,10 @@ class _Mapper:
         if isinstance(x, Star):
             return f"*{self.text(x.value)}"
         text = self._argument(x)
-        required = text.startswith("n.input(") if isinstance(p, Operand) else p is not None and p.default is None
-        return (
-            f"{use('needed')}(n, {text}, {quoted(p.name)})"
-            if isinstance(x, Name) and required and p is not None
-            else text
-        )
+        if not isinstance(x, Name) or p is None:
+            return text
+        required = x.id in self.absent if isinstance(p, Operand) else p.default is None
+        return f"{use('needed')}(n, {text}, {quoted(p.name)})" if required else text
 
     def _argument(self, e: Node) -> str:
         if isinstance(e, Call) and e.func in self.specs and not self._is_tuple(e.func):

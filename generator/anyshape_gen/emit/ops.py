@@ -1,4 +1,4 @@
-"""Op definitions: the OpDefs of every variant, with what a person should know about what was not generated.
+"""Emits op definitions: the OpDef of every variant, with comments about variants that are not generated.
 
 In: an op's analysis. Out: the text of `ops/<specfile>.py`'s entry for it.
 """
@@ -25,12 +25,12 @@ KNOWN = {
 
 
 def variants(spec: OpSpec) -> tuple[str, ...]:
-    """The variants an op has; `("",)` where nothing shapes its output but its inputs."""
+    """Returns the variants of an op; `("",)` where its outputs' shapes depend on its inputs only."""
     return ("static", "dyn") if spec.dyn_params else ("",)
 
 
 def op_defs(a: OpAnalysis) -> Emitted:
-    """One OpDef per variant."""
+    """Emits one OpDef for each variant."""
     code = Code()
     code.comment(source_of(a.spec))
     if not a.spec.dyn_params:
@@ -112,9 +112,9 @@ def _input(o: Operand) -> str:
 
 
 def _absent(e: Expr, dtype: str) -> str:
-    """The constant that an absent input reads as: a literal, or an extreme of the input's own dtype by name.
+    """Emits the constant that reads of an absent input give: a literal, or an extreme of the input's own dtype by name.
 
-    Where it is computed from dims, kernels write it in place of every read, and the constant only marks that the input is absent.
+    Where it is computed from dims, kernels have the expression in place of every read, and the constant only marks an absent input.
     """
     match e:
         case Call("lowest" | "highest" as func, (Name(var),), ()) if var == dtype:
@@ -123,7 +123,7 @@ def _absent(e: Expr, dtype: str) -> str:
 
 
 def _computed(e: Call, spec: OpSpec) -> tuple[str, ...]:
-    """`accum(T)` as ("accum", "T"); a parameter that says a dtype is "param:to"."""
+    """Converts `accum(T)` to ("accum", "T"); a parameter that is a dtype becomes "param:to"."""
     of = [x.id for x in e.args if isinstance(x, Name)]
     if len(of) != len(e.args):
         raise NotExecuted(e, "a dtype computed from anything but dtype variables")
@@ -152,7 +152,7 @@ def _param(p: ParamSpec, operand: bool) -> str:
 
 
 def default_text(p: ParamSpec) -> str:
-    """The literal default as Python; `None` where there is none, or the relation computes it."""
+    """Prints a literal default; `None` where there is none, or the relation computes it."""
     if p.default is None:
         return "None"
     value = literal(p.default)

@@ -1,4 +1,4 @@
-"""Procedures as builders: one call of `anyshape.equations.procedure.Procedure` per step of the spec.
+"""Emits procedures as builders: one call of `anyshape.equations.procedure.Procedure` for each step of the spec.
 
 In: an op's analysis. Out: the text of `<op>_kernel`, and the names of the rule that it reads, which the relation binds.
 """
@@ -11,7 +11,7 @@ from anyshape_gen.emit.kernel_reads import index, run
 from anyshape_gen.emit.kernel_reductions import loop
 from anyshape_gen.emit.kernel_text import KernelText
 from anyshape_gen.emit.kernels import KernelCode, KernelEmitter, dtype_keys, unpack
-from anyshape_gen.emit.module import Code, joined, quoted, tuple_text, use
+from anyshape_gen.emit.module import quoted, tuple_text, use
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import attribute_name, attributes_of
@@ -23,13 +23,13 @@ _UPDATES = {"=": "set", "+=": "add", "-=": "sub", "*=": "mul"}
 
 
 def procedure(a: OpAnalysis) -> KernelCode:
-    """The builder; raises NotExecuted."""
+    """Emits the builder. Raises NotExecuted."""
     assert a.procedure is not None
     return ProcedureEmitter(a, a.procedure).emit()
 
 
 class ProcedureText(KernelText):
-    """Expressions of steps: a number of turns may be what a variable is now. `loops`: variables of open loops."""
+    """Emits expressions of steps: a loop may have as many iterations as a variable's current value. `loops`: variables of open loops."""
 
     loops: frozenset[str] = frozenset()
 
@@ -55,77 +55,67 @@ class ProcedureText(KernelText):
 
 
 class ProcedureEmitter(KernelEmitter):
-    """Writes one builder."""
+    """Emits one builder."""
 
-    def __init__(self, a: OpAnalysis, found: ResolvedProcedure) -> None:
-        super().__init__(a, ResolvedKernel((), (), (), found.asserts))
-        self.found = found
-        own = [*found.variables, *(s.name for s in found.arrays)]
+    def __init__(self, a: OpAnalysis, resolved: ResolvedProcedure) -> None:
+        super().__init__(a, ResolvedKernel((), (), (), resolved.asserts))
+        self.resolved = resolved
+        own = [*resolved.variables, *(s.name for s in resolved.arrays)]
         tensors = frozenset([o.name for o in (*a.spec.inputs, *a.spec.outputs)] + own)
         functions = frozenset(f.name for f in a.kernel_functions)
         self.text: ProcedureText = ProcedureText(a.kinds, attributes_of(a), dtype_keys(a), tensors, functions)
-        reads = [n for n in walk_all(found.steps) if isinstance(n, TensorRead) and n.parts]
+        reads = [n for n in walk_all(resolved.steps) if isinstance(n, TensorRead) and n.parts]
         self.text.unproved = frozenset(map(id, reads))
         self.outputs = {o.name for o in a.spec.outputs}
         if any(o.signature.variadic for o in a.spec.outputs):
             raise NotExecuted(a.spec, "a procedure with a variadic output")
 
     def emit(self) -> KernelCode:
-        self.code.indent()
-        for function in self.a.kernel_functions:
-            self._function(function)
-        for check in self.kernel.asserts:
-            self._demand(check)
+        self._begin()
         self._start()
-        self._steps(self.found.steps)
+        self._steps(self.resolved.steps)
         self._end()
-        head = Code()
-        head.comment(source_of(self.a.spec))
-        head.add(f"def {self.a.spec.name}_kernel(eqs: {use('Equations')}, bound: {use('Bound')}) -> None:")
-        head.indent()
         self.text.used_tensors = {n: None for n in self.text.used_tensors if n not in self.outputs}
-        self._locals(head)
-        bound = (*self.text.used, *self.found.born)
-        return KernelCode(joined("\n", (head.text(), self.code.text())), bound, dict(self.text.hoisted))
+        return self._finish(self.resolved.born)
 
     def _start(self) -> None:
         text = self.text
         born = [
             f"bound.{attribute_name(name)}: {text.hoist(f'{name}_most', high)}"
-            for name, high in self.found.born.items()
+            for name, high in self.resolved.born.items()
         ]
         counted = ", counted=True" if self._multiplies() else ""
         self.code.add(f"procedure = eqs.procedure({'{' + ', '.join(born) + '}' if born else ''}{counted})")
         unpack(self.code, [(kernel_name(n), f'procedure.output("{n}")') for n in self.outputs_in_order()])
-        made = [
+        definitions = [
             (kernel_name(n), f'procedure.variable("{n}", {text.dtype_named(d)})')
-            for n, d in self.found.variables.items()
+            for n, d in self.resolved.variables.items()
         ]
-        made += [
+        definitions += [
             (
                 kernel_name(s.name),
                 f'procedure.array("{s.name}", {text.dtype_named(s.dtype or "i64")}, {text.text(s.shape)})',
             )
-            for s in self.found.arrays
+            for s in self.resolved.arrays
         ]
-        for name, maker in made:
+        for name, maker in definitions:
             self.code.add(f"{name} = {maker}")
 
     def _multiplies(self) -> bool:
-        """Whether an output has more room than there are elements in any input: a dim twice in the upper bounds of its sizes."""
+        """Whether an output's upper bound can exceed the size of every input: a dim is twice in the upper bounds of its dims."""
         return any(self._multiplies_in(o) for o in self.a.outputs)
 
     def _multiplies_in(self, o: OutputShape) -> bool:
         mentioned = [n.id for n in walk(o.shape) if isinstance(n, Name)]
-        born = [name for name in mentioned if name in self.found.born]
-        names = [n.id for name in born for n in walk(self.found.born[name]) if isinstance(n, Name)]
+        born = [name for name in mentioned if name in self.resolved.born]
+        names = [n.id for name in born for n in walk(self.resolved.born[name]) if isinstance(n, Name)]
         names += [name for name in mentioned if name not in born]
         if not born or len(set(names)) == len(names):
             return False
-        reads = [n for n in walk_all(self.found.steps) if isinstance(n, TensorRead) and n.tensor == o.name]
+        reads = [n for n in walk_all(self.resolved.steps) if isinstance(n, TensorRead) and n.tensor == o.name]
         if reads:
             raise NotExecuted(
-                reads[0], f"reading '{o.name}', whose sizes are counted first since their upper bounds multiply,"
+                reads[0], f"reading '{o.name}', whose sizes are counted first since their upper bounds are multiplied,"
             )
         return True
 
@@ -133,10 +123,10 @@ class ProcedureEmitter(KernelEmitter):
         return [o.name for o in self.a.spec.outputs]
 
     def _end(self) -> None:
-        found = ", ".join(f"bound.{attribute_name(n)}: {kernel_name(n)}" for n in self.found.born)
-        given = f"{{{found}}}, " if found else ""
+        sizes = ", ".join(f"bound.{attribute_name(n)}: {kernel_name(n)}" for n in self.resolved.born)
+        sizes_argument = f"{{{sizes}}}, " if sizes else ""
         assert self.a.spec.procedure is not None
-        self.code.add(f"procedure.end({given}source={quoted(source_of(self.a.spec.procedure))})")
+        self.code.add(f"procedure.end({sizes_argument}source={quoted(source_of(self.a.spec.procedure))})")
 
     # --- steps
 
@@ -205,8 +195,8 @@ class ProcedureEmitter(KernelEmitter):
                 order = "".join(f", {k}={text.text(v)}" for k, v in keywords)
                 return f"ordered({name}, {loop(text, generators, element, ())}{order})"
             case Call("range", ends, ()) if len(ends) <= 2:
-                given = [text.text(x) for x in ends if not isinstance(x, (Star, Slice))]
-                return f"range({name}, {', '.join(given if len(given) == 2 else ['0', *given])})"
+                arguments = [text.text(x) for x in ends if not isinstance(x, (Star, Slice))]
+                return f"range({name}, {', '.join(arguments if len(arguments) == 2 else ['0', *arguments])})"
             case Call("range", _, _):
                 raise NotExecuted(step, "a range with a step")
         if step.over is Over.ITEMS:

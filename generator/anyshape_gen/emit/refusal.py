@@ -1,4 +1,4 @@
-"""What has the form of an expression, and no meaning in an equation, a rule or a mapping; collected, so that all of it is told at once."""
+"""Exceptions for expressions that parse, but have no meaning in an equation, a rule or a mapping; collected, so that all are reported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anyshape_gen.source import Findings, Span
 
 
 class NotExecuted(Exception):
-    """An expression that the parser takes and the language has no meaning for at its place."""
+    """Raised for an expression that parses, but has no meaning at its place."""
 
     def __init__(self, node: Node | Span, what: str) -> None:
         super().__init__(what)
@@ -22,7 +22,7 @@ class NotExecuted(Exception):
 
 
 class Misused(NotExecuted):
-    """What the language cannot say, and shows only where code is written."""
+    """Raised for an expression whose misuse is detected only when code is emitted."""
 
     def __str__(self) -> str:
         return self.what
@@ -30,7 +30,7 @@ class Misused(NotExecuted):
 
 @contextmanager
 def collecting(findings: Findings) -> Iterator[None]:
-    """Turns NotExecuted into a finding, so that the next op is still looked at."""
+    """Turns NotExecuted into a finding, so that other ops are still checked."""
     try:
         yield
     except NotExecuted as e:

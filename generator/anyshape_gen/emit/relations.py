@@ -1,4 +1,4 @@
-"""Type relations: one function per op that runs its signature and its shape rule on integers and on dims alike.
+"""Emits type relations: one function for each op that runs its signature and its shape rule on integers and on dims alike.
 
 In: an op's analysis and the names its kernel reads. Out: the text of `<op>_relation`.
 """
@@ -52,14 +52,15 @@ ANNOTATIONS = {
 
 
 def attributes_of(a: OpAnalysis) -> frozenset[str]:
-    """Parameters that are attributes in every variant."""
+    """Collects parameters that are attributes in every variant."""
     return frozenset(p.name for p in a.spec.params if not p.dyn)
 
 
 def relation(a: OpAnalysis, bound: Iterable[str], hoisted: Mapping[str, Expr]) -> Emitted:
-    """`bound`: the names that the kernel reads from what the relation found; `hoisted`: what it wants computed here."""
-    given = {o.name for o in a.spec.inputs} | {p.name for p in a.spec.params}
-    plain = frozenset(given - _names_read(RelationEmitter(a, hoisted, set(), frozenset()).emit(bound)))
+    """Emits the relation of an op. `bound`: the names that the kernel reads; `hoisted`: expressions that the relation computes for the
+    kernel."""
+    own = {o.name for o in a.spec.inputs} | {p.name for p in a.spec.params}
+    plain = frozenset(own - _names_read(RelationEmitter(a, hoisted, set(), frozenset()).emit(bound)))
     unused: set[str] = set()
     while True:
         text = RelationEmitter(a, hoisted, unused, plain).emit(bound)
@@ -74,18 +75,18 @@ def _names_read(text: str) -> set[str]:
 
 
 def _names(text: str, use: type[ast.expr_context]) -> set[str]:
-    """Names that a relation reads, or those that it sets."""
+    """Collects names that a relation reads, or those that it sets."""
     return {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name) and isinstance(n.ctx, use)}
 
 
 class RelationEmitter:
-    """Writes one relation. `plain`: operands and parameters that keep their names, since nothing that it calls is hidden by them."""
+    """Emits one relation. `plain`: operands and parameters that keep their names, since they hide nothing that the relation calls."""
 
     def __init__(self, a: OpAnalysis, hoisted: Mapping[str, Expr], unused: set[str], plain: frozenset[str]) -> None:
         self.a, self.spec, self.hoisted, self.unused, self.plain = a, a.spec, hoisted, unused, plain
         self.code = Code()
         self.element: str | None = None
-        """Around steps for each tensor of a variadic: the variable."""
+        """The variable of the loop over the tensors of a variadic, inside it"""
         self.rule_text = self._text(trusted=False)
         self.solve_text = self._text(trusted=True)
 
@@ -119,13 +120,13 @@ class RelationEmitter:
         return name if name in self.plain else relation_name(name)
 
     def _renamed(self) -> list[str]:
-        """Operands and parameters whose names would hide what is called here: callers give them by those names all the same."""
+        """Lists operands and parameters whose names would hide names that the relation calls; callers still pass them by these names."""
         names = [*(o.name for o in self.spec.inputs), *(p.name for p in self.spec.params)]
         return [n for n in names if self.name(n) != n]
 
     def _parameters(self) -> list[str]:
         renamed = self._renamed()
-        found = [f"rule: {use('Rule')}", *(["/"] if renamed else [])]
+        parameters = [f"rule: {use('Rule')}", *(["/"] if renamed else [])]
         named = []
         or_several = f" | {use('Elements')}[{use('Vec')}]"
         for o in self.spec.inputs:
@@ -140,7 +141,7 @@ class RelationEmitter:
                 )
                 named.append(f"{o.name}: {kind}{or_several if o.signature.sequence else ''}")
         named += [f"{p.name}: {self._annotation(p)}" for p in self.spec.params if p.name not in renamed]
-        return [*found, *(["*", *named] if named else []), *([f"**passed: {use('Any')}"] if renamed else [])]
+        return [*parameters, *(["*", *named] if named else []), *([f"**passed: {use('Any')}"] if renamed else [])]
 
     @staticmethod
     def _annotation(p: ParamSpec) -> str:
@@ -190,17 +191,17 @@ class RelationEmitter:
                 test = f"{use('gt')}({number}, 0)" if operand == self.rule_text.sequence else f"{number} > 0"
                 self.code.add(f"rule.require({test}, {message})")
             case IfPresent(operand, steps, absent):
-                given = self._under(f"if {self.name(operand)} is not None:", steps)
-                self._under("else:" if given else f"if {self.name(operand)} is None:", absent)
+                has_steps = self._under(f"if {self.name(operand)} is not None:", steps)
+                self._under("else:" if has_steps else f"if {self.name(operand)} is None:", absent)
 
     def _each(self, value: Expr) -> str:
-        """A dim by element of a sequence."""
+        """Emits a dim that differs from element to element of a sequence."""
         assert isinstance(value, Comprehension) and self.spec.sequence is not None
         var = self.name(value.generators[0].targets[0].name)
         return f"{use('each_of')}({self.name(self.spec.sequence.name)}, lambda {var}: {self.solve_text.text(value.element)})"
 
     def _under(self, head: str, steps: Iterable[SolveStep]) -> bool:
-        """The steps below a head, and no head where none of them has anything to do."""
+        """Emits steps below a head; no head where the steps are empty."""
         at = len(self.code.lines)
         self.code.add(head)
         below = len(self.code.lines)
@@ -247,9 +248,9 @@ class RelationEmitter:
             if step.defines_length not in self.unused:
                 self.code.add(f"{self.name(step.defines_length)} = len({name})")
         elif step.length is not None:
-            wanted = self.rule_text.text(step.length)
-            equal = f"rule.equal({wanted}, len({name}), {quoted(f'the length of {p.name}')})"
-            self.code.add(f"{wanted} = {equal}" if isinstance(step.length, Name) else equal)  # the length is a number
+            expected = self.rule_text.text(step.length)
+            equal = f"rule.equal({expected}, len({name}), {quoted(f'the length of {p.name}')})"
+            self.code.add(f"{expected} = {equal}" if isinstance(step.length, Name) else equal)  # else it is a number
         if absent and (step.of is not None or step.length is not None or step.defines_length):
             self.code.dedent()
 
@@ -296,7 +297,7 @@ class RelationEmitter:
 
 
 def _rank_tests(step: RankCheck) -> Iterator[tuple[str, str, Expr]]:
-    """Comparisons of a rank, by function, word and bound."""
+    """Yields comparisons of a rank: function, sign and bound."""
     if step.most == step.rank:
         yield "eq", "rank", step.rank
         return
@@ -307,7 +308,7 @@ def _rank_tests(step: RankCheck) -> Iterator[tuple[str, str, Expr]]:
 
 
 def _known_parts(shape: Expr, known: Mapping[Expr, str]) -> Expr:
-    """The shape with parts that were computed for the kernel by their names."""
+    """Replaces parts of the shape that are computed for the kernel by their names."""
     if not isinstance(shape, VecLit):
         return shape
     items = [Star(Name(known[i.value])) if isinstance(i, Star) and i.value in known else i for i in shape.items]
@@ -315,7 +316,7 @@ def _known_parts(shape: Expr, known: Mapping[Expr, str]) -> Expr:
 
 
 def attribute_name(name: str) -> str:
-    """A name as an attribute of Bound."""
+    """Converts a name to that of an attribute of Bound."""
     return f"{name}_" if name == "outputs" or keyword.iskeyword(name) else name
 
 
@@ -323,7 +324,7 @@ NOT_LITERAL = object()
 
 
 def literal(e: object) -> object:
-    """The Python value of a literal expression, or NOT_LITERAL."""
+    """Returns the Python value of a literal expression, or NOT_LITERAL."""
     from anyshape_gen.nodes import Bool, Float, Int, Str, Unary, VecLit
 
     match e:
@@ -341,13 +342,13 @@ def literal(e: object) -> object:
             inner = literal(operand)
             return -inner if isinstance(inner, (int, float)) else NOT_LITERAL
         case VecLit(items):
-            found = [literal(i) for i in items]
-            return NOT_LITERAL if NOT_LITERAL in found else tuple(found)
+            values = [literal(i) for i in items]
+            return NOT_LITERAL if NOT_LITERAL in values else tuple(values)
     return NOT_LITERAL
 
 
 def is_constant(e: Expr) -> bool:
-    """Whether an absent input reads as the same in every call."""
+    """Whether the value of an absent input is the same in every call."""
     return literal(e) is not NOT_LITERAL or (isinstance(e, Call) and e.func in ("lowest", "highest"))
 
 

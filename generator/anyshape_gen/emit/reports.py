@@ -1,4 +1,4 @@
-"""What was found out about ops and stored beside them: which indices are proved, how many mutants their laws kill.
+"""Reads stored results about ops: how many indices are proved, how many mutants their laws kill.
 
 In: the texts of the stored records. Out: two columns of the table of ops, empty where nothing is stored.
 """
@@ -15,7 +15,7 @@ MUTATION = "mutation.json"
 
 @dataclass(frozen=True)
 class Reports:
-    """Both records by op."""
+    """Stored results by op."""
 
     indices: Mapping[str, Any] = field(default_factory=dict)
     """`{op: {"total": indices, "proved": of them}}`"""
@@ -31,13 +31,13 @@ class Reports:
 
 
 def reports(index_safety: str | None, mutation: str | None) -> Reports:
-    """From the texts of the records; a record that is no such thing counts as none."""
+    """Parses the texts of the records; a malformed record counts as missing."""
     return Reports(_ops(index_safety, ("proved", "total")), _ops(mutation, ("killed", "mutants")))
 
 
-def _ops(text: str | None, wanted: tuple[str, ...]) -> dict[str, Any]:
+def _ops(text: str | None, keys: tuple[str, ...]) -> dict[str, Any]:
     try:
-        found = json.loads(text or "{}").get("ops", {})
-        return {op: entry for op, entry in found.items() if all(isinstance(entry[key], int) for key in wanted)}
+        entries = json.loads(text or "{}").get("ops", {})
+        return {op: entry for op, entry in entries.items() if all(isinstance(entry[key], int) for key in keys)}
     except (ValueError, AttributeError, KeyError, TypeError):
         return {}

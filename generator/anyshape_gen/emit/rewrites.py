@@ -1,4 +1,4 @@
-"""Rewrites: one function per `pattern >> term` of the spec, over graph nodes.
+"""Emits rewrites: one function for each `pattern >> term` of the spec, over graph nodes.
 
 In: an op's analysis. Out: `def <op>_rewrite_<k>(node) -> Sequence[Value] | None`, and the tuple that its OpDef names. A
 parameter that a pattern does not mention must be at its default; a condition must be provable.
@@ -32,7 +32,7 @@ KNOWN = {
 
 
 def rewrites(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> Emitted:
-    """All rewrites of an op; "" if it has none."""
+    """Emits all rewrites of an op; "" if it has none."""
     if not a.spec.rewrites:
         return NOTHING
     parts = [_Rewriter(a.spec, r, k, specs).emit() for k, r in enumerate(a.spec.rewrites, 1)]
@@ -48,7 +48,7 @@ def rewrites(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> Emitted:
 
 
 def _depth(pattern: Node) -> int:
-    """How deep the calls of a pattern are nested: 1 for a call of names, 0 for a name."""
+    """Returns the depth of nested calls in a pattern: 1 for a call of names, 0 for a name."""
     if not isinstance(pattern, Call):
         return 0
     return 1 + max((_depth(part) for part in (*pattern.args, *dict(pattern.keywords).values())), default=0)
@@ -56,7 +56,7 @@ def _depth(pattern: Node) -> int:
 
 @dataclass
 class _Scope:
-    """What the pattern binds: values, and parameters as (node, parameter)."""
+    """Names that the pattern binds: values, and parameters as (node, parameter)."""
 
     values: dict[str, str] = field(default_factory=dict)
     params: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -103,15 +103,15 @@ class _Rewriter:
         if spec is None or any(o.signature.variadic for o in spec.inputs) or len(spec.outputs) != 1:
             raise NotExecuted(pattern, f"a pattern over {pattern.func}")
         names = [o.name for o in spec.inputs] + [p.name for p in spec.params]
-        given = dict(zip(names, pattern.args)) | dict(pattern.keywords)
+        arguments = dict(zip(names, pattern.args)) | dict(pattern.keywords)
         for k, o in enumerate(spec.inputs):
-            part = given.get(o.name)
+            part = arguments.get(o.name)
             if part is None:
                 self._leave(f"{node}.inputs[{k}] is not None")
             else:
                 self._operand(part, f"{node}.inputs[{k}]")
         for p in spec.params:
-            part = given.get(p.name)
+            part = arguments.get(p.name)
             if part is None:
                 self._leave(f"not {use('is_default')}({node}, {quoted(p.name)})")
             elif not isinstance(part, Name):
@@ -142,7 +142,7 @@ class _Rewriter:
     # --- conditions and terms
 
     def _condition(self, cond: Expr) -> None:
-        """Names of parameters are their values, `shape(x)` is what is known of a shape."""
+        """Emits the condition: names of parameters are their values, `shape(x)` is the inferred shape."""
         for name in sorted(free_names(cond) & set(self.scope.params)):
             node, param = self.scope.params[name]
             self.code.add(f"{name} = {node}.bound.{attribute_name(param)}")
@@ -160,7 +160,7 @@ class _Rewriter:
         self._leave(f"rule.decide({text.text(cond)}) is not True")
 
     def _elements(self, cond: Expr) -> Expr:
-        """The condition with a local for every `r[()]`, the only element of an operand: where it is not known, the rewrite is not made."""
+        """Replaces every `r[()]`, the only element of an operand, by a local; where it is not known, the rewrite does not apply."""
         read: dict[str, None] = {}
 
         def replace(node: Any) -> Any:
@@ -170,12 +170,12 @@ class _Rewriter:
                     return Name(f"element_{id}", span=node.span)
             return rebuild(node, replace)
 
-        found: Expr = replace(cond)
+        condition: Expr = replace(cond)
         for id in read:
             self.code.add(f"element_{id} = {use('element_of')}({self.scope.values[id]})")
         if read:
             self._leave(" or ".join(f"element_{id} is None" for id in read))
-        return found
+        return condition
 
     def _value(self, e: Node) -> str:
         match e:
@@ -184,14 +184,16 @@ class _Rewriter:
             case Call(func, args, keywords) if func in self.specs:
                 spec = self.specs[func]
                 names = [o.name for o in spec.inputs] + [p.name for p in spec.params]
-                found = dict(zip(names, args)) | dict(keywords)
-                inputs = [self._value(found[o.name]) if o.name in found else "None" for o in spec.inputs]
-                params = [f"{quoted(p.name)}: {self._param(found[p.name])}" for p in spec.params if p.name in found]
+                arguments = dict(zip(names, args)) | dict(keywords)
+                inputs = [self._value(arguments[o.name]) if o.name in arguments else "None" for o in spec.inputs]
+                params = [
+                    f"{quoted(p.name)}: {self._param(arguments[p.name])}" for p in spec.params if p.name in arguments
+                ]
                 return f"{use('make')}({quoted(func)}, [{', '.join(inputs)}], {{{', '.join(params)}}}, node.source)"
         raise NotExecuted(e, "this term of a rewrite")
 
     def _param(self, e: Item) -> str:
-        """A parameter handed on is given as it was; a computed one is computed from the values."""
+        """Emits a parameter of the term: one of the pattern is passed unchanged, an expression is computed from the values."""
         match e:
             case Name(id) if id in self.scope.params:
                 node, param = self.scope.params[id]

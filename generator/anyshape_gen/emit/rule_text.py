@@ -1,7 +1,7 @@
-"""Expressions of rules as Python that calls `anyshape.rules`.
+"""Emits expressions of rules as Python that calls `anyshape.rules`.
 
-In: nodes. Out: text. `rule` is the run (partial operations, lazy conditions); total functions are called by name, or in
-kernels through the module (`by_module`). Conditions that attributes alone decide are Python's own.
+In: nodes. Out: text. Partial operations and lazy conditions are methods of `rule`; total functions are called by name, or in
+kernels as attributes of the module (`by_module`). Conditions that attributes alone decide are Python's own.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _FOLDS = {"sum": "sum_", "prod": "prod", "any": "any_", "all": "all_", "count": 
 
 
 class RuleText:
-    """Prints expressions in one op's scope. `kinds`: what each name is; `attributes`: those that are never symbols."""
+    """Emits expressions in one op's scope. `kinds`: the kind of each name; `attributes`: names that are never symbols."""
 
     def __init__(
         self,
@@ -69,19 +69,19 @@ class RuleText:
     ) -> None:
         self.kinds, self.attributes, self.rename, self.by_module = kinds, attributes, rename, by_module
         self.trusted = trusted
-        """Positions are known to be in range (while a signature is solved): index plainly."""
+        """Whether positions are known to be in range (while a signature is solved), so that an index is Python's own"""
         self.functions: frozenset[str] = frozenset()
-        """Functions of `define:`, which are local functions of the relation."""
+        """Functions of `define:`, which are local functions of the relation"""
         self.sequence, self.own_dims = "", frozenset[str]()
-        """The input that may be a list, and the dims that differ from element to element of it."""
+        """The input that may be a list, and the dims that differ from element to element of it"""
 
     def of(self, spec: OpSpec) -> RuleText:
-        """With what may be a list in this op."""
+        """Sets the sequence input of an op, if it has one."""
         self.sequence, self.own_dims = spec.sequence.name if spec.sequence is not None else "", spec.own_dims
         return self
 
     def _ours(self, function: str) -> str:
-        """A function of `anyshape.rules`."""
+        """Emits the name of a function of `anyshape.rules`."""
         return f"{use('rules')}.{function}" if self.by_module else use(function)
 
     def text(self, e: Item) -> str:
@@ -92,7 +92,7 @@ class RuleText:
         return text if strength >= level else f"({text})"
 
     def spell(self, e: Item) -> Spelled:
-        """Text and how strongly it binds."""
+        """Emits an expression, with its precedence."""
         match e:
             case Name("inf" | "pi" as id) if id not in self.kinds:
                 return use(id), ATOM
@@ -152,8 +152,8 @@ class RuleText:
         tests = []
         for (op, right), left in zip(rest, sides):
             if op in ("in", "not in"):
-                found = f"{self._ours('among')}({self.text(left)}, {self.text(right)})"
-                tests.append(found if op == "in" else f"{self._ours('not_')}({found})")
+                membership = f"{self._ours('among')}({self.text(left)}, {self.text(right)})"
+                tests.append(membership if op == "in" else f"{self._ours('not_')}({membership})")
                 continue
             if op not in _COMPARE:
                 raise NotExecuted(e, f"`{op}` between values")
@@ -161,7 +161,7 @@ class RuleText:
         return self._chain("and_", tests), ATOM
 
     def _member(self, e: Expr) -> str:
-        """The right side of a static comparison: a list of strings is a tuple."""
+        """Emits the right side of a static comparison: a list of strings becomes a tuple."""
         if isinstance(e, VecLit):
             return f"({', '.join(map(self.item, e.items))}{',' if len(e.items) == 1 else ''})"
         return self.at_least(e, ADD)
@@ -185,7 +185,7 @@ class RuleText:
         return f"rule.where({self.text(cond)}, lambda: {self.text(then)}, lambda: {self.text(other)})", ATOM
 
     def is_static(self, e: Item) -> bool:
-        """Whether attributes alone decide e, so that it is a Python bool."""
+        """Whether attributes alone decide e, so that it is a bool of Python."""
         match e:
             case Bool() | Call("present"):
                 return True
@@ -214,7 +214,7 @@ class RuleText:
     # --- vectors
 
     def vector(self, items: tuple[Item, ...]) -> str:
-        """A vector literal; a single run is itself."""
+        """Emits a vector literal; the run itself for a single starred run."""
         match items:
             case (Star(value, None),):
                 return self.at_least(value, ATOM)
@@ -270,7 +270,7 @@ class RuleText:
         raise NotExecuted(e, f"{e.func}() in a shape rule")
 
     def loops(self, generators: tuple[Generator, ...]) -> str:
-        """`for … in …` of a Python comprehension."""
+        """Emits the generators `for … in …` of a Python comprehension."""
         parts = []
         for g in generators:
             domain = self.text(g.domain)
@@ -315,7 +315,7 @@ class RuleText:
     # --- messages
 
     def message(self, message: Message | None, fallback: str) -> str:
-        """A lambda that makes the text of an assert."""
+        """Emits a lambda that returns the message of an assert."""
         parts: list[str | Expr] = list(message.parts) if message is not None else [fallback]
         pieces = []
         for part in parts:
@@ -328,7 +328,7 @@ class RuleText:
 
 
 def wrapped(words: str, is_format: bool) -> str:
-    """A literal, cut into adjacent ones where it is long; never inside braces."""
+    """Emits a literal, cut into adjacent ones where it is long, but not inside braces."""
     letters, lines, at = characters(words), [], 0
     while len(letters) - at > 88:
         cut = _cut(letters, at, at + 80)
@@ -342,7 +342,7 @@ def wrapped(words: str, is_format: bool) -> str:
 
 
 def _cut(words: Sequence[str], start: int, end: int) -> int | None:
-    """After the last space outside braces in words[start:end]."""
+    """Returns the position after the last space outside braces in words[start:end]."""
     depth, best = 0, None
     for k in range(start, min(end, len(words))):
         depth += (words[k] == "{") - (words[k] == "}")
@@ -352,5 +352,5 @@ def _cut(words: Sequence[str], start: int, end: int) -> int | None:
 
 
 def source_of(node: Node) -> str:
-    """`specs/rows.yaml:12`, as comments and equations show it."""
+    """Returns the place of a node as in comments and equations, `specs/rows.yaml:12`."""
     return f"{node.span.file}:{node.span.line}"

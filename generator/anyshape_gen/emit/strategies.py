@@ -1,4 +1,4 @@
-"""Random calls, oracles and examples: what the property tests of an op are run with, all read off its spec.
+"""Emits the data of an op's property tests from its spec: random calls, oracles and examples.
 
 In: an op's analysis. Out: `<op>_case` (of `cases`), `<op>_reference` and the `Property` that joins them.
 """
@@ -33,29 +33,29 @@ KNOWN = {
 
 
 REFUSING = ("require", "equal", "broadcast", "axis", "axes", "item", "floordiv", "mod", "exact_div", "zip", "wrap")
-"""What of `rules.Rule` refuses"""
+"""Methods of `rules.Rule` that refuse a call"""
 
 
 def known_names(ops: Iterable[OpAnalysis]) -> dict[str, str]:
-    """Imports of a module of strategies; scipy's rooms are imported one by one."""
+    """Returns the table of imports of a module of strategies; subpackages of scipy are imported one by one."""
     texts = [a.spec.reference.text for a in ops if a.spec.reference is not None]
     rooms = sorted({room for text in texts for room in re.findall(r"\bscipy\.(\w+)\.", text)})
     return {**KNOWN, "scipy": "\n".join(f"import scipy.{room}" for room in rooms) or "import scipy"}
 
 
 def strategy(a: OpAnalysis) -> Emitted:
-    """The three texts of one op."""
+    """Emits the three texts of one op."""
     return joined("\n\n\n", [case(a), _reference(a), _property(a)])
 
 
 def oracles(ops: Iterable[OpAnalysis]) -> Emitted:
-    """The functions that the references of a file call, each once."""
-    found = {o.name: o for a in ops if a.spec.reference is not None for o in a.spec.reference.oracles}
-    return joined("\n\n\n", map(_oracle, found.values()))
+    """Emits the functions that the references of a file call, each once."""
+    by_name = {o.name: o for a in ops if a.spec.reference is not None for o in a.spec.reference.oracles}
+    return joined("\n\n\n", map(_oracle, by_name.values()))
 
 
 def _oracle(o: Oracle) -> Emitted:
-    """With types, of which nothing is known, and long lines broken."""
+    """Emits an oracle, with annotations of type `Any`, and long lines broken."""
     (tree,) = ast.parse(o.text).body
     assert isinstance(tree, ast.FunctionDef)
     for arg in tree.args.args:
@@ -71,7 +71,7 @@ def _oracle(o: Oracle) -> Emitted:
 
 
 def _read(code: Code) -> Emitted:
-    """Code of an author, with the names that it reads from elsewhere."""
+    """Marks the names in an author's code that it imports."""
     return joined("", [code.text()], used_names(code.text()) & {*KNOWN, "scipy"})
 
 
@@ -101,11 +101,11 @@ def _property(a: OpAnalysis) -> Emitted:
     code.indent()
     inputs = {o.name for o in spec.inputs}
     for e in spec.examples:
-        given = [f"{quoted(n)}: {_value(v)}" for n, v in e.given if n in inputs]
-        params = [f"{quoted(n)}: {_literal(v.value)}" for n, v in e.given if n not in inputs]
+        inputs_of_example = [f"{quoted(n)}: {_value(v)}" for n, v in e.arguments if n in inputs]
+        params = [f"{quoted(n)}: {_literal(v.value)}" for n, v in e.arguments if n not in inputs]
         outputs = [f"{quoted(n)}: {_value(v)}" for n, v in e.expected]
         error = quoted(e.error) if e.error is not None else "None"
-        mappings = ", ".join(f"{{{', '.join(m)}}}" for m in (given, params, outputs))
+        mappings = ", ".join(f"{{{', '.join(m)}}}" for m in (inputs_of_example, params, outputs))
         code.add(f"{use('Example')}({mappings}, {error}, {quoted(source_of(e))}),")
     code.dedent()
     code.add("),")
@@ -129,14 +129,14 @@ def _property(a: OpAnalysis) -> Emitted:
 
 
 def _refuses(a: OpAnalysis) -> bool:
-    """Whether its relation has an operation that refuses what it is given. A list of no tensors is refused before: it has no dtype."""
+    """Whether the op's relation has an operation that refuses calls. A list of no tensors is refused earlier, since it has no dtype."""
     lines = RelationEmitter(a, {}, set(), frozenset()).emit(()).splitlines()
     refusing = re.compile(rf"\brule\.({'|'.join(REFUSING)})\(")
     return any(refusing.search(line) for line in lines if "needs at least one tensor" not in line)
 
 
 def _pattern(s: Assert) -> str:
-    """What an assert says, whatever the values in it."""
+    """Returns a pattern of an assert's message, for any values in it."""
     parts = s.message.parts if s.message is not None else ()
     pattern = "".join(re.escape(p).replace("\\ ", " ") if isinstance(p, str) else ".*" for p in parts)
     return f'r"{pattern}"' if '"' not in pattern else f"r'{pattern}'"

@@ -19,9 +19,9 @@ def named(words: Sequence[str], option: str, form: str) -> dict[str, str]:
     for word in words:
         name, equals, text = word.rpartition("=")
         if not equals or not name or not text:
-            raise ArgumentError(f"{option} wants {form}, got {word!r}")
+            raise ArgumentError(f"{option} must be {form}, got {word!r}")
         if name in texts:
-            raise ArgumentError(f"{option} names {name} twice")
+            raise ArgumentError(f"{option} is passed twice for {name}")
         texts[name] = text
     return texts
 
@@ -33,7 +33,7 @@ def shapes(words: Sequence[str]) -> dict[str, tuple[int, ...]]:
     for name, text in named(words, "--shape", form).items():
         pieces = () if text == "scalar" else tuple(text.split("x"))
         if not all(p.isascii() and p.isdigit() for p in pieces):
-            raise ArgumentError(f"--shape wants {form}, got {name}={text}")
+            raise ArgumentError(f"--shape must be {form}, got {name}={text}")
         sizes[name] = tuple(int(p) for p in pieces)
     return sizes
 
@@ -45,7 +45,7 @@ def dims(words: Sequence[str]) -> dict[str, int | tuple[int, int | None]]:
     for name, text in named(words, "--dim", form).items():
         low, colon, high = text.partition(":")
         if not low.isdigit() or not (high.isdigit() or high == ""):
-            raise ArgumentError(f"--dim wants {form}, got {name}={text}")
+            raise ArgumentError(f"--dim must be {form}, got {name}={text}")
         bindings[name] = (int(low), int(high) if high else None) if colon else int(low)
     return bindings
 
@@ -55,7 +55,7 @@ def numbers(words: Sequence[str], option: str) -> dict[str, int]:
     texts = named(words, option, "NAME=8")
     for name, text in texts.items():
         if not (text.isascii() and text.isdigit()):
-            raise ArgumentError(f"{option} wants NAME=8, got {name}={text}")
+            raise ArgumentError(f"{option} must be NAME=8, got {name}={text}")
     return {name: int(text) for name, text in texts.items()}
 
 
@@ -65,9 +65,9 @@ def bounds(text: str, option: str) -> tuple[int, int]:
     try:
         limits = int(low), int(high)
     except ValueError:
-        raise ArgumentError(f"{option} wants LOW:HIGH, got {text!r}") from None
+        raise ArgumentError(f"{option} must be LOW:HIGH, got {text!r}") from None
     if not colon or limits[0] >= limits[1]:
-        raise ArgumentError(f"{option} wants LOW:HIGH with LOW below HIGH, got {text!r}")
+        raise ArgumentError(f"{option} must be LOW:HIGH with LOW below HIGH, got {text!r}")
     return limits
 
 
@@ -79,7 +79,7 @@ def arrays(words: Sequence[str]) -> dict[str, NDArray[Any]]:
         try:
             values[name] = _stored(text) if text.endswith(".npy") else np.array(json.loads(text))
         except (OSError, ValueError, MemoryError, RecursionError) as e:
-            raise ArgumentError(f"--input wants {form}, got {name}={text}: {e}") from None
+            raise ArgumentError(f"--input must be {form}, got {name}={text}: {e}") from None
     return values
 
 

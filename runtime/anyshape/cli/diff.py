@@ -30,7 +30,7 @@ from anyshape.frontends.onnx.reader import read_model
 Arrays = Mapping[str, NDArray[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Difference:
     """The first value that differs: its node, how far it differs, and what both computed."""
 
@@ -63,12 +63,12 @@ def diff(args: argparse.Namespace) -> tuple[str, bool]:
     head = [f"{name}: {typed(a)}" for name, a in feed.items()]
     if sizes.chosen:
         head.append(
-            f"(chosen: {', '.join(f'{name}={n}' for name, n in sizes.chosen.items())}; --shape NAME=4x128 says them)"
+            f"(chosen sizes: {', '.join(f'{name}={n}' for name, n in sizes.chosen.items())}; set them by --shape NAME=4x128)"
         )
     shares = {name: apart(theirs[name], ours[name]) for name in names if name in theirs}
     lines = [*head, *(f"output {name}: {spell_share(share)}" for name, share in shares.items())]
     if all(share <= args.tolerance for share in shares.values()):
-        return "\n".join([*lines, f"both agree, to within {args.tolerance:g} of the largest element"]), True
+        return "\n".join([*lines, f"results agree to within {args.tolerance:g} of the largest element"]), True
     with progress("comparing node by node"):
         difference = first_apart(model, feed, args) or first_cure(model, feed, args)
     return "\n".join(
@@ -83,7 +83,7 @@ def whole(path: str) -> Any:
     from anyshape.vm.executable.saved import is_saved
 
     if is_saved(path):
-        raise ArgumentError(f"{path} is compiled already; diff wants the ONNX model it came from")
+        raise ArgumentError(f"{path} is a saved model; diff needs the ONNX model from which it was compiled")
     read_model(path)
     return onnx.load(path)
 
@@ -122,7 +122,7 @@ def reference(model: Any, outputs: Sequence[str], feed: Arrays) -> dict[str, NDA
         accepted = {i.name for i in session.get_inputs()}
         results = session.run(None, {name: a for name, a in feed.items() if name in accepted})
     except Exception as e:  # its errors have no common class below this
-        raise AnyshapeError(f"onnxruntime does not run the model: {e}") from None
+        raise AnyshapeError(f"onnxruntime fails on the model: {e}") from None
     return {name: r for name, r in zip(outputs, results, strict=True) if isinstance(r, np.ndarray)}
 
 
@@ -169,7 +169,14 @@ def _first(
         for name in node.output:
             if name in ours and name in theirs and (share := apart(theirs[name], ours[name])) > tolerance:
                 return Difference(
-                    node, k, name, share, np.asarray(ours[name]), theirs[name], {**feed, **theirs}, outputs
+                    node=node,
+                    place=k,
+                    name=name,
+                    share=share,
+                    ours=np.asarray(ours[name]),
+                    theirs=theirs[name],
+                    values={**feed, **theirs},
+                    outputs=outputs,
                 )
     return None
 
@@ -212,7 +219,7 @@ def dumped(model: Any, first: Difference, feed: Arrays, folder: Path, args: argp
     else:
         write(folder, asking(model, first.outputs), feed, first.ours, first.theirs, first.name)
         what = "the model, since the node alone agrees"
-    return [f"written to {folder}: {what}; its inputs, both results, and replay.py, which runs it in both again"]
+    return [f"written to {folder}: {what}; its inputs, both results, and replay.py, which runs it again in both"]
 
 
 def apart_again(node_model: Any, reads: Arrays, first: Difference, args: argparse.Namespace) -> bool:

@@ -18,7 +18,7 @@ def explanation(exe: Executable) -> str:
     data_dependent = {s for t in exe.output_types for s in t.symbols()} - set(symbols)
     if data_dependent:
         causes = Causes(exe.function)
-        lines += ["dims of the outputs that only the run decides:"]
+        lines += ["data-dependent dims of the outputs:"]
         lines += [f"  {s}: {causes.of_dim(s)}" for s in sorted(data_dependent, key=str)]
     return "\n".join([*lines, str(exe.report)])
 

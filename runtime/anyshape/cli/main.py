@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Command = Callable[["Executable", argparse.Namespace], str]
 
-_DESCRIPTION = "Compile ONNX models whose shapes are not known before they run, and run them at any shape."
+_DESCRIPTION = "Compile ONNX models with unknown shapes once, and run them at any shape."
 _EXAMPLES = """\
   anyshape explain bert.onnx                             what is dynamic in it, and why
   anyshape explain bert.onnx --memory --at batch=4 --at seq=128
@@ -30,14 +30,14 @@ _EXAMPLES = """\
   anyshape run model.onnx --input x=x.npy --input newshape='[2, -1]'
   anyshape profile bert.onnx --shape ids=4x128 --html bert.html
   anyshape compile bert.onnx --dim batch=1:64 --dim seq=1:512 --timings
-  anyshape compile bert.onnx -o bert.anyshape            save it; then: anyshape run bert.anyshape
-  anyshape simplify bert.onnx small.onnx --check         the same model with less in it, for any runtime
-  anyshape diff model.onnx --shape x=4x128               which node first differs from onnxruntime, and what repeats it
-  anyshape show softmax                                  its spec, equations, loops, and how fast they are
+  anyshape compile bert.onnx -o bert.anyshape            save it, to be run by: anyshape run bert.anyshape
+  anyshape simplify bert.onnx small.onnx --check         an equal model with fewer nodes, for any runtime
+  anyshape diff model.onnx --shape x=4x128               the first node that differs from onnxruntime, with a script that reproduces it
+  anyshape show softmax                                  its spec, equations, loops, machine code and speed
   anyshape show dyn.reshape --shape x=4x6 --param newshape='[3, -1]' --stage program
 """
 _CODES = """\
-Exit codes: 0 done, 1 diff found a difference, 2 something is wrong with the model, the inputs or the command, as the message says.
+Exit codes: 0: done. 1: diff found a difference. 2: an error in the model, the inputs or the command, which the message describes.
 """
 
 
@@ -71,17 +71,23 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    run = _command(commands, "run", "run a model on random or given inputs, and time it", _run)
+    run = _command(commands, "run", "run a model on random inputs or inputs from files, and measure its time", _run)
     _add_inputs(run)
     _add_threads(run)
-    run.add_argument("--repeat", type=int, default=5, metavar="N", help="further runs for the clock (5)")
-    compile_ = _command(commands, "compile", "compile a model, and say what came of it", _compile)
-    compile_.add_argument("-o", "--output", metavar="FILE", help="save it, for `anyshape run FILE` and anyshape.load")
-    explain = _command(commands, "explain", "say what a model's dims are, what stayed dynamic in it, and why", _explain)
-    explain.add_argument(
-        "--memory", action="store_true", help="say where intermediate values lie, and how much they take"
+    run.add_argument("--repeat", type=int, default=5, metavar="N", help="number of further runs to measure (5)")
+    compile_ = _command(commands, "compile", "compile a model, and report how", _compile)
+    compile_.add_argument(
+        "-o", "--output", metavar="FILE", help="save the compiled model, for `anyshape run FILE` and anyshape.load"
     )
-    explain.add_argument("--at", action="append", default=[], metavar="NAME=8", help="with --memory: in numbers too")
+    explain = _command(commands, "explain", "describe a model's dims, and which ops stayed dynamic and why", _explain)
+    explain.add_argument("--memory", action="store_true", help="describe the memory of intermediate values")
+    explain.add_argument(
+        "--at",
+        action="append",
+        default=[],
+        metavar="NAME=8",
+        help="with --memory: the size of a dim, for sizes in bytes",
+    )
     _add_profile(commands)
     _add_simplify(commands)
     _add_diff(commands)
@@ -105,14 +111,16 @@ def _parser(
 
 
 def _add_profile(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    text = "say where the time of a call goes, by kernel and by op, against what the machine can do"
+    text = "measure the time of a call by kernel and by op, and compare it with the limits of the machine"
     one = _parser(commands, "profile", text)
     one.add_argument("model", metavar="MODEL", help="an ONNX file")
     _add_dim(one)
     _add_inputs(one)
     _add_threads(one)
-    one.add_argument("--repeat", type=int, default=20, metavar="N", help="calls, of which the fastest counts (20)")
-    one.add_argument("--html", metavar="FILE", help="write a timeline, one page that needs nothing else")
+    one.add_argument(
+        "--repeat", type=int, default=20, metavar="N", help="number of calls, of which the fastest is reported (20)"
+    )
+    one.add_argument("--html", metavar="FILE", help="write a timeline, as one HTML page without other files")
     one.set_defaults(alone=_profile)
 
 
@@ -123,21 +131,27 @@ def _profile(args: argparse.Namespace) -> str:
 
 
 def _add_threads(one: argparse.ArgumentParser) -> None:
-    one.add_argument("--threads", type=int, metavar="N", help="for one kernel at most (0: all processors, the default)")
+    one.add_argument(
+        "--threads", type=int, metavar="N", help="the most threads of one kernel (0: all processors, the default)"
+    )
 
 
 def _add_simplify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    text = "write an ONNX model back with its constants, shapes and equal nodes found, for any runtime"
+    text = "write an equal ONNX model with constants folded, shapes inferred and equal nodes merged, for any runtime"
     simplify = _parser(commands, "simplify", text)
     simplify.add_argument("model", metavar="IN", help="an ONNX file")
     simplify.add_argument("output", metavar="OUT", help="the file to write")
     _add_dim(simplify)
     _add_repair(simplify)
-    simplify.add_argument("--check", action="store_true", help="run both in onnxruntime at several shapes, and compare")
     simplify.add_argument(
-        "--shape", action="append", default=[], metavar="NAME=4x128", help="with --check: run at this"
+        "--check", action="store_true", help="run both models in onnxruntime at several shapes, and compare results"
     )
-    simplify.add_argument("--ints", default="0:2", metavar="LOW:HIGH", help="with --check: range of integers (0:2)")
+    simplify.add_argument(
+        "--shape", action="append", default=[], metavar="NAME=4x128", help="with --check: the shape of an input"
+    )
+    simplify.add_argument(
+        "--ints", default="0:2", metavar="LOW:HIGH", help="with --check: range of random integers, HIGH excluded (0:2)"
+    )
     simplify.set_defaults(alone=_simplify)
 
 
@@ -148,18 +162,18 @@ def _simplify(args: argparse.Namespace) -> str:
 
 
 def _add_diff(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    text = "run a model beside onnxruntime, and name the first node whose result differs"
+    text = "compare a model with onnxruntime, and report the first node whose result differs"
     more = (
-        "Its inputs, both results and a script that repeats it are written to a folder.",
+        "Its inputs, both results and a script that reproduces the difference are written to a folder.",
         "Exit code 1 if results differ.",
     )
     one = _parser(commands, "diff", text, *more)
     one.add_argument("model", metavar="MODEL", help="an ONNX file")
     _add_dim(one)
     _add_inputs(one)
-    allowed = "what may differ, as a share of the largest element (0.001)"
+    allowed = "the largest difference allowed, as a share of the largest element (0.001)"
     one.add_argument("--tolerance", type=float, default=1e-3, metavar="SHARE", help=allowed)
-    one.add_argument("-o", "--output", default="diff", metavar="FOLDER", help="where to write a difference (./diff)")
+    one.add_argument("-o", "--output", default="diff", metavar="FOLDER", help="the folder for a difference (./diff)")
     one.set_defaults(alone=_diff)
 
 
@@ -176,7 +190,7 @@ def _add_inputs(one: argparse.ArgumentParser) -> None:
     one.add_argument("--shape", action="append", default=[], metavar="NAME=4x128", help="the shape of an input")
     one.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="an input: file.npy, or [1, 2]")
     one.add_argument("--ints", default="0:2", metavar="LOW:HIGH", help="range of random integers, HIGH excluded (0:2)")
-    one.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
+    one.add_argument("--seed", type=int, default=0, help="seed of the random numbers (0)")
 
 
 def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -185,8 +199,8 @@ def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     show.add_argument("op", metavar="OP", help="the name of an op, like softmax or dyn.reshape")
     show.add_argument("--shape", action="append", default=[], metavar="NAME=4x128", help="the shape of an input")
     show.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter, like axis=0")
-    show.add_argument("--stage", action="append", default=[], metavar="STAGE", help="only this: spec, relation, kernel, "
-                      "equations, schedule, program, llvm, asm or speed; or all (without: all but llvm and asm)")  # fmt: skip
+    show.add_argument("--stage", action="append", default=[], metavar="STAGE", help="show only this stage: spec, relation, kernel, "
+                      "equations, schedule, program, llvm, asm, speed; or all (default: all but llvm and asm)")  # fmt: skip
     show.set_defaults(alone=_show)
 
 
@@ -195,7 +209,7 @@ def _show(args: argparse.Namespace) -> str:
 
     if os.path.splitext(args.op)[1] in (".onnx", ".anyshape") or os.path.isfile(args.op):
         raise ArgumentError(
-            f"show takes the name of an op, and {args.op} is a file; `anyshape explain {args.op}` shows what a model is made of"
+            f"show takes the name of an op, and {args.op} is a file; `anyshape explain {args.op}` describes a model"
         )
     if "all" in args.stage:
         args.stage = list(STAGES)
@@ -210,21 +224,21 @@ def _command(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str, command: Command
 ) -> argparse.ArgumentParser:
     one = _parser(commands, name, help)
-    one.add_argument("model", metavar="MODEL", help="an ONNX file, or a saved model")
+    one.add_argument("model", metavar="MODEL", help="an ONNX file or a saved model")
     _add_dim(one)
     _add_repair(one)
-    one.add_argument("--timings", action="store_true", help="print the seconds of each phase")
+    one.add_argument("--timings", action="store_true", help="print the time of each phase")
     one.set_defaults(command=command)
     return one
 
 
 def _add_repair(one: argparse.ArgumentParser) -> None:
-    text = "take what the standard refuses for what it most likely means, and say how"
+    text = "repair models that violate the ONNX standard where the meaning is clear, and report how"
     one.add_argument("--repair", action="store_true", help=text)
 
 
 def _add_dim(one: argparse.ArgumentParser) -> None:
-    text = "binds a named dim of the inputs, or bounds it: seq=1:512"
+    text = "set a named dim of the inputs, or bound it: seq=1:512"
     one.add_argument("--dim", action="append", default=[], metavar="NAME=8", help=text)
 
 
@@ -236,9 +250,7 @@ def _compiled(args: argparse.Namespace) -> Executable:
 
         if is_saved(args.model):
             if dims:
-                raise ArgumentError(
-                    f"--dim: {args.model} is compiled; say dims when you compile the model it came from"
-                )
+                raise ArgumentError(f"--dim: {args.model} is a saved model; pass dims when you compile the ONNX model")
             return load(args.model, threads=args.threads)
         return compile(args.model, dims, threads=args.threads, repair=args.repair)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from anyshape.cli import arguments
@@ -15,6 +15,7 @@ from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.files import write_plain
 from anyshape.vm.executable.profile import Profile, profile
 from anyshape.vm.run.recorder import Sample
+from anyshape.wording import counted
 
 SHOWN = 25
 NOTE = """\
@@ -44,6 +45,7 @@ class Row:
     seconds: float
     operations: int
     moved: int
+    _: KW_ONLY
     result: str = ""
 
 
@@ -54,9 +56,9 @@ def profile_command(args: argparse.Namespace) -> str:
     from anyshape.vm.executable.saved import is_saved
 
     if args.repeat < 1:
-        raise ArgumentError(f"--repeat wants a number of calls from 1 on, got {args.repeat}")
+        raise ArgumentError(f"--repeat must be at least 1, got {args.repeat}")
     if is_saved(args.model):
-        raise ArgumentError(f"{args.model} is compiled; profile the model it came from")
+        raise ArgumentError(f"{args.model} is a saved model; profile the ONNX model from which it was compiled")
     dims = arguments.dims(args.dim)
     with progress(f"compiling {args.model}"):
         exe = compile(args.model, dims, threads=args.threads)
@@ -69,7 +71,7 @@ def profile_command(args: argparse.Namespace) -> str:
         typical = sorted(s.moved for s in measured.samples)[len(measured.samples) // 2] if measured.samples else 1 << 16
         limits = Limits(measure_peak(), measure_copy(typical))
     shape = ", ".join(f"{name} {spell_shape(a)}" for name, a in feed.items())
-    lines = [shape] if not sizes.chosen else [f"{shape} (some sizes chosen; --shape NAME=4x128 says them)"]
+    lines = [shape] if not sizes.chosen else [f"{shape} (some sizes are chosen; set them by --shape NAME=4x128)"]
     lines += [text(measured, limits)]
     if args.html:
         from anyshape.cli.profile_page import page
@@ -86,7 +88,7 @@ def text(measured: Profile, limits: Limits) -> str:
     """Spells a profile: times of the call, and a table by kernel and by op."""
     call, kernels = measured.call * 1e6, measured.kernels * 1e6
     head = [
-        f"one call {call:,.1f} us; its {len(measured.samples)} kernels one after another on one thread {kernels:,.1f} us",
+        f"one call {call:,.1f} us; its {counted(len(measured.samples), 'kernel')} in sequence on one thread {kernels:,.1f} us",
         f"limits of one core: {limits.flops:.0f} GFLOP/s, and {limits.bytes:.0f} GB/s for a copy of the median kernel's size",
         "",
     ]
@@ -104,7 +106,7 @@ def by_kernel(samples: Iterable[Sample]) -> list[Row]:
     for (name, operations, moved, result), group in groups.items():
         count = len(group)
         seconds = sum(s.seconds for s in group)
-        rows.append(Row(name, count, seconds, operations * count, moved * count, spell_sizes(result)))
+        rows.append(Row(name, count, seconds, operations * count, moved * count, result=spell_sizes(result)))
     return sorted(rows, key=lambda r: -r.seconds)
 
 

@@ -95,7 +95,7 @@ def _demand_inputs(names: Sequence[str], asked: Sequence[str]) -> None:
 
 def _sizes_of(name: str, t: TensorType, sizes: Sizes) -> tuple[int, ...]:
     if t.shape is None:
-        raise ArgumentError(f"{name} is {t}: its rank is not known, so say a shape: --shape {name}=2x3")
+        raise ArgumentError(f"{name} is {t}: its rank is not known, so pass a shape: --shape {name}=2x3")
     return tuple(sizes.size(d) for d in t.shape)
 
 
@@ -143,7 +143,7 @@ def _elements(
             continue
         if said is None and t.element.shape is None:
             raise ArgumentError(
-                f"{name} is {t}: the rank of its elements is not known, so say a shape: --shape {name}=2x3"
+                f"{name} is {t}: the rank of its elements is not known, so pass a shape: --shape {name}=2x3"
             )
         own = [USUAL + k if n is DIFFERS else sizes.size(n) for n in t.element.shape or ()]
         elements.append(_random(t.element.dtype, tuple(said if said is not None else own), ints, random))
@@ -162,7 +162,7 @@ def _random(t: DType, shape: tuple[int, ...], ints: tuple[int, int], random: np.
         return _numbers(t, shape, ints, random)
     except (ValueError, MemoryError):
         raise ArgumentError(
-            f"an input of shape {list(shape)} of numbers below {ints[1]} is more than can be held"
+            f"an input of shape {list(shape)} with numbers below {ints[1]} does not fit in memory"
         ) from None
 
 

@@ -27,7 +27,7 @@ def run(exe: Executable, args: argparse.Namespace) -> str:
     lines = [f"{name}: {_spell(a)}" for name, a in feed.items()]
     if sizes.chosen:
         chosen = ", ".join(f"{name}={n}" for name, n in sizes.chosen.items())
-        lines.append(f"(chosen, as nothing said them: {chosen}; --shape NAME=4x128 says them)")
+        lines.append(f"(chosen sizes: {chosen}; set them by --shape NAME=4x128)")
     with progress("running"):
         first, results = called[0] if called else _timed(exe, feed)
         times = [_timed(exe, feed)[0] for _ in range(args.repeat)]

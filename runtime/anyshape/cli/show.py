@@ -20,7 +20,7 @@ import numpy as np
 
 from anyshape.dims import evaluate
 from anyshape.dtypes import DType, from_numpy, parse_dtype
-from anyshape.equations.expr import Reduce, Var
+from anyshape.equations.expr import Var
 from anyshape.equations.traversal import walk
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.files import open_plain
@@ -29,7 +29,7 @@ from anyshape.graph.function import Function
 from anyshape.graph.opdef import InputDef, OpDef
 from anyshape.graph.registry import all_ops, find_op
 from anyshape.graph.value import Value
-from anyshape.passes.classify import is_contraction
+from anyshape.kernel_model.contractions import EXPRESSIONS, contraction_of
 from anyshape.passes.fuse import fuse
 from anyshape.passes.pipeline import optimise
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule
@@ -73,13 +73,16 @@ def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stag
         parts.append(("composition", "generated", inspect.getsource(op.composition.build)))
         function = optimise(function)
         example = replace(example, function=function)
-        parts.append(("graph", "what it is composed of", str(function)))
+        parts.append(("graph", "its composition", str(function)))
     if not _is_decided(function):
-        parts.append(("equations", "made when the operands are known", LATER.format(op.twin or op.full_name)))
+        parts.append(("equations", "generated when the operands are known", LATER.format(op.twin or op.full_name)))
     for step in _kernel_steps(function):
         border = step.tensors
         group = Group(
-            "show", step.equations, tuple(border[v] for v in step.inputs), tuple(border[v] for v in step.outputs)
+            "show",
+            step.equations,
+            tuple(border[v] for v in step.inputs),
+            outputs=tuple(border[v] for v in step.outputs),
         )
         kernel = lower_group(group, host_target())
         parts += [
@@ -89,17 +92,15 @@ def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stag
             ("asm", kernel.symbol, assembly(kernel.text, host_target())),
         ]
     executable = compile(function, threads=1)
-    parts.append(
-        ("program", repr(executable), executable.disassemble() or "(nothing is decided before the operands are known)")
-    )
+    parts.append(("program", repr(executable), executable.disassemble() or "(generated when the operands are known)"))
     if "speed" in stages:
         parts.append(("speed", "one thread", _speed(example, executable)))
     chosen = [p for stage in STAGES for p in parts if p[0] == stage and stage in stages]
     return "\n".join(f"=== {stage}: {title}\n{text.rstrip()}\n" for stage, title, text in chosen)
 
 
-LATER = """What is computed follows from the value of an operand, so equations, schedule and machine code are made when the
-program has that value, once for each; `anyshape show {}` shows them for a value that is known."""
+LATER = """The equations depend on the value of an operand, so equations, schedule and machine code are generated at run time, once for
+each value; `anyshape show {}` shows them for a known value."""
 
 
 def _is_decided(function: Function) -> bool:
@@ -131,7 +132,7 @@ def _spec_text(op: OpDef) -> str:
     """Reads the op's entry, and before it that of its family, if the spec file is below the working directory."""
     path, _, line = op.source.rpartition(":")
     if not Path(path).is_file():
-        return f"{op.summary}\n(the text is in {op.source}, which is not below this folder)"
+        return f"{op.summary}\n(its spec is in {op.source}, which is not below this folder)"
     with open_plain(path) as file:
         lines = file.read().decode().splitlines()
     own = _entry(lines, int(line) - 1)
@@ -175,10 +176,10 @@ def _example(op: OpDef, shapes: Mapping[str, Shape], params: Mapping[str, Any]) 
             fitting = _call(op, {**sizes, **shapes}, literal, {**example.params, **params})
         except AnyshapeError:
             continue
-        note = "as in an example of the spec; others by --shape NAME=4x128 and --param NAME=VALUE"
+        note = "inputs of an example of the spec; set others by --shape NAME=4x128 and --param NAME=VALUE"
         return replace(fitting, note=note)
     raise ArgumentError(
-        f"give {op.full_name} shapes (--shape NAME=4x128) and parameters (--param NAME=VALUE) that fit: {last}"
+        f"no valid call of {op.full_name} is known; pass shapes (--shape NAME=4x128) and parameters (--param NAME=VALUE): {last}"
     )
 
 
@@ -282,8 +283,9 @@ def _multiply_adds(function: Function) -> int:
     for step in _kernel_steps(function):
         for q in step.equations:
             for e in walk(q.value):
-                if isinstance(e, Reduce) and is_contraction(e):
-                    total += 2 * math.prod(_extent(v) for v in (*q.variables, *e.vars))
+                product = contraction_of(EXPRESSIONS, e)
+                if product is not None:
+                    total += 2 * math.prod(_extent(v) for v in (*q.variables, *product.summed))
     return total
 
 

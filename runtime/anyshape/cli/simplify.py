@@ -20,6 +20,7 @@ from anyshape.frontends.onnx.reader import read_model
 from anyshape.frontends.onnx.simplified import simplify as simplified
 from anyshape.frontends.onnx.writing import write_model
 from anyshape.types import TensorType
+from anyshape.wording import counted
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -49,7 +50,9 @@ def _spell(before: Census, after: Census) -> str:
         if was != now:
             lines.append(f"  {op:<22} {was:>7} -> {now}")
     for what, c in (("before", before), ("after", after)):
-        lines.append(f"shapes said {what}: of {c.shaped} of {c.values} values, {c.static} of them in numbers alone")
+        lines.append(
+            f"shapes known {what}: of {c.shaped} of {counted(c.values, 'value')}, of which {c.static} without symbols"
+        )
     return "\n".join(lines)
 
 
@@ -64,7 +67,7 @@ def _check(args: argparse.Namespace, model: Any, dims: Mapping[str, DimBinding])
             onnxruntime.InferenceSession(p, providers=["CPUExecutionProvider"]) for p in (args.model, args.output)
         )
     except Exception as e:  # its errors have no common class below this
-        raise AnyshapeError(f"--check: onnxruntime does not take the model: {e}") from None
+        raise AnyshapeError(f"--check: onnxruntime cannot load the model: {e}") from None
     ran, declined, worst = 0, "", 0.0
     for feed in _feeds(args, model, dims):
         try:
@@ -77,9 +80,9 @@ def _check(args: argparse.Namespace, model: Any, dims: Mapping[str, DimBinding])
         ran += 1
     if not ran:
         raise ArgumentError(
-            f"--check: onnxruntime runs the model at none of the shapes tried; say some with --shape: {declined}"
+            f"--check: onnxruntime fails at all shapes that were tried; pass valid shapes by --shape NAME=4x128: {declined}"
         )
-    return f"results are equal in onnxruntime at {ran} shapes, to within {worst:.1g} of the largest element"
+    return f"results are equal in onnxruntime at {counted(ran, 'shape')}, to within {worst:.1g} of the largest element"
 
 
 def _difference(name: str, a: Any, b: Any) -> float:
@@ -87,7 +90,7 @@ def _difference(name: str, a: Any, b: Any) -> float:
     share = apart(a, b)
     if not share <= 1e-3:
         if typed(a) != typed(b):
-            raise AnyshapeError(f"--check: {name} was {typed(a)}, and is {typed(b)}")
+            raise AnyshapeError(f"--check: {name} was {typed(a)}, but is {typed(b)}")
         raise AnyshapeError(f"--check: {name} differs by {share:.1g} of its largest element")
     return share
 

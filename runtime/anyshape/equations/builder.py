@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from anyshape.dims import Dim, Size, eq
@@ -87,6 +87,7 @@ class Equation:
     value: Expr
     source: str = ""
     form: Form | None = None
+    _: KW_ONLY
     born: Dim | None = None
     maker: object = None
 

@@ -18,6 +18,7 @@ from anyshape.dims import Cond, Dim, Size, bounds, free_symbols
 from anyshape.dtypes import BOOL, I64, DType, accum
 from anyshape.dtypes import bitcast as same_width
 from anyshape.errors import SpecError
+from anyshape.wording import counted
 
 ExprLike = Union["Expr", Size, float, Cond]
 
@@ -229,7 +230,7 @@ def as_expr(value: ExprLike) -> Expr:
 def read(tensor: Tensor, index: Sequence[ExprLike], outside: ExprLike | None = None) -> Expr:
     items = tuple(as_expr(i) for i in index)
     if len(items) != len(tensor.shape):
-        raise SpecError(f"{tensor} has rank {len(tensor.shape)}, and is indexed with {len(items)} values")
+        raise SpecError(f"{tensor} has rank {len(tensor.shape)}, but is indexed with {counted(len(items), 'value')}")
     default = None if outside is None else adapt(as_expr(outside), tensor.dtype)
 
     def make() -> Read:

@@ -276,7 +276,7 @@ class Procedure:
         for program in programs:
             for t in program.makes:
                 nothing = const(False if t.dtype.is_bool else 0, t.dtype)
-                self.eqs.equations.append(Equation(t, (), nothing, source, Run(program), sizes.get(t)))
+                self.eqs.equations.append(Equation(t, (), nothing, source, Run(program), born=sizes.get(t)))
         for declared, room in self.cut:
             index = self.eqs.indices("i", declared.shape)
             self.eqs.define(declared[index], room[index], source)

@@ -21,6 +21,7 @@ from anyshape.frontends.onnx.dtypes import NUMBER_OF, STRING
 from anyshape.public import edge, public, short
 from anyshape.strings import as_objects, is_text
 from anyshape.vm import Executable, compile
+from anyshape.wording import counted
 
 Array = NDArray[Any]
 
@@ -41,7 +42,7 @@ class Prepared(BackendRep):  # type: ignore[misc]  # onnx has no types
         listed = _listed(inputs)
         names = self.executable.input_names
         if len(listed) != len(names):
-            raise ArgumentError(f"the model has {len(names)} inputs ({', '.join(names)}), got {len(listed)}")
+            raise ArgumentError(f"the model has {counted(len(names), 'input')} ({', '.join(names)}), got {len(listed)}")
         return dict(zip(names, listed))
 
 
@@ -95,7 +96,9 @@ def _arrays(node: Any, inputs: Any) -> dict[str, Array]:
     listed = _listed(inputs)
     names = [name for name in node.input if name]
     if len(listed) != len(names):
-        raise ArgumentError(f"{node.op_type} has {len(names)} inputs ({', '.join(names)}), got {len(listed)}")
+        raise ArgumentError(
+            f"{node.op_type} has {counted(len(names), 'input')} ({', '.join(names)}), got {len(listed)}"
+        )
     return {name: np.asarray(a) for name, a in zip(names, listed)}
 
 

@@ -19,6 +19,7 @@ from anyshape.graph.value import Node, Value, constant
 from anyshape.public import fits, short
 from anyshape.rules import Vec
 from anyshape.types import ListType
+from anyshape.wording import counted
 
 MOST_OUTPUTS = 1 << 20
 """The most outputs that one call may have: more is a mistake."""
@@ -79,7 +80,8 @@ def call_alias(
 def _data(op: OpDef, inputs: Sequence[Any]) -> list[Value | None]:
     if len(inputs) != len(op.inputs):
         raise ArgumentError(
-            f"{op.full_name} takes {len(op.inputs)} inputs ({', '.join(i.name for i in op.inputs)}), got {len(inputs)}"
+            f"{op.full_name} takes {counted(len(op.inputs), 'input')} "
+            f"({', '.join(i.name for i in op.inputs)}), got {len(inputs)}"
         )
     strong = _common_dtype(op, inputs)
     flat: list[Value | None] = []

@@ -23,6 +23,7 @@ from anyshape.graph.tuples import Form
 from anyshape.graph.value import Node, Value
 from anyshape.rules import Bound
 from anyshape.types import DIFFERS, FunctionType, ListType, TensorType, function_type, list_of
+from anyshape.wording import counted
 
 _NUMBERS = count()
 
@@ -118,7 +119,7 @@ class _Ref:
     def infer(self, node: Node) -> Inference:
         callee = node.attrs["callee"]
         assert isinstance(callee, Callee)
-        return Inference((callee.type,), (None,), (), Bound({}, {"born": {}}), {})
+        return Inference((callee.type,), (None,), (), Bound({}, {"born": {}}), dtypes={})
 
     def simplify(self, node: Node) -> Sequence[Value] | None:
         return None
@@ -135,7 +136,7 @@ class _Call:
         values: dict[Dim, Size] = {}
         arguments = [v.type for v in node.inputs[:-1] if v is not None]
         if len(arguments) != len(t.params):
-            raise ArgumentError(f"{name} takes {len(t.params)} arguments, got {len(arguments)}")
+            raise ArgumentError(f"{name} takes {counted(len(t.params), 'argument')}, got {len(arguments)}")
         for k, (expected, got) in enumerate(zip(t.params, arguments, strict=True)):
             bind_argument(f"{name}: argument {k}", expected, got, values)
         return _results(t, values)
@@ -177,16 +178,30 @@ def _results(t: FunctionType, values: dict[Dim, Size]) -> Inference:
                 size = fresh("?", 0)
                 values[n], positions[size] = size, (k, axis)
         types.append(r.substitute(values))
-    return Inference(tuple(types), (None,) * len(types), (), Bound({}, {"born": positions}), {})
+    return Inference(tuple(types), (None,) * len(types), (), Bound({}, {"born": positions}), dtypes={})
 
 
 REF = OpDef(
-    "function_ref", "", (), (ParamDef("callee", "callee"),), (OutputDef("function", "T"),), {}, no_relation,
-    summary="A function as a value.", structure=_Ref(),
-)  # fmt: skip
+    name="function_ref",
+    variant="",
+    inputs=(),
+    params=(ParamDef("callee", "callee"),),
+    outputs=(OutputDef("function", "T"),),
+    dtypes={},
+    relation=no_relation,
+    summary="A function as a value.",
+    structure=_Ref(),
+)
 CALL = OpDef(
-    "call", "", (InputDef("values", "T", variadic=True), InputDef("function", "T")), (),
-    (OutputDef("results", "T", variadic=True),), {}, no_relation, summary="What a function gives.", structure=_Call(),
-)  # fmt: skip
+    name="call",
+    variant="",
+    inputs=(InputDef("values", "T", variadic=True), InputDef("function", "T")),
+    params=(),
+    outputs=(OutputDef("results", "T", variadic=True),),
+    dtypes={},
+    relation=no_relation,
+    summary="What a function gives.",
+    structure=_Call(),
+)
 
 CALL_OPS: Mapping[str, OpDef] = {op.full_name: op for op in (REF, CALL)}

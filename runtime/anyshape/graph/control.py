@@ -17,6 +17,7 @@ from anyshape.graph.truth import check_condition, known_truth
 from anyshape.graph.value import Node, Value
 from anyshape.rules import Bound
 from anyshape.rules.vec import Truth
+from anyshape.wording import counted
 
 
 class _If:
@@ -47,14 +48,16 @@ class _If:
         taken = self._possible(node, regions)
         if len({len(r.results) for r in taken}) > 1:
             raise ShapeError(
-                f"if: one branch has {len(taken[0].results)} results, and the other {len(taken[1].results)}"
+                f"if: one branch has {counted(len(taken[0].results), 'result')}, and the other {len(taken[1].results)}"
             )
         columns = list(zip(*(r.results for r in taken), strict=True))
         outside = symbols_of(node.inputs, facts)
         types = tuple(exported_type(joined_type(c, f"if: result {k}", facts), outside) for k, c in enumerate(columns))
         contents = tuple(exported_contents(joined_contents(c), outside) for c in columns)
         positions = data_dependent_dims(types, outside)
-        return Inference(types, contents, (), Bound({}, {"born": positions}), {}, "", regions)
+        return Inference(
+            types, contents, (), Bound({}, {"born": positions}), dtypes={}, undetermined="", regions=regions
+        )
 
     def _typed(self, node: Node, k: int, facts: Facts | None) -> Function:
         region = node.regions[k]
@@ -82,8 +85,8 @@ class _If:
 
 
 IF = OpDef(
-    "if", "", (InputDef("captured", "T", variadic=True),), (ParamDef("cond", "bool", operand=True),),
-    (OutputDef("results", "T", variadic=True),), {}, no_relation, summary="One of two regions.", control=_If(),
+    name="if", variant="", inputs=(InputDef("captured", "T", variadic=True),), params=(ParamDef("cond", "bool", operand=True),),
+    outputs=(OutputDef("results", "T", variadic=True),), dtypes={}, relation=no_relation, summary="One of two regions.", control=_If(),
 )  # fmt: skip
 
 CONTROL_OPS: Mapping[str, OpDef] = {op.full_name: op for op in (IF, LOOP)}

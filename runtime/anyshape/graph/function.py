@@ -28,6 +28,7 @@ class Function:
         results: Sequence[Value],
         name: str = "main",
         result_names: Sequence[str] | None = None,
+        *,
         checks: Sequence[Check] = (),
         failure: str = "",
         form: Form = None,

@@ -8,7 +8,7 @@ position is tried, and what all agree in is known; of anything else the output h
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from anyshape.graph.sequences import spread, walk_of
 from anyshape.graph.value import SIZES, SMALL, Contents, Node, Value, element_symbol
 from anyshape.rules import Bound, Check, Elements, Rule, Undetermined
 from anyshape.types import TensorType
+from anyshape.wording import counted
 
 if TYPE_CHECKING:
     from anyshape.graph.function import Function
@@ -42,6 +43,7 @@ class Inference:
     contents: tuple[Contents | None, ...]
     checks: tuple[Check, ...]
     bound: Bound | None
+    _: KW_ONLY
     dtypes: Mapping[str, DType]
     undetermined: str = ""
     regions: tuple[Function, ...] = ()
@@ -69,19 +71,19 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
         each = _for_each_output(node, kinds, e)
         known = ranks_anyway(node, facts) or [None] * len(each)
         unknown = tuple(TensorType(k, s) for k, s in zip(each, known, strict=True))
-        return Inference(unknown, (None,) * len(unknown), tuple(rule.checks), None, dtypes, str(e))
+        return Inference(unknown, (None,) * len(unknown), tuple(rule.checks), None, dtypes=dtypes, undetermined=str(e))
     types: list[TensorType] = []
     for o in op.outputs:
         shape = bound.outputs[o.name]
         types += [TensorType(kinds[o.name], tuple(s)) for s in (shape if o.variadic else [shape])]
     if node.count not in (None, len(types)):
-        raise ShapeError(f"{op.full_name}: it has {len(types)} outputs, and the call asks for {node.count}")
+        raise ShapeError(f"{op.full_name}: it has {counted(len(types), 'output')}, but the call asks for {node.count}")
     if node.sequence is not None and op.sequence is not None:
         walk, checks = walk_of(node.sequence, shapes[op.inputs[op.sequence].name], rule.checks)
         vars(bound).update(walk=walk, born=dict.fromkeys(walk.data_dependent, (0, 0)))
-        return Inference(tuple(types), (None,) * len(types), checks, bound, dtypes)
+        return Inference(tuple(types), (None,) * len(types), checks, bound, dtypes=dtypes)
     contents = _contents(node, bound, types, dtypes)
-    return Inference(tuple(types), contents, tuple(rule.checks), bound, dtypes)
+    return Inference(tuple(types), contents, tuple(rule.checks), bound, dtypes=dtypes)
 
 
 def _inferred(node: Node, facts: Facts | None) -> Inference:

@@ -88,7 +88,7 @@ def _check_position(node: Node) -> None:
 def _inference(
     t: TensorType, contents: Contents | None = None, data_dependent: Mapping[Dim, tuple[int, int]] | None = None
 ) -> Inference:
-    return Inference((t,), (contents,), (), Bound({}, {"born": dict(data_dependent or {})}), {})
+    return Inference((t,), (contents,), (), Bound({}, {"born": dict(data_dependent or {})}), dtypes={})
 
 
 def _sized(t: TensorType, name: str = "?") -> tuple[TensorType, dict[Dim, tuple[int, int]]]:
@@ -224,7 +224,17 @@ def _op(
     name: str, inputs: tuple[InputDef, ...], params: tuple[ParamDef, ...], structure: Structure, summary: str
 ) -> OpDef:
     outputs = (OutputDef("result", "T"),)
-    return OpDef(name, "", inputs, params, outputs, {}, no_relation, summary=summary, structure=structure)
+    return OpDef(
+        name=name,
+        variant="",
+        inputs=inputs,
+        params=params,
+        outputs=outputs,
+        dtypes={},
+        relation=no_relation,
+        summary=summary,
+        structure=structure,
+    )
 
 
 _ONE = (InputDef("list", "L"),)

@@ -63,7 +63,7 @@ def _own(region: Function, names: Mapping[Value, str]) -> Function:
         rebuilt = localised(over(node, inputs), inner, None) if inner else rebuild(node, inputs)
         mapped.update(zip(node.outputs, rebuilt.outputs, strict=True))
     results = [mapped.get(v, v) for v in region.results]
-    return Function(params, results, region.name, region.result_names, region.checks, region.failure)
+    return Function(params, results, region.name, region.result_names, checks=region.checks, failure=region.failure)
 
 
 def over(node: Node, inputs: tuple[Value | None, ...]) -> Node:

@@ -33,6 +33,7 @@ from anyshape.graph.value import Contents, Element, Node, Value
 from anyshape.rules import Bound, Rule
 from anyshape.rules.vec import Truth
 from anyshape.types import FunctionType, ListType, TensorType
+from anyshape.wording import counted
 
 PATIENCE = 6
 LIMIT = 12
@@ -147,7 +148,7 @@ class _Loop:
             contents.append(None)
         firsts = _sizes_of_first_iteration(body, node, types, outside)
         bound = Bound({}, {"born": data_dependent_dims(types, outside), "iteration": iteration, "firsts": firsts})
-        return Inference(tuple(types), tuple(contents), (), bound, {}, "", (body,))
+        return Inference(tuple(types), tuple(contents), (), bound, dtypes={}, undetermined="", regions=(body,))
 
     def _typed(self, node: Node, facts: Facts | None) -> tuple[Function, set[Dim]]:
         """The body typed for its operands, and the symbols of one iteration."""
@@ -229,7 +230,8 @@ def _check_operands(node: Node) -> None:
 def _check_body(node: Node, body: Function) -> None:
     n = carried_count(node)
     if len(body.results) < 1 + n:
-        raise ShapeError(f"loop: its body has {len(body.results)} results; expected a condition and {n} carried values")
+        results = counted(len(body.results), "result")
+        raise ShapeError(f"loop: its body has {results}; expected {1 + n}, a condition and the carried values")
     check_condition("loop", body.results[0])
 
 
@@ -296,7 +298,7 @@ def no_relation(r: Rule, **_: object) -> Bound:
 
 
 LOOP = OpDef(
-    "loop", "", (InputDef("values", "T", variadic=True),),
-    (ParamDef("carried", "int"), ParamDef("trip", "int", False, operand=True), ParamDef("cond", "bool", False, operand=True)),
-    (OutputDef("results", "T", variadic=True),), {}, no_relation, summary="A region, repeated.", control=_Loop(),
+    name="loop", variant="", inputs=(InputDef("values", "T", variadic=True),),
+    params=(ParamDef("carried", "int"), ParamDef("trip", "int", False, operand=True), ParamDef("cond", "bool", False, operand=True)),
+    outputs=(OutputDef("results", "T", variadic=True),), dtypes={}, relation=no_relation, summary="A region, repeated.", control=_Loop(),
 )  # fmt: skip

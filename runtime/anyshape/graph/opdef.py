@@ -7,7 +7,7 @@ each the other's `twin`; both share relation and kernel. Any other op has one, c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from anyshape.dtypes import DType, highest, lowest
@@ -40,6 +40,7 @@ class InputDef:
     default: int | float | bool | str | None = None
     """The constant that every read of an absent optional input gives; `lowest` and `highest` are those of its dtype."""
     variadic: bool = False
+    _: KW_ONLY
     sequence: bool = False
     """Whether a list may stand for the tensors of a variadic input."""
 
@@ -60,6 +61,7 @@ class ParamDef:
     default: Any = None
     """A literal default; None where it is absent, or computed by the relation."""
     members: tuple[str, ...] = ()
+    _: KW_ONLY
     operand: bool = False
 
     @property
@@ -128,7 +130,7 @@ class Structure(Protocol):
         """The results, if the known contents of lists decide them."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class OpDef:
     """One variant of an op, as the generator declares it. Compared by identity; `full_name` is unique."""
 

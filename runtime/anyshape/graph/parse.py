@@ -24,6 +24,7 @@ from anyshape.graph.registry import find_op
 from anyshape.graph.value import Value, constant
 from anyshape.public import public
 from anyshape.types import FunctionType, ListType, TensorType, parse_type
+from anyshape.wording import counted
 
 _HEADER = re.compile(r"function\s+([\w.]+)\s*\((.*)\)\s*(?:->\s*(.*?)\s*)?\{")
 _DIM = re.compile(r"dim\s+(\??\w+)\s+in\s+(-?\d*)\.\.(-?\d*)")
@@ -223,7 +224,7 @@ class _Reader:
         count = len(pieces) if any(o.variadic for o in op.outputs) else None
         node = build(op, inputs, attrs, source or "", regions=regions, count=count)
         if len(pieces) != len(node.outputs):
-            raise ParseError(f"{op_name} has {len(node.outputs)} results, and the text names {len(pieces)}")
+            raise ParseError(f"{op_name} has {counted(len(node.outputs), 'result')}, but the text names {len(pieces)}")
         for piece, v in zip(pieces, node.outputs):
             name, _, type_text = piece.partition(":")
             self.values[name.strip()] = v

@@ -161,7 +161,7 @@ def _function(
         results,
         record["name"],
         [n for n, _ in record["results"]],
-        checks,
-        record["failure"],
-        read_form(record["form"]),
+        checks=checks,
+        failure=record["failure"],
+        form=read_form(record["form"]),
     )

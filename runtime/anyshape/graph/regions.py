@@ -81,9 +81,11 @@ def typed(region: Function, operands: Sequence[Value], facts: Facts | None, cons
     params = [inner_param(v, p.name) if k else v for p, v, k in zip(region.params, operands, kept, strict=True)]
     own = [p for p, k in zip(params, kept) if k]
     checks = moved_checks(region, params, facts.renamed if facts is not None else {})
-    entry = EntryFacts(Function(own, (), region.name, (), checks), facts)
+    entry = EntryFacts(Function(own, (), region.name, (), checks=checks), facts)
     mapped = _mapped(region.nodes, dict(zip(region.params, params)), entry)
-    return Function(own, [mapped.get(v, v) for v in region.results], region.name, region.result_names, entry.checks)
+    return Function(
+        own, [mapped.get(v, v) for v in region.results], region.name, region.result_names, checks=entry.checks
+    )
 
 
 def moved_checks(region: Function, params: Sequence[Value], renamed: Mapping[Dim, Size]) -> list[Check]:

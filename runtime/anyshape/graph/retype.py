@@ -69,7 +69,7 @@ def rebuild(
     """f over `params`, with `final` in place of values of f; `nodes` are those to make anew, in order. `renamed`: what stands for
     symbols of f now, also where they are only in what regions check."""
     mapped = dict(final)
-    known = Function(params, (), f.name, (), checks)
+    known = Function(params, (), f.name, (), checks=checks)
     entry = EntryFacts(known)
     entry.facts.renamed = renamed or {}
     for node in nodes:
@@ -78,4 +78,4 @@ def rebuild(
         entry.learn(rebuilt)
         mapped.update(zip(node.outputs, rebuilt.outputs))
     results = [mapped.get(v, v) for v in f.results]
-    return Function(params, results, f.name, f.result_names, entry.checks, form=f.form)
+    return Function(params, results, f.name, f.result_names, checks=entry.checks, form=f.form)

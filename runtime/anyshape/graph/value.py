@@ -62,6 +62,7 @@ class Value:
         type: TensorType,
         name: str = "",
         node: Node | None = None,
+        *,
         index: int = 0,
         constant: NDArray[Any] | None = None,
         contents: Contents | None = None,

@@ -7,6 +7,7 @@ from anyshape.graph.function import Function
 from anyshape.graph.infer import infer
 from anyshape.graph.registry import find_op
 from anyshape.graph.value import Node, Value
+from anyshape.wording import counted
 
 
 def verify(f: Function) -> None:
@@ -73,7 +74,7 @@ def _check_types(node: Node) -> None:
     except AnyshapeError as e:
         raise VerifyError(f"{node}: its types cannot be inferred: {e}") from e
     if len(now.types) != len(node.outputs):
-        raise VerifyError(f"{node}: {len(node.outputs)} outputs, and inference gives {len(now.types)}")
+        raise VerifyError(f"{node}: {counted(len(node.outputs), 'output')}, but inference gives {len(now.types)}")
     for v, t in zip(node.outputs, now.types, strict=True):
         if v.type.dtype is not t.dtype or (
             v.type.shape is not None and t.shape is not None and len(v.type.shape) != len(t.shape)

@@ -1,7 +1,7 @@
-"""Room for recursion: graphs are walked by recursion, and a long chain of maps is a deep graph.
+"""Recursion limits: graphs are walked by recursion, and a long chain of maps is a deep graph.
 
-In: how many nodes there are. Out: a context in which Python's limit, which is one for all threads, is high enough; it is what it was when
-the last one that needed more has left.
+In: how many nodes there are. Out: a context in which Python's limit, which is one for all threads, is high enough; it is restored when the
+last context that raised it ends.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _SHALLOW = 80
-"""Graphs of so few nodes fit any limit."""
+"""Nodes of a graph that fits any limit."""
 _FRAMES = 8
 """Calls per node, at most, of the walks."""
 _lock = threading.Lock()

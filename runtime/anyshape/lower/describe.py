@@ -67,7 +67,7 @@ class _Text:
                 self.block(actions, 0)
 
     def blocked(self, b: Blocked) -> None:
-        """The loops around: batches, then blocks of rows."""
+        """Describes the loops around: batches, then blocks of rows."""
         self.line(0, f"each {', '.join(f'{symbol} in {n}' for symbol, n in b.batch)}:" if b.batch else "once:")
         self.depth += 1
         for step in b.ahead:
@@ -81,7 +81,7 @@ class _Text:
         self.depth -= 2
 
     def recurrence(self, r: Recurrence) -> None:
-        """The loop over positions, outside of its phases or inside of its rows."""
+        """Describes the loop over positions, outside of its phases or inside of its rows."""
         form, at = r.form, r.positions
         around, vector = (form.variables, form.vector) if isinstance(form, RowForm) else (form.around, None)
         if around:

@@ -1,13 +1,13 @@
-"""The data that crosses the border of the lowering: a group of equations in, a kernel out.
+"""The interface of the lowering: a group of equations in, a kernel out.
 
-In: `Group`, what the fuser puts together. Out: `Kernel`, LLVM text and everything a caller must pass to it. Both are
-frozen; the text holds no name of a symbol or tensor, so groups that differ only in names share one kernel.
+In: `Group`, what the fuser puts together. Out: `Kernel`, LLVM text and everything a caller must pass to it. Both are frozen; the text holds
+no name of a symbol or tensor, so groups that differ only in names share one kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -32,11 +32,13 @@ class Origin:
 class Group:
     """Equations of one or several ops in topological order. Tensors that are neither input nor output are intermediates.
 
-    `origins` is what is told of equations that refuse data; of one that is not among them it is the group's name."""
+    `origins` is what errors say of equations with checks on data; the default is the group's name.
+    """
 
     name: str
     equations: tuple[Equation, ...]
     inputs: tuple[Tensor, ...]
+    _: KW_ONLY
     outputs: tuple[Tensor, ...]
     constants: Mapping[Tensor, NDArray[Any]] = field(default_factory=dict)
     origins: Mapping[Equation, Origin] = field(default_factory=dict)
@@ -55,14 +57,15 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """In a message: the index that is out of range."""
+    """A place in a message for the index that is out of range."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelError:
-    """What a non-zero result of a kernel means: words, sizes between them, and where they belong the index that failed.
+    """The meaning of a non-zero result of a kernel: words, sizes between them, and a place for the index that failed.
 
-    `equation` is what cannot be computed, as the spec has it; behind it come the elements of `read` that led to the refusal."""
+    `equation` is what cannot be computed, as the spec has it; it is followed by the elements of `read` that led to the refusal.
+    """
 
     origin: Origin
     parts: tuple[str | Size | Tensor | Index, ...]
@@ -71,7 +74,7 @@ class KernelError:
 
     @property
     def sizes(self) -> tuple[Size, ...]:
-        """What a run must know to tell it: sizes between words, and what says which element of a tensor it is."""
+        """Sizes whose values the message needs: those between words, and those that say which element of a tensor it is."""
         named = (p for p in self.parts if not isinstance(p, (str, Tensor, Index)))
         return (*named, *(n for t in self.read for n in t.shape[1:]))
 
@@ -100,14 +103,14 @@ def _element(k: int, t: Tensor, name: str, scalars: Sequence[Size | Cond]) -> st
     return failure_report.element(k, name, t.dtype, inner if t.shape else None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """Native code for a group. `scratch` is the bytes that each part needs, 64-byte aligned, with no initial contents.
 
-    `schedule` names the forms that were used, for counters; `imports` are symbols of the micro-kernel library.
-    `reusable`: (output, input) positions that may be the same memory if they have one size, one input for one output.
-    `work`: rough cycles of all parts together; 0 if the first part does everything. `pieces`: at most how many parts have something to do,
-    if that is few. `polls`: it looks by itself whether it is to stop; another one is run in more parts if it takes long.
+    `schedule` names the forms that were used, for counters; `imports` are symbols of the micro-kernel library. `reusable`: (output, input)
+    positions that may be the same memory if they have one size, one input for one output. `work`: rough cycles of all parts together; 0 if
+    the first part does everything. `pieces`: at most how many parts have work, if that is few. `polls`: the kernel itself tests whether it
+    is to stop; any other is run in more parts if it takes long.
     """
 
     symbol: str

@@ -1,6 +1,6 @@
-"""What this machine can do at most, measured: multiply-adds of one core, and bytes moved by a copy.
+"""Limits of this machine, measured: multiply-adds of one core, and bytes moved by a copy.
 
-Figures of kernels are told as fractions of these. Nothing that runs programs depends on them.
+Figures of kernels are stated as fractions of these. Nothing that runs programs depends on them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from anyshape.lower.target import host_target
 
 
 def measure_peak() -> float:
-    """Multiply-adds of one core, in GFLOP/s."""
-    target, turns = host_target(), 20_000
+    """Measures multiply-adds of one core, in GFLOP/s."""
+    target, iterations = host_target(), 20_000
     module = Module(target)
     emit_multiply_adds(module, "peak", target.lanes(4))
-    (best,) = least(multiply_adds_calls(module, turns), 30)
-    return 2 * (target.vector_registers - 6) * target.lanes(4) * turns / best / 1e9
+    (best,) = least(multiply_adds_calls(module, iterations), 30)
+    return 2 * (target.vector_registers - 6) * target.lanes(4) * iterations / best / 1e9
 
 
 def measure_copy(size: int) -> float:
-    """Bytes read and written by a copy within a working set of `size` bytes, in GB/s."""
+    """Measures bytes read and written by a copy within a working set of `size` bytes, in GB/s."""
     half = max(size // 2, 1 << 12)
     source, to = np.ones(half, np.uint8), np.empty(half, np.uint8)
     repeats = max(1, (1 << 24) // half)
@@ -38,7 +38,7 @@ def measure_copy(size: int) -> float:
 
 
 def timed(call: Callable[[], object]) -> float:
-    """The seconds of one call."""
+    """Measures the seconds of one call."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start

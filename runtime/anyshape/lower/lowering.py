@@ -9,22 +9,22 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from anyshape import dims
 from anyshape.dtypes import DType
 from anyshape.equations import Tensor
 from anyshape.equations.traversal import walk as walk_expr
 from anyshape.lower.depth import room_for
+from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.empty_loops import end_if_empty
+from anyshape.lower.emit.failure_report import ReportedElements
 from anyshape.lower.emit.phases import emit_phases, form_names
 from anyshape.lower.emit.product import prepack
-from anyshape.lower.emit.rows import Rows
 from anyshape.lower.ir.dag import DagNode, Load, walk
 from anyshape.lower.ir.procedure import Procedure
 from anyshape.lower.ir.stores import Ordered
 from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
 from anyshape.lower.llvm.builder import KERNEL_ARGS, Module
 from anyshape.lower.llvm.polling import Polls
-from anyshape.lower.llvm.types import I32, I64, const
+from anyshape.lower.llvm.types import I32, const
 from anyshape.lower.schedule.contraction import Product
 from anyshape.lower.schedule.kernel_schedule import KernelSchedule, schedule_group
 from anyshape.lower.schedule.recurrence import Recurrence
@@ -35,7 +35,7 @@ _NAME = "anyshape_kernel"
 
 
 def nodes_of(group: Group) -> int:
-    """Of its expressions: what decides how deep walking them may go."""
+    """Counts the nodes of a group's expressions, which decide how deep walking them may go."""
     return sum(1 for q in group.equations for e in q.expressions for _ in walk_expr(e))
 
 
@@ -47,71 +47,68 @@ def lower_group(group: Group, target: Target) -> Kernel:
 def _lowered(group: Group, schedule: KernelSchedule, target: Target) -> Kernel:
     operands, panels = _operands(group, schedule, target)
     module = Module(target)
-    places, element_bytes = _places(operands, group.outputs, panels), _element_bytes(schedule)
+    lanes = target.lanes(_element_bytes(schedule))
+    reported = ReportedElements(schedule.unnamed, frozenset(q.born for q in group.equations if q.born is not None))
     with module.kernel(_NAME) as f:
-        rows = Rows(f, places)
-        rows.element_bytes = element_bytes
-        if schedule.polls:
-            rows.polls = Polls(f)
-        rows.unnamed, rows.found = schedule.unnamed, frozenset(q.born for q in group.equations if q.born is not None)
+        polls = Polls(f) if schedule.polls else None
+        places = _places(operands, group.outputs, panels)
+        ctx = KernelContext.of_kernel(f, places, lanes=lanes, reported=reported, polls=polls)
         if not (schedule.errors or schedule.is_plain):
-            end_if_empty(rows, group.outputs)
+            end_if_empty(ctx, group.outputs)
         for t in schedule.temporaries:
-            rows.place(t)
+            ctx.memory.place(t)
         pieces = schedule.functions()
         if schedule.serial:
-            rows.part, rows.nparts = const(I64, 0), const(I64, 1)
-            with rows.when(f.compare("eq", f.args[3], 0)):
-                emit_phases(rows, schedule, panels)
+            with ctx.levels.when(ctx.parts.is_first()), ctx.parts.undivided():
+                emit_phases(ctx, schedule, panels)
         elif len(pieces) > 1:
             for k, piece in enumerate(pieces):
-                _emit_apart(rows, f"{_NAME}_{k}", piece, places)
+                _emit_callee(ctx, f"{_NAME}_{k}", piece)
         else:
-            emit_phases(rows, schedule, panels)
+            emit_phases(ctx, schedule, panels)
         f.ret(const(I32, 0))
-    errors = _told(schedule.errors, rows)
+    errors = _with_reported(schedule.errors, ctx)
     text = module.text()
     symbol = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
     phases = [p for p in schedule.phases if not isinstance(p, Recurrence | Procedure)]
     return Kernel(
         symbol=symbol,
         text=text.replace(_NAME, symbol),
-        scalars=tuple(rows.scalars),
+        scalars=tuple(ctx.sizes.table),
         inputs=operands,
         outputs=group.outputs,
-        scratch=rows.scratch,
+        scratch=ctx.memory.bytes,
         errors=errors,
         schedule=tuple(name for p in schedule.phases for name in form_names(p)),
         imports=tuple(module.imports),
         reusable=reusable(phases, operands, group.outputs) if len(phases) == len(schedule.phases) else (),
-        work=schedule.work(target.lanes(rows.element_bytes), target),
+        work=schedule.work(lanes, target),
         pieces=schedule.pieces,
         polls=schedule.polls,
     )
 
 
-def _emit_apart(rows: Rows, name: str, piece: KernelSchedule, places: dict[Tensor, int]) -> None:
-    """Loops in a function of their own, which the kernel calls."""
-    f = rows.f
+def _emit_callee(ctx: KernelContext, name: str, piece: KernelSchedule) -> None:
+    """Emits a piece of the schedule as a function of its own, which the kernel calls."""
+    f = ctx.f
     with f.module.function(name, I32, KERNEL_ARGS, internal=True, inline=False, noalias=False) as own:
-        inner = Rows(own, places)
-        inner.element_bytes, inner.unnamed, inner.found = rows.element_bytes, rows.unnamed, rows.found
-        inner.scalars, inner.scratch = rows.scalars, rows.scratch
-        emit_phases(inner, piece, {})
+        callee = ctx.of_callee(own)
+        emit_phases(callee, piece, {})
         own.ret(const(I32, 0))
-    rows.scratch = dims.maximum(rows.scratch, inner.scratch)
+    ctx.memory.cover(callee.memory)
     f.call(name, I32, f.args)
 
 
-def _told(errors: Sequence[KernelError], rows: Rows) -> tuple[KernelError, ...]:
-    """The errors with the tensors of which they tell elements. Sizes that they tell are passed too, so that they are told as numbers; not
-    those that the kernel itself finds."""
-    found = tuple(replace(e, read=rows.errors.get(number, ())) for number, e in enumerate(errors, 1))
-    for number in rows.errors:
-        for n in found[number - 1].sizes:
-            if not isinstance(n, int) and not dims.free_symbols(n) & rows.found:
-                rows.scalars.setdefault(n, len(rows.scalars))
-    return found
+def _with_reported(errors: Sequence[KernelError], ctx: KernelContext) -> tuple[KernelError, ...]:
+    """The errors with the tensors of which they report elements. Sizes that they mention are passed too, so that they are reported as
+    numbers; not those that the kernel itself computes."""
+    reported, sizes = ctx.values.reported, ctx.sizes
+    read = tuple(replace(e, read=reported.tensors.get(number, ())) for number, e in enumerate(errors, 1))
+    for number in reported.tensors:
+        for n in read[number - 1].sizes:
+            if not isinstance(n, int) and not reported.is_computed(n):
+                sizes.add(n)
+    return read
 
 
 Operand = Tensor | Packed
@@ -140,7 +137,7 @@ def _operands(
 
 
 def _reads(schedule: KernelSchedule, t: Tensor) -> int:
-    """How many places of the graph read a tensor."""
+    """Counts the places of the graph that read a tensor."""
     stores = [*schedule.stores]
     ordered = [r for p in schedule.phases if isinstance(p, Ordered) for r in p.roots]
     nodes = walk([*(r for s in stores for r in s.roots), *ordered])
@@ -163,7 +160,7 @@ def _places(
 
 
 def _element_bytes(schedule: KernelSchedule) -> int:
-    """Lanes are those of 4-byte elements unless all that is computed is 8 bytes wide."""
+    """The element size that decides the number of lanes: 4 bytes unless all that is computed is 8 bytes wide."""
     dtypes: set[DType] = set()
     for s in schedule.stores:
         dtypes.add(s.access.tensor.dtype)

@@ -1,5 +1,5 @@
-"""Groups of one form are lowered once in a process: the layers of a model, and the programs for one model with unlike types, differ in
-their tensors and in the names of their dims, not in their equations.
+"""Kernels shared by groups of one form: the layers of a model, and the programs for one model with unlike types, differ in their tensors
+and in the names of their dims, not in their equations.
 
 In: groups, one after another. Out: their kernels. The form of a group is its equations with tensors, loop variables and symbols by number;
 bounds of symbols are part of it, and so are the contents of small constants, which may become literals; names and large constants are not.
@@ -24,7 +24,7 @@ from anyshape.lower.structural_key import Form, StructuralKeyWriter
 from anyshape.lower.target import Target
 
 KEPT_BYTES = 16 << 20
-"""Of LLVM text, of the forms that were asked for last."""
+"""Bytes of LLVM text that are kept, of the forms that were used last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class _Known:
     kernel: Kernel
     tensors: tuple[Tensor, ...]
     symbols: tuple[Dim, ...]
-    told: Form
+    messages: Form
 
 
 class Forms:
@@ -67,7 +67,7 @@ FORMS = Forms()
 
 
 class Lowering:
-    """Lowers for one target, and remembers."""
+    """Lowers groups for one target, and keeps their kernels."""
 
     def __init__(self, target: Target, forms: Forms = FORMS) -> None:
         self.target, self._forms = target, forms
@@ -76,16 +76,16 @@ class Lowering:
         writer = StructuralKeyWriter()
         form = (self.target, *writer.group(group))
         known = self._forms.find(form)
-        if known is not None and (not known.kernel.errors or known.told == writer.told(group)):
+        if known is not None and (not known.kernel.errors or known.messages == writer.messages(group)):
             return _of_group(known, writer, group)
         kernel = lower_group(group, self.target)
-        told = writer.told(group) if kernel.errors else ()
-        self._forms.enter(form, _Known(_without_arrays(kernel), tuple(writer.tensors), writer.dims, told))
+        messages = writer.messages(group) if kernel.errors else ()
+        self._forms.enter(form, _Known(_without_arrays(kernel), tuple(writer.tensors), writer.dims, messages))
         return kernel
 
 
 def _without_arrays(kernel: Kernel) -> Kernel:
-    """What is remembered keeps no model's weights."""
+    """A kernel without the arrays of its constants, so that no model's weights are kept."""
     inputs = (replace(i, array=np.empty(0)) if isinstance(i, Packed) else i for i in kernel.inputs)
     return replace(kernel, inputs=tuple(inputs))
 

@@ -20,7 +20,7 @@ from anyshape.lower.kernel import Group, Origin
 Form = tuple[Any, ...]
 
 LITERAL_BYTES = 256
-"""Lowering may write the elements of constants of so many bytes into the code, and never those of larger ones."""
+"""Bytes of a constant whose elements lowering may write into the code; those of larger ones never are."""
 
 
 def _constant(a: NDArray[Any]) -> Form:
@@ -28,7 +28,7 @@ def _constant(a: NDArray[Any]) -> Form:
 
 
 class StructuralKeyWriter:
-    """Writes every expression once, after what it is made of, as a word of `words`; it is called by the place of its word."""
+    """Writes every expression once, after its parts, as a word of `words`; its number is the place of its word."""
 
     def __init__(self) -> None:
         self.words: list[Any] = []
@@ -66,11 +66,11 @@ class StructuralKeyWriter:
         return (self.symbols.setdefault(a, len(self.symbols)), a.low, a.high)
 
     def order_of_symbols(self) -> Form:
-        """Sums and products are in the order of names; where that is another, so may be the text."""
+        """The order of the symbols' names, in which the terms of sums and products are: another order may give another text."""
         return tuple(sorted(range(len(self.symbols)), key=[a.order for a in self.symbols].__getitem__))
 
-    def told(self, group: Group) -> Form:
-        """What messages about the equations have in them; where a source is no equation, everything that may be spelled in its place."""
+    def messages(self, group: Group) -> Form:
+        """Parts of the messages about the equations; where a source is no equation, all names that may be spelled in its place."""
         origins = ((q.source, group.origins.get(q, Origin(group.name))) for q in group.equations)
         own = tuple(
             (source, o.op, o.source, *((self.tensors.get(t), n) for t, n in o.names.items())) for source, o in origins
@@ -133,7 +133,7 @@ class StructuralKeyWriter:
         return tuple(map(self.expression, expressions))
 
     def expression(self, e: Expr) -> int:
-        """Depth first, without recursion: chains of maps may be long."""
+        """Writes an expression depth first, without recursion: chains of maps may be long."""
         stack = [e]
         while stack:
             top = stack[-1]
@@ -163,7 +163,7 @@ class StructuralKeyWriter:
 
 
 def _parts(e: Expr) -> tuple[Expr, ...]:
-    """What e is made of, in order."""
+    """The parts of an expression, in order."""
     if isinstance(e, Read):
         return e.index if e.outside is None else (*e.index, e.outside)
     if isinstance(e, Apply):

@@ -1,7 +1,7 @@
-"""What the machine code is made for: vector width, registers, caches. Every tile size is derived from here.
+"""The processor that machine code is generated for: vector width, registers, caches. Every tile size is derived from here.
 
-In: llvmlite's description of the host, and the cache sizes that Linux publishes. Out: a frozen `Target`. No other file
-may hold a constant of one processor.
+In: llvmlite's description of the host, and the cache sizes that Linux publishes. Out: a frozen `Target`. No other file may hold a constant
+of one processor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LINE = 64
 _AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Target:
     """A processor to generate code for.
 
@@ -49,21 +49,21 @@ class Target:
         return self.scalef or self.triple.startswith("riscv64")
 
     @property
-    def asks_ahead(self) -> bool:
-        """Whether lines from the last cache are asked for ahead of a kernel that reads all of them once. Until a line is there it holds
-        one of the buffers for misses of the first cache, which the processor's own looking ahead, into the second cache, does not. A first
-        cache of 48 KiB comes with enough of them; one of 32 KiB does not, and asking costs a fifth of the rate (`matrix-product.md`)."""
+    def prefetches(self) -> bool:
+        """Whether lines from the last cache are prefetched for a kernel that reads all of them once. Until a line arrives it holds one of
+        the first cache's miss buffers, which the processor's own prefetches, into the second cache, do not. A first cache of 48 KiB comes
+        with enough of them; one of 32 KiB does not, and prefetching costs a fifth of the rate (`matrix-product.md`)."""
         return self.l1_bytes > 32 << 10
 
     @property
     def last_cache_holds(self) -> int:
-        """Bytes that a kernel may read and write, each once, and find there at the next call: other work wants some of the cache. The usual
-        limit from which C libraries copy past the caches."""
+        """Bytes that a kernel may read and write, each once, and that are still in the last cache at the next call: other work takes some
+        of it. C libraries usually copy past the caches from this size on."""
         return self.l3_bytes // 4 * 3
 
     @property
     def piece_bytes(self) -> int:
-        """What is left to the C library to copy at once: what is larger than the second cache it copies in another way, which is no
+        """Bytes that the C library is called to copy at once: what is larger than the second cache it copies by another method, which is no
         faster than vectors."""
         return self.l2_bytes // 8
 
@@ -72,7 +72,7 @@ class Target:
         return max(1, self.vector_bytes // element_bytes)
 
     def limited(self, level: str) -> Target:
-        """The same machine using less of itself: `avx512` (as it is), `avx2` or `sse`. For tests and comparisons."""
+        """The same machine with fewer of its instructions: `avx512` (as it is), `avx2` or `sse`. For tests and comparisons."""
         if level == "avx512" or not self.triple.startswith("x86_64"):
             return self
         on = [f[1:] for f in self.features.split(",") if f.startswith("+")]
@@ -94,16 +94,16 @@ def _parse_size(text: str) -> int:
 
 
 def _cache_bytes() -> dict[int, int]:
-    """Bytes per cache level of the first core, from Linux; what cannot be read keeps a modest guess."""
-    found = dict(_FALLBACK)
+    """Bytes per cache level of the first core, from Linux; a level that cannot be read keeps a modest default."""
+    sizes = dict(_FALLBACK)
     for index in sorted(_CACHES.glob("index*")):
         try:
             if (index / "type").read_text().strip() == "Instruction":
                 continue
-            found[int((index / "level").read_text())] = _parse_size((index / "size").read_text())
+            sizes[int((index / "level").read_text())] = _parse_size((index / "size").read_text())
         except (OSError, ValueError):
             continue
-    return found
+    return sizes
 
 
 def _line_bytes() -> int:

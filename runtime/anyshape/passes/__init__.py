@@ -1,8 +1,9 @@
 """Passes: Function -> Function, listed in `pipeline`; and fusion, Function -> Schedule.
 
-optimise(f)                         all passes to a fixpoint, in one walk
-fuse(f) -> Schedule(function, steps)     kernel steps and views, in order; nodes of one kernel share their outer loops
-KernelStep.tensors                  a tensor for every result of its nodes, also of inner ones: later shapes may depend on their elements
+optimise(f)                     all passes to a fixpoint, in one walk
+fuse.fuse(f) -> Schedule        kernel steps and views, in order; nodes of one kernel share their outer loops
+KernelStep.tensors              a tensor for every result of its nodes, also of inner ones: later shapes may depend on their elements
+fusion_rules.RULES              by what nodes come to share a kernel
 """
 
 from anyshape.passes.pipeline import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
-from anyshape.passes.classify import Kind, classify
+from anyshape.kernel_model.forms import Kind, classify
 
 
 def bytes_of_factors(f: Function) -> int:

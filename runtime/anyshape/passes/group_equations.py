@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
 from anyshape.graph.value import Node, Value
-from anyshape.passes.kernel_size import KernelSizes
+from anyshape.kernel_model.kernel_size import KernelSizes
 from anyshape.passes.pieces import by_pieces, in_pieces
 from anyshape.passes.simplify import viewed
 from anyshape.passes.views import Joined, joined

@@ -80,7 +80,10 @@ def _step(
         v for v, t in results.items() if v in live or (v not in node.outputs and (len(unit) == 1 or t in elsewhere))
     )
     results = {v: t for v, t in results.items() if v in outputs or v in node.outputs}
-    return KernelStep((node,), tuple(own), tuple(inputs), outputs, {**inputs, **results}, tuple(results))
+    return KernelStep(
+        nodes=(node,), equations=tuple(own), inputs=tuple(inputs), outputs=outputs, tensors={**inputs, **results},
+        results=tuple(results),
+    )  # fmt: skip
 
 
 def _ordered(steps: list[KernelStep], sizes: Mapping[Tensor, Dim], values: Mapping[Tensor, Value]) -> list[KernelStep]:

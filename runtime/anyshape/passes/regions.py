@@ -54,4 +54,6 @@ def _narrowed(node: Node) -> Sequence[Value] | None:
 def _without(region: Function, dropped: Sequence[bool]) -> Function:
     own = len(region.params) - len(dropped)
     params = [p for k, p in enumerate(region.params) if k < own or not dropped[k - own]]
-    return Function(params, region.results, region.name, region.result_names, region.checks, region.failure)
+    return Function(
+        params, region.results, region.name, region.result_names, checks=region.checks, failure=region.failure
+    )

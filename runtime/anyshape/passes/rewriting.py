@@ -68,7 +68,9 @@ class _Rewriter:
         results = [self.final.get(v, v) for v in self.f.results]
         if not self.rebuild_all and self.entry.checks == list(self.f.checks) and all(map(is_, results, self.f.results)):
             return self.f
-        return Function(self.f.params, results, self.f.name, self.f.result_names, self.entry.checks, self.f.failure)
+        return Function(
+            self.f.params, results, self.f.name, self.f.result_names, checks=self.entry.checks, failure=self.f.failure
+        )
 
     def rebuilt(self, node: Node, force: bool = False) -> Node:
         """The node on its operands' replacements; the node itself if none was replaced."""

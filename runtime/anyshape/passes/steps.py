@@ -11,12 +11,13 @@ from anyshape.graph.function import Function
 from anyshape.graph.value import Node, Value
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class KernelStep:
     """One fused group of nodes, to be lowered to one kernel; or one of several steps of a node (`parts.py`).
 
     `results` is all that it computes, `outputs` what of that others read; `tensors` maps inputs and results to the
-    equations' tensors; an equation's `maker` is the node that it is of, if there are several.
+    equations' tensors; an equation's `maker` is the node that it is of, if there are several. `joined_by` names the rules of fusion
+    (`fusion_rules.py`) by which the nodes came together; `apart_from` says of inputs why what computes them is another kernel.
     """
 
     nodes: tuple[Node, ...]
@@ -25,6 +26,8 @@ class KernelStep:
     outputs: tuple[Value, ...]
     tensors: Mapping[Value, Tensor]
     results: tuple[Value, ...]
+    joined_by: tuple[str, ...] = ()
+    apart_from: Mapping[Value, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

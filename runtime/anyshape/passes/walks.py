@@ -22,5 +22,12 @@ def table_step(node: Node, tensors: MutableMapping[Value, Tensor]) -> TableStep:
     element = node.bound.walk.value
     inputs = (*dict.fromkeys(element if v is node.sequence else v for v in data if v is not None), *carried)
     border = {v: tensors[v] for v in (*inputs, *node.outputs)}
-    kernel = KernelStep((node,), tuple(stated.equations), inputs, node.outputs, border, node.outputs)
+    kernel = KernelStep(
+        nodes=(node,),
+        equations=tuple(stated.equations),
+        inputs=inputs,
+        outputs=node.outputs,
+        tensors=border,
+        results=node.outputs,
+    )
     return TableStep(node, kernel, carried)

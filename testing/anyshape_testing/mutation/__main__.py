@@ -21,6 +21,7 @@ from anyshape.errors import SpecError
 from anyshape_gen.analysis import analyse
 from anyshape_gen.cli import read_folder
 from anyshape_gen.model import OpSpec
+from anyshape_gen.mutants import mutants
 from anyshape_testing.mutation.results import Declared, Kept, json_text, kept, left, page, read, score, untried
 from anyshape_testing.mutation.running import FailedTrial, Trial, run_all, undeclared
 from anyshape_testing.running import register
@@ -32,31 +33,44 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--keep", action="store_true", help="with --op: results are written as without")
     parser.add_argument("--specs", type=Path, default=Path("specs"), help="the folder of *.yaml specs")
     parser.add_argument("--package", default="anyshape_ops", help="the package generated from them")
+    parser.add_argument(
+        "--equivalent",
+        type=Path,
+        default=Path("tests/equivalent_mutants.yaml"),
+        help="what is declared equivalent, and why",
+    )
     parser.add_argument("--docs", type=Path, default=Path("docs"), help="where mutation.md and mutation.json are")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--again", action="store_true", help="try all mutants, not only what changed")
     return parser
 
 
-def declarations(specs: Path) -> Declared:
-    """Reads {op: {label of a mutant: why it is equivalent}} from `mutants/equivalent.yaml` beside the specs."""
-    path = specs / "mutants" / "equivalent.yaml"
+def declarations(path: Path, specs: Mapping[str, OpSpec]) -> tuple[Declared, list[str]]:
+    """Reads {op: {place of a mutant: why it is equivalent}}; returns {op: {label: why}}, and what names no mutant."""
     parsed: Any = yaml.safe_load(path.read_text()) if path.exists() else None
-    return parsed or {}
+    declared: dict[str, dict[str, str]] = {}
+    wrong: list[str] = []
+    for op, reasons in (parsed or {}).items():
+        labels = {m.place: m.label for m in mutants(specs[op])} if op in specs else {}
+        declared[op] = {labels[place]: why for place, why in reasons.items() if place in labels}
+        wrong += [f"{op}: there is no mutant at {place!r}" for place in reasons if place not in labels]
+    return declared, wrong
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = arguments().parse_args(argv)
-    declared, today = declarations(options.specs), date.today().isoformat()
+    today = date.today().isoformat()
     try:
-        trial = Trial(analyse(read_folder(options.specs)), options.package, declared)
+        analysis = analyse(read_folder(options.specs))
+        declared, wrong = declarations(options.equivalent, {a.spec.name: a.spec for a in analysis.ops})
+        trial = Trial(analysis, options.package, declared)
     except SpecError as e:
         print(e, file=sys.stderr)
         return 2
     register(options.package)
-    wrong = undeclared(declared, trial)
+    wrong += undeclared(declared, trial)
     for words in wrong:
-        print(f"{options.specs}/mutants/equivalent.yaml: {words}")
+        print(f"{options.equivalent}: {words}")
     results = read(options.docs / "mutation.json")
     specs = trial.workshop.specs
     chosen = [op for op in options.op.split(",") if op] or list(specs)
@@ -116,7 +130,7 @@ def tried(
         print(f"[{number}/{len(todo)}] {r.op}: {score({r.op: k}, declared)}, {r.seconds:.1f} s", flush=True)
         for t in r.tried:
             if t.survives and t.label not in declared.get(r.op, {}):
-                print(f"    survives, line {t.line}: {t.label}")
+                print(f"    survives, line {t.line}, {t.place!r}: {t.label}")
         yield r.op, k
     if todo:
         print(f"{len(todo)} ops in {time.perf_counter() - start:.0f} s")

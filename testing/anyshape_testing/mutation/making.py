@@ -79,7 +79,7 @@ class Workshop:
         findings = Findings()
         try:
             a = analyse_op(spec, self.files[spec.name], findings, set(self.specs), complete=False)
-            if a is None or findings.found:
+            if a is None or findings.items:
                 return None
             kernel = _kernel(a)
             hoisted = kernel.hoisted if kernel is not None else {}

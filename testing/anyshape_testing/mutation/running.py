@@ -30,6 +30,7 @@ class Tried:
     """One mutant, and the tests that killed it."""
 
     label: str
+    place: str
     kind: str
     line: int
     killers: Killers
@@ -105,7 +106,7 @@ class Trial:
             killers = tests.killers(_loaded(m, text), m.label.split(":")[0], thorough)
             if thorough and killers.first is None and m.label.startswith("defines:"):
                 killers = self._elsewhere(m)
-            tried.append(Tried(m.label, m.kind, m.line, killers))
+            tried.append(Tried(m.label, m.place, m.kind, m.line, killers))
         return OpResult(op, tuple(tried), refused, time.perf_counter() - start)
 
     def _elsewhere(self, m: Mutant) -> Killers:

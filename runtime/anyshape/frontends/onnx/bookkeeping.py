@@ -24,7 +24,7 @@ def constant_1(n: OnnxNode) -> Sequence[Value]:
     """Takes the value of the one attribute that is present: a tensor, or plain numbers."""
     said = [k for k in ("value", "sparse_value", *_DTYPES) if n.has_attr(k)]
     if len(said) != 1:
-        n.refuse(f"wants one attribute that says the value, got {', '.join(said) or 'none'}")
+        n.refuse(f"needs exactly one attribute with the value, got {', '.join(said) or 'none'}")
     if said[0] not in _DTYPES:
         return (constant(n.attr(said[0])),)
     return (constant(np.array(n.attr(said[0], []), _DTYPES[said[0]])),)

@@ -12,6 +12,7 @@ from anyshape.errors import ModelError
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, needed
 from anyshape.graph.value import Value, constant
 from anyshape.types import ListType
+from anyshape.wording import counted
 
 GRAPH = 5
 """The attribute type of a graph."""
@@ -199,9 +200,9 @@ def _placed(n: OnnxNode, v: Value, backwards: bool, axis: int) -> Value:
 
 
 def _check_sizes(n: OnnxNode, graph: Any, name: str, inputs: int, outputs: int) -> None:
-    for what, expected, got in (("inputs", inputs, len(graph.input)), ("outputs", outputs, len(graph.output))):
+    for what, expected, got in (("input", inputs, len(graph.input)), ("output", outputs, len(graph.output))):
         if expected != got:
-            raise ModelError(f"{n.source}: {name} must have {expected} {what}, got {got}")
+            raise ModelError(f"{n.source}: {name} must have {counted(expected, what)}, got {got}")
 
 
 CONTROL: dict[str, dict[int, Mapping | None]] = {

@@ -21,7 +21,7 @@ NEWEST = 100_000
 """The largest number of an opset that is believed; a larger one means a damaged file"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Body:
     """A graph to inline in place of one node. `defaults` are attributes that the node may leave out."""
 
@@ -67,7 +67,14 @@ def body_of(proto: Any, outer: Mapping[str, int], where: str, schema: Any = None
     for key, declared in () if schema is None else schema.attributes.items():
         if declared.default_value.name:
             defaults.setdefault(key, declared.default_value)
-    return Body(name, inputs, outputs, tuple(nodes), {**outer, **opsets_of(proto.opset_import, where)}, defaults)
+    return Body(
+        name=name,
+        inputs=inputs,
+        outputs=outputs,
+        nodes=tuple(nodes),
+        opsets={**outer, **opsets_of(proto.opset_import, where)},
+        defaults=defaults,
+    )
 
 
 def local_functions(model: Any, opsets: Mapping[str, int], where: str) -> dict[tuple[str, str, str], Body]:

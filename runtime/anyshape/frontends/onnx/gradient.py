@@ -14,13 +14,14 @@ from anyshape.frontends.onnx.node import Mapping, OnnxNode
 from anyshape.graph.function import topological
 from anyshape.graph.infer import rebuild
 from anyshape.graph.value import Value
+from anyshape.wording import counted
 
 
 def gradient_1(n: OnnxNode) -> Sequence[Value]:
     names = [*n.attr("xs"), *(n.attr("zs") or ())]
     points = n.inputs()
     if len(points) != len(names):
-        n.refuse(f"xs and zs name {len(names)} tensors, and there are {len(points)} inputs")
+        n.refuse(f"xs and zs name {counted(len(names), 'tensor')}, but the node has {counted(len(points), 'input')}")
     named = [n.named(name) for name in names]
     of = n.named(n.attr("y"))
     moved = {old: new for old, new in zip(named, points) if old is not new}

@@ -13,6 +13,7 @@ from anyshape.frontends.onnx import attributes
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, number_of_name, spell
 from anyshape.frontends.onnx.refusals import Refusal, repairable
 from anyshape.graph.value import Value
+from anyshape.wording import counted
 
 SEED = "seed"
 """The attribute that ONNX declares for operators that draw random numbers"""
@@ -23,7 +24,7 @@ def draws(schema: Any) -> bool:
     return schema is not None and SEED in schema.attributes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ImportedNode:
     """The importer's `OnnxNode`."""
 
@@ -114,14 +115,15 @@ class ImportedNode:
 def check_arity(node: Any, schema: Any, where: str) -> None:
     """Raises ModelError unless the numbers of inputs and outputs are the declared ones and no required input is left out."""
     for what, names, low, high in (
-        ("inputs", node.input, schema.min_input, schema.max_input),
-        ("outputs", node.output, schema.min_output, schema.max_output),
+        ("input", node.input, schema.min_input, schema.max_input),
+        ("output", node.output, schema.min_output, schema.max_output),
     ):
         count = max((k + 1 for k, name in enumerate(names) if name or k < high), default=0)
         if not low <= count <= high:
-            expected = f"{low}" if low == high else f"{low} to {high}" if high < 1000 else f"at least {low}"
-            more = repairable("leaves out those behind") if count > high and what == "inputs" else ""
-            raise ModelError(f"{where}: {schema.name} has {expected} {what}, got {count}{more}")
+            words = counted(low if high >= 1000 else high, what)
+            expected = words if low == high else f"{low} to {words}" if high < 1000 else f"at least {words}"
+            more = repairable("leaves out those behind") if count > high and what == "input" else ""
+            raise ModelError(f"{where}: {schema.name} has {expected}, got {count}{more}")
     import onnx
 
     single = onnx.defs.OpSchema.FormalParameterOption.Single

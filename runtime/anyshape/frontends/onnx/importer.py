@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,7 @@ from anyshape.frontends.onnx.tensors import tensor_array
 from anyshape.graph.function import Function
 from anyshape.graph.value import Value, constant
 from anyshape.types import ListType, TensorType
+from anyshape.wording import counted
 
 MOST_READINGS = 200
 
@@ -46,6 +47,7 @@ class Scope:
     opsets: Mapping[str, int]
     bound: Mapping[str, Any] = field(default_factory=dict)
     """attributes of the function being inlined"""
+    _: KW_ONLY
     used: frozenset[str] = frozenset()
     """names that are read"""
     inside: str = ""
@@ -232,11 +234,11 @@ class Import:
         except AnyshapeError:
             raise
         except (TypeError, ValueError, ArithmeticError) as e:
-            given = {name for name, a in said.items() if not attributes.is_empty(a) or read.requires(name)}
-            absent = sorted(name for name in read.asked - given if read.declared(name) is None)
+            provided = {name for name, a in said.items() if not attributes.is_empty(a) or read.requires(name)}
+            absent = sorted(name for name in read.asked - provided if read.declared(name) is None)
             if not isinstance(e, ArithmeticError) and read.schema is not None and not absent:
                 raise
-            present = f"{', '.join(sorted(given)) or 'no attribute'} given" + (
+            present = f"{', '.join(sorted(provided)) or 'no attribute'} given" + (
                 f", {', '.join(absent)} not" * bool(absent)
             )
             raise ModelError(f"{self.where}: {source}: its attributes give no value ({e}): {present}") from e
@@ -248,7 +250,15 @@ class Import:
             return self._region(graph, inputs, scope, f" in {name} of {source}")
 
         return ImportedNode(
-            node.op_type, source, len(node.output), operands, said, schema, self.read.folder, build_graph, scope.values
+            op=node.op_type,
+            source=source,
+            output_count=len(node.output),
+            operands=operands,
+            said=said,
+            schema=schema,
+            folder=self.read.folder,
+            build_graph=build_graph,
+            values=scope.values,
         )
 
     def _region(self, graph: Any, inputs: Sequence[Value], scope: Scope, inside: str) -> Sequence[Value]:
@@ -268,7 +278,15 @@ class Import:
         self._check_results(graph, nodes, {**scope.values, **own}, where)
         used = _used(nodes, results)
         values = ChainMap(own, scope.values)
-        inner = Scope(values, scope.opsets, scope.bound, used, inside, scope.depth + 1, scope.nesting + 1)
+        inner = Scope(
+            values,
+            scope.opsets,
+            scope.bound,
+            used=used,
+            inside=inside,
+            depth=scope.depth + 1,
+            nesting=scope.nesting + 1,
+        )
         self._translate(nodes, inner)
         outputs = [values[name] for name in results]
         for info, value in zip(graph.output, outputs):
@@ -298,11 +316,15 @@ class Import:
         else:
             raise Refusal(f"functions are nested more than {DEEPEST} deep, or add more than {MOST_INLINED} nodes")
         if len(operands) > len(body.inputs):
-            raise ModelError(f"{source}: function {body.name} has {len(body.inputs)} inputs, got {len(operands)}")
+            raise ModelError(
+                f"{source}: function {body.name} has {counted(len(body.inputs), 'input')}, got {len(operands)}"
+            )
         absent = len(body.inputs) - len(operands)
         values = dict(zip(body.inputs, [*operands, *[None] * absent]))
         used = _used(body.nodes, [inside for inside, outside in zip(body.outputs, node.output) if outside])
-        inner = Scope(values, body.opsets, {**body.defaults, **said}, used, f" in {source}", scope.depth + 1)
+        inner = Scope(
+            values, body.opsets, {**body.defaults, **said}, used=used, inside=f" in {source}", depth=scope.depth + 1
+        )
         left_out = {name for name, v in values.items() if v is None}
         self._translate([_without(n, left_out) for n in body.nodes] if left_out else body.nodes, inner)
         computed = [inner.values.get(name) for name in body.outputs]

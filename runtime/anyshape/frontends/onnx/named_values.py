@@ -33,7 +33,7 @@ SINCE_DEFAULTS = 4
 """The version of ONNX's file format from which an initializer that is an input too is a default that callers may override"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NamedValues:
     """What is known of the model's graph, or of one within a node. `values` has the optimised value of each live name, None where nothing
     is known; `named` has the dims that the inputs name, by their spelling in the file."""
@@ -96,7 +96,14 @@ class _NamingImport(Import):
         final: dict[str, Value | None] = dict.fromkeys(scope.values)
         final.update(zip(known, best.results, strict=True))
         return NamedValues(
-            self.read, self.graph, nodes, final, EntryFacts(best).facts, self.dims.sizes, self.look, self.rebuild
+            source=self.read,
+            graph=self.graph,
+            nodes=nodes,
+            values=final,
+            facts=EntryFacts(best).facts,
+            named=self.dims.sizes,
+            look=self.look,
+            rebuild=self.rebuild,
         )
 
     def look(self, inside: str, graph: Any) -> NamedValues | None:
@@ -116,7 +123,15 @@ class _NamingImport(Import):
         final.update(zip(known, best.results, strict=True))
         live = live_nodes(nodes, graph.output)
         return NamedValues(
-            self.read, graph, live, final, EntryFacts(best).facts, self.dims.sizes, self.look, self.rebuild, inside
+            source=self.read,
+            graph=graph,
+            nodes=live,
+            values=final,
+            facts=EntryFacts(best).facts,
+            named=self.dims.sizes,
+            look=self.look,
+            rebuild=self.rebuild,
+            inside=inside,
         )
 
     def _translate(self, nodes: Sequence[Any], scope: Scope) -> None:

@@ -30,7 +30,7 @@ def within(op: str, e: UnsupportedError) -> Refusal:
     return Refusal(f"in its body, {int(prefix.group(1) or 1) + 1} deep, {text[prefix.end() :]}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Unsupported:
     """One kind of thing that is not supported, with the number of its occurrences and the first of them."""
 
@@ -62,7 +62,10 @@ class Refusals:
         self.by_reason.setdefault((op, domain or "ai.onnx", opset, message), []).append(source)
 
     def entries(self) -> tuple[Unsupported, ...]:
-        return tuple(Unsupported(*key, len(at), at[0]) for key, at in self.by_reason.items())
+        return tuple(
+            Unsupported(op=op, domain=domain, opset=opset, reason=reason, count=len(at), first=at[0])
+            for (op, domain, opset, reason), at in self.by_reason.items()
+        )
 
     def finish(self) -> None:
         entries = self.entries()

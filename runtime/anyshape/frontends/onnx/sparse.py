@@ -98,5 +98,5 @@ def _zeros(dims: tuple[int, ...], count: int, dtype: np.dtype[Any], where: str) 
         return np.zeros(dims, dtype)
     except (MemoryError, ValueError):
         raise ModelError(
-            f"{where}: a sparse tensor of shape {list(dims)} has {size} bytes, which no memory holds"
+            f"{where}: a sparse tensor of shape {list(dims)} has {size} bytes, which do not fit in memory"
         ) from None

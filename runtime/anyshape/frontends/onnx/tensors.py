@@ -18,6 +18,7 @@ from anyshape.errors import ModelError
 from anyshape.files import open_plain
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, STRING, is_known, spell
 from anyshape.frontends.onnx.refusals import Refusal
+from anyshape.wording import counted
 
 EXTERNAL = 1
 _TYPED_FIELD = {1: "float_data", 11: "double_data", 7: "int64_data", 12: "uint64_data", 13: "uint64_data"}
@@ -69,7 +70,9 @@ def tensor_array(t: Any, folder: Path | None, where: str, raw: memoryview | None
 def _strings(t: Any, dims: tuple[int, ...], where: str) -> NDArray[Any]:
     """Reads a tensor of strings as an array of fixed width."""
     if len(t.string_data) != math.prod(dims):
-        raise ModelError(f"{where}: its shape wants {math.prod(dims)} strings, but there are {len(t.string_data)}")
+        raise ModelError(
+            f"{where}: its shape has {counted(math.prod(dims), 'string')}, but its data has {len(t.string_data)}"
+        )
     try:
         texts = [s.decode("utf-8") for s in t.string_data]
     except UnicodeDecodeError:
@@ -84,7 +87,7 @@ _PER_BYTE = {"i4": 2, "u4": 2, "f4e2m1": 2, "i2": 4, "u2": 4}
 def _listed_bytes(t: Any, count: int, where: str) -> NDArray[Any]:
     if len(t.int32_data) != count:
         raise ModelError(
-            f"{where}: its shape wants {count} bytes of packed elements, but there are {len(t.int32_data)}"
+            f"{where}: its shape has {counted(count, 'byte')} of packed elements, but its data has {len(t.int32_data)}"
         )
     return np.array(t.int32_data, np.int64).astype(np.uint8)
 
@@ -111,7 +114,9 @@ def _raw(data: bytes | memoryview, dtype: np.dtype[Any], count: int, where: str)
 def _typed(t: Any, dtype: np.dtype[Any], count: int, where: str) -> NDArray[Any]:
     listed = getattr(t, _TYPED_FIELD.get(t.data_type, "int32_data"))
     if len(listed) != count:
-        raise ModelError(f"{where}: its shape wants {count} elements of {dtype}, but there are {len(listed)}")
+        raise ModelError(
+            f"{where}: its shape has {counted(count, 'element')} of {dtype}, but its data has {len(listed)}"
+        )
     try:
         if BY_NUMBER[t.data_type].is_narrow_float:
             return np.array(listed, np.int64).astype(np.uint8).view(dtype)
@@ -161,7 +166,7 @@ def _map(path: Path, offset: int, length: int, dtype: np.dtype[Any], where: str)
             size = os.fstat(file.fileno()).st_size
             if offset + length > size:
                 raise ModelError(
-                    f"{where}: bytes {offset} to {offset + length} of {path} are wanted, but it has {size}"
+                    f"{where}: its data is bytes {offset} to {offset + length} of {path}, which has {size}"
                 )
             mapped = mmap.mmap(file.fileno(), offset + length - start, access=mmap.ACCESS_READ, offset=start)
     except OSError as e:
@@ -189,5 +194,5 @@ def _number(said: dict[str, str], key: str, default: int, where: str) -> int:
     if text == "":
         return default
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise ModelError(f"{where}: external data wants a {key}, a number of bytes, got {text!r}")
+        raise ModelError(f"{where}: external data needs {key}, a number of bytes, got {text!r}")
     return int(text)

@@ -1,4 +1,4 @@
-"""What an expression costs, and along which variable its memory runs.
+"""Costs of expressions, and the variables along which memory is contiguous.
 
 In: nodes and stores. Out: numbers and a ranking. Everything here is read off accesses and operation costs.
 """
@@ -8,20 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 
 from anyshape import dims
+from anyshape.kernel_model.costs import LOAD, MASK_CYCLES, cost_of
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction
 from anyshape.lower.ir.padded import padded_load
 from anyshape.lower.ir.stores import Store
-
-_COST = {
-    "exp": 10, "log": 12, "tanh": 14, "erf": 16, "sin": 16, "cos": 16, "pow": 30, "div": 3, "sqrt": 4,
-    "floordiv": 12, "mod": 12, "fmod": 12, "trunc_div": 12, "philox": 120,
-}  # fmt: skip
 
 
 def cost(root: DagNode, inner: frozenset[LoopVar], known: frozenset[DagNode] = frozenset()) -> int:
     """Rough cycles per vector of what a loop over `inner` evaluates for the node; each common part counts once.
 
-    A load of the whole space counts 4, and so does a value that is known already: it is loaded from where it is kept.
+    A load counts where it varies with all of them, and so does a value that is known already: it is loaded from where it is kept.
     """
     seen: set[DagNode] = set()
     total = 0
@@ -32,17 +28,17 @@ def cost(root: DagNode, inner: frozenset[LoopVar], known: frozenset[DagNode] = f
             continue
         seen.add(n)
         if n in known:
-            total += 4
+            total += LOAD.cycles
             continue
         padded = padded_load(n)
         if padded is not None:  # what it asks becomes the mask of its load
-            total += 2
+            total += MASK_CYCLES
             stack.append(padded.load)
             continue
         if isinstance(n, Operation):
-            total += _COST.get(n.name, 1)
+            total += cost_of(n.name).cycles
         elif isinstance(n, Load) and n.domain >= inner:
-            total += 4
+            total += LOAD.cycles
         stack.extend(n.inputs)
     return total
 
@@ -50,10 +46,10 @@ def cost(root: DagNode, inner: frozenset[LoopVar], known: frozenset[DagNode] = f
 def accesses(stores: Iterable[Store], reds: Iterable[Reduction], done: Set[DagNode]) -> list[tuple[Access, bool]]:
     """The accesses of a computation, down to finished reductions; True for stores."""
     seen: set[DagNode] = set()
-    found: list[tuple[Access, bool]] = []
+    accessed: list[tuple[Access, bool]] = []
     stack: list[DagNode] = []
     for s in stores:
-        found.append((s.access, True))
+        accessed.append((s.access, True))
         stack.extend(s.roots)
     stack.extend(r.body for r in reds)
     while stack:
@@ -62,13 +58,13 @@ def accesses(stores: Iterable[Store], reds: Iterable[Reduction], done: Set[DagNo
             continue
         seen.add(n)
         if isinstance(n, Load):
-            found.append((n.access, False))
+            accessed.append((n.access, False))
         stack.extend(n.inputs)
-    return found
+    return accessed
 
 
 def vote(stores: Iterable[Store], reds: Iterable[Reduction], done: Set[DagNode]) -> list[LoopVar]:
-    """Variables by how much contiguous traffic they carry: 16 to the number of variables, half as much again for stores."""
+    """Ranks variables by how much contiguous traffic they carry: 16 to the number of variables, half as much again for stores."""
     weight: dict[LoopVar, float] = {}
     for access, is_store in accesses(stores, reds, done):
         volume = 16.0 ** len(access.domain)
@@ -80,7 +76,7 @@ def vote(stores: Iterable[Store], reds: Iterable[Reduction], done: Set[DagNode])
 
 
 def contiguous(c: object) -> bool:
-    """Coefficient 1, or one that is 1 unless the dim is broadcast."""
+    """Whether a coefficient is 1, or 1 unless the dim is broadcast."""
     return c == 1 or (isinstance(c, dims.Dim) and dims.bounds(c) == (0, 1))
 
 

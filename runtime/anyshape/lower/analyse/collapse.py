@@ -1,8 +1,8 @@
 """Merges loops that walk memory as one: (a, b) becomes one loop of extent a*b where every access agrees.
 
-In: stores. Out: stores over fewer variables. The test is equality of polynomials: coefficient(a) == coefficient(b) *
-extent(b) in every load and store, and both or neither in every reduction and every output. An index that goes straight with positions and
-is tested needs no loop of its own: it is in range wherever it is at both ends, which are tested in its place.
+In: stores. Out: stores over fewer variables. The test is equality of polynomials: coefficient(a) == coefficient(b) * extent(b) in every
+load and store, and both or neither in every reduction and every output. An affine index with a check needs no loop of its own: it is in
+range wherever it is at both ends, which are checked in its place.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Stages = list[list[Store]]
 
 
 def collapse(dag: Dag, stages: Stages, apart: frozenset[LoopVar] = frozenset()) -> Stages:
-    """Repeats until no pair merges. A variable of `apart`, or that is a value, in a mask or with a computed index, stays."""
+    """Merges pairs until none is left. A variable of `apart`, or that is a value, in a mask or with a computed index, stays."""
     while True:
         pair = _find(stages, apart)
         if pair is None:
@@ -58,7 +58,7 @@ def _tested(accesses: Iterable[Access]) -> set[LoopVar]:
 
 
 def _pairs(orders: Iterable[Sequence[LoopVar]], fixed: frozenset[LoopVar]) -> dict[tuple[LoopVar, LoopVar], None]:
-    """Two variables of one loop nest each, in the order in which they come first."""
+    """Pairs of variables of one loop nest, in the order in which they come first."""
     free = ([v for v in order if v not in fixed] for order in orders)
     return {(a, b): None for order in free for a in order for b in order if a is not b}
 
@@ -80,7 +80,7 @@ def _ends(v: LoopVar, c: Size) -> tuple[Size, Size] | None:
 
 
 def _at_ends(b: Bound, gone: tuple[LoopVar, ...]) -> tuple[Bound, ...]:
-    """The same test without those variables, for all their values."""
+    """The same check without those variables, for all their values."""
     low = high = b.index.offset
     for v, c in b.index.terms:
         ends = _ends(v, c) if v in gone else (0, 0)
@@ -120,10 +120,10 @@ class Rebuild:
         return Access(x.tensor, self.affine(x.address), bounds, checks)
 
     def node(self, n: DagNode) -> DagNode:
-        made = self.memo.get(n)
-        if made is None:
-            made = self.memo[n] = self._node(n)
-        return made
+        rebuilt = self.memo.get(n)
+        if rebuilt is None:
+            rebuilt = self.memo[n] = self._node(n)
+        return rebuilt
 
     def _node(self, n: DagNode) -> DagNode:
         match n:
@@ -137,7 +137,7 @@ class Rebuild:
 
 
 class _Renaming(Rebuild):
-    """b becomes c, a is dropped."""
+    """Copies in which b is replaced by c, and a is dropped."""
 
     def __init__(self, dag: Dag, a: LoopVar, b: LoopVar, c: LoopVar) -> None:
         super().__init__(dag)

@@ -1,6 +1,6 @@
-"""Turns of a reduction that add nothing: where a padded read is outside its tensor, or a condition on positions does not hold.
+"""Iterations of a reduction that add nothing: where a padded read is outside its tensor, or a condition on positions does not hold.
 
-In: a reduction of the graph. Out: affine forms; where one is below zero, the turn contributes the neutral element. So a window of any
+In: a reduction of the graph. Out: affine forms; where one is below zero, the iteration contributes the neutral element. So a window of any
 extent need not be walked over what lies outside of it.
 """
 
@@ -18,20 +18,20 @@ from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.ir.padded import conjuncts, index_of
 
 LEAST = 256
-"""Turns that are made without asking which are needed: less than finding it out costs."""
+"""Iterations that are run without a test of which are needed: the test would cost more."""
 
 Forms = frozenset[Affine]
 _NONE: Forms = frozenset()
 
 
 def empty_loop_guards(r: Reduction) -> Forms:
-    """Forms of which one below zero says that the reduction's body is its neutral element."""
-    found = _Outside().of(r.body)
-    return found[1] if found is not None and found[0] == neutral(r.kind, r.body.dtype) else _NONE
+    """Affine forms of which one below zero says that the reduction's body is its neutral element."""
+    outside = _Outside().of(r.body)
+    return outside[1] if outside is not None and outside[0] == neutral(r.kind, r.body.dtype) else _NONE
 
 
 def is_long(variables: Iterable[LoopVar]) -> bool:
-    """Whether loops over all of them have more turns than are made without asking, or than is known."""
+    """Whether loops over all of the variables have more iterations than are run without a test, or a number that is not known."""
     extents = [v.extent for v in variables]
     return bool(extents) and not (
         all(isinstance(n, int) for n in extents) and math.prod(n for n in extents if isinstance(n, int)) <= LEAST
@@ -39,7 +39,7 @@ def is_long(variables: Iterable[LoopVar]) -> bool:
 
 
 def is_cut(reductions: Iterable[Reduction], variables: Sequence[LoopVar]) -> bool:
-    """Whether loops over a long window are cut: nothing is kept for its places then."""
+    """Whether the range of loops over a long window is cut: nothing is kept for its places then."""
     fixed = all(isinstance(v.extent, int) for v in variables)
     return fixed and is_long(variables) and any(empty_loop_guards(r) for r in reductions)
 
@@ -78,8 +78,8 @@ class _Outside:
 
 
 def _conditions(n: DagNode) -> Forms:
-    """Comparisons of positions that a condition asks for: each holds where its form is not negative."""
-    found = set()
+    """Comparisons of positions in a condition, as forms: each holds where its form is not negative."""
+    forms = set()
     for c in conjuncts(n):
         match c:
             case Operation("ge" | "gt" | "le" | "lt" as name, args):
@@ -88,5 +88,5 @@ def _conditions(n: DagNode) -> Forms:
                     continue
                 large, small = (first, second) if name in ("ge", "gt") else (second, first)
                 strict: Size = -1 if name in ("gt", "lt") else 0
-                found.add(large + small.scaled(-1) + Affine((), strict))
-    return frozenset(found)
+                forms.add(large + small.scaled(-1) + Affine((), strict))
+    return frozenset(forms)

@@ -16,12 +16,12 @@ from anyshape.lower.ir.stores import Store, reductions_of
 
 
 def with_row(dag: Dag, stores: list[Store], constants: Container[Tensor]) -> list[Store]:
-    """The stores of one component, over a row where they are such a product and what is made of its elements."""
+    """The stores of one component, over a row where they are a product of a vector and a matrix and what follows from its elements."""
     sums = reductions_of(stores)
     if len(sums) != 1 or any(s.domain != sums[0].domain or not s.access.is_plain for s in stores):
         return stores
-    (found,) = sums
-    factors = _factors(found)
+    (reduction,) = sums
+    factors = _factors(reduction)
     if factors is None:
         return stores
     k, x, matrix, columns = factors
@@ -29,13 +29,13 @@ def with_row(dag: Dag, stores: list[Store], constants: Container[Tensor]) -> lis
         return stores
     row = dag.variable(1)
     new = dag.load(_over(x.access, row, k))
-    total = dag.red("sum", (k,), dag.op("mul", found.dtype, new, matrix), found.dtype)
-    rebuild = Rebuild(dag, {found: total})
+    total = dag.red("sum", (k,), dag.op("mul", reduction.dtype, new, matrix), reduction.dtype)
+    rebuild = Rebuild(dag, {reduction: total})
     return [Store(_over(s.access, row, columns), rebuild.node(s.value), (row, *s.variables)) for s in stores]
 
 
 def _factors(r: Reduction) -> tuple[LoopVar, Load, Load, LoopVar] | None:
-    """What is summed over, the vector, the matrix and its columns."""
+    """The summed variable, the vector, the matrix and its columns."""
     match r:
         case Reduction("sum", (k,), Operation("mul", (Load() as a, Load() as b))):
             if all(f.access.is_plain and k in f.domain for f in (a, b)):

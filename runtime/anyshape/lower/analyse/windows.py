@@ -1,8 +1,8 @@
-"""Reads under a moving window: recognised, and moved to a copy in scratch from which every tap reads side by side.
+"""Windows that move over an operand: recognised, and moved to a copy in scratch from which every tap reads contiguously.
 
 In: the body of a reduction over window variables. Out: `Staged`, a copy of what the window sees with its pads written out and, where the
 window moves by more than one, with the elements of equal remainder side by side; and the body once more for each tap, reading from there.
-So no read has a mask or a stride, and what lies around the edge is looked at once instead of at every tap.
+So no read has a mask or a stride, and pads are computed once instead of at every tap.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from anyshape.lower.ir.padded import padded_load
 from anyshape.lower.ir.stores import Store, below, reductions_of
 
 SLACK = 128
-"""Elements past a plane that whole vectors may touch: several of the longest."""
+"""Elements past a plane that whole vectors may read or write: several of the longest."""
 TAPS = 64
-"""At most so many are written out."""
+"""The most taps that are written out."""
 Tap = TypeVar("Tap", bound=DagNode)
 _STEPS, _SPREADS = range(1, 5), range(2, 17)
 
 
 @dataclass(frozen=True)
 class Moving:
-    """One dim of a window: element `step * position + spread * tap` of what it moves over, from where that begins."""
+    """One dim of a window: element `step * position + spread * tap` of what it moves over, counted from the start of that."""
 
     position: LoopVar
     tap: LoopVar
@@ -40,12 +40,12 @@ class Moving:
 
     @property
     def reach(self) -> int:
-        """From the first tap to the last."""
+        """The distance from the first tap to the last."""
         assert isinstance(self.tap.extent, int)
         return self.spread * (self.tap.extent - 1)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Staged:
     """The copy: [channels][remainders][places], the places being those of windows and their reach beyond the last.
 
@@ -89,17 +89,18 @@ class _Read:
 
 
 def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows[Reduction] | None:
-    """Of stores whose one reduction runs over a window and nothing else, and that write side by side what the window moves along."""
+    """The windows of stores whose one reduction runs over a window and nothing else, and that store contiguously what the window moves
+    along."""
     reds = reductions_of(stores)
     if len(reds) != 1 or reds[0].kind not in ("sum", "prod", "max", "min"):
         return None
     (r,) = reds
     if any(s.domain != r.domain or not s.access.is_plain for s in stores) or _has_checks(stores):
         return None
-    found = _staged(dag, r, stores)
-    if found is None or found[0].channels or _is_open(stores, found[0]):
+    staging = _staged(dag, r, stores)
+    if staging is None or staging[0].channels or _is_open(stores, staging[0]):
         return None
-    staged, read = found
+    staged, read = staging
     if _is_row(staged):
         return None
     bodies = _taps(dag, staged, read, r.body, {})
@@ -109,12 +110,12 @@ def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows[Reduction] | None:
 def product_windows(
     dag: Dag, r: Reduction, b: DagNode, stores: Sequence[Store]
 ) -> tuple[Windows[DagNode], LoopVar] | None:
-    """Of a sum over channels, then taps, of products with `b`, which sees windows: the taps of `b`, and the variable of its columns. In
-    two dims columns count the places of the copy, so that those of several rows lie side by side: some are nobody's."""
-    found = _staged(dag, r, stores, b)
-    if found is None or len(found[0].moving) > 2:
+    """The windows that `b` reads in a sum of products over channels, then taps: the taps of `b`, and the variable of its columns. In two
+    dims columns count the places of the copy, so that those of several rows are adjacent; some places are no result's."""
+    staging = _staged(dag, r, stores, b)
+    if staging is None or len(staging[0].moving) > 2:
         return None
-    staged, read = found
+    staged, read = staging
     if r.variables != (*staged.channels, *(m.tap for m in staged.moving)):
         return None
     last = staged.moving[-1].position
@@ -132,13 +133,13 @@ def _has_checks(stores: Sequence[Store]) -> bool:
 
 
 def _is_row(staged: Staged) -> bool:
-    """A short row of its own for each result. A copy pays for pairs, which are taken apart by one shuffle, and not for more."""
+    """Whether each result has a short row of its own. A copy pays off for pairs, which one shuffle separates, and not for more."""
     (first, *others) = staged.moving
     return not others and first.step > max(first.reach, 2) and not staged.access.bounds
 
 
 def _is_open(stores: Sequence[Store], staged: Staged) -> bool:
-    """Whether the run decides if an operand is broadcast along the vectors: there are loops for either, in plain rows."""
+    """Whether only the run decides if an operand is broadcast along the vectors: plain rows have loops for either."""
     last = staged.moving[-1].position
     steps = (n.access.address.coefficient(last) for n in below(stores) if isinstance(n, Load))
     return any(not isinstance(c, int) and contiguous(c) for c in steps)
@@ -170,7 +171,7 @@ def _staged(
 def _moving(
     x: Access, over: Sequence[LoopVar], shared: Sequence[LoopVar], along: Set[LoopVar], whole: bool
 ) -> tuple[Moving, ...]:
-    """The pairs of an access that sees windows along vectors, or none; `whole`, it is read by all of the sum."""
+    """The pairs of an access that sees windows along vectors, or none; `whole`: all of the sum reads it."""
     pairs = _pairs(x, over, shared)
     if not whole:
         pairs = tuple(m for m in pairs if m is pairs[-1] or m.step <= m.reach or _is_bounded(x, m))
@@ -187,18 +188,18 @@ def _reads(nodes: Sequence[DagNode]) -> list[_Read]:
 
 
 def _pairs(x: Access, over: Sequence[LoopVar], shared: Iterable[LoopVar]) -> tuple[Moving, ...]:
-    """Which variables move together, read off their coefficients."""
-    found: list[Moving] = []
+    """Pairs of variables that move together, derived from their coefficients."""
+    pairs: list[Moving] = []
     for q in over:
         c = x.address.coefficient(q)
         if c == 0 or not isinstance(q.extent, int) or q.extent < 1:
             continue
-        steps = {p: _together(x.address.coefficient(p), c) for p in shared if all(m.position is not p for m in found)}
+        steps = {p: _together(x.address.coefficient(p), c) for p in shared if all(m.position is not p for m in pairs)}
         close = {p: s for p, s in steps.items() if s is not None}
         if close:
             p = min(close, key=lambda p: close[p])
-            found.append(Moving(p, q, *close[p]))
-    return tuple(found)
+            pairs.append(Moving(p, q, *close[p]))
+    return tuple(pairs)
 
 
 def _together(position: Size, tap: Size) -> tuple[int, int] | None:
@@ -215,13 +216,13 @@ def _together(position: Size, tap: Size) -> tuple[int, int] | None:
 
 
 def _in_order(x: Access, pairs: tuple[Moving, ...]) -> bool:
-    """The last dim is the one whose elements are side by side, and they are nobody else's."""
+    """Whether the last dim is the one whose elements are contiguous, and no other window has them."""
     last = pairs[-1]
     return x.address.coefficient(last.position) == last.step and x.address.coefficient(last.tap) == last.spread
 
 
 def _bounded(x: Access, pairs: tuple[Moving, ...]) -> bool:
-    """Every bound is about one dim of the window, or about none."""
+    """Whether every bound is about one dim of the window, or about none."""
     variables = {v for m in pairs for v in (m.position, m.tap)}
     for b in x.bounds:
         own = {v: c for v, c in b.index.terms if v in variables}
@@ -257,12 +258,22 @@ def _copy(dag: Dag, read: _Read, pairs: tuple[Moving, ...], channels: tuple[Loop
     fixed = {k: dag.variable(k + 1) for k in sorted(numbers)}
     tensor = Tensor("staged", read.node.dtype, (size,))
     return Staged(
-        tensor, moved.access(access), read.outside, pairs, channels, along, lengths, tuple(pitches), plane, tuple(channel_pitches), fixed
-    )  # fmt: skip
+        tensor=tensor,
+        access=moved.access(access),
+        outside=read.outside,
+        moving=pairs,
+        channels=channels,
+        along=along,
+        lengths=lengths,
+        pitches=tuple(pitches),
+        plane=plane,
+        channel_pitches=tuple(channel_pitches),
+        fixed=fixed,
+    )
 
 
 class _Along(Rebuild):
-    """Position and tap of each dim become one variable, the element of what the window moves over."""
+    """Rewrites position and tap of each dim as one variable, the element of what the window moves over."""
 
     def __init__(self, dag: Dag, pairs: tuple[Moving, ...], along: tuple[LoopVar, ...]) -> None:
         super().__init__(dag)
@@ -277,7 +288,7 @@ class _Along(Rebuild):
 
 
 class _Tap(Rebuild):
-    """Taps become numbers, the read one of the copy."""
+    """Rewrites taps as numbers, and the read as one of the copy."""
 
     def __init__(self, dag: Dag, replaced: dict[DagNode, DagNode], numbers: dict[LoopVar, int]) -> None:
         super().__init__(dag, replaced)
@@ -300,12 +311,12 @@ class _Tap(Rebuild):
 def _taps(dag: Dag, staged: Staged, read: _Read, body: DagNode, merged: dict[LoopVar, LoopVar]) -> tuple[DagNode, ...]:
     """The body for each tap, the last dim running fastest."""
     ranges = [range(int(m.tap.extent)) for m in staged.moving if isinstance(m.tap.extent, int)]
-    found = []
+    taps = []
     for numbers in itertools.product(*ranges):
         load = dag.load(Access(staged.tensor, _address(staged, numbers, merged)))
         chosen = {m.tap: k for m, k in zip(staged.moving, numbers, strict=True)}
-        found.append(_Tap(dag, {read.node: load}, chosen).node(body))
-    return tuple(found)
+        taps.append(_Tap(dag, {read.node: load}, chosen).node(body))
+    return tuple(taps)
 
 
 def _address(staged: Staged, numbers: tuple[int, ...], merged: dict[LoopVar, LoopVar]) -> Affine:

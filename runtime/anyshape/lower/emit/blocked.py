@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.lower import gemm
+from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.elementwise import register_type
 from anyshape.lower.emit.product import OfBlock, emit_panels
-from anyshape.lower.emit.rows import Rows
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.schedule.blocked import Blocked
@@ -23,93 +23,91 @@ from anyshape.lower.schedule.contraction import Product, Step
 Emit = Callable[[Step, OfBlock | None], None]
 
 
-def emit_blocked(rows: Rows, b: Blocked, written: frozenset[Tensor], emit: Emit) -> None:
-    """`emit` writes a step; `written` are tensors that the kernel writes, those of the blocks too."""
-    _Emission(rows, b, written, emit).run()
+def emit_blocked(ctx: KernelContext, b: Blocked, written: frozenset[Tensor], emit: Emit) -> None:
+    """Emits the phases of a `Blocked`. `emit` writes one of its steps; `written` are tensors that the kernel writes, those of the blocks
+    too."""
+    _Emission(ctx, b, written, emit).run()
 
 
 class _Emission:
-    def __init__(self, rows: Rows, b: Blocked, written: frozenset[Tensor], emit: Emit) -> None:
-        self.rows, self.b, self.written, self.emit = rows, b, written, emit
+    def __init__(self, ctx: KernelContext, b: Blocked, written: frozenset[Tensor], emit: Emit) -> None:
+        self.ctx, self.b, self.written, self.emit = ctx, b, written, emit
         (element,) = {register_type(p.sum.dtype) for p in b.all_steps if isinstance(p, Product)}
-        self.tile = gemm.tiles_for(rows.f.target, element).rows
-        self.most = b.most(rows.f.target, self.tile)
+        self.tile = gemm.tiles_for(ctx.f.target, element).rows
+        self.most = b.most(ctx.f.target, self.tile)
 
     def run(self) -> None:
-        rows, b, f = self.rows, self.b, self.rows.f
+        ctx, b, f = self.ctx, self.b, self.ctx.f
         self.place()
         batches = const(I64, 1)
         for _, extent in b.batch:
-            batches = f.mul(batches, rows.size(extent))
+            batches = f.mul(batches, ctx.sizes.of(extent))
         blocks = self.blocks(batches)
-        first, last = rows.part_of(f.mul(batches, blocks), 1)
-        outer = rows.part, rows.nparts
-        rows.part, rows.nparts = const(I64, 0), const(I64, 1)
+        first, last = ctx.parts.share(f.mul(batches, blocks))
         start = f.binary("udiv", first, f.smax(blocks, 1))
         stop = f.select(f.compare("lt", first, last), _ceil(f, last, f.smax(blocks, 1)), start)
-        with rows.loop(start, stop, 1) as iteration, ExitStack() as symbols:
+        with ctx.parts.undivided(), ctx.levels.loop(start, stop, 1) as iteration, ExitStack() as symbols:
             begin = f.mul(iteration.index, blocks)
             low, high = f.smax(f.sub(first, begin), 0), f.smin(f.sub(last, begin), blocks)
             self.bind(symbols, iteration.index)
             panels = self.ahead()
-            with rows.loop(low, high, 1) as block:
+            with ctx.levels.loop(low, high, 1) as block:
                 self.block(block.index, blocks, panels)
-        rows.part, rows.nparts = outer
 
     def place(self) -> None:
-        """Scratch for what is held for a batch, and for a block."""
-        rows, b = self.rows, self.b
+        """Reserves scratch for what is held for a batch, and for a block."""
+        ctx, b = self.ctx, self.b
         sizes: dict[Tensor, Size] = {**b.held, **{t: n * self.most for t, n in b.rowwise.items()}}
         for t, elements in sizes.items():
             if t not in b.over:
-                rows.offsets[t] = rows.offsets.pop(rows.reserve(t.dtype, elements))
+                ctx.memory.place(t, elements)
         for t, under in b.over.items():
-            rows.offsets[t] = rows.offsets[under]
+            ctx.memory.overlay(t, under)
 
     def blocks(self, batches: Val) -> Val:
-        """How many blocks the rows of a batch are cut into."""
-        rows, f = self.rows, self.rows.f
-        total = rows.size(self.b.rows)
-        wanted = _ceil(f, rows.nparts, f.smax(batches, 1))
-        return f.smax(_ceil(f, total, rows.size(self.most)), f.smin(wanted, f.ceil_div(total, self.tile)))
+        """Computes how many blocks the rows of a batch are cut into."""
+        ctx, f = self.ctx, self.ctx.f
+        total = ctx.sizes.of(self.b.rows)
+        for_parts = _ceil(f, ctx.parts.nparts, f.smax(batches, 1))
+        return f.smax(_ceil(f, total, ctx.sizes.of(self.most)), f.smin(for_parts, f.ceil_div(total, self.tile)))
 
     def bind(self, symbols: ExitStack, number: Val) -> None:
-        """The indices of a batch."""
-        rows, f = self.rows, self.rows.f
+        """Binds the symbols of a batch to its indices."""
+        ctx, f = self.ctx, self.ctx.f
         for symbol, extent in reversed(self.b.batch[1:]):
-            size = rows.size(extent)
+            size = ctx.sizes.of(extent)
             quotient = f.binary("udiv", number, size)
-            symbols.enter_context(rows.step_to(symbol, f.sub(number, f.mul(quotient, size))))
+            symbols.enter_context(ctx.levels.step_to(symbol, f.sub(number, f.mul(quotient, size))))
             number = quotient
         if self.b.batch:
-            symbols.enter_context(rows.step_to(self.b.batch[0][0], number))
+            symbols.enter_context(ctx.levels.step_to(self.b.batch[0][0], number))
 
     def ahead(self) -> dict[Product, Val | None]:
-        """What is done once for a batch; where operands of its products are packed."""
+        """Emits the steps that run once for a batch; returns where operands of its products are packed."""
         for step in self.b.ahead:
-            with self.rows.phase(self.written):
+            with self.ctx.levels.phase(self.written):
                 self.emit(step, None)
         panels: dict[Product, Val | None] = {}
         for step in self.b.all_steps:
             if isinstance(step, Product):
-                with self.rows.phase(self.written):
-                    panels[step] = emit_panels(self.rows, step, self.b.rows)
+                with self.ctx.levels.phase(self.written):
+                    panels[step] = emit_panels(self.ctx, step, self.b.rows)
         return panels
 
     def block(self, number: Val, blocks: Val, panels: dict[Product, Val | None]) -> None:
-        rows, b, f = self.rows, self.b, self.rows.f
-        total = rows.size(b.rows)
+        ctx, b, f = self.ctx, self.b, self.ctx.f
+        total = ctx.sizes.of(b.rows)
         first = f.binary("udiv", f.mul(number, total), blocks)
         count = f.sub(f.binary("udiv", f.mul(f.add(number, 1), total), blocks), first)
-        with rows.step_to(b.first, first), rows.step_to(b.count, count):
+        with ctx.levels.step_to(b.first, first), ctx.levels.step_to(b.count, count):
             for step in b.steps:
                 packed = panels.get(step) if isinstance(step, Product) else None
-                with rows.phase(self.written):
+                with ctx.levels.phase(self.written):
                     self.emit(step, OfBlock(b.rows, self.most, packed))
 
 
 def _ceil(f: FunctionBuilder, a: Val, b: Val) -> Val:
-    """a / b rounded up; neither is negative, b is not 0."""
+    """Divides, rounding up; neither number is negative, and b is not 0."""
     return f.binary("udiv", f.sub(f.add(a, b), 1), b)
 
 

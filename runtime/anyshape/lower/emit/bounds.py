@@ -1,4 +1,4 @@
-"""Which lanes an access touches: bounds that mask it, and checks that end the kernel.
+"""Bounds of accesses as code: masks of lanes, and checks that end the kernel.
 
 In: the bounds of an access and a copy of the vector. Out: a truth for every lane, or one for all.
 """
@@ -22,23 +22,28 @@ if TYPE_CHECKING:
 
 
 def lanes_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | None:
-    """0 <= index < extent for all; None if nothing is asked.
+    """Tests 0 <= index < extent for all bounds; None if there are none.
 
-    Lanes along which every index goes up by one lie between two places, which a row computes once."""
+    Lanes along which every index goes up by one lie between two positions, which are computed once for a row.
+    """
     vector = values.vector
-    steps = [values.coefficient(b.index.coefficient(vector.variable)) for b in bounds] if vector is not None else []
+    steps = (
+        [values.sizes.coefficient(b.index.coefficient(vector.variable)) for b in bounds] if vector is not None else []
+    )
     if vector is None or 1 not in steps or set(steps) > {0, 1} or any(b.index.lets for b in bounds):
         return _each_inside(values, bounds, copy)
     f = values.f
     key = ("between", tuple(bounds), vector.variable)
-    ends = [values.find((*key, which)) for which in range(2)]
+    ends = [values.levels.find((*key, which)) for which in range(2)]
     if None in ends:
-        index, room = values.indices[vector.variable], vector.copies * vector.lanes
+        index, room = values.levels.indices[vector.variable], vector.copies * vector.lanes
         between = _between(values, bounds)
-        with values.at(_depth(values, bounds, frozenset(v for b in bounds for v, _ in b.index.terms))):
+        with values.levels.at(_depth(values, bounds, frozenset(v for b in bounds for v, _ in b.index.terms))):
             for which, place in enumerate(between):
                 near = f.smax(f.smin(f.sub(place, index), room), 0)
-                ends[which] = values.remember((*key, which), f.splat(f.convert("trunc", near, I32), vector.lanes))
+                ends[which] = values.levels.remember(
+                    (*key, which), f.splat(f.convert("trunc", near, I32), vector.lanes)
+                )
     places = const_vector(I32, list(range(copy * vector.lanes, (copy + 1) * vector.lanes)))
     low, high = ends
     assert low is not None
@@ -52,15 +57,15 @@ def _between(values: Values, bounds: Sequence[Bound]) -> tuple[Val, Val]:
     assert vector is not None
     others = frozenset(v for b in bounds for v, _ in b.index.terms if v is not vector.variable)
     key = ("range", tuple(bounds), vector.variable)
-    found = [values.find((*key, which)) for which in range(2)]
-    if found[0] is not None and found[1] is not None:
-        return found[0], found[1]
-    with values.at(_depth(values, bounds, others)):
+    ends = [values.levels.find((*key, which)) for which in range(2)]
+    if ends[0] is not None and ends[1] is not None:
+        return ends[0], ends[1]
+    with values.levels.at(_depth(values, bounds, others)):
         low = high = ok = None
         for b in bounds:
-            parts = [(values.indices[v], c) for v, c in b.index.terms if v is not vector.variable]
-            rest, extent = values.offset(parts, b.index.offset), values.size(b.extent)
-            if values.coefficient(b.index.coefficient(vector.variable)) == 0:
+            parts = [(values.levels.indices[v], c) for v, c in b.index.terms if v is not vector.variable]
+            rest, extent = values.sizes.offset(parts, b.index.offset), values.sizes.of(b.extent)
+            if values.sizes.coefficient(b.index.coefficient(vector.variable)) == 0:
                 ok = values.conjunction(ok, f.compare("lt", rest, extent, unsigned=True))
                 continue
             first, last = f.neg(rest), f.sub(extent, rest)
@@ -68,20 +73,20 @@ def _between(values: Values, bounds: Sequence[Bound]) -> tuple[Val, Val]:
         assert low is not None
         assert high is not None
         high = high if ok is None else f.select(ok, high, low)
-        return values.remember((*key, 0), low), values.remember((*key, 1), high)
+        return values.levels.remember((*key, 0), low), values.levels.remember((*key, 1), high)
 
 
 def _depth(values: Values, bounds: Sequence[Bound], variables: frozenset[LoopVar]) -> int:
-    """Where the variables and all sizes have values."""
+    """The outermost level at which the variables and all sizes have values."""
     sizes = [n for b in bounds for n in (b.extent, b.index.offset, *(c for _, c in b.index.terms))]
-    return max(values.depth_of_variables(variables), values.step_depth(sizes))
+    return max(values.levels.depth_of_variables(variables), values.levels.step_depth(sizes))
 
 
 def _each_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | None:
-    """One unsigned comparison each."""
+    """Tests each bound by one unsigned comparison."""
     total: Val | None = None
     for b in bounds:
-        ok = values.f.compare("lt", values.index_value(b.index, copy), values.size(b.extent), unsigned=True)
+        ok = values.f.compare("lt", values.index_value(b.index, copy), values.sizes.of(b.extent), unsigned=True)
         total = values.conjunction(total, ok)
     return total
 
@@ -89,8 +94,9 @@ def _each_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | No
 def check_access(values: Values, access: Access, copy: int) -> None:
     """Ends the kernel with the error's number where a computed index is out of range.
 
-    As far out as the index is known: a row is tested once, not at every block of its elements. Where every element has an index
-    of its own, each vector has its test right before it is used: tests of a block together would have loads of all ahead of it.
+    The test is emitted as far out as the index is known: once for a row, not for every block of its elements. Where every element has an
+    index of its own, each vector has its test right before it is used: tests of a whole block would need the loads of all of its vectors
+    first.
     """
     waiting: dict[tuple[int, bool], list[Bound]] = {}
     for b in access.checks:
@@ -99,90 +105,94 @@ def check_access(values: Values, access: Access, copy: int) -> None:
             continue
         domain = b.index.domain if b.guard is None else b.index.domain | b.guard.domain
         varies = values.vector is not None and values.vector.variable in domain
-        if values.find(("checked", b, copy if varies else -1)) is None:
+        if values.levels.find(("checked", b, copy if varies else -1)) is None:
             waiting.setdefault((_check_depth(values, b), varies), []).append(b)
     for (depth, varies), bounds in waiting.items():
-        turns = values.turns(depth)
-        with values.at(depth):
-            _test(values, bounds, copy, turns)
+        loops = values.levels.loops_inside(depth)
+        with values.levels.at(depth):
+            _test(values, bounds, copy, loops)
             for b in bounds:
-                values.remember(("checked", b, copy if varies else -1), const(I1, 1))
+                values.levels.remember(("checked", b, copy if varies else -1), const(I1, 1))
 
 
 def _check_ends(values: Values, b: Bound) -> None:
-    """An index that goes straight with positions is in range for all of them if it is at both ends, which are tested ahead of the loops."""
+    """Checks an index that is an affine form of positions ahead of the loops: it is in range everywhere if it is at both ends."""
     f, index = values.f, b.index
-    if values.find(("checked", b, -1)) is not None:
+    if values.levels.find(("checked", b, -1)) is not None:
         return
-    depth = values.outermost(values.step_depth((index.offset, b.extent, *(c for _, c in index.terms))))
-    depth = max(depth, values.step_depth(v.extent for v in values.turns(depth)))
-    turns = values.turns(depth)
-    with values.at(depth):
-        low = high = values.offset([(values.indices[v], c) for v, c in index.terms if v not in turns], index.offset)
+    depth = values.levels.outermost(values.levels.step_depth((index.offset, b.extent, *(c for _, c in index.terms))))
+    depth = max(depth, values.levels.step_depth(v.extent for v in values.levels.loops_inside(depth)))
+    loops = values.levels.loops_inside(depth)
+    with values.levels.at(depth):
+        low = high = values.sizes.offset(
+            [(values.levels.indices[v], c) for v, c in index.terms if v not in loops], index.offset
+        )
         for v, c in index.terms:
-            if v in turns:
+            if v in loops:
                 below, above = _reach(values, v, c)
                 low, high = f.add(low, below), f.add(high, above)
-        asked = (high,) if low.number is not None and low.number >= 0 else dict.fromkeys((low, high))
-        n = values.size(b.extent)
-        ends = {at: f.compare("lt", at, n, unsigned=True) for at in asked}
+        tested = (high,) if low.number is not None and low.number >= 0 else dict.fromkeys((low, high))
+        n = values.sizes.of(b.extent)
+        ends = {at: f.compare("lt", at, n, unsigned=True) for at in tested}
         good, first = reduce(f.and_, ends.values()), next(iter(ends))
-        failed = _Asked(b, good, ((0, _is(good)),), lambda: f.select(ends[first], high, first))
-        _refuse(values, [failed], _perhaps_empty(values, turns))
-        values.remember(("checked", b, -1), const(I1, 1))
+        failed = _CheckedBound(b, good, ((0, _is(good)),), lambda: f.select(ends[first], high, first))
+        _refuse(values, [failed], _perhaps_empty(values, loops))
+        values.levels.remember(("checked", b, -1), const(I1, 1))
 
 
 def _reach(values: Values, v: LoopVar, c: Size) -> tuple[Val, Val]:
-    """How far c times the variable goes below 0 and above it, where its loop has a turn."""
+    """The least and the greatest value of c times the variable, where its loop has an iteration."""
     f, none = values.f, const(I64, 0)
-    last = f.mul(f.sub(values.size(v.extent), 1), values.size(c))
+    last = f.mul(f.sub(values.sizes.of(v.extent), 1), values.sizes.of(c))
     if v.extent in values.populated and dims.ge(c, 0) is True:
         return none, last
     return f.smin(last, none), f.smax(last, none)
 
 
-def _perhaps_empty(values: Values, turns: Sequence[LoopVar]) -> list[Val]:
-    """Extents that may be 0, as far as is known where code is written."""
-    extents = dict.fromkeys(v.extent for v in turns)
-    return [values.size(n) for n in extents if dims.ge(n, 1) is not True and n not in values.populated]
+def _perhaps_empty(values: Values, loops: Sequence[LoopVar]) -> list[Val]:
+    """Extents that may be 0, as far as is known where code is emitted."""
+    extents = dict.fromkeys(v.extent for v in loops)
+    return [values.sizes.of(n) for n in extents if dims.ge(n, 1) is not True and n not in values.populated]
 
 
 def _check_depth(values: Values, b: Bound) -> int:
-    """Where all that the check reads is known, and from where nothing but loops leads to the access."""
+    """The outermost level at which all that the check reads is known, and from which nothing but loops leads to the access."""
     nodes = [n for n, _ in b.index.lets] + ([] if b.guard is None else [b.guard])
-    known = max((values.depth(n) for n in nodes), default=0)
-    known = max(known, values.depth_of_variables(frozenset(v for v, _ in b.index.terms)))
-    known = max(known, values.step_depth((b.index.offset, b.extent, *(c for _, c in b.index.lets))))
-    depth = values.outermost(known)
-    return max(depth, values.step_depth(v.extent for v in values.turns(depth)))
+    known = max((values.levels.depth(n) for n in nodes), default=0)
+    known = max(known, values.levels.depth_of_variables(frozenset(v for v, _ in b.index.terms)))
+    known = max(known, values.levels.step_depth((b.index.offset, b.extent, *(c for _, c in b.index.lets))))
+    depth = values.levels.outermost(known)
+    return max(depth, values.levels.step_depth(v.extent for v in values.levels.loops_inside(depth)))
 
 
 def check_block(values: Values, bounds: Sequence[Bound], copies: Sequence[int]) -> None:
-    """The same for whole vectors of indices at the current place, of which nothing is used yet: one branch for all of them.
+    """Checks whole vectors of indices at the current place, before any of them is used: one branch for all of them.
 
-    What is told is loaded anew: with the test alone to use it, a load is a part of the instruction that adds to it."""
-    asked = [_all_good(values, b, copies) for b in bounds]
-    values.forget()
-    _refuse(values, asked, (), anew=True)
+    What a failure report contains is loaded again: a load that the test alone uses becomes a memory operand of the instruction.
+    """
+    checked = [_all_good(values, b, copies) for b in bounds]
+    values.levels.forget()
+    _refuse(values, checked, (), anew=True)
 
 
-def _all_good(values: Values, b: Bound, copies: Sequence[int]) -> _Asked:
-    """Lanes in which all copies are in range. `-n <= i < n` is `i + n < 2 * n` without sign, whatever `wrap` makes of i."""
-    f, wrapped, n = values.f, _wrapped(b), values.size(b.extent)
+def _all_good(values: Values, b: Bound, copies: Sequence[int]) -> _CheckedBound:
+    """A truth whose lanes all hold if all copies are in range. `-n <= i < n` is tested as `i + n < 2 * n` without sign, whatever `wrap`
+    makes of i."""
+    f, wrapped, n = values.f, _wrapped(b), values.sizes.of(b.extent)
     if wrapped is None:
         numbers = [values.index_value(b.index, copy) for copy in copies]
     else:
-        numbers, n = [f.add(values.value(wrapped, copy), n) for copy in copies], f.mul(n, 2)
+        numbers, n = [f.add(values.of(wrapped, copy), n) for copy in copies], f.mul(n, 2)
     each = [partial(f.compare, "lt", i, n, unsigned=True) for i in numbers]
-    return _Asked(b, _below(f, numbers, n), tuple(zip(copies, each, strict=True)))
+    return _CheckedBound(b, _below(f, numbers, n), tuple(zip(copies, each, strict=True)))
 
 
-def _test(values: Values, bounds: Sequence[Bound], copy: int, turns: Sequence[LoopVar]) -> None:
-    """`turns`: the loops between here and the access; where one has no turn, nothing is accessed.
+def _test(values: Values, bounds: Sequence[Bound], copy: int, loops: Sequence[LoopVar]) -> None:
+    """Tests bounds at the current place. `loops` are those between here and the access; where one has no iteration, nothing is accessed.
 
-    Of vectors one branch asks for all bounds; of numbers each has its own, which is one instruction with its comparison.
+    Vectors share one branch for all bounds; of scalars each has its own, which the processor fuses with its comparison.
     """
-    extents = _perhaps_empty(values, turns)
+    extents = _perhaps_empty(values, loops)
     if not extents:
         for b in bounds:
             _count_from_end(values, b, copy)
@@ -191,11 +201,13 @@ def _test(values: Values, bounds: Sequence[Bound], copy: int, turns: Sequence[Lo
         _refuse(values, _first_lane_that_fails(values, bounds, lanes, copy), extents)
         return
     for b, ok in zip(bounds, lanes, strict=True):
-        _refuse(values, [_Asked(b, ok, ((copy, _is(ok)),))], extents)
+        _refuse(values, [_CheckedBound(b, ok, ((copy, _is(ok)),))], extents)
 
 
-def _first_lane_that_fails(values: Values, bounds: Sequence[Bound], lanes: Sequence[Val], copy: int) -> list[_Asked]:
-    """Which bound is to blame is decided by the first element that has no place, not by the order of the bounds."""
+def _first_lane_that_fails(
+    values: Values, bounds: Sequence[Bound], lanes: Sequence[Val], copy: int
+) -> list[_CheckedBound]:
+    """Checks of which the one that fails at the first lane is reported, whatever the order of the bounds."""
     f = values.f
     width = max(ok.type.lanes for ok in lanes)
 
@@ -205,21 +217,21 @@ def _first_lane_that_fails(values: Values, bounds: Sequence[Bound], lanes: Seque
 
     several = len(bounds) > 1
     return [
-        _Asked(b, _in_fewer_lanes(values, b, ok, copy), ((copy, partial(there, ok) if several else _is(ok)),))
+        _CheckedBound(b, _in_fewer_lanes(values, b, ok, copy), ((copy, partial(there, ok) if several else _is(ok)),))
         for b, ok in zip(bounds, lanes, strict=True)
     ]
 
 
 def _in_fewer_lanes(values: Values, b: Bound, ok: Val, copy: int) -> Val:
-    """A truth whose lanes all hold if all of `ok` do, if that is less to compare."""
-    f, asked_of_all = values.f, b.guard is None and values.mask(copy) is None
-    if not (ok.type.lanes and b.index.lets and asked_of_all and f.target.extremes_u64):
+    """A truth whose lanes all hold if all of `ok` do, if that takes fewer comparisons."""
+    f, unconditional = values.f, b.guard is None and values.mask(copy) is None
+    if not (ok.type.lanes and b.index.lets and unconditional and f.target.extremes_u64):
         return ok
-    return _below(f, [values.index_value(b.index, copy)], values.size(b.extent))
+    return _below(f, [values.index_value(b.index, copy)], values.sizes.of(b.extent))
 
 
 def _below(f: FunctionBuilder, numbers: Sequence[Val], n: Val) -> Val:
-    """A truth of as many lanes as a register has: whether what lies there in any register is below n, without sign."""
+    """A truth of as many lanes as a register has: whether the numbers there are below n in all registers, without sign."""
     registers = [r for a in numbers for r in _registers(f, a)]
     if f.target.extremes_u64:
         return f.compare("lt", reduce(f.umax, registers), n, unsigned=True)
@@ -234,9 +246,9 @@ def _registers(f: FunctionBuilder, a: Val) -> list[Val]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A bound, a truth (of all whose lanes it holds), and by copy of the vector in which lanes; `index` is what fails, if it is not
-    simply the bound's."""
+class _CheckedBound:
+    """A bound, a truth of which all lanes hold if it holds, and for each copy of the vector in which lanes it does. `index` is what fails,
+    if it is not simply the bound's."""
 
     bound: Bound
     good: Val
@@ -253,7 +265,7 @@ def _whole(f: FunctionBuilder, ok: Val) -> Val:
 
 
 def _all_hold(f: FunctionBuilder, truths: Iterable[Val]) -> Val:
-    """One look at those that have as many lanes, at all of them."""
+    """Combines truths of equally many lanes, then reduces each of the combinations."""
     by_lanes: dict[int, Val] = {}
     for ok in truths:
         lanes = ok.type.lanes
@@ -261,18 +273,18 @@ def _all_hold(f: FunctionBuilder, truths: Iterable[Val]) -> Val:
     return reduce(f.and_, (_whole(f, ok) for ok in by_lanes.values()))
 
 
-def _refuse(values: Values, asked: Sequence[_Asked], extents: Sequence[Val], anew: bool = False) -> None:
-    """Which it was that does not hold is asked only once one does not; nor is it wrong where an extent is 0. `anew`: the index is
-    computed once more."""
+def _refuse(values: Values, checked: Sequence[_CheckedBound], extents: Sequence[Val], anew: bool = False) -> None:
+    """Ends the kernel where a check fails; which one it is, and whether an extent is 0 so that none counts, is tested in the block that is
+    laid out of the way. `anew`: the index is computed once more."""
     f = values.f
     stop, go = f.new_block(), f.new_block()
-    f.expect(_all_hold(f, (a.good for a in asked)), go, stop)
+    f.expect(_all_hold(f, (a.good for a in checked)), go, stop)
     f.start(stop)
     for n in extents:
         further = f.new_block()
         f.branch(f.compare("gt", n, 0), further, go)
         f.start(further)
-    each = [(a, copy, lanes) for a in asked for copy, lanes in a.lanes]
+    each = [(a, copy, lanes) for a in checked for copy, lanes in a.lanes]
     for k, (a, copy, lanes) in enumerate(each, 1):
         ok, following = lanes(), go
         if k < len(each):
@@ -283,10 +295,10 @@ def _refuse(values: Values, asked: Sequence[_Asked], extents: Sequence[Val], ane
         loads = loads_below([n for n, _ in a.bound.index.lets])
         if anew:
             for let, _ in a.bound.index.lets:
-                values.value(let, copy)
+                values.of(let, copy)
         refuse_index(values, a.bound.error, index, loads, copy, ok)
         if anew:
-            values.forget()
+            values.levels.forget()
         f.start(following)
 
 
@@ -303,7 +315,7 @@ def _wrapped(b: Bound) -> DagNode | None:
 
 
 def _count_from_end(values: Values, b: Bound, copy: int) -> None:
-    """`wrap(i, n)` as i + n where that sum goes past the largest number without sign, else as i: an instruction less than a choice by
+    """Emits `wrap(i, n)` as i + n where that sum goes past the largest number without sign, else as i: an instruction less than a choice by
     the sign. Of vectors it is the lesser of both.
 
     It is the same for every index in range, and none for any other; so only where the test that follows ends the kernel for those.
@@ -313,22 +325,22 @@ def _count_from_end(values: Values, b: Bound, copy: int) -> None:
         return
     f, node, varies = values.f, b.index.lets[0][0], values.varies(wrapped)
     key = (node, copy if varies else -1)
-    if values.find(key) is not None:
+    if values.levels.find(key) is not None:
         return
-    i, n = values.value(wrapped, copy), values.size(b.extent)
+    i, n = values.of(wrapped, copy), values.sizes.of(b.extent)
     if not i.type.lanes:
         total, past = f.with_overflow("uadd", i, n)
-        values.remember(key, f.select(past, total, i))
+        values.levels.remember(key, f.select(past, total, i))
     elif f.target.extremes_u64:
-        values.remember(key, f.umin(i, f.add(i, n)))
+        values.levels.remember(key, f.umin(i, f.add(i, n)))
 
 
 def _good(values: Values, b: Bound, copy: int) -> Val:
-    """Lanes whose index is in range, or is not asked for."""
+    """Lanes whose index is in range, or is not used."""
     ok = lanes_inside(values, [b], copy)
     assert ok is not None
     if b.guard is not None:
-        ok = _either(values, ok, values.f.not_(values.value(b.guard, copy)))
+        ok = _either(values, ok, values.f.not_(values.of(b.guard, copy)))
     mask = values.mask(copy)
     if ok.type.lanes and mask is not None:
         ok = _either(values, ok, values.f.not_(mask))

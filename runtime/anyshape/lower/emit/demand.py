@@ -1,59 +1,55 @@
-"""Asserts on data as code: whether they hold is one test, and only where one does not the first element that is to blame is looked for.
+"""Asserts on data as code: one test for all elements, and only where that fails a search for the first element that fails.
 
 In: an `Ordered` whose form is a demand. Out: instructions.
 """
 
 from __future__ import annotations
 
-from anyshape.lower.emit.failure_report import loads_below, refuse, told_of, word_of
-from anyshape.lower.emit.nest import Sums
-from anyshape.lower.emit.rows import Rows
-from anyshape.lower.ir.stores import Asked, Ordered
+from anyshape.lower.emit.context import KernelContext
+from anyshape.lower.emit.failure_report import loads_below, refuse, word_of
+from anyshape.lower.emit.nest import nest
+from anyshape.lower.ir.stores import DemandedPart, Ordered
 
 
-def emit_demand(rows: Rows, o: Ordered) -> None:
+def emit_demand(ctx: KernelContext, o: Ordered) -> None:
     assert o.demanded is not None
-    f = rows.f
+    f = ctx.f
     for part in o.demanded.parts:
-        with rows.section():
-            holds = rows.value(part.whole)
+        with ctx.levels.section():
+            holds = ctx.values.of(part.whole)
             stop, go = f.new_block(), f.new_block()
             f.expect(holds, go, stop)
             f.start(stop)
-            rows.enter()
-            _look_for(rows, o.demanded.error, part)
-            rows.leave()
+            with ctx.levels.inner():
+                _refuse_first(ctx, o.demanded.error, part)
             f.start(go)
-    with rows.section():
-        rows.store(o.store.access, rows.value(o.store.value), 0)
+    with ctx.levels.section():
+        ctx.values.store(o.store.access, ctx.values.of(o.store.value), 0)
 
 
-def _look_for(rows: Rows, error: int, part: Asked) -> None:
-    """Ends the kernel, at the first element of which it does not hold."""
-    f = rows.f
+def _refuse_first(ctx: KernelContext, error: int, part: DemandedPart) -> None:
+    """Ends the kernel at the first element for which the demand does not hold."""
+    f, values = ctx.f, ctx.values
 
-    def blame() -> None:
-        loads = told_of(rows, error, loads_below([part.each]))
-        refuse(
-            rows, error, [(rows.index_value(n.access.address, 0), word_of(rows, rows.value(n), n.dtype)) for n in loads]
-        )
+    def refuse_element() -> None:
+        loads = values.reported.loads(error, loads_below([part.each]))
+        elements = [(values.index_value(n.access.address, 0), word_of(f, values.of(n), n.dtype)) for n in loads]
+        refuse(f, error, elements)
 
-    def look(sums: Sums) -> Sums:
-        holds = rows.value(part.each)
+    def test_element() -> None:
+        holds = values.of(part.each)
         fails, following = f.new_block(), f.new_block()
         f.branch(holds, following, fails)
         f.start(fails)
-        rows.enter()
-        blame()
-        rows.leave()
+        with ctx.levels.inner():
+            refuse_element()
         f.start(following)
-        return sums
 
     if not part.variables:
-        blame()
+        refuse_element()
         return
-    rows.nest(part.variables, None, (), [], look)
-    refuse(rows, error, [])
+    nest(ctx, part.variables, test_element)
+    refuse(f, error, [])
 
 
 __all__ = ["emit_demand"]

@@ -66,12 +66,12 @@ def register_type(dtype: DType) -> Type:
 
 
 def memory_type(dtype: DType) -> Type:
-    """A bool is a byte in memory."""
+    """The type of an element in memory, where a bool is a byte."""
     return I8 if dtype.kind == "bool" else _REGISTER[dtype]
 
 
 def apply(f: FunctionBuilder, op: str, dtype: DType, args: Sequence[Val], kinds: Sequence[DType]) -> Val:
-    """`op` on values of dtypes `kinds`, giving a value of `dtype`."""
+    """Applies `op` to values of dtypes `kinds`; the result is of `dtype`."""
     if op == "philox":
         return philox(f, args[0], args[1], dtype, register_type(dtype))
     if op == "entropy":
@@ -107,7 +107,7 @@ def apply(f: FunctionBuilder, op: str, dtype: DType, args: Sequence[Val], kinds:
 
 
 def _level(f: FunctionBuilder, args: Sequence[Val]) -> list[Val]:
-    """Scalars spread over the lanes of the others."""
+    """Spreads scalars over the lanes of the others."""
     lanes = max(a.type.lanes for a in args)
     return [f.splat(a, lanes) if lanes and not a.type.lanes else a for a in args]
 
@@ -126,13 +126,13 @@ def _truth(f: FunctionBuilder, a: Val, kind: DType) -> Val:
 
 
 def comparable(f: FunctionBuilder, a: Val) -> Val:
-    """A value of which there are comparisons: a float of 16 bits as f32."""
+    """A value that comparisons take: a float of 16 bits as f32."""
     return half.widen(f, a) if a.type.is_half else a
 
 
 def _to_odd(f: FunctionBuilder, a: Val) -> Val:
-    """f64 to f32, inexact results to the odd neighbour, so that rounding once more gives what one rounding would have given.
-    (No processor here narrows f64 to 16 bits, and LLVM would call a function that nobody links.)"""
+    """Converts f64 to f32, inexact results to the odd neighbour, so that rounding once more equals one rounding. (No processor here narrows
+    f64 to 16 bits, and LLVM would call a function that nobody links.)"""
     near = f.convert("fptrunc", a, F32)
     back = f.convert("fpext", near, F64)
     bits = f.bitcast(near, near.type.as_int())
@@ -143,7 +143,7 @@ def _to_odd(f: FunctionBuilder, a: Val) -> Val:
 
 
 def convert(f: FunctionBuilder, a: Val, source: DType, to: DType) -> Val:
-    """A cast: float to int truncates and saturates (NaN gives 0), to bool is `!= 0`, integers wrap."""
+    """Casts: float to int truncates and saturates (NaN gives 0), to bool is `!= 0`, integers wrap."""
     if source == to:
         return a
     if source.is_narrow:
@@ -173,7 +173,7 @@ def convert(f: FunctionBuilder, a: Val, source: DType, to: DType) -> Val:
 
 
 def _bits_as(f: FunctionBuilder, a: Val, source: DType, to: DType) -> Val:
-    """The same bits in another register; of elements that have fewer than their byte, those that count."""
+    """The same bits in another register; of a dtype narrower than its byte, only the bits of its codes."""
     if source.kind == "bool":
         a = f.convert("zext", a, I8)
     if to.kind == "bool":
@@ -194,7 +194,7 @@ def _widened(f: FunctionBuilder, a: Val, source: DType) -> tuple[Val, DType]:
 
 
 def _narrowed(f: FunctionBuilder, a: Val, source: DType, to: DType) -> Val:
-    """A value of a dtype that computes as the byte of a narrow one."""
+    """The byte of a narrow dtype for a value of one that is computed with."""
     if to.is_float:
         a = _to_odd(f, a) if source.bits == 64 and source.is_float else a
         wide = a if a.type.element == "float" else convert(f, a, source, SINGLE)
@@ -204,7 +204,8 @@ def _narrowed(f: FunctionBuilder, a: Val, source: DType, to: DType) -> Val:
 
 
 def _shift(f: FunctionBuilder, how: str, a: Val, b: Val) -> Val:
-    """Where b is no number of places within a (LLVM leaves those open), zero, or the sign of what goes down."""
+    """Shifts; by a count that is not below the width of a (which LLVM leaves undefined) the result is zero, or the sign where it is
+    kept."""
     bits = a.type.bits
     inside = f.compare("lt", b, bits, unsigned=True)
     left = f.binary(how, a, const(a.type, bits - 1)) if how == "ashr" else const(a.type, 0)
@@ -212,7 +213,7 @@ def _shift(f: FunctionBuilder, how: str, a: Val, b: Val) -> Val:
 
 
 def _int_pow(f: FunctionBuilder, a: Val, b: Val) -> Val:
-    """By squaring, wrapping around like the products it stands for; a negative exponent gives 0, 1 or -1."""
+    """Raises to a power by squaring, wrapping around like products do; a negative exponent gives 0, 1 or -1."""
     zero, one = const(a.type, 0), const(a.type, 1)
     result = _squared(f, a, f.select(f.compare("lt", b, 0), zero, b), one, a.type.bits - 1)
     return f.select(f.compare("lt", b, 0), _power_of_unit(f, a, b, zero), result)
@@ -223,7 +224,7 @@ def _uint_pow(f: FunctionBuilder, a: Val, b: Val) -> Val:
 
 
 def _squared(f: FunctionBuilder, base: Val, left: Val, result: Val, bits: int) -> Val:
-    """result * base ** left, for an exponent of so many bits."""
+    """Multiplies result by base ** left, for an exponent of so many bits."""
     for _ in range(bits):
         result = f.select(f.compare("ne", f.and_(left, 1), 0), f.mul(result, base), result)
         base = f.mul(base, base)
@@ -232,7 +233,7 @@ def _squared(f: FunctionBuilder, base: Val, left: Val, result: Val, bits: int) -
 
 
 def _power_of_unit(f: FunctionBuilder, a: Val, b: Val, otherwise: Val) -> Val:
-    """1 and -1 to any power; `otherwise` for all other bases (their high powers of two wrap to 0 or are fractions)."""
+    """Raises 1 and -1 to any power; `otherwise` for all other bases (their high powers of two wrap to 0 or are fractions)."""
     even = f.compare("eq", f.and_(b, 1), 0)
     one, minus = const(a.type, 1), const(a.type, -1)
     signed = f.select(even, one, minus)
@@ -240,7 +241,7 @@ def _power_of_unit(f: FunctionBuilder, a: Val, b: Val, otherwise: Val) -> Val:
 
 
 def load_value(f: FunctionBuilder, dtype: DType, raw: Val) -> Val:
-    """From memory to register form."""
+    """Converts from memory to register form."""
     return f.compare("ne", raw, 0) if dtype.kind == "bool" else raw
 
 

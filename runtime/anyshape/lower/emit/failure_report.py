@@ -1,8 +1,8 @@
-"""What a kernel tells of the data that it refuses, on the way out: the index, and the elements that it was computed from.
+"""Failure reports as code: the index that is out of range, and the elements that it was computed from.
 
-In: a check that does not hold, in a block that is laid out of the way. Out: the code that fills the words of `anyshape.failure_report` and
-ends the kernel. It takes values that exist where the check is, and computes nothing but places from them, so that nothing is done, or
-kept, for it where all checks hold; an element whose value is gone is not told. Of a vector it is the first lane that fails.
+In: a check that fails, in a block that is laid out of the way. Out: the code that fills the words of `anyshape.failure_report` and ends the
+kernel. It uses values that exist where the check is, and computes nothing but places from them, so that nothing is done, or kept, for it
+where all checks hold; an element whose value no longer exists is not reported. Of a vector, the first lane that fails is reported.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from anyshape.dims import Size, free_symbols
+from anyshape.dims import Dim, Size, free_symbols
 from anyshape.dtypes import F64, DType
 from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anyshape.lower.llvm.builder import FunctionBuilder, Module
 
 Element = tuple[Val, Val] | None
-"""The number of an element in its tensor and the word for its value; None where they are not to be had."""
+"""The number of an element in its tensor and the word for its value; None where they do not exist."""
 
 
 def loads_below(roots: Sequence[DagNode]) -> list[Load]:
@@ -32,18 +32,31 @@ def loads_below(roots: Sequence[DagNode]) -> list[Load]:
     return [n for n in reversed(walk(roots)) if isinstance(n, Load)]
 
 
-def told_of(values: Values, error: int, loads: Sequence[Load]) -> list[Load]:
-    """Which of the loads are told of an error, one for each tensor that people know. Wherever it is told, they are of the same tensors."""
-    found: dict[Tensor, Load] = {}
-    for n in loads:
-        if _is_known(values, n.access.tensor):
-            found.setdefault(n.access.tensor, n)
-    tensors = tuple(found)[:MOST_ELEMENTS]
-    return [found[t] for t in tensors] if values.errors.setdefault(error, tensors) == tensors else []
+class ReportedElements:
+    """The tensors of which a failure report has an element: `tensors` by number of the error, the same wherever the error is checked.
 
+    Elements of tensors that nobody named are not reported, nor of tensors with sizes that the kernel itself computes.
+    """
 
-def _is_known(values: Values, t: Tensor) -> bool:
-    return t not in values.unnamed and not any(free_symbols(n) & values.found for n in t.shape[1:])
+    def __init__(self, unnamed: frozenset[Tensor], computed: frozenset[Dim]) -> None:
+        self.tensors: dict[int, tuple[Tensor, ...]] = {}
+        self._unnamed, self._computed = unnamed, computed
+
+    def loads(self, error: int, loads: Sequence[Load]) -> list[Load]:
+        """The loads that are reported with an error, one for each tensor."""
+        by_tensor: dict[Tensor, Load] = {}
+        for n in loads:
+            if self._is_known(n.access.tensor):
+                by_tensor.setdefault(n.access.tensor, n)
+        tensors = tuple(by_tensor)[:MOST_ELEMENTS]
+        return [by_tensor[t] for t in tensors] if self.tensors.setdefault(error, tensors) == tensors else []
+
+    def _is_known(self, t: Tensor) -> bool:
+        return t not in self._unnamed and not any(self.is_computed(n) for n in t.shape[1:])
+
+    def is_computed(self, n: Size) -> bool:
+        """Whether the kernel itself computes a size."""
+        return bool(free_symbols(n) & self._computed)
 
 
 def refuse_index(
@@ -51,30 +64,30 @@ def refuse_index(
 ) -> None:
     """Ends the kernel at an index; `ok` says of which lanes it is in range."""
     place = _Place(values, copy, ok)
-    refuse(values, error, [place.element(n) for n in told_of(values, error, loads)], place.index(index))
+    refuse(values.f, error, [place.element(n) for n in values.reported.loads(error, loads)], place.index(index))
 
 
-def refuse(values: Values, error: int, elements: Sequence[Element], index: Val | None = None) -> None:
-    """Ends the kernel by a call: what it takes to tell stays out of the code between checks."""
-    f, none = values.f, const(I64, 0)
-    told = sum(1 << k for k, e in enumerate(elements) if e is not None)
+def refuse(f: FunctionBuilder, error: int, elements: Sequence[Element], index: Val | None = None) -> None:
+    """Ends the kernel by a call, so that the code of the report is not between checks."""
+    none = const(I64, 0)
+    present = sum(1 << k for k, e in enumerate(elements) if e is not None)
     words = [none if index is None else index, *(w for e in elements for w in (e or (none, none)))]
     name = f"tell_{len(elements)}"
     if not f.module.has(name):
-        _teller(f.module, name, len(elements))
-    f.ret(f.call(name, I32, [f.args[0], f.args[3], const(I64, error), const(I64, told), *words]))
+        _define_report(f.module, name, len(elements))
+    f.ret(f.call(name, I32, [f.args[0], f.args[3], const(I64, error), const(I64, present), *words]))
 
 
-def _teller(module: Module, name: str, elements: int) -> None:
-    """A function that fills the words, unless a lower part has, and gives the error as a kernel's status."""
+def _define_report(module: Module, name: str, elements: int) -> None:
+    """Defines a function that fills the words, unless a lower part has, and returns the error as a kernel's status."""
     of_each = [(f"{what}{k}", I64) for k in range(elements) for what in ("place", "value")]
     arguments = [("scalars", PTR), *((n, I64) for n in ("part", "error", "told", "index")), *of_each]
     with module.function(name, I32, arguments, internal=True, inline=False, noalias=False, cold=True) as f:
-        table, part, error, told, index, *rest = f.args
+        table, part, error, present, index, *rest = f.args
         words = {
             FailureReport.PART: f.add(part, 1),
             FailureReport.ERROR: error,
-            FailureReport.ELEMENTS: told,
+            FailureReport.ELEMENTS: present,
             FailureReport.INDEX: index,
         }
         again, mine = f.new_block(), f.new_block()
@@ -99,15 +112,15 @@ def first_lane(f: FunctionBuilder, ok: Val) -> Val:
     return f.reduce("umin", f.select(ok, const(I32.vector(lanes), lanes), const_vector(I32, list(range(lanes)))))
 
 
-def word_of(values: Values, value: Val, dtype: DType) -> Val:
-    """A scalar as it is told."""
+def word_of(f: FunctionBuilder, value: Val, dtype: DType) -> Val:
+    """A scalar as a word of the report."""
     if dtype.is_float:
-        return values.f.bitcast(elementwise.convert(values.f, value, dtype, F64), I64)
-    return elementwise.convert(values.f, value, dtype, INT64)
+        return f.bitcast(elementwise.convert(f, value, dtype, F64), I64)
+    return elementwise.convert(f, value, dtype, INT64)
 
 
 class _Place:
-    """Where a check fails: scalars of the first lane that does."""
+    """The place where a check fails: scalars of the first lane that does."""
 
     def __init__(self, values: Values, copy: int, ok: Val) -> None:
         self.values, self.copy = values, copy
@@ -117,14 +130,14 @@ class _Place:
 
     def element(self, load: Load) -> Element:
         value, place = self.node(load), self.affine(load.access.address)
-        return None if value is None or place is None else (place, word_of(self.values, value, load.dtype))
+        return None if value is None or place is None else (place, word_of(self.values.f, value, load.dtype))
 
     def index(self, i: DagNode | Affine | Val) -> Val | None:
         return i if isinstance(i, Val) else self.affine(i) if isinstance(i, Affine) else self.node(i)
 
     def node(self, n: DagNode) -> Val | None:
-        """The value, if there is one."""
-        value = self.values.find((n, self.copy if self.values.varies(n) else -1))
+        """The value of a node, if it exists here."""
+        value = self.values.levels.find((n, self.copy if self.values.varies(n) else -1))
         if value is None or not value.type.lanes:
             return value
         if self.lane is None:
@@ -141,13 +154,13 @@ class _Place:
         for value, c in parts:
             if value is None:
                 return None
-            total = f.add(total, f.mul(value, self.size(self.values.coefficient(c))))
+            total = f.add(total, f.mul(value, self.size(self.values.sizes.coefficient(c))))
         return total
 
     def position(self, v: LoopVar) -> Val | None:
         values, f = self.values, self.values.f
-        index, vector = values.indices.get(v), values.vector
-        if index is None or v not in values.level_of:
+        index, vector = values.levels.indices.get(v), values.vector
+        if index is None or v not in values.levels.level_of:
             return None
         if vector is None or v is not vector.variable:
             return index
@@ -158,16 +171,16 @@ class _Place:
         )
 
     def size(self, s: Size) -> Val:
-        """Loaded here, unless it is at hand."""
-        values, f = self.values, self.values.f
+        """The value of a size, loaded here unless it exists."""
         if isinstance(s, int):
             return const(I64, s)
-        found = values.find(("scalar", s))
-        if found is not None:
-            return found
-        rest, steps = values.stepped(s)
+        sizes, f = self.values.sizes, self.values.f
+        known = self.values.levels.find(("scalar", s))
+        if known is not None:
+            return known
+        rest, steps = sizes.stepped(s)
         if not steps:
-            return f.load(f.args[0], I64, values.scalars.setdefault(s, len(values.scalars)))
+            return sizes.load(s)
         total = self.size(rest)
         for value, c in steps:
             total = f.add(total, f.mul(value, self.size(c)))

@@ -1,4 +1,4 @@
-"""Equations whose elements come one after the other, as code: compaction is plain loops, sorting `emit/sort`, updating `emit_updates`.
+"""Equations whose elements come one after the other, as code: compaction is plain loops, sorting `emit/sort`, updating `emit/updates`.
 
 In: an `Ordered`. Out: instructions. Positions are carried through the loops; where nothing of a filter varies with a variable of
 the target, one pass serves all its values. Only the rows of a sort are independent, and are shared out to the parts.
@@ -7,54 +7,51 @@ the target, one pass serves all its values. Only the rows of a sort are independ
 from __future__ import annotations
 
 from anyshape.equations import Compaction, Demand, Sorting, Update
+from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.demand import emit_demand
 from anyshape.lower.emit.empty_loops import Spans
-from anyshape.lower.emit.nest import Sums
-from anyshape.lower.emit.rows import Rows
+from anyshape.lower.emit.nest import Sums, nest, nest_carrying
 from anyshape.lower.emit.sort import emit_sort
 from anyshape.lower.emit.updates import emit_update
 from anyshape.lower.ir.stores import Ordered
 from anyshape.lower.llvm.types import I64, const
 
 
-def emit_ordered(rows: Rows, o: Ordered) -> None:
+def emit_ordered(ctx: KernelContext, o: Ordered) -> None:
     match o.form:
         case Sorting():
-            emit_sort(rows, o, o.form.descending)
+            emit_sort(ctx, o, o.form.descending)
         case Compaction():
-            _compaction(rows, o)
+            _compaction(ctx, o)
         case Update(op):
-            emit_update(rows, o, op)
+            emit_update(ctx, o, op)
         case Demand():
-            emit_demand(rows, o)
+            emit_demand(ctx, o)
 
 
-def _compaction(rows: Rows, o: Ordered) -> None:
-    """The position stops at the end of the target, whatever the filter says, so that nothing is written outside."""
-    f, position = rows.f, o.position
+def _compaction(ctx: KernelContext, o: Ordered) -> None:
+    """Emits a filter; the position stops at the end of the target, whatever the filter says, so that nothing is written outside."""
+    f, position = ctx.f, o.position
     assert position is not None
     domain = frozenset() if o.where is None else o.where.domain
     outer = [v for v in o.store.variables if v in domain]
     inner = [v for v in o.store.variables if v not in domain]
 
-    def vector(sums: Sums) -> Sums:
-        rows.nest(o.over, None, (), [[const(I64, 0)]], element, spans=Spans(rows, o.over))
-        return sums
+    def vector() -> None:
+        nest_carrying(ctx, o.over, [[const(I64, 0)]], element, spans=Spans(ctx, o.over))
 
     def element(sums: Sums) -> Sums:
         ((at,),) = sums
-        keep = f.compare("lt", at, rows.size(position.extent))
+        keep = f.compare("lt", at, ctx.sizes.of(position.extent))
         if o.where is not None:
-            keep = f.and_(keep, rows.value(o.where))
-        with rows.when(keep, [at]) as iteration:
-            rows.bind(position)
-            rows.indices[position] = at
-            rows.nest(inner, None, (), [], store)
+            keep = f.and_(keep, ctx.values.of(o.where))
+        with ctx.levels.when(keep, [at]) as iteration:
+            ctx.levels.bind(position, at)
+            nest(ctx, inner, store)
             iteration.next([f.add(at, 1)])
         return [list(iteration.results)]
 
-    def store(sums: Sums) -> Sums:
-        rows.store(o.store.access, rows.value(o.store.value), 0)
-        return sums
+    def store() -> None:
+        ctx.values.store(o.store.access, ctx.values.of(o.store.value), 0)
 
-    rows.nest(outer, None, (), [], vector)
+    nest(ctx, outer, vector)

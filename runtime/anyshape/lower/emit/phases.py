@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 
-from anyshape import dims
-from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.lower.emit.blocked import emit_blocked
+from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.empty_loops import unless_empty
 from anyshape.lower.emit.ordered import emit_ordered
 from anyshape.lower.emit.procedure import emit_procedure
 from anyshape.lower.emit.product import OfBlock, emit_product
 from anyshape.lower.emit.recurrence import emit_recurrence
-from anyshape.lower.emit.rows import Rows
+from anyshape.lower.emit.rows import emit_versions
 from anyshape.lower.emit.transposed import can_transpose, emit_transposed
 from anyshape.lower.emit.windows import emit_windows
 from anyshape.lower.ir.procedure import Procedure
@@ -29,55 +28,53 @@ from anyshape.lower.schedule.recurrence import Recurrence, RowForm
 from anyshape.lower.schedule.tree import Scope
 
 
-def emit_phases(rows: Rows, schedule: KernelSchedule, panels: Mapping[Product, Tensor]) -> None:
-    """`panels` are the operands that hold factors of products as panels."""
+def emit_phases(ctx: KernelContext, schedule: KernelSchedule, panels: Mapping[Product, Tensor]) -> None:
+    """Emits the phases in order. `panels` are the operands that hold factors of products as panels."""
     written = frozenset(s.access.tensor for s in schedule.stores)
     written |= {p.store.access.tensor for p in schedule.phases if isinstance(p, Ordered)}
 
     def emit(step: Step, block: OfBlock | None = None) -> None:
         if isinstance(step, Product):
-            emit_product(rows, step, panels.get(step), block)
+            emit_product(ctx, step, panels.get(step), block)
             return
-        with unless_empty(rows, step):
+        with unless_empty(ctx, step):
             if step.windows is not None:
-                emit_windows(rows, step)
+                emit_windows(ctx, step)
             elif can_transpose(step):
-                emit_transposed(rows, step)
+                emit_transposed(ctx, step)
             else:
-                rows.top(step)
+                emit_versions(ctx, step)
 
     # what comes before a recurrence is done by every part that comes by
     starts = any(isinstance(p, Recurrence) for p in schedule.phases)
-    most: Size = 0
     for p in schedule.phases:
         # the actions of a program are phases of their own
-        with nullcontext() if isinstance(p, Procedure) else rows.phase(written):
+        with nullcontext() if isinstance(p, Procedure) else ctx.levels.phase(written):
             match p:
-                case Scope() | Product():
-                    begun = rows.scratch
-                    with rows.alone() if starts else nullcontext():
+                case Scope():
+                    with ctx.parts.undivided() if starts else nullcontext():
                         emit(p)
-                    if isinstance(p, Product):  # what it took is free again
-                        rows.scratch, most = begun, dims.maximum(most, rows.scratch)
+                case Product():
+                    with ctx.memory.freed(), ctx.parts.undivided() if starts else nullcontext():
+                        emit(p)
                 case Blocked():
-                    with rows.alone() if starts else nullcontext():
-                        emit_blocked(rows, p, written, emit)
+                    with ctx.parts.undivided() if starts else nullcontext():
+                        emit_blocked(ctx, p, written, emit)
                 case Recurrence():
-                    emit_recurrence(rows, p, written, emit, not schedule.serial)
+                    emit_recurrence(ctx, p, written, emit, not schedule.serial)
                 case Ordered():
-                    emit_ordered(rows, p)
+                    emit_ordered(ctx, p)
                 case Procedure():
-                    emit_procedure(rows, p)
-    rows.scratch = dims.maximum(most, rows.scratch)
+                    emit_procedure(ctx, p)
 
 
 def form_names(p: Phase) -> tuple[str, ...]:
-    """What a phase is, for counters and golden tests."""
+    """Names the form of a phase, for counters and golden tests."""
     match p:
         case Product():
             return ("product",)
         case Scope():
-            return ("windows" if p.windows is not None else "turned" if can_transpose(p) else "rows",)
+            return ("windows" if p.windows is not None else "transposed" if can_transpose(p) else "rows",)
         case Blocked():
             return ("blocked", *(name for step in p.all_steps for name in form_names(step)))
         case Recurrence(form=RowForm()):

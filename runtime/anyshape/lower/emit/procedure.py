@@ -11,7 +11,8 @@ from contextlib import ExitStack
 
 from anyshape.equations import Tensor
 from anyshape.lower.emit import elementwise
-from anyshape.lower.emit.rows import Rows
+from anyshape.lower.emit.context import KernelContext
+from anyshape.lower.emit.rows import emit_scope
 from anyshape.lower.emit.sort import sort_row
 from anyshape.lower.ir.dag import DagNode, LoopVar
 from anyshape.lower.ir.procedure import Assign, Choose, Lowered, Procedure, Repeat, SizeIs, Sort, Stop
@@ -22,23 +23,23 @@ from anyshape.lower.llvm.types import Val, const
 from anyshape.lower.schedule.tree import plan
 
 
-def emit_procedure(rows: Rows, p: Procedure) -> None:
+def emit_procedure(ctx: KernelContext, p: Procedure) -> None:
     for t in p.makes:
-        _zero(rows, t)
-    _Emitter(rows).block(p.actions)
+        _zero(ctx, t)
+    _Emitter(ctx).block(p.actions)
 
 
-def _zero(rows: Rows, t: Tensor) -> None:
-    f = rows.f
+def _zero(ctx: KernelContext, t: Tensor) -> None:
+    f = ctx.f
     count: Val = const(WORD, elementwise.memory_type(t.dtype).bytes)
     for n in t.shape:
-        count = f.mul(count, rows.size(n))
-    f.memset_zero(rows.base(t), count)
+        count = f.mul(count, ctx.sizes.of(n))
+    f.memset_zero(ctx.memory.base(t), count)
 
 
 class _Emitter:
-    def __init__(self, rows: Rows) -> None:
-        self.rows = rows
+    def __init__(self, ctx: KernelContext) -> None:
+        self.ctx = ctx
         self.exits: dict[LoopVar, Block] = {}
         self.around: list[LoopVar] = []
 
@@ -46,57 +47,56 @@ class _Emitter:
         with ExitStack() as sizes:
             for a in actions:
                 if isinstance(a, SizeIs):
-                    sizes.enter_context(self.rows.step_to(a.symbol, self.value(a.value)))
+                    sizes.enter_context(self.ctx.levels.step_to(a.symbol, self.value(a.value)))
                 else:
                     self.action(a)
 
     def action(self, a: Lowered) -> None:
-        rows, f = self.rows, self.rows.f
+        ctx, f = self.ctx, self.ctx.f
         match a:
             case Assign(op, store):
-                with rows.phase(everything):
+                with ctx.levels.phase(everything):
                     self.assign(op, store)
             case Sort(ordered, room):
-                with rows.phase(everything):
-                    sort_row(rows, ordered, room.shape[0])
+                with ctx.levels.phase(everything):
+                    sort_row(ctx, ordered, room.shape[0])
             case Repeat(v, body):
                 self.repeat(v, body)
             case Choose(condition, then, other):
                 test = self.value(condition)
-                with rows.when(test):
+                with ctx.levels.when(test):
                     self.block(then)
                 if other:
-                    with rows.when(f.not_(test)):
+                    with ctx.levels.when(f.not_(test)):
                         self.block(other)
             case Stop(loop):
                 f.jump(self.exits[loop])
                 f.start(f.new_block())  # what follows is never reached
 
     def value(self, n: DagNode) -> Val:
-        with self.rows.phase(everything):
-            return self.rows.value(n)
+        with self.ctx.levels.phase(everything):
+            return self.ctx.values.of(n)
 
     def assign(self, op: str, store: Store) -> None:
-        rows, f = self.rows, self.rows.f
+        ctx, f = self.ctx, self.ctx.f
         if store.variables or reductions_of([store]):
-            rows.scope(plan([store], frozenset(self.around)))
+            emit_scope(ctx, plan([store], frozenset(self.around)))
             return
-        value, access = rows.value(store.value), store.access
+        value, access = ctx.values.of(store.value), store.access
         if op == "set":
-            rows.store(access, value, 0)
+            ctx.values.store(access, value, 0)
             return
         dtype = access.tensor.dtype
-        rows.check(access, 0)
-        pointer = rows.pointer(access.tensor, access.address)
+        ctx.values.check(access, 0)
+        pointer = ctx.values.pointer(access.tensor, access.address)
         old = elementwise.load_value(f, dtype, f.load(pointer, elementwise.memory_type(dtype)))
         new = elementwise.apply(f, op, dtype, [old, value], [dtype, dtype])
         f.store(elementwise.store_value(f, dtype, new), pointer)
 
     def repeat(self, v: LoopVar, body: Sequence[Lowered]) -> None:
-        rows = self.rows
-        with rows.loop(const(WORD, 0), rows.size(v.extent), 1) as iteration:
-            rows.bind(v)
-            rows.indices[v] = iteration.index
+        ctx = self.ctx
+        with ctx.levels.loop(const(WORD, 0), ctx.sizes.of(v.extent), 1) as iteration:
+            ctx.levels.bind(v, iteration.index)
             self.exits[v] = iteration.exit
             self.around.append(v)
             self.block(body)
@@ -104,7 +104,7 @@ class _Emitter:
 
 
 class _Everything(frozenset[Tensor]):
-    """Any tensor: what a step reads, another step may have written."""
+    """The set of all tensors: what a step reads, another step may have written."""
 
     def __contains__(self, t: object) -> bool:
         return True

@@ -6,8 +6,9 @@ emitted once per vector of columns, the rest per row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,16 +19,16 @@ from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.lower import gemm
 from anyshape.lower.emit import elementwise
-from anyshape.lower.emit.nest import Sums
-from anyshape.lower.emit.rows import Rows
-from anyshape.lower.emit.scope import Level
+from anyshape.lower.emit.context import KernelContext
+from anyshape.lower.emit.nest import nest
+from anyshape.lower.emit.rows import emit_versions
 from anyshape.lower.emit.value import Vector
 from anyshape.lower.emit.windows import fill, prepare
 from anyshape.lower.ir.dag import Affine, DagNode, Load, LoopVar
 from anyshape.lower.ir.stores import below
 from anyshape.lower.kernel import Packed
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.types import I8, I64, Val, const
+from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.schedule.contraction import Product
 from anyshape.lower.schedule.tree import Scope, plan
 from anyshape.lower.target import Target
@@ -46,53 +47,57 @@ class OfBlock:
     panels: Val | None
 
 
-def emit_product(rows: Rows, p: Product, prepacked: Tensor | None, block: OfBlock | None = None) -> None:
-    """`prepacked` is the operand that holds b as panels, if it does."""
-    _Emission(rows, p, block).run(prepacked)
+def emit_product(ctx: KernelContext, p: Product, prepacked: Tensor | None, block: OfBlock | None = None) -> None:
+    """Emits a product. `prepacked` is the operand that holds b as panels, if it does."""
+    _Emission(ctx, p, block).run(prepacked)
 
 
-def emit_panels(rows: Rows, p: Product, all_rows: Size) -> Val | None:
-    """Scratch with b packed once for all blocks of rows; None where each block reads it as it lies, or packs what it needs."""
-    return None if p.packed is not None else _Emission(rows, p, None).panels(all_rows)
+def emit_panels(ctx: KernelContext, p: Product, all_rows: Size) -> Val | None:
+    """Packs b once for all blocks of rows, in scratch; None where each block reads it in place, or packs what it needs."""
+    return None if p.packed is not None else _Emission(ctx, p, None).panels(all_rows)
 
 
 class _Emission:
-    def __init__(self, rows: Rows, p: Product, block: OfBlock | None) -> None:
-        self.rows, self.p, self.block = rows, p, block
+    def __init__(self, ctx: KernelContext, p: Product, block: OfBlock | None) -> None:
+        self.ctx, self.p, self.block = ctx, p, block
         self.element = elementwise.register_type(p.sum.dtype)
-        self.tiles = gemm.tiles_for(rows.f.target, self.element)
+        self.tiles = gemm.tiles_for(ctx.f.target, self.element)
         self.a_type, self.b_type = (elementwise.memory_type(x.tensor.dtype) for x in (p.a, p.b))
         if p.computed is not None:
             self.b_type = self.element
         self.segment: tuple[Val, Val] | None = None
-        """Of the open piece of a row of results: the row, and where the vector begins in it."""
+        """The row of results and the vector's start in it, inside of `segments`."""
+        self.open = ExitStack()
+        """Contexts that `columns` enters and `row` leaves."""
 
     def run(self, prepacked: Tensor | None) -> None:
-        rows, scope = self.rows, self.few_rows()
+        ctx, scope = self.ctx, self.few_rows()
         if scope is None:
             self.contract(prepacked)
             return
-        few = rows.f.compare("le", rows.size(self.p.m.extent), FEW)
-        with rows.when(few):
-            rows.top(scope)
-        with rows.when(rows.f.not_(few)):
+        few = ctx.f.compare("le", ctx.sizes.of(self.p.m.extent), FEW)
+        with ctx.levels.when(few):
+            emit_versions(ctx, scope)
+        with ctx.levels.when(ctx.f.not_(few)):
             self.contract(prepacked)
 
     def contract(self, prepacked: Tensor | None) -> None:
-        rows, p = self.rows, self.p
-        with rows.section():
+        ctx, p = self.ctx, self.p
+        with ctx.levels.section():
             if p.windows is not None:
-                prepare(rows, p.windows.staged)
+                prepare(ctx, p.windows.staged)
             spec = self.spec(prepacked)
             m = p.m.extent if self.block is None else self.block.most
-            widens = spec.widens_b(rows.f.target)
-            sizes, made = (m, p.n.extent, p.k.extent), p.computed is not None or widens
+            widens = spec.widens_b(ctx.f.target)
+            sizes, computes = (m, p.n.extent, p.k.extent), p.computed is not None or widens
             packs = spec.packs_b or widens
-            bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, made)
-            gemm.emit_contraction(rows.f, spec, self.reserve(bytes_), rows.part, rows.nparts, rows.poll)
+            bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, computes)
+            gemm.emit_contraction(
+                ctx.f, spec, self.ctx.memory.take(bytes_), ctx.parts.part, ctx.parts.nparts, ctx.levels.poll
+            )
 
     def few_rows(self) -> Scope | None:
-        """Sums that compute the operand where they use it, row by row: what few rows are done with sooner than with packing it."""
+        """A scope of sums that compute the operand where they use it, row by row: for few rows it is faster than packing."""
         p = self.p
         if p.computed is None or p.windows is not None or self.block is not None or p.around:
             return None
@@ -100,44 +105,34 @@ class _Emission:
         variables = (*p.batch, p.m, p.n)
         if scope.vector is not p.n or set(scope.variables) != set(variables):
             return None
-        scope.variables = variables
-        return scope
-
-    def reserve(self, bytes_: Size) -> Val:
-        """Scratch of this product alone."""
-        rows = self.rows
-        scratch = rows.f.gep(rows.f.args[2], rows.size(rows.scratch), I8)
-        rows.scratch = rows.scratch + (bytes_ + 63) // 64 * 64
-        return scratch
+        return replace(scope, variables=variables)
 
     def panels(self, all_rows: Size) -> Val | None:
-        rows, p = self.rows, self.p
+        ctx, p = self.ctx, self.p
         if p.b.address.coefficient(p.n) == 1 or any(v in p.b.domain for v in p.batch):
             return None
-        with rows.section():
-            scratch = self.reserve(gemm.panel_bytes(self.tiles, p.n.extent, p.k.extent))
-            sizes = rows.size(all_rows), rows.size(p.n.extent), rows.size(p.k.extent)
-            along_k = rows.f.i64(self.stride(p.a.address, p.k))
-            gemm.emit_panels(
-                rows.f, (self.element, self.a_type, self.b_type), along_k, self.right(None), sizes, scratch
-            )
+        with ctx.levels.section():
+            scratch = self.ctx.memory.take(gemm.panel_bytes(self.tiles, p.n.extent, p.k.extent))
+            sizes = ctx.sizes.of(all_rows), ctx.sizes.of(p.n.extent), ctx.sizes.of(p.k.extent)
+            along_k = ctx.f.i64(self.stride(p.a.address, p.k))
+            gemm.emit_panels(ctx.f, (self.element, self.a_type, self.b_type), along_k, self.right(None), sizes, scratch)
         return scratch
 
     def start(self, t: Tensor, address: Affine) -> Val:
         known = tuple((v, c) for v, c in address.terms if v in self.p.around)
-        return self.rows.pointer(t, Affine(known, address.offset))
+        return self.ctx.values.pointer(t, Affine(known, address.offset))
 
     def stride(self, address: Affine, v: LoopVar) -> Val | int:
         c = address.coefficient(v)
-        return c if isinstance(c, int) else self.rows.size(c)
+        return c if isinstance(c, int) else self.ctx.sizes.of(c)
 
     def right(self, panels: Val | None) -> gemm.Strided:
         p, b = self.p, self.p.b.address
         return gemm.Strided(self.start(p.b.tensor, b), self.stride(b, p.k), self.stride(b, p.n), panels)
 
     def spec(self, prepacked: Tensor | None) -> gemm.ContractionSpec:
-        rows, p, start, stride = self.rows, self.p, self.start, self.stride
-        size = rows.size
+        ctx, p, start, stride = self.ctx, self.p, self.start, self.stride
+        size = ctx.sizes.of
         a, b = p.a.address, p.b.address
         left = gemm.Strided(start(p.a.tensor, a), stride(a, p.m), stride(a, p.k))
         right: gemm.Strided | gemm.Prepacked | gemm.Packed = (
@@ -159,16 +154,26 @@ class _Emission:
         direct = p.is_plain and c.coefficient(p.n) == 1 and p.windows is None
         to = gemm.Destination(start(p.stores[0].access.tensor, c), stride(c, p.m), 1) if direct else None
         return gemm.ContractionSpec(
-            self.element, size(p.m.extent), size(p.n.extent), size(p.k.extent), left, right, to,
-            None if direct else self.columns, batch, None, None if self.block is None else size(self.block.rows),
-            self.segments if self.merges else None, self.a_type, self.b_type,
-            self.together,
-        )  # fmt: skip
+            element=self.element,
+            m=size(p.m.extent),
+            n=size(p.n.extent),
+            k=size(p.k.extent),
+            a=left,
+            b=right,
+            c=to,
+            epilogue=None if direct else self.columns,
+            batch=batch,
+            all_rows=None if self.block is None else size(self.block.rows),
+            segments=self.segments if self.merges else None,
+            a_stored=self.a_type,
+            b_stored=self.b_type,
+            together=self.together,
+        )
 
     @property
     def together(self) -> int:
-        """Vectors of results that make a line: a line that is written in parts, between which the other rows' are, may have left the first
-        cache meanwhile."""
+        """Vectors of results that fill a cache line: the first cache may have evicted a line that is written in parts, with those of the
+        other rows between."""
         bytes_ = min(elementwise.memory_type(s.access.tensor.dtype).bytes for s in self.p.stores)
         vectors = self.tiles.line // (bytes_ * self.tiles.lanes)
         return 1 if self.merges else max(1, min(self.tiles.vectors, vectors))
@@ -179,14 +184,14 @@ class _Emission:
         return self.p.windows is not None and len(self.p.windows.staged.moving) > 1
 
     def panels_of(self, prepacked: Tensor) -> Val:
-        """The panels for the values of variables around."""
-        f, at = self.rows.f, self.rows.base(prepacked)
+        """The address of the panels for the values of variables around."""
+        f, at = self.ctx.f, self.ctx.memory.base(prepacked)
         for v in self.p.around:
-            at = f.gep(at, f.mul(self.rows.indices[v], self.packed_step(v)), self.b_type)
+            at = f.gep(at, f.mul(self.ctx.levels.indices[v], self.packed_step(v)), self.b_type)
         return at
 
     def packed_step(self, v: LoopVar) -> int:
-        """How far one batch of a prepacked operand is from the next: batches are packed in the order of the loops."""
+        """The distance from one batch of a prepacked operand to the next: batches are packed in the order of the loops."""
         own = _packed_batch(self.p)
         if v not in own:
             return 0
@@ -196,55 +201,51 @@ class _Emission:
         return step
 
     def stage(self, f: FunctionBuilder, tile: gemm.Tile) -> None:
-        """Once a batch."""
+        """Fills the copy of the windows, once a batch."""
         assert self.p.windows is not None
-        self.enter(tile)
-        fill(self.rows, self.p.windows.staged)
-        self.rows.leave()
+        with self.inside(tile):
+            fill(self.ctx, self.p.windows.staged)
 
-    def enter(self, tile: gemm.Tile) -> Level:
-        level = self.rows.enter()
-        for v, index in zip(self.p.batch, tile.batch, strict=True):
-            self.rows.indices[v] = index
-            self.rows.bind(v)
-        return level
+    @contextmanager
+    def inside(self, tile: gemm.Tile) -> Iterator[None]:
+        """Code of the template, in which a batch is open."""
+        with self.ctx.levels.inner():
+            for v, index in zip(self.p.batch, tile.batch, strict=True):
+                self.ctx.levels.bind(v, index)
+            yield
 
     def pack_windows(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
-        """One panel: for every channel and tap two vectors of the copy, past the last column too."""
-        rows, p, lanes = self.rows, self.p, self.tiles.lanes
+        """Packs one panel: for every channel and tap two vectors of the copy, past the last column too."""
+        ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
         windows = p.windows
         assert windows is not None
-        self.enter(tile)
-        rows.indices[p.n] = first
-        rows.bind(p.n)
-        rows.vector = Vector(p.n, lanes, (None,) * self.tiles.vectors)
 
-        def body(sums: Sums) -> Sums:
+        def body() -> None:
             step = const(I64, 0)
             for v in windows.staged.channels:
-                step = f.add(f.mul(step, rows.size(v.extent)), rows.indices[v])
+                step = f.add(f.mul(step, ctx.sizes.of(v.extent)), ctx.levels.indices[v])
             place = f.gep(to, f.mul(f.mul(step, len(windows.taps)), width), self.element)
             for k, tap in enumerate(windows.taps):
                 for copy in range(self.tiles.vectors):
                     at = f.add(f.mul(width, k), copy * lanes)
-                    f.store(f.splat(rows.value(tap, copy), lanes), place, at)
-            return sums
+                    f.store(f.splat(ctx.values.of(tap, copy), lanes), place, at)
 
-        rows.nest(windows.staged.channels, None, (), [], body)
-        rows.vector = None
-        rows.leave()
+        vector = Vector(p.n, lanes, (None,) * self.tiles.vectors)
+        with self.inside(tile), ctx.values.along(vector):
+            ctx.levels.bind(p.n, first)
+            nest(ctx, windows.staged.channels, body)
 
     def segments(
         self, f: FunctionBuilder, tile: gemm.Tile, column: Val, mask: Val | None, emit: Callable[[Val | None], None]
     ) -> None:
-        """The rows of results that a vector of places touches."""
-        rows, p, lanes = self.rows, self.p, self.tiles.lanes
+        """Loops over the rows of results that a vector of places overlaps."""
+        ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
         assert p.windows is not None
         across, along = p.windows.staged.moving
-        pitch, width = rows.size(p.windows.staged.pitches[0]), rows.size(along.position.extent)
+        pitch, width = ctx.sizes.of(p.windows.staged.pitches[0]), ctx.sizes.of(along.position.extent)
         first = f.binary("udiv", column, pitch)
         last = f.binary("udiv", f.add(column, lanes - 1), pitch)
-        end = f.smin(f.add(last, 1), rows.size(across.position.extent))
+        end = f.smin(f.add(last, 1), ctx.sizes.of(across.position.extent))
         with f.for_range(first, end) as loop:
             begin = f.sub(column, f.mul(loop.index, pitch))
             places = f.add(f.iota(I64, lanes), begin)
@@ -253,78 +254,69 @@ class _Emission:
             emit(inside if mask is None else f.and_(inside, mask))
 
     def pack(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
-        """One panel of a computed operand: for every value of the summed variables, two vectors of columns."""
-        rows, p, lanes = self.rows, self.p, self.tiles.lanes
+        """Packs one panel of a computed operand: for every value of the summed variables, two vectors of columns."""
+        ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
         assert p.computed is not None
         node = p.computed
-        self.enter(tile)
-        rows.indices[p.n] = first
-        rows.bind(p.n)
-        masks = tuple(f.tail_mask(count, lanes, copy * lanes) for copy in range(self.tiles.vectors))
-        rows.vector = Vector(p.n, lanes, masks)
 
-        def body(sums: Sums) -> Sums:
+        def body() -> None:
             step = const(I64, 0)
             for v in p.over:
-                step = f.add(f.mul(step, rows.size(v.extent)), rows.indices[v])
+                step = f.add(f.mul(step, ctx.sizes.of(v.extent)), ctx.levels.indices[v])
             place = f.mul(step, width)
             for copy in range(self.tiles.vectors):
-                f.store(f.splat(rows.value(node, copy), lanes), to, f.add(place, copy * lanes))
-            return sums
+                f.store(f.splat(ctx.values.of(node, copy), lanes), to, f.add(place, copy * lanes))
 
-        rows.nest(p.over, None, (), [], body)
-        rows.vector = None
-        rows.leave()
+        with self.inside(tile):
+            ctx.levels.bind(p.n, first)
+            masks = tuple(f.tail_mask(count, lanes, copy * lanes) for copy in range(self.tiles.vectors))
+            with ctx.values.along(Vector(p.n, lanes, masks)):
+                nest(ctx, p.over, body)
 
     # the epilogue
 
     def columns(self, f: FunctionBuilder, tile: gemm.Tile, column: Val, masks: gemm.Masks) -> gemm.RowBody:
-        rows, p = self.rows, self.p
-        level = self.enter(tile)
+        ctx, p = self.ctx, self.p
+        self.open.enter_context(self.inside(tile))
         along = p.n
         if self.segment is not None and p.windows is not None:
             across, along = (m.position for m in p.windows.staged.moving)
-            rows.indices[across], column = self.segment
-            rows.bind(across)
-        rows.indices[along] = column
-        rows.bind(along)
-        rows.vector = Vector(along, self.tiles.lanes, masks)
+            row, column = self.segment
+            ctx.levels.bind(across, row)
+        ctx.levels.bind(along, column)
+        self.open.enter_context(ctx.values.along(Vector(along, self.tiles.lanes, masks)))
         self.ahead(len(masks))
-        level.closed = True
+        ctx.levels.close()
         return self.row
 
     def ahead(self, copies: int) -> None:
-        """Values and addresses that do not depend on the row."""
-        rows, p = self.rows, self.p
+        """Emits values and addresses that do not depend on the row."""
+        ctx, p = self.ctx, self.p
         late: set[DagNode] = set()
         for n in below(p.stores, stop=p.sum):
             if n is p.sum or p.m in n.domain or any(a in late for a in n.inputs):
                 late.add(n)
                 if isinstance(n, Load):
-                    rows.pointer(n.access.tensor, n.access.address)
+                    ctx.values.pointer(n.access.tensor, n.access.address)
             else:
                 for copy in range(copies):
-                    rows.value(n, copy)
+                    ctx.values.of(n, copy)
         for s in p.stores:
-            rows.pointer(s.access.tensor, s.access.address)
+            ctx.values.pointer(s.access.tensor, s.access.address)
 
     def row(self, f: FunctionBuilder, row: Val, sums: Sequence[Val]) -> None:
-        rows, p = self.rows, self.p
-        rows.enter()
-        rows.indices[p.m] = row
-        rows.bind(p.m)
-        for copy, vector in enumerate(sums):
-            rows.remember((p.sum, copy), vector)
-        for s in p.stores:
-            for copy in range(len(sums)):
-                rows.store(s.access, rows.value(s.value, copy), copy)
-        rows.leave()
-        rows.leave()
-        rows.vector = None
+        ctx, p = self.ctx, self.p
+        with self.open.pop_all(), ctx.levels.inner():
+            ctx.levels.bind(p.m, row)
+            for copy, vector in enumerate(sums):
+                ctx.levels.define(p.sum, copy, vector)
+            for s in p.stores:
+                for copy in range(len(sums)):
+                    ctx.values.store(s.access, ctx.values.of(s.value, copy), copy)
 
 
 def prepack(p: Product, array: NDArray[Any], target: Target) -> Packed:
-    """The panels of a constant operand, as the emitted strides expect them."""
+    """Packs a constant operand as panels, in the layout that the emitted strides expect."""
     assert p.packed is not None
     own = _packed_batch(p)
     order: list[LoopVar] = [*own, p.k, p.n]

@@ -1,7 +1,7 @@
 """Recurrences as code: a loop over positions, inside the loops over rows or around products and rows.
 
 In: a `Recurrence`. Out: instructions. The position is a symbol like those of dims, with a value only inside its loop
-(`Values.stepping`). Rows of steps carry what they have just computed in registers; they are shared out to the parts.
+(`Levels.stepping`). Rows of steps carry what they have just computed in registers; they are shared out to the parts.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.emit import elementwise
-from anyshape.lower.emit.nest import Sums
-from anyshape.lower.emit.rows import Rows
-from anyshape.lower.emit.scope import Iteration
+from anyshape.lower.emit.context import KernelContext
+from anyshape.lower.emit.levels import Iteration
+from anyshape.lower.emit.nest import nest
 from anyshape.lower.ir.dag import Load
 from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.schedule.contraction import Step
@@ -23,73 +23,73 @@ from anyshape.lower.schedule.recurrence import Positions, Recurrence, RowForm
 Emit = Callable[[Step], None]
 
 
-def emit_recurrence(rows: Rows, r: Recurrence, written: frozenset[Tensor], emit: Emit, split: bool) -> None:
-    """`emit` writes a step; `split`: rows, or what is around the positions, may be shared out to the parts."""
+def emit_recurrence(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor], emit: Emit, split: bool) -> None:
+    """Emits a recurrence. `emit` writes a step; `split`: rows, or the loops around the positions, may be shared out to the parts."""
     if isinstance(r.form, RowForm):
-        _rows(rows, r.positions, r.form, split)
+        _rows(ctx, r.positions, r.form, split)
         return
 
-    def positions(sums: Sums) -> Sums:
-        with rows.alone(), _positions(rows, r.positions, ()):
+    def positions() -> None:
+        with ctx.parts.undivided(), _positions(ctx, r.positions, ()):
             for step in r.steps:
-                with rows.phase(written):
+                with ctx.levels.phase(written):
                     emit(step)
-        return sums
 
-    rows.nest(r.around, None, (), [], positions, split)
+    nest(ctx, r.around, positions, split=split)
 
 
 @contextmanager
-def _positions(rows: Rows, along: Positions, carried: tuple[Val, ...]) -> Iterator[Iteration]:
+def _positions(ctx: KernelContext, along: Positions, carried: tuple[Val, ...]) -> Iterator[Iteration]:
     """The loop over the positions, in which the symbol has a value."""
-    extent = rows.size(along.extent)
-    with rows.loop(const(I64, 0), extent, 1, carried) as iteration:
-        at = rows.f.sub(rows.f.sub(extent, 1), iteration.index) if along.backward else iteration.index
-        with rows.step_to(along.symbol, at):
+    extent = ctx.sizes.of(along.extent)
+    with ctx.levels.loop(const(I64, 0), extent, 1, carried) as iteration:
+        at = ctx.f.sub(ctx.f.sub(extent, 1), iteration.index) if along.backward else iteration.index
+        with ctx.levels.step_to(along.symbol, at):
             yield iteration
 
 
-def _rows(rows: Rows, along: Positions, form: RowForm, split: bool) -> None:
+def _rows(ctx: KernelContext, along: Positions, form: RowForm, split: bool) -> None:
     inner = frozenset(form.variables)
     heavy = sum(cost(s.value, inner) for s in form.stores)
     tiers = () if form.vector is None else (1,) if heavy >= 20 else (4, 1)
 
-    def row(sums: Sums) -> Sums:
-        copies = range(rows.vector.copies if rows.vector is not None else 1)
-        pairs = [(load, store, c) for load, store in form.carried for c in (copies if rows.varies(load) else range(1))]
-        first = tuple(_first(rows, along, [(load, c) for load, _, c in pairs]))
-        with _positions(rows, along, first) as iteration:
+    def row() -> None:
+        values, copies = ctx.values, ctx.values.copies
+        pairs = [(load, store, c) for load, store in form.carried for c in values.copies_of(load)]
+        first = tuple(_first(ctx, along, [(load, c) for load, _, c in pairs]))
+        with _positions(ctx, along, first) as iteration:
             for (load, _, copy), value in zip(pairs, iteration.carried, strict=True):
-                rows.remember((load, copy if rows.varies(load) else -1), value)
-            rows.forget_depths()
+                ctx.levels.define(load, copy if values.varies(load) else -1, value)
             for s in form.stores:
-                values = [rows.value(s.value, copy) for copy in copies]
+                stored = [values.of(s.value, copy) for copy in copies]
                 for copy in copies if s.access.tensor not in form.dropped else ():
-                    rows.store(s.access, values[copy], copy)
-            iteration.next([rows.value(store.value, copy) for _, store, copy in pairs])
-        return sums
+                    values.store(s.access, stored[copy], copy)
+            iteration.next([values.of(store.value, copy) for _, store, copy in pairs])
 
     if not form.variables and split:
-        with rows.when(rows.f.compare("eq", rows.part, 0)):
-            row([])
+        with ctx.levels.when(ctx.parts.is_first()):
+            row()
         return
-    rows.nest(form.variables, form.vector, tiers, [], row, split)
+    nest(ctx, form.variables, row, vector=form.vector, tiers=tiers, split=split)
 
 
-def _first(rows: Rows, along: Positions, loads: list[tuple[Load, int]]) -> list[Val]:
-    """What the first position finds before it: the start of the recurrence, or anything where a condition keeps it from being used."""
-    extent = rows.size(along.extent)
-    found: list[Val] = []
-    with rows.section(), rows.step_to(along.symbol, rows.f.sub(extent, 1) if along.backward else const(I64, 0)):
+def _first(ctx: KernelContext, along: Positions, loads: list[tuple[Load, int]]) -> list[Val]:
+    """Values before the first position: the start of the recurrence, or anything where a condition keeps it from being used."""
+    extent = ctx.sizes.of(along.extent)
+    starts: list[Val] = []
+    with (
+        ctx.levels.section(),
+        ctx.levels.step_to(along.symbol, ctx.f.sub(extent, 1) if along.backward else const(I64, 0)),
+    ):
         for load, copy in loads:
-            found.append(rows.value(load, copy) if rows.has_memory(load.access.tensor) else _nothing(rows, load))
-    return found
+            starts.append(ctx.values.of(load, copy) if ctx.memory.has(load.access.tensor) else _nothing(ctx, load))
+    return starts
 
 
-def _nothing(rows: Rows, load: Load) -> Val:
-    """A tensor without memory has no start: a condition keeps the first position from reading it."""
-    lanes = rows.lanes_of(rows.varies(load))
-    return rows.f.splat(elementwise.literal(load.dtype, 0), lanes)
+def _nothing(ctx: KernelContext, load: Load) -> Val:
+    """A placeholder for the start of a tensor without memory: a condition keeps the first position from reading it."""
+    lanes = ctx.values.lanes_of(ctx.values.varies(load))
+    return ctx.f.splat(elementwise.literal(load.dtype, 0), lanes)
 
 
 __all__ = ["emit_recurrence"]

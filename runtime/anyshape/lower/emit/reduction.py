@@ -19,7 +19,7 @@ _WHOLE = {"sum": "add", "prod": "mul", "max": "smax", "min": "smin", "any": "or"
 
 
 def accumulate(f: FunctionBuilder, kind: str, dtype: DType, accumulator: Val, value: Val) -> Val:
-    """The new value goes first: of max(x, a) NaN in either comes through with the fewest instructions."""
+    """Adds a value to an accumulator. The value goes first: of max(x, a), NaN in either comes through with the fewest instructions."""
     return elementwise.apply(f, _OPERATION[kind], dtype, [value, accumulator], [dtype, dtype])
 
 
@@ -31,7 +31,8 @@ def extreme(f: FunctionBuilder, kind: str, dtype: DType, accumulator: Val, value
 
 
 def finish(f: FunctionBuilder, kind: str, dtype: DType, parts: Sequence[Val], seen_nan: Val | None) -> Val:
-    """All accumulators and all lanes into a scalar; `seen_nan`, if given, has the NaN that the accumulators ignored."""
+    """Reduces all accumulators and all lanes to a scalar; `seen_nan`, if there is one, says which lanes had the NaN that the accumulators
+    ignored."""
     if seen_nan is None:
         return _across_lanes(f, kind, dtype, _combine(f, kind, dtype, parts, accumulate))
     total = _combine(f, kind, dtype, parts, extreme)
@@ -41,7 +42,7 @@ def finish(f: FunctionBuilder, kind: str, dtype: DType, parts: Sequence[Val], se
 
 
 def _combine(f: FunctionBuilder, kind: str, dtype: DType, parts: Sequence[Val], step: Callable[..., Val]) -> Val:
-    """Pairwise, so that the order never depends on how many turns a loop made."""
+    """Combines partial results pairwise, so that the order never depends on the number of iterations."""
     values = list(parts)
     while len(values) > 1:
         values = [
@@ -52,7 +53,7 @@ def _combine(f: FunctionBuilder, kind: str, dtype: DType, parts: Sequence[Val], 
 
 
 def _across_lanes(f: FunctionBuilder, kind: str, dtype: DType, v: Val) -> Val:
-    """All lanes into a scalar."""
+    """Reduces all lanes to a scalar."""
     if not v.type.lanes:
         return v
     if dtype.is_float and kind in ("max", "min", "sum", "prod"):

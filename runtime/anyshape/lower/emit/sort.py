@@ -13,8 +13,8 @@ from anyshape.dtypes import I64 as INT64
 from anyshape.dtypes import DType
 from anyshape.equations import Sorting
 from anyshape.lower.emit import elementwise
-from anyshape.lower.emit.nest import Sums
-from anyshape.lower.emit.rows import Rows
+from anyshape.lower.emit.context import KernelContext
+from anyshape.lower.emit.nest import nest
 from anyshape.lower.ir.stores import Ordered
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I64, Val, const
@@ -24,56 +24,55 @@ SHORT = 40
 _DIGITS = 256
 
 
-def emit_sort(rows: Rows, o: Ordered, descending: bool) -> None:
-    """Rows are shared out to the parts; a single one belongs to part 0."""
+def emit_sort(ctx: KernelContext, o: Ordered, descending: bool) -> None:
+    """Sorts rows, which are shared out to the parts; a single one belongs to part 0."""
     if o.store.variables:
-        rows.nest(o.store.variables, None, (), [], lambda sums: _row(rows, o, descending, sums), split=True)
+        nest(ctx, o.store.variables, lambda: _row(ctx, o, descending), split=True)
         return
-    with rows.when(rows.f.compare("eq", rows.part, 0)):
-        _row(rows, o, descending, [])
+    with ctx.levels.when(ctx.parts.is_first()):
+        _row(ctx, o, descending)
 
 
-def sort_row(rows: Rows, o: Ordered, room: Size) -> None:
-    """One row, which has at most `room` elements."""
+def sort_row(ctx: KernelContext, o: Ordered, room: Size) -> None:
+    """Sorts one row, which has at most `room` elements."""
     assert isinstance(o.form, Sorting)
-    _row(rows, o, o.form.descending, [], room)
+    _row(ctx, o, o.form.descending, room)
 
 
-def _row(rows: Rows, o: Ordered, descending: bool, sums: Sums, room: Size | None = None) -> Sums:
-    f = rows.f
+def _row(ctx: KernelContext, o: Ordered, descending: bool, room: Size | None = None) -> None:
+    f = ctx.f
     assert o.position is not None
-    n = rows.size(o.position.extent)
+    n = ctx.sizes.of(o.position.extent)
     most = o.position.extent if room is None else room
-    keys, places, more_keys, more_places = (rows.base(rows.reserve(INT64, most)) for _ in range(4))
-    given = o.store.value.dtype
-    dtype = FLOAT32 if given.is_float and given.bits < 32 else given
+    keys, places, more_keys, more_places = (ctx.memory.base(ctx.memory.reserve(INT64, most)) for _ in range(4))
+    source = o.store.value.dtype
+    dtype = FLOAT32 if source.is_float and source.bits < 32 else source
 
-    def fill(inner: Sums) -> Sums:
-        at = rows.indices[o.over[0]] if o.over else const(I64, 0)
+    def fill() -> None:
+        at = ctx.levels.indices[o.over[0]] if o.over else const(I64, 0)
         f.store(
-            _sortable(f, dtype, elementwise.convert(f, rows.value(o.store.value), given, dtype), descending), keys, at
+            _sortable(f, dtype, elementwise.convert(f, ctx.values.of(o.store.value), source, dtype), descending),
+            keys,
+            at,
         )
         f.store(at, places, at)
-        return inner
 
-    rows.nest(o.over, None, (), [], fill)
-    with rows.section():
+    nest(ctx, o.over, fill)
+    with ctx.levels.section():
         with f.if_else(f.compare("le", n, SHORT)) as branch:
             with branch.then():
                 _by_counting(f, keys, more_places, n)
                 branch.give(more_places)
             with branch.otherwise():
-                branch.give(_by_digits(rows, dtype, n, (keys, places, more_keys, more_places)))
+                branch.give(_by_digits(ctx, dtype, n, (keys, places, more_keys, more_places)))
         (result,) = branch.results
-    with rows.loop(0, n, 1) as iteration:
-        rows.bind(o.position)
-        rows.indices[o.position] = iteration.index
-        rows.store(o.store.access, f.load(result, I64, iteration.index), 0)
-    return sums
+    with ctx.levels.loop(0, n, 1) as iteration:
+        ctx.levels.bind(o.position, iteration.index)
+        ctx.values.store(o.store.access, f.load(result, I64, iteration.index), 0)
 
 
 def _sortable(f: FunctionBuilder, dtype: DType, value: Val, descending: bool) -> Val:
-    """An i64 whose low bits, as an unsigned number, are in the order wanted."""
+    """An i64 whose low bits, as an unsigned number, sort as the value does."""
     if dtype.is_bool:
         wide = f.convert("zext", value, I64)
         return f.xor(wide, 1) if descending else wide
@@ -101,9 +100,9 @@ def _by_counting(f: FunctionBuilder, keys: Val, places: Val, n: Val) -> None:
         f.store(outer.index, places, inner.results[0])
 
 
-def _by_digits(rows: Rows, dtype: DType, n: Val, arrays: tuple[Val, Val, Val, Val]) -> Val:
-    """Keys and places move between two pairs of arrays, once per byte; the places at the end."""
-    f = rows.f
+def _by_digits(ctx: KernelContext, dtype: DType, n: Val, arrays: tuple[Val, Val, Val, Val]) -> Val:
+    """Sorts by one byte after the other, moving keys and places between two pairs of arrays; returns the places at the end."""
+    f = ctx.f
     counts = f.alloca(I64, _DIGITS)
     bits = 8 if dtype.is_bool else elementwise.register_type(dtype).bits
     with f.for_range(0, bits, 8, carried=arrays, at_least_once=True) as iteration:
@@ -122,7 +121,7 @@ def _by_digits(rows: Rows, dtype: DType, n: Val, arrays: tuple[Val, Val, Val, Va
                     f.store(key, to_keys, at)
                     f.store(f.load(places, I64, inner.index), to_places, at)
                     f.store(f.add(at, 1), counts, digit)
-                    rows.poll_now_and_then(inner.index)
+                    ctx.levels.poll_now_and_then(inner.index)
                 branch.give(to_keys, to_places, keys, places)
         iteration.next(*branch.results)
     return iteration.results[1]
@@ -140,7 +139,7 @@ def _count(f: FunctionBuilder, keys: Val, n: Val, shift: Val, counts: Val) -> No
 
 
 def _starts(f: FunctionBuilder, counts: Val) -> None:
-    """Counts become where each digit's elements begin."""
+    """Replaces counts by where each digit's elements begin."""
     with f.for_range(0, _DIGITS, carried=(const(I64, 0),), at_least_once=True) as loop:
         count = f.load(counts, I64, loop.index)
         f.store(loop.carried[0], counts, loop.index)

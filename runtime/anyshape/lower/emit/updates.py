@@ -1,9 +1,9 @@
 """Updates of a tensor at places that data names, one after the other, as code.
 
-In: an `Ordered` whose form is an update. Out: instructions. What lies side by side in the target and in the operands goes by vectors:
-those places are different, so that their order says nothing. Indices are tested a block at a time, by vectors, ahead of what is moved
-with them: one branch for all of them, and none in the loop that moves. Tested is not the same as kept: the loop reads and wraps them
-again, which is free where it waits for its stores, and scratch would be more stores.
+In: an `Ordered` whose form is an update. Out: instructions. Elements that are adjacent in the target and in the operands are updated by
+vectors: their places differ, so that their order does not matter. Indices are tested a block at a time, by vectors, ahead of the loop that
+uses them: one branch for all of them, and none in that loop. It reads and wraps the indices again, which takes no time where it waits for
+its stores; to keep them in scratch would be more stores.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from anyshape import dims
 from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.bounds import check_block
+from anyshape.lower.emit.context import KernelContext, Range
 from anyshape.lower.emit.empty_loops import Spans
-from anyshape.lower.emit.nest import Range
-from anyshape.lower.emit.rows import Rows
 from anyshape.lower.emit.value import Vector
 from anyshape.lower.ir.dag import Access, Load, LoopVar, walk
 from anyshape.lower.ir.stores import Ordered
@@ -25,45 +24,47 @@ from anyshape.lower.llvm.types import I1, Val, const
 COPIES = 4
 """Vectors of indices in a block, as many as a row's loop takes at a time."""
 SHORT_ROWS = 2
-"""Rows of few elements that a turn takes: counting rows is a good part of the work, and each further one has a place of its own to keep."""
+"""Rows of few elements in an iteration: counting rows is a good part of the work, and each further one needs registers for its address."""
 
 
-def emit_update(rows: Rows, o: Ordered, op: str) -> None:
-    _Update(rows, o, op).run()
+def emit_update(ctx: KernelContext, o: Ordered, op: str) -> None:
+    _Update(ctx, o, op).run()
 
 
 class _Update:
-    def __init__(self, rows: Rows, o: Ordered, op: str) -> None:
-        self.rows, self.o, self.op = rows, o, op
-        self.spans = Spans(rows, o.store.variables)
-        self.lanes = rows.f.target.lanes(rows.element_bytes)
+    def __init__(self, ctx: KernelContext, o: Ordered, op: str) -> None:
+        self.ctx, self.o, self.op = ctx, o, op
+        self.spans = Spans(ctx, o.store.variables)
+        self.lanes = ctx.lanes
         self.ahead = self._tested_ahead()
         self.row = self._row()
 
     def run(self) -> None:
-        """Rows of no whole vector, if sizes say so only now, have loops of their own, which need not ask at every row."""
+        """Emits the update. Rows shorter than a vector, if only the run knows it, have loops of their own, which need no test for each
+        row."""
         row, variables = self.row, self.o.store.variables
         if row is None or dims.ge(row.extent, self.lanes) is True:
             self._loops(variables)
             return
-        long = self.rows.f.compare("ge", self.rows.size(row.extent), self.lanes)
-        with self.rows.when(long):
+        long = self.ctx.f.compare("ge", self.ctx.sizes.of(row.extent), self.lanes)
+        with self.ctx.levels.when(long):
             self._loops(variables)
         self.row = None
-        with self.rows.when(self.rows.f.not_(long)):
+        with self.ctx.levels.when(self.ctx.f.not_(long)):
             self._loops(variables)
 
     # what is chosen
 
     def _tested_ahead(self) -> LoopVar | None:
-        """The innermost variable of the indices, if every turn of its loop has a test, and what that reads the kernel does not write."""
+        """The innermost variable of the indices, if every iteration of its loop has a test, and the kernel does not write what that
+        reads."""
         checks = self.o.store.access.checks
         inner = [v for v in self.o.store.variables if any(v in b.index.domain for b in checks)]
         if not inner or any(b.guard is not None or b.index.terms for b in checks):
             return None
         indices = walk([n for b in checks for n, _ in b.index.lets])
         loads = [n.access for n in indices if isinstance(n, Load)]
-        written = any(a.tensor in self.rows.written or a.checks for a in loads)
+        written = any(a.tensor in self.ctx.levels.written or a.checks for a in loads)
         extent = inner[-1].extent
         small = isinstance(extent, int) and extent < COPIES * self.lanes
         return None if written or small else inner[-1]
@@ -89,77 +90,75 @@ class _Update:
             self._element()
             return
         v, range_ = variables[0], self.spans.of(variables[0])
-        surely = v is not self.o.store.variables[0]  # a loop further out has no turn where this one has none
+        surely = v is not self.o.store.variables[0]  # a loop further out has no iteration where this one has none
         if v is self.ahead:
             range_, surely = self._blocks(v, range_, variables[1:]), False
         elif v is self.row:
             range_, surely = self._vectors(v, range_), False
-        with self.rows.loop(*range_, 1, surely=surely) as iteration:
-            self.rows.turn_of(v, iteration.index)
+        with self.ctx.levels.loop(*range_, 1, surely=surely) as iteration:
+            self.ctx.levels.bind_iteration(v, iteration.index)
             self._loops(variables[1:])
 
     def _vectors(self, v: LoopVar, range_: Range) -> Range:
-        """Whole vectors of a row; the elements that are left go one by one."""
-        rows, f = self.rows, self.rows.f
+        """Emits whole vectors of a row; returns the range of the elements that are left."""
+        ctx, f = self.ctx, self.ctx.f
         first, last = range_
         for copies in (COPIES, 1):
             size = copies * self.lanes
             stop = f.add(first, f.and_(f.sub(last, first), -size))
-            with rows.loop(first, stop, size) as iteration, self._along(v, iteration.index, copies):
+            with ctx.levels.loop(first, stop, size) as iteration, self._along(v, iteration.index, copies):
                 self._element(copies)
             first = stop
         return first, last
 
     def _blocks(self, v: LoopVar, range_: Range, inner: Sequence[LoopVar]) -> Range:
-        """Whole blocks; what is left has its tests where it is used."""
-        rows, f = self.rows, self.rows.f
+        """Emits whole blocks of tested indices; returns the range of the indices that are left, which are tested where they are used."""
+        ctx, f = self.ctx, self.ctx.f
         first, last = range_
         size = COPIES * self.lanes
         stop = f.add(first, f.and_(f.sub(last, first), -size))
-        with rows.loop(first, stop, size) as block:
-            with rows.section(), self._along(v, block.index, COPIES):
-                check_block(rows, self.o.store.access.checks, range(COPIES))
+        with ctx.levels.loop(first, stop, size) as block:
+            with ctx.levels.section(), self._along(v, block.index, COPIES):
+                check_block(ctx.values, self.o.store.access.checks, range(COPIES))
             at_once = self._at_once(inner)
-            with rows.loop(block.index, f.add(block.index, size), at_once, surely=True) as iteration:
+            with ctx.levels.loop(block.index, f.add(block.index, size), at_once, surely=True) as iteration:
                 for b in self.o.store.access.checks:
-                    rows.remember(("checked", b, -1), const(I1, 1))
+                    ctx.levels.remember(("checked", b, -1), const(I1, 1))
                 for k in range(at_once):
-                    with rows.section():
-                        rows.turn_of(v, f.add(iteration.index, k))
+                    with ctx.levels.section():
+                        ctx.levels.bind_iteration(v, f.add(iteration.index, k))
                         self._loops(inner)
         return stop, last
 
     def _at_once(self, inner: Sequence[LoopVar]) -> int:
-        """How many of a block's indices a turn of the loop that moves takes."""
+        """How many of a block's indices an iteration of the inner loop takes."""
         short = len(inner) == 1 and self.row is None
         return SHORT_ROWS if short else 1 if inner else COPIES
 
     @contextmanager
     def _along(self, v: LoopVar, first: Val, copies: int) -> Iterator[None]:
-        """Vectors from a position on."""
-        rows = self.rows
-        rows.turn_of(v, first)
-        outer, rows.vector = rows.vector, Vector(v, self.lanes, (None,) * copies)
-        yield
-        rows.vector = outer
+        """Code whose values are vectors from a position on."""
+        self.ctx.levels.bind_iteration(v, first)
+        with self.ctx.values.along(Vector(v, self.lanes, (None,) * copies)):
+            yield
 
     # one element, or vectors of them
 
     def _element(self, copies: int = 1) -> None:
-        rows, store = self.rows, self.o.store
-        values = [rows.value(store.value, copy) for copy in range(copies)]
+        ctx, store = self.ctx, self.o.store
+        values = [ctx.values.of(store.value, copy) for copy in range(copies)]
         for copy, value in enumerate(values):
             if self.op == "set":
-                rows.store(store.access, value, copy)
+                ctx.values.store(store.access, value, copy)
             else:
                 self._combine(value, copy)
 
     def _combine(self, value: Val, copy: int) -> None:
-        rows, f, access = self.rows, self.rows.f, self.o.store.access
+        ctx, f, access = self.ctx, self.ctx.f, self.o.store.access
         dtype, element = access.tensor.dtype, elementwise.memory_type(access.tensor.dtype)
-        rows.check(access, copy)
-        pointer = rows.pointer(access.tensor, access.address)
-        if rows.vector is not None:
+        ctx.values.check(access, copy)
+        pointer = ctx.values.pointer(access.tensor, access.address)
+        if ctx.values.vector is not None:
             pointer, element = f.gep(pointer, copy * self.lanes, element), element.vector(self.lanes)
             value = f.splat(value, self.lanes)
         old = elementwise.load_value(f, dtype, f.load(pointer, element))

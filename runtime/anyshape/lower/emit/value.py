@@ -8,19 +8,22 @@ along the lanes is a scalar, emitted once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from anyshape import dims
-from anyshape.dims import Dim, Size
+from anyshape.dims import Size
 from anyshape.dtypes import BOOL
 from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
 from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.bounds import check_access, lanes_inside
-from anyshape.lower.emit.scalars import Scalars
+from anyshape.lower.emit.failure_report import ReportedElements
+from anyshape.lower.emit.levels import Buffer, Levels
+from anyshape.lower.emit.memory import Memory
+from anyshape.lower.emit.sizes import Sizes
 from anyshape.lower.ir.dag import (
     Access,
     Affine,
@@ -37,13 +40,12 @@ from anyshape.lower.ir.dag import (
     walk,
 )
 from anyshape.lower.ir.padded import Padded, padded_load
-from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I64, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp
 
 CLOSE = (2,)
-"""Steps of elements that are picked from whole vectors: at step 2 half of what two loads bring is used, at larger steps as many lines are
-touched as by a gather."""
+"""Steps of elements that are shuffled out of whole vectors: at step 2 half of what two loads bring is used, at larger steps as many lines
+are read as by a gather."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,37 +61,37 @@ class Vector:
         return len(self.masks)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Buffer:
-    """Scratch for a node: an element per value of `variables`, each `width` lanes (1, or all lanes of an outer vector).
+class Values:
+    """Values of nodes. `vector` is what runs along the lanes where code is emitted now, `holding` the bounds that hold there: loads along
+    the vector need no mask for them. `populated` are extents that are not 0 there."""
 
-    Padded by a block, so that whole vectors are written at the end of a row and no access needs a mask, unless it is `exact`.
-    """
-
-    tensor: Tensor
-    address: Affine
-    width: int
-    exact: bool = False
-
-
-class Values(Scalars):
-    """Evaluation."""
-
-    def __init__(self, f: FunctionBuilder, tensors: dict[Tensor, int]) -> None:
-        super().__init__(f, tensors)
+    def __init__(self, levels: Levels, sizes: Sizes, memory: Memory, reported: ReportedElements) -> None:
+        self.f, self.levels, self.sizes, self.memory, self.reported = levels.f, levels, sizes, memory, reported
         self.vector: Vector | None = None
-        self.errors: dict[int, tuple[Tensor, ...]] = {}
-        """By number of an error that may be, the tensors of which it tells an element."""
-        self.unnamed: frozenset[Tensor] = frozenset()
-        """Tensors that nobody named: of their elements no error tells."""
-        self.found: frozenset[Dim] = frozenset()
-        """Sizes that the kernel itself finds."""
         self.holding: set[Bound] = set()
-        """Bounds that hold where code is written now: loads along the vector need not ask."""
-        self.populated: set[Size] = set()
-        """Extents that are not 0 where code is written now."""
-        self.padded: set[Tensor] = set()
-        """Scratch with room past the end of every row: read in whole vectors."""
+        self.populated: frozenset[Size] = frozenset()
+
+    @contextmanager
+    def along(self, vector: Vector) -> Iterator[None]:
+        """Code whose values are vectors along a variable."""
+        outer, self.vector = self.vector, vector
+        yield
+        self.vector = outer
+
+    @contextmanager
+    def populating(self, extents: Iterable[Size]) -> Iterator[None]:
+        """Code that runs only where these extents are not 0."""
+        outer, self.populated = self.populated, self.populated.union(extents)
+        yield
+        self.populated = outer
+
+    @property
+    def copies(self) -> range:
+        """Numbers of the copies of a value that varies along the vector."""
+        return range(1 if self.vector is None else self.vector.copies)
+
+    def copies_of(self, n: DagNode) -> range:
+        return self.copies if self.varies(n) else range(1)
 
     # nodes
 
@@ -99,27 +101,27 @@ class Values(Scalars):
     def lanes_of(self, varies: bool) -> int:
         return self.vector.lanes if varies and self.vector is not None else 0
 
-    def value(self, n: DagNode, copy: int = 0) -> Val:
+    def of(self, n: DagNode, copy: int = 0) -> Val:
         varies = self.varies(n)
         key = (n, copy if varies else -1)
-        found = self.find(key)
-        if found is not None:
-            return found
-        depth = self.depth(n)
-        with self.at(depth):
-            return self.remember(key, self._emit(n, copy, varies))
+        value = self.levels.find(key)
+        if value is not None:
+            return value
+        depth = self.levels.depth(n)
+        with self.levels.at(depth):
+            return self.levels.remember(key, self._emit(n, copy, varies))
 
     def _emit(self, n: DagNode, copy: int, varies: bool) -> Val:
-        held = self.buffer(n)
+        held = self.levels.buffer(n)
         if held is not None:
             return self.from_buffer(held[0], n, copy)
         match n:
             case Constant(number):
                 return elementwise.literal(n.dtype, number)
             case SizeValue(dims.Cond() as condition):
-                return elementwise.convert(self.f, self.f.compare("ne", self.size(condition), 0), BOOL, n.dtype)
+                return elementwise.convert(self.f, self.f.compare("ne", self.sizes.of(condition), 0), BOOL, n.dtype)
             case SizeValue(size):
-                return elementwise.convert(self.f, self.size(size), INT64, n.dtype)
+                return elementwise.convert(self.f, self.sizes.of(size), INT64, n.dtype)
             case LoopIndex(variable):
                 return elementwise.convert(self.f, self.position(variable, copy), INT64, n.dtype)
             case Load(access):
@@ -135,15 +137,15 @@ class Values(Scalars):
             return self.padded_value(n, padded, copy)
         wide = n.dtype.is_float and n.dtype.bits >= 32
         if n.name == "div" and wide and self._by_reduction(n):
-            return self.f.mul(*self._level(self.value(n.args[0], copy), self.reciprocal(n.args[1], copy)))
-        args = [self.value(a, copy) for a in n.args]
+            return self.f.mul(*self._level(self.of(n.args[0], copy), self.reciprocal(n.args[1], copy)))
+        args = [self.of(a, copy) for a in n.args]
         if n.name == "exp" and wide and is_nonpositive(n.args[0]):
             return exp(self.f, args[0], nonpositive=True)
         return elementwise.apply(self.f, n.name, n.dtype, args, [a.dtype for a in n.args])
 
     def padded_value(self, n: DagNode, padded: Padded, copy: int) -> Val:
-        """What the load's own mask leaves out is zero already."""
-        value, outside = self.value(padded.load, copy), padded.outside.value
+        """The load, or the pad's value outside of its bounds; where the load's own mask leaves lanes out, they are zero already."""
+        value, outside = self.of(padded.load, copy), padded.outside.value
         inside = self.inside(padded.load.access.bounds, copy)
         zero = outside == 0 and math.copysign(1, outside) > 0
         if inside is None or (zero and value.type.lanes):
@@ -155,21 +157,23 @@ class Values(Scalars):
         return self.f.select(inside, value, other)
 
     def _by_reduction(self, n: Operation) -> bool:
-        """The divisor comes from a reduction further out. Policy: such a division is a product with the reciprocal.
+        """Whether the divisor comes from a reduction further out. Policy: such a division is a product with the reciprocal.
 
         It costs one more rounding, and spares a division per element of a row. Other divisions stay exact.
         """
-        return self.depth(n.args[1]) < self.depth(n) and any(isinstance(m, Reduction) for m in walk([n.args[1]]))
+        return self.levels.depth(n.args[1]) < self.levels.depth(n) and any(
+            isinstance(m, Reduction) for m in walk([n.args[1]])
+        )
 
     def reciprocal(self, n: DagNode, copy: int) -> Val:
         varies = self.varies(n)
         key = ("reciprocal", n, copy if varies else -1)
-        found = self.find(key)
-        if found is None:
-            with self.at(self.depth(n)):
-                divisor = self.value(n, copy)
-                found = self.remember(key, self.f.fdiv(const(divisor.type, 1.0), divisor))
-        return found
+        value = self.levels.find(key)
+        if value is None:
+            with self.levels.at(self.levels.depth(n)):
+                divisor = self.of(n, copy)
+                value = self.levels.remember(key, self.f.fdiv(const(divisor.type, 1.0), divisor))
+        return value
 
     def _level(self, a: Val, b: Val) -> tuple[Val, Val]:
         lanes = max(a.type.lanes, b.type.lanes)
@@ -177,17 +181,17 @@ class Values(Scalars):
 
     def position(self, v: LoopVar, copy: int) -> Val:
         """The value of a loop variable: a scalar, or a vector along the lanes."""
-        index = self.indices[v]
+        index = self.levels.indices[v]
         vector = self.vector
         if vector is None or v is not vector.variable:
             return index
         key = ("position", v, copy)
-        found = self.find(key)
-        if found is None:
+        places = self.levels.find(key)
+        if places is None:
             steps = list(range(copy * vector.lanes, (copy + 1) * vector.lanes))
-            with self.at(self.level_of[v]):
-                found = self.remember(key, self.f.add(const_vector(I64, steps), index))
-        return found
+            with self.levels.at(self.levels.level_of[v]):
+                places = self.levels.remember(key, self.f.add(const_vector(I64, steps), index))
+        return places
 
     # addresses
 
@@ -199,43 +203,43 @@ class Values(Scalars):
         """
         vector = None if self.vector is None else self.vector.variable
         byterm: dict[int, list[tuple[DagNode | LoopVar | Val, Size]]] = {}
-        fixed_part, steps = self.stepped(address.offset)
+        fixed_part, steps = self.sizes.stepped(address.offset)
         if steps:
-            byterm[self.step_depth((address.offset,))] = [*steps]
+            byterm[self.levels.step_depth((address.offset,))] = [*steps]
         for v, c in address.terms:
-            c = self.coefficient(c)
-            if (v is vector and c != 1) or v not in self.level_of:
+            c = self.sizes.coefficient(c)
+            if (v is vector and c != 1) or v not in self.levels.level_of:
                 continue
             if c != 0:
-                byterm.setdefault(self.level_of[v], []).append((v, c))
+                byterm.setdefault(self.levels.level_of[v], []).append((v, c))
         for n, c in address.lets:
-            if not self.varies(n) and all(v in self.level_of for v in n.domain):
-                byterm.setdefault(self.depth(n), []).append((n, c))
+            if not self.varies(n) and all(v in self.levels.level_of for v in n.domain):
+                byterm.setdefault(self.levels.depth(n), []).append((n, c))
         element = elementwise.memory_type(t.dtype)
-        pointer = self.base(t)
+        pointer = self.memory.base(t)
         key: tuple[Any, ...] = ("address", t, vector)
         if not isinstance(fixed_part, int):
             byterm.setdefault(0, [])
         for depth in sorted(byterm):
             fixed = fixed_part if depth == min(byterm) and not isinstance(fixed_part, int) else 0
             key = (*key, depth, fixed, tuple((x, c) for x, c in byterm[depth]))
-            found = self.find(key)
-            if found is None:
-                with self.at(depth):
+            known = self.levels.find(key)
+            if known is None:
+                with self.levels.at(depth):
                     parts = [(self.term(x), c) for x, c in byterm[depth]]
-                    found = self.remember(key, self.f.gep(pointer, self.offset(parts, fixed), element))
-            pointer = found
+                    known = self.levels.remember(key, self.f.gep(pointer, self.sizes.offset(parts, fixed), element))
+            pointer = known
         return self.f.gep(pointer, fixed_part, element) if isinstance(fixed_part, int) else pointer
 
     def term(self, x: DagNode | LoopVar | Val) -> Val:
-        return x if isinstance(x, Val) else self.indices[x] if isinstance(x, LoopVar) else self.value(x)
+        return x if isinstance(x, Val) else self.levels.indices[x] if isinstance(x, LoopVar) else self.of(x)
 
     def lane_offsets(self, address: Affine, copy: int) -> tuple[str, Val | None]:
-        """How the lanes lie: ("contiguous", None), ("same", None) or ("strided", offsets in elements)."""
+        """Describes how the lanes lie: ("contiguous", None), ("same", None) or ("strided", offsets in elements)."""
         assert self.vector is not None
         v = self.vector.variable
-        c = self.coefficient(address.coefficient(v))
-        lets = [(self.value(n, copy), k) for n, k in address.lets if self.varies(n)]
+        c = self.sizes.coefficient(address.coefficient(v))
+        lets = [(self.of(n, copy), k) for n, k in address.lets if self.varies(n)]
         if not lets and c in (0, 1):
             return ("contiguous" if c == 1 else "same"), None
         parts = list(lets)
@@ -244,7 +248,7 @@ class Values(Scalars):
             parts.append((const_vector(I64, steps), 1))
         elif c != 0:
             parts.append((self.position(v, copy), c))
-        return "strided", self.offset(parts)
+        return "strided", self.sizes.offset(parts)
 
     # masks
 
@@ -258,22 +262,22 @@ class Values(Scalars):
         return self.f.and_(*(self.f.splat(x, lanes) if lanes else x for x in (a, b)))
 
     def index_value(self, i: Affine, copy: int) -> Val:
-        parts = [(self.position(v, copy), c) for v, c in i.terms] + [(self.value(n, copy), c) for n, c in i.lets]
-        return self.offset(parts, i.offset)
+        parts = [(self.position(v, copy), c) for v, c in i.terms] + [(self.of(n, copy), c) for n, c in i.lets]
+        return self.sizes.offset(parts, i.offset)
 
     @contextmanager
     def held(self, bounds: set[Bound]) -> Iterator[None]:
-        """What was asked outside of a loop need not be asked of its elements."""
+        """Code inside of a test, where loads need no mask for these bounds."""
         self.holding |= bounds
         yield
         self.holding -= bounds
 
     def inside(self, bounds: Sequence[Bound], copy: int) -> Val | None:
-        """0 <= index < extent for all; None if nothing is asked."""
+        """Tests 0 <= index < extent for all bounds; None if there are none."""
         return lanes_inside(self, bounds, copy)
 
     def check(self, access: Access, copy: int) -> None:
-        """Ends the kernel where an index that was computed is out of range."""
+        """Ends the kernel where a computed index is out of range."""
         check_access(self, access, copy)
 
     # memory
@@ -283,8 +287,8 @@ class Values(Scalars):
         self.check(access, copy)
         element = elementwise.memory_type(access.tensor.dtype)
         pointer = self.pointer(access.tensor, access.address)
-        asked = [b for b in access.bounds if b not in self.holding] if varies else access.bounds
-        bounded = self.inside(asked, copy)
+        bounds = [b for b in access.bounds if b not in self.holding] if varies else access.bounds
+        bounded = self.inside(bounds, copy)
         if not varies:
             if not access.domain:
                 bounded = self.conjunction(bounded, self._not_empty(access.tensor))
@@ -292,12 +296,12 @@ class Values(Scalars):
         assert self.vector is not None
         lanes = self.vector.lanes
         type_ = element.vector(lanes)
-        mask = bounded if access.tensor in self.padded else self.conjunction(self.mask(copy), bounded)
+        mask = bounded if self.memory.is_padded(access.tensor) else self.conjunction(self.mask(copy), bounded)
         if mask is not None and not mask.type.lanes:
             mask = f.splat(mask, lanes)
-        step = self.coefficient(access.address.coefficient(self.vector.variable))
+        step = self.sizes.coefficient(access.address.coefficient(self.vector.variable))
         if step in CLOSE and mask is None and not any(self.varies(n) for n, _ in access.address.lets):
-            first = f.gep(pointer, f.mul(self.indices[self.vector.variable], step), element)
+            first = f.gep(pointer, f.mul(self.levels.indices[self.vector.variable], step), element)
             return elementwise.load_value(f, access.tensor.dtype, f.every(first, type_, step, copy * lanes * step))
         form, offsets = self.lane_offsets(access.address, copy)
         if form == "same":
@@ -314,15 +318,15 @@ class Values(Scalars):
         return elementwise.load_value(f, access.tensor.dtype, raw)
 
     def _not_empty(self, t: Tensor) -> Val | None:
-        """For a load ahead of all loops, which may turn out not to run: None if the tensor surely has elements."""
+        """Whether a tensor has elements, for a load ahead of loops that may have no iterations; None if it surely has some."""
         ok: Val | None = None
         for n in t.shape:
             if dims.ge(n, 1) is not True:
-                ok = self.conjunction(ok, self.f.compare("gt", self.size(n), 0))
+                ok = self.conjunction(ok, self.f.compare("gt", self.sizes.of(n), 0))
         return ok
 
     def _scalar_load(self, pointer: Val, element: Any, ok: Val | None) -> Val:
-        """Where `ok` is false the memory is not touched: the address becomes that of a zeroed stack slot."""
+        """Loads a scalar. Where `ok` is false the memory is not touched: the address becomes that of a zeroed stack slot."""
         if ok is not None:
             slot = self.f.alloca(I64, 1)
             self.f.store(const(I64, 0), slot)
@@ -366,7 +370,7 @@ class Values(Scalars):
 
     def _unmasked(self, access: Access, n: DagNode, copy: int, exact: bool) -> Val:
         varies = self.varies(n)
-        if exact or not varies or self.coefficient(access.address.coefficient(self._lane_variable())) != 1:
+        if exact or not varies or self.sizes.coefficient(access.address.coefficient(self._lane_variable())) != 1:
             return self.load(access, copy, varies)
         pointer = self.pointer(access.tensor, access.address)
         lanes = self.lanes_of(True)
@@ -374,17 +378,17 @@ class Values(Scalars):
         return elementwise.load_value(self.f, n.dtype, self.f.load(pointer, type_, copy * lanes))
 
     def to_buffer(self, buffer: Buffer, n: DagNode, copy: int) -> None:
-        raw = elementwise.store_value(self.f, n.dtype, self.value(n, copy))
+        raw = elementwise.store_value(self.f, n.dtype, self.of(n, copy))
         pointer = self.pointer(buffer.tensor, buffer.address)
         vector = self.vector
         if vector is None:
             self.f.store(raw, pointer)
         elif buffer.width > 1 or (
-            not buffer.exact and self.coefficient(buffer.address.coefficient(vector.variable)) == 1
+            not buffer.exact and self.sizes.coefficient(buffer.address.coefficient(vector.variable)) == 1
         ):
             self.f.store(self.f.splat(raw, vector.lanes), pointer, copy * vector.lanes)
         else:
-            self.store(Access(buffer.tensor, buffer.address), self.value(n, copy), copy)
+            self.store(Access(buffer.tensor, buffer.address), self.of(n, copy), copy)
 
     def _lane_variable(self) -> LoopVar:
         assert self.vector is not None

@@ -1,12 +1,13 @@
 """Packing of large constants beside the rest of a compile, and after it: threads copy what is known by now while Python goes on.
 
-In: tables of strips for the packers of the library. Out: arrays that are filled once `wait` has returned. What packing takes is memory:
-pages that nobody touched before, and the way there and back. So the arrays lie one behind the other in huge pages, where the system has
-them, and a thread gets all that waits with one call, which does not need the interpreter's lock: a thread that had to ask for it after
-each array would wait longer than it copies. Outside of `collected` nothing is put off.
-A call that streams all weights through a core would otherwise look up the address of every 4 KiB (`python -m benchmarks.huge_pages`).
-Nothing takes longer than those pages where a virtual machine gets its memory from a host only now. So who says how many
-bytes to expect has a helper ask for them from the beginning on, before anybody knows what goes where.
+In: tables of strips for the packers of the library. Out: arrays that are filled once `wait` has returned. Most of the time of packing is
+page faults of fresh memory. So the arrays lie one behind the other in huge pages, where the system has them, and a thread takes all work
+that waits with one call, which does not need the interpreter's lock: a thread that had to acquire it after each array would wait longer
+than it copies. Outside of `collected` nothing is deferred.
+
+A call that streams all weights through a core would otherwise miss the TLB for every 4 KiB (`python -m benchmarks.huge_pages`). Nothing
+takes longer than those pages where a virtual machine gets its memory from a host only on first use. So a caller that says how many bytes to
+expect has a helper touch them from the beginning on, before it is known what goes where.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from numpy.typing import NDArray
 from .tiles import ALIGN
 
 LARGE = 1 << 18
-"""Bytes of an array from which on filling it is put off."""
+"""Bytes of an array from which on filling it is deferred."""
 HUGE_PAGE = 1 << 21
 PIECE = 16 * HUGE_PAGE
-"""Bytes of one mapping. What no array lies in is never touched, and takes no memory."""
+"""Bytes of one mapping. Pages that no array lies in are never touched, and take no memory."""
 
 Words = NDArray[np.int64]
 TOUCH = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -44,7 +45,7 @@ _collecting: ContextVar[BackgroundPacking | None] = ContextVar("collecting", def
 
 @dataclass(frozen=True, eq=False)
 class Strips:
-    """Rows of a table for a packer at an address, each for whoever comes first; `claimed` counts them. `kept`: whose memory it is."""
+    """Rows of a table for a packer at an address, each done by the thread that claims it; `claimed` counts them. `kept` owns the memory."""
 
     packer: int
     table: Words
@@ -56,14 +57,14 @@ class Strips:
         return int(self.claimed[0]) < len(self.table)
 
     def work(self) -> None:
-        """Takes part until no row is left that nobody has begun."""
+        """Takes part until every row is claimed."""
         PACK_ALL(self.packer)(self.table.ctypes.data, len(self.table), self.claimed.ctypes.data)
 
 
 @dataclass(eq=False)
 class Pages:
-    """The first `count` of a mapping, to be touched by machine code; `claimed` counts those that some thread has begun. `used`: whether
-    arrays lie there."""
+    """The first `count` pages of a mapping, to be touched by machine code; `claimed` counts those that some thread has begun. `used`:
+    whether arrays lie there."""
 
     toucher: int
     mapping: mmap.mmap
@@ -82,22 +83,27 @@ class Pages:
     def stop(self) -> None:
         self.claimed[0] = self.count
 
+    def take(self) -> mmap.mmap:
+        """Marks the mapping as used; returns it."""
+        self.used = True
+        return self.mapping
+
     def give_back(self, used: int) -> None:
-        """What lies behind the bytes in use."""
+        """Returns the pages behind the bytes in use to the system."""
         begin = -(-used // mmap.PAGESIZE) * mmap.PAGESIZE
         if begin < len(self.mapping):
             self.mapping.madvise(mmap.MADV_DONTNEED, begin, len(self.mapping) - begin)
 
 
 def mapped(size: int) -> mmap.mmap:
-    """So many bytes at least, in huge pages."""
-    made = mmap.mmap(-1, max(PIECE, -(-size // HUGE_PAGE) * HUGE_PAGE), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    made.madvise(mmap.MADV_HUGEPAGE)
-    return made
+    """Maps so many bytes at least, in huge pages."""
+    mapping = mmap.mmap(-1, max(PIECE, -(-size // HUGE_PAGE) * HUGE_PAGE), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    mapping.madvise(mmap.MADV_HUGEPAGE)
+    return mapping
 
 
 class BackgroundPacking:
-    """What was put off, and who does it: `threads - 1` helpers from the first piece of work on, and the first caller of `wait`."""
+    """Deferred work and the threads that do it: `threads - 1` helpers from the first piece of work on, and the first caller of `wait`."""
 
     def __init__(self, threads: int) -> None:
         self._helpers_wanted = threads - 1
@@ -113,7 +119,7 @@ class BackgroundPacking:
         self._expected = 0
 
     def expect(self, size: int, toucher: Callable[[], int]) -> None:
-        """Helpers are to touch the pages of so many bytes, those expected before among them; `toucher` gives the address of the machine
+        """Has helpers touch the pages of so many bytes, which include those expected before; `toucher` gives the address of the machine
         code for that."""
         more = size - self._expected
         if self._helpers_wanted < 1 or more < LARGE or not hasattr(mmap, "MADV_HUGEPAGE"):
@@ -133,26 +139,25 @@ class BackgroundPacking:
             self._give_back()
             self._mapping = self._next(size)
             self._used = 0
-        found: NDArray[Any] = np.ndarray(shape, dtype, self._mapping, self._used)
+        array: NDArray[Any] = np.ndarray(shape, dtype, self._mapping, self._used)
         self._used += -(-size // ALIGN) * ALIGN
-        return found
+        return array
 
     def _give_back(self) -> None:
-        """What is behind the arrays where pages were touched."""
+        """Returns touched pages behind the arrays to the system."""
         for pages in self._ahead:
             if pages.mapping is self._mapping:
                 pages.give_back(self._used)
 
     def _next(self, size: int) -> mmap.mmap:
-        """The mapping to go on in: one of which the pages are touched, if there is any left."""
+        """The mapping to continue in: one of which the pages are touched, if there is any left."""
         for pages in self._ahead:
             if not pages.used and size <= len(pages.mapping):
-                pages.used = True
-                return pages.mapping
+                return pages.take()
         return mapped(size)
 
     def add(self, packer: int, table: Words, *kept: object) -> None:
-        """`kept` are the arrays that the table has addresses of."""
+        """Adds a table of strips. `kept` are the arrays that the table has addresses of."""
         with self._changed:
             self._waiting.append(Strips(packer, table, np.zeros(1, np.int64), kept))
             self._changed.notify()
@@ -176,7 +181,7 @@ class BackgroundPacking:
         return self._over
 
     def close(self) -> None:
-        """Nothing more is added. Helpers end when everything is done; where there are none, it is done now."""
+        """Ends adding. Helpers end when everything is done; where there are none, it is done now."""
         if not self._over:
             self._end()
         if self._helpers:
@@ -185,7 +190,7 @@ class BackgroundPacking:
             self.wait()
 
     def give_up(self) -> None:
-        """Nobody wants it any more: what is not begun is left."""
+        """Drops all work that is not begun."""
         with self._changed:
             self._waiting.clear()
             for strips in self._begun:
@@ -233,7 +238,7 @@ class BackgroundPacking:
         return next((p for p in self._ahead if p.is_open), None)
 
     def _work(self) -> None:
-        """All that waits, and what others began."""
+        """Does all work that waits, and helps with what others began."""
         with self._changed:
             self._begun = [*(s for s in self._begun if s.is_open), *_joined(self._waiting)]
             self._waiting = []
@@ -243,7 +248,7 @@ class BackgroundPacking:
 
 
 def _joined(several: list[Strips]) -> Iterator[Strips]:
-    """Those of one packer as one."""
+    """Merges the tables of one packer."""
     for packer in dict.fromkeys(s.packer for s in several):
         own = [s for s in several if s.packer == packer]
         yield Strips(packer, np.concatenate([s.table for s in own]), np.zeros(1, np.int64), tuple(s.kept for s in own))
@@ -253,7 +258,7 @@ _open: WeakSet[BackgroundPacking] = WeakSet()
 
 
 def _before_fork() -> None:
-    """A child has no helpers: what is to be done must be done before."""
+    """Finishes the work: a child process has no helpers."""
     for later in tuple(_open):
         later.wait()
 
@@ -264,7 +269,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def collected(threads: int) -> Iterator[BackgroundPacking]:
-    """What is put off inside. Nobody may read the arrays before `wait` has returned."""
+    """Defers packing inside. No array may be read before `wait` has returned."""
     later = BackgroundPacking(threads)
     token = _collecting.set(later)
     try:

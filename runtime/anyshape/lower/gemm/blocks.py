@@ -1,11 +1,11 @@
-"""Where the loops of the driver are: operands of one batch, panels of B, tiles of rows, a block of A; what a tile asks memory for.
+"""Records of where the loops of the driver are: operands of one batch, panels of B, tiles of rows, a block of A; what a tile prefetches.
 
 In: values of the kernel under construction. Out: frozen records of them, so that the driver's steps can be read one by one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from ..llvm.builder import FunctionBuilder
 from ..llvm.types import I8, I64, Operand, Type, Val, const
@@ -13,7 +13,7 @@ from .spec import Tile
 from .tiles import Tiles
 
 SOON = 128
-"""Lines that a tile without others asks for ahead of those it reads: its rows are multiplied by so many while memory answers."""
+"""How many lines ahead a single tile prefetches: as many as its rows are multiplied by during one access to memory."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Panels:
     end: Val
     step: Val
     column_step: Val
+    _: KW_ONLY
     dot: Val | None = None
     """Columns contiguous along k, and few rows of A likewise: neither operand is packed."""
     in_place: Val | None = None
@@ -54,7 +55,7 @@ class BlockRows:
         return f.add(f.add(self.first, f.mul(tile, self.height)), f.smin(tile, self.taller))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Block:
     """Some tiles whose rows of A are packed together, or read in place.
 
@@ -74,13 +75,13 @@ class Block:
     in_place: Val | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BlockIteration:
-    """What all tiles of a block do with some columns: the kernel, the columns of a call of it, and what is asked for meanwhile.
+    """What all tiles of a block do with some columns: the kernel, the columns of a call of it, and what is prefetched meanwhile.
 
-    `share`: bytes of a panel of the next turn in a step of k; `kernels`: the table; `b`: the `first` of the columns, of elements of so many
-    bytes as `size` says; `following`: the first column of the next turn. Where `once` holds, the first tile reads `stored` and keeps it at
-    `b`, widened, for the others.
+    `share`: bytes of a panel of the next iteration that are prefetched in a step of k; `kernels`: the table; `b`: the `first` of the
+    columns, whose elements have `size` bytes; `following`: the first column of the next iteration. Where `once` holds, the first tile reads
+    `stored` and keeps it at `b`, widened, for the others.
     """
 
     kind: Val
@@ -96,8 +97,8 @@ class BlockIteration:
 
 
 def suits_in_place(f: FunctionBuilder, tiles: Tiles, columns: Val, outer: Val, inner: Val) -> Val:
-    """Rows contiguous along k are best left alone, however many panels read them; rows contiguous among themselves
-    for a few panels. But what is a page apart would all fall into one set of L1."""
+    """Whether A is read in place. Rows contiguous along k are, however many panels read them; rows contiguous among themselves are for a
+    few panels. Rows that are a page apart are not: they would all map to one set of L1."""
     along_k, along_rows = f.compare("eq", inner, 1), f.compare("eq", outer, 1)
     few = f.compare("le", columns, tiles.few_panels * tiles.columns)
     distance = f.select(along_k, outer, inner)
@@ -105,20 +106,20 @@ def suits_in_place(f: FunctionBuilder, tiles: Tiles, columns: Val, outer: Val, i
     return f.and_(apart, f.or_(along_k, f.and_(along_rows, few)))
 
 
-def number_of(f: FunctionBuilder, once: Val | None) -> Operand:
-    """Of tiles that keep a panel, and do not ask."""
+def keeping_tiles(f: FunctionBuilder, once: Val | None) -> Operand:
+    """How many tiles keep a panel, and do not prefetch."""
     return 0 if once is None else f.convert("zext", once, I64)
 
 
 def share_of_next(f: FunctionBuilder, tiles: Tiles, b: Type, panels: Panels, block: Block, once: Val | None) -> Val:
-    """Bytes of a panel of the next turn that a tile asks for in a step of k, so that all tiles of the block ask for all of it; the first
-    tile would have to wait for it. A B in place has no panels that lie one behind the other."""
-    count = f.sub(block.end, f.add(block.first, number_of(f, once)))
+    """Bytes of a panel of the next iteration that a tile prefetches in a step of k, so that all tiles of the block prefetch all of it; the
+    first tile would have to wait for it. A B in place has no panels that lie one behind the other."""
+    count = f.sub(block.end, f.add(block.first, keeping_tiles(f, once)))
     share = f.binary("udiv", f.add(count, tiles.columns * b.bytes - 1), count)
     return share if panels.in_place is None else f.select(panels.in_place, const(I64, 0), share)
 
 
-def asked_from(
+def prefetch_start(
     f: FunctionBuilder,
     tiles: Tiles,
     block: Block,
@@ -128,17 +129,17 @@ def asked_from(
     following: Val,
     k: Val,
 ) -> Val:
-    """Where a tile begins to ask: a share of the panel `following`, each tile its own, or, if it is alone, what comes later."""
-    before = f.sub(index, f.add(block.first, number_of(f, iteration.once)))
+    """Where a tile begins to prefetch: at its own share of the panel `following`, or, if it is alone, ahead of what it reads."""
+    before = f.sub(index, f.add(block.first, keeping_tiles(f, iteration.once)))
     others = f.gep(following, f.mul(before, f.mul(iteration.share, k)), I8)
     alone = f.compare("eq", f.sub(block.end, block.first), 1)
     return f.select(alone, f.gep(b, SOON * tiles.line, I8), others)
 
 
-def asked_of_rows(
+def prefetch_of_rows(
     f: FunctionBuilder, panels: Panels, block: Block, a: Val, step: Val, k: Val, of_b: tuple[Val, Val]
 ) -> tuple[Val, Val]:
-    """From where and how much in a step of k a tile asks: of B, or, where B lies in place and rows of A one behind the other, of the rows
+    """From where and how much in a step of k a tile prefetches: B, or, where B lies in place and rows of A one behind the other, the rows
     of the next tile. `step`: bytes of the tile's own rows, which begin at `a`, for a step of k."""
     if panels.in_place is None or block.in_place is None:
         return of_b

@@ -1,10 +1,10 @@
 """Micro-kernels for few rows of A and a B whose columns are contiguous along k: attention of one query, mostly.
 
-Turning such a B in registers would cost more than the product itself. Here vectors run along k, a sum per column is kept
-in a vector of its own, and a vector full of columns is folded into one at the end.
+To transpose such a B in registers would cost more than the product itself. Here vectors run along k, a sum per column is kept in a vector
+of its own, and a vector full of columns is folded into one at the end.
 
-In: the row count. Out: a function with the arguments of every kernel, of which `a_row` is the distance of rows of A, and
-`b_step` here that of columns of B; `a_step` and `b_panel` are not used.
+In: the row count. Out: a function with the arguments of every kernel, of which `a_row` is the distance of rows of A, and `b_step` here that
+of columns of B; `a_step` and `b_panel` are not used.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from .blocks import (
     BlockRows,
     Operands,
     Panels,
-    asked_from,
-    asked_of_rows,
+    prefetch_of_rows,
+    prefetch_start,
     share_of_next,
     suits_in_place,
 )
@@ -44,7 +44,7 @@ from .tiles import ALIGN, Tiles, tiles_for
 from .widening import called, pays
 
 READING = 4
-"""For a part, reading a row of A takes as long as so many of its products: where columns are shared out, every part reads all rows."""
+"""Reading a row of A costs a part as much as so many of its products: where columns are shared out, every part reads all rows."""
 
 
 def emit_contraction(
@@ -99,7 +99,7 @@ class _Driver:
         return f.smax(fitting, 1)
 
     def _all_rows(self) -> Val:
-        """Of the product that this is a part of."""
+        """Rows of the product that this is a part of."""
         return self.m if self.spec.all_rows is None else self.f.i64(self.spec.all_rows)
 
     # parts
@@ -125,7 +125,7 @@ class _Driver:
                 self._batch(self._operands(loop.index, extents), rows, block_tiles, n0, n1, step)
 
     def _ranges(self, count: Val, part: Val, nparts: Val) -> tuple[Val, Val, Val, Val, Val, Val]:
-        """What this part computes: some batches, or else some rows, or else some panels of columns."""
+        """The share of this part: some batches, or else some rows, or else some panels of columns."""
         f, zero = self.f, const(I64, 0)
         if nparts.number == 1:
             return zero, count, zero, self.m, zero, self.n
@@ -150,8 +150,8 @@ class _Driver:
         )
 
     def _is_tall(self, nparts: Val) -> Val:
-        """Whether rows are shared out: where there are enough for each part, and, unless every part had to compute A, where that is
-        no less even than columns. A B that is widened for several tiles would be widened by every part."""
+        """Whether rows are shared out: where there are enough for each part, and, unless every part had to compute A, where that is no less
+        even than columns. A B that is widened for several tiles would be widened by every part."""
         f, tiles = self.f, self.tiles
         if self.spec.rows_done:
             return const(I1, 1)
@@ -163,8 +163,7 @@ class _Driver:
         return f.or_(enough, f.compare("ge", self.m, self.n))
 
     def _is_even(self, nparts: Val) -> Val:
-        """Whether the part with the most rows has no more to do than one with the most panels would have: 17 of 33 rows are 3 %
-        more than half."""
+        """Whether sharing out rows is as even as sharing out columns: 17 of 33 rows are 3 % more than half."""
         f, width = self.f, self.tiles.columns
 
         def most(count: Val) -> Val:
@@ -240,7 +239,9 @@ class _Driver:
             return packed
         assert ops.b is not None
         one = const(I64, 1)
-        in_place = Panels(f.gep(ops.b, first, self.b_type), first, end, f.i64(spec.b.outer), one, None, const(I1, 1))
+        in_place = Panels(
+            f.gep(ops.b, first, self.b_type), first, end, f.i64(spec.b.outer), one, dot=None, in_place=const(I1, 1)
+        )
         if spec.b.inner == 1:
             return in_place
         inner = f.i64(spec.b.inner)
@@ -261,8 +262,8 @@ class _Driver:
             end,
             f.select(dot, inner, f.select(unit, in_place.step, packed.step)),
             f.select(dot, inner, f.select(unit, one, self.k)),
-            dot,
-            unit,
+            dot=dot,
+            in_place=unit,
         )
 
     def _pack_panels(self, ops: Operands, panels: Panels) -> None:
@@ -280,7 +281,18 @@ class _Driver:
         f, spec = self.f, self.spec
         row = rows.start(f, first)
         count = f.sub(rows.start(f, end), row)
-        packed = Block(rows, first, end, row, count, self.a_scratch, self.k, const(I64, 1), const(I64, 0), None)
+        packed = Block(
+            rows=rows,
+            first=first,
+            end=end,
+            row=row,
+            count=count,
+            a=self.a_scratch,
+            tile_step=self.k,
+            row_step=const(I64, 1),
+            k_step=const(I64, 0),
+            in_place=None,
+        )
         if isinstance(spec.a, Packed) or self.a_type != spec.element:
             self._pack_tiles(ops, rows, first, end, row)
             return packed
@@ -293,7 +305,18 @@ class _Driver:
             self._pack_tiles(ops, rows, first, end, row)
         start = f.select(in_place, f.gep(ops.a, f.mul(row, outer), spec.element), packed.a)
         tile_step, row_step = f.select(in_place, outer, packed.tile_step), f.select(in_place, outer, packed.row_step)
-        return Block(rows, first, end, row, count, start, tile_step, row_step, inner, in_place)
+        return Block(
+            rows=rows,
+            first=first,
+            end=end,
+            row=row,
+            count=count,
+            a=start,
+            tile_step=tile_step,
+            row_step=row_step,
+            k_step=inner,
+            in_place=in_place,
+        )
 
     def _pack_tiles(self, ops: Operands, rows: BlockRows, first: Val, end: Val, row: Val) -> None:
         f, spec = self.f, self.spec
@@ -312,7 +335,7 @@ class _Driver:
     # tiles
 
     def _sweep(self, ops: Operands, panels: Panels, block: Block) -> None:
-        """All panels times all tiles of a block; a few panels are the outer loop, so that they stay in cache."""
+        """Multiplies all panels by all tiles of a block; a few panels are the outer loop, so that they stay in cache."""
         f, tiles = self.f, self.tiles
         of = Product(tiles, self.b_type, self._all_rows(), self.n, self.k)
         wide = wide_columns(f, tiles, block.count)
@@ -328,7 +351,7 @@ class _Driver:
         kind, count = choose(f, of, panels, left, wide)
         taken = stretch(f, of, block, left, count)
         following = f.add(column, taken)
-        iteration = self._turn(panels, block, column, taken, (kind, count, share), once)
+        iteration = self._iteration(panels, block, column, taken, (kind, count, share), once)
         with (
             f.for_range(block.first, block.end, at_least_once=True) as loop,
             f.for_range(column, following, count, at_least_once=True) as inner,
@@ -338,7 +361,7 @@ class _Driver:
         f.branch(f.compare("lt", following, panels.end), body, after)
         f.start(after)
 
-    def _turn(
+    def _iteration(
         self,
         panels: Panels,
         block: Block,
@@ -354,7 +377,19 @@ class _Driver:
             kernels = f.select(once, f.module.declare_table(table_name(tiles.element)), kernels)
             start, size = f.select(once, self.b_scratch, start), f.select(once, const(I64, tiles.element.bytes), size)
         following = f.gep(base, f.mul(taken, panels.column_step), self.b_type)
-        return BlockIteration(*chosen, first, kernels, start, size, following, base, once)
+        kind, count, share = chosen
+        return BlockIteration(
+            kind=kind,
+            count=count,
+            share=share,
+            first=first,
+            kernels=kernels,
+            b=start,
+            size=size,
+            following=following,
+            stored=base,
+            once=once,
+        )
 
     def _tile(
         self,
@@ -384,14 +419,14 @@ class _Driver:
             c_step = f.i64(spec.c.row)
             c = f.gep(ops.c, f.add(f.mul(row, c_step), column), element)
         following = f.gep(iteration.following, offset, self.b_type)
-        soon = asked_from(f, self.tiles, block, iteration, index, b, following, self.k)
+        soon = prefetch_start(f, self.tiles, block, iteration, index, b, following, self.k)
         step = f.mul(height, element.bytes)
-        soon, share = asked_of_rows(f, panels, block, a, step, self.k, (soon, iteration.share))
+        soon, share = prefetch_of_rows(f, panels, block, a, step, self.k, (soon, iteration.share))
         table, b, soon = called(f, of, block, iteration, index, offset, b, soon)
         kernel = f.load(table, PTR, f.add(iteration.kind, height))
         args = [self.k, a, block.row_step, a_step, b, panels.step, b_panel, c, c_step, count, soon, share]
         f.call_pointer(kernel, VOID, args)
         if self.temporary is not None:
             epilogue = spec.epilogue or strided_store(spec, self.tiles.lanes, ops.c)
-            of_tile = Sums(self.temporary, c_step, row, height, column, count)
+            of_tile = Sums(address=self.temporary, step=c_step, row=row, height=height, column=column, count=count)
             finish(f, spec, self.tiles.lanes, epilogue, ops.tile, of_tile)

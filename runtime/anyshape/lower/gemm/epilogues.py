@@ -1,4 +1,4 @@
-"""What follows a micro-kernel whose sums are not yet what is stored: the epilogue, over the tile while it is in the first cache.
+"""Epilogues that run on sums in memory: over the tile while it is in the first cache.
 
 In: the sums of a tile, in memory of its own. Out: code that hands them to the epilogue, row by row, as vectors of columns.
 """
@@ -13,9 +13,10 @@ from ..llvm.types import I64, Operand, Val, const
 from .spec import ContractionSpec, Epilogue, Masks, RowBody, Tile
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sums:
-    """Of a tile: element (i, j) at address[i * step + j] is of row `row` + i and column `column` + j, for so many rows and columns."""
+    """The sums of a tile: element (i, j) at address[i * step + j] is of row `row` + i and column `column` + j, for so many rows and
+    columns."""
 
     address: Val
     step: Val

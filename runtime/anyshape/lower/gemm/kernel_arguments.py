@@ -29,7 +29,7 @@ KERNEL_ARGUMENTS = [
 
 
 def widened(f: FunctionBuilder, a: Val, to: Type) -> Val:
-    """What was read from memory as the kernel computes: floats of 16 bits as f32."""
+    """Widens elements from memory to the type of the sums: floats of 16 bits to f32."""
     return half.widen(f, a) if a.type.is_half and not to.is_half else a
 
 

@@ -1,4 +1,4 @@
-"""Which kernel takes the next columns, and how many columns a tile takes before the next tile does.
+"""Choice of the kernel for the next columns, and of how many columns a tile takes before the next tile does.
 
 In: values of the kernel under construction: panels, a block of rows, sizes. Out: entries of the table of kernels, and counts.
 """
@@ -16,7 +16,7 @@ from .tiles import Tiles
 
 @dataclass(frozen=True)
 class Product:
-    """What kernels are chosen by. Rows and columns are those of the whole product, so that every part adds up in one order."""
+    """Sizes by which kernels are chosen: those of the whole product, so that every part adds up in one order."""
 
     tiles: Tiles
     stored: Type
@@ -26,7 +26,7 @@ class Product:
 
 
 def wide_columns(f: FunctionBuilder, tiles: Tiles, count: Val) -> Val:
-    """How many columns one call takes of as many rows."""
+    """How many columns one call takes with so many rows."""
     wide = const(I64, tiles.columns)
     for height in range(tiles.rows, 0, -1):
         if tiles.panels(height) != tiles.panels(height + 1):

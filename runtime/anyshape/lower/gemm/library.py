@@ -1,7 +1,7 @@
 """The shared code of the matrix product: micro-kernels and packers, compiled once per machine and element type.
 
-In: a target and the symbols that an emitted kernel imports. Out: their addresses. The object code comes from the cache
-on disk after the first time, under a key that the code of `lower` decides, so that its text need not be made to find it.
+In: a target and the symbols that an emitted kernel imports. Out: their addresses. The object code comes from the cache on disk after the
+first time, under a key that the code of `lower` decides, so that a lookup need not write its text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .transposition import emit_transpose, transpose_name
 ELEMENTS = (F32, F64, I32, I64)
 """Element types that have kernels. Narrower ones are computed in one of these."""
 STORED = (F16, BF16)
-"""What operands of f32 products may be in memory: kernels of their own widen B as they read it, packers A as they pack it."""
+"""Types that operands of f32 products may have in memory: kernels of their own widen B as they read it, packers A as they pack it."""
 
 
 def library_module(target: Target, element: Type) -> Module:
@@ -55,7 +55,7 @@ def library_module(target: Target, element: Type) -> Module:
 
 
 def library_key(target: Target, element: Type) -> str:
-    """The name of its object in caches."""
+    """The key of the library's object in caches."""
     reloads = element in STORED and reloads_factors(target)
     return object_key(f"products of {element.as_float} by {code_version('anyshape.lower')}, {reloads}", target)
 
@@ -70,7 +70,7 @@ def load_library(target: Target, element: Type) -> Loaded:
 
 
 def symbols_of(element: Type) -> tuple[str, ...]:
-    """What the library of an element type defines for drivers."""
+    """The symbols that the library of an element type defines for drivers."""
     if element in STORED:
         tables = table_name(F32, element), keeping_name(F32, element)
         return (*tables, pack_name(element, F32), pack_name(element), pack_all_name(element))
@@ -95,23 +95,23 @@ def toucher(target: Target) -> int:
 
 
 def elements_of(symbols: Iterable[str]) -> list[Type]:
-    """Whose libraries a module with these `imports` needs."""
-    wanted = set(symbols)
-    return [e for e in (*ELEMENTS, *STORED) if wanted & set(symbols_of(e))]
+    """Element types whose libraries a module with these `imports` needs."""
+    needed = set(symbols)
+    return [e for e in (*ELEMENTS, *STORED) if needed & set(symbols_of(e))]
 
 
 _WORDS = {entropy.SYMBOL: entropy.ADDRESS, polling.SYMBOL: polling.ADDRESS}
 
 
 def resolve(symbols: Iterable[str], target: Target) -> dict[str, int]:
-    """Addresses of a module's `imports`: symbols of the library, and words of the process."""
-    found: dict[str, int] = {}
+    """Looks up the addresses of a module's `imports`: symbols of the library, and words of the process."""
+    addresses: dict[str, int] = {}
     for symbol in symbols:
         if symbol in _WORDS:
-            found[symbol] = _WORDS[symbol]
+            addresses[symbol] = _WORDS[symbol]
             continue
         element = next((e for e in (*ELEMENTS, *STORED) if symbol in symbols_of(e)), None)
         if element is None:
             raise CodegenError(f"{symbol!r} is no symbol of the matrix-product library")
-        found[symbol] = load_library(target, element).address(symbol)
-    return found
+        addresses[symbol] = load_library(target, element).address(symbol)
+    return addresses

@@ -20,22 +20,22 @@ from .tiles import Tiles
 CHUNK = 512
 """Products added up in registers before they go onto the sum in memory: rounding grows with the length of a chain of additions."""
 AHEAD = 12
-"""Lines of each panel that a `FAR` kernel asks for ahead of those it reads."""
+"""How many lines of each panel a `FAR` kernel prefetches ahead."""
 SEVERAL = 3
-"""Tiles of a block, from which on one of them keeps what it widens for the others."""
+"""The number of tiles in a block from which on one of them keeps what it widens for the others."""
 FULL, MASKED, NARROW, WIDE, FAR, DOT, STRIP = range(7)
 """Kinds of kernel: one panel; one panel whose last columns may be missing; its first vector only, likewise; several
-panels (few rows only); the same of a B beyond the second cache (a kernel of its own where `Tiles.asks_ahead`); rows and columns that
+panels (few rows only); the same of a B beyond the second cache (a kernel of its own where `Tiles.prefetches`); rows and columns that
 are both contiguous along k (few rows only, see `dots`); one row and any number of columns of a B in place (see `strips`)."""
 
 
 def table_name(element: Type, stored: Type | None = None) -> str:
-    """`stored`: what B is in memory, if it is narrower and widened as it is read."""
+    """The name of the table of kernels. `stored`: the type of B in memory, if it is narrower and widened as it is read."""
     return f"anyshape_gemm_{_called(element, stored)}_kernels"
 
 
 def keeping_name(element: Type, stored: Type) -> str:
-    """The table of kernels that also store what they widen, where later tiles read it: of prepacked panels, one of them."""
+    """The name of the table of kernels that also store what they widen, where later tiles read it: of prepacked panels, one of them."""
     return f"anyshape_gemm_{_called(element, stored)}_keeping_kernels"
 
 
@@ -58,7 +58,7 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> No
                 names.append("")
             elif kind in (WIDE, FAR) and panels == 1:
                 names.append(_name(tiles, FULL, rows))
-            elif kind == FAR and not tiles.asks_ahead:
+            elif kind == FAR and not tiles.prefetches:
                 names.append(_name(tiles, WIDE, rows))
             else:
                 names.append(_name(tiles, kind, rows))
@@ -74,7 +74,8 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> No
 
 
 def emit_keeping(module: Module, tiles: Tiles, stored: Type) -> None:
-    """These kernels, of as many rows as one of several tiles may have, and their table. A last panel of one vector takes a whole one."""
+    """Emits kernels that keep what they widen, of as many rows as one of several tiles may have, and their table. A last panel of one
+    vector takes a whole one."""
     names = [""] * table_index(tiles, WIDE, 0)
     for kind in (FULL, MASKED):
         for rows in range(tiles.least_rows(SEVERAL), tiles.rows + 1):
@@ -100,8 +101,8 @@ def emit_kernel(
     keeps: bool = False,
     reloads: bool = False,
 ) -> None:
-    """`keeps`: columns of B are stored widened. `reloads`: each multiply-add loads its element of A; of two vectors of columns, as LLVM
-    knows two kinds of loads."""
+    """Emits one kernel. `keeps`: columns of B are stored widened. `reloads`: each multiply-add loads its element of A; of two vectors of
+    columns, as LLVM distinguishes two kinds of loads."""
     masked = kind in (MASKED, NARROW)
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
         k, a, a_row, a_step, b, b_step, b_panel, c, c_step, count, soon, soon_step = f.args
@@ -120,7 +121,7 @@ def emit_kernel(
                 b_now, *rest = loop.carried
                 a_now, sums = dict(zip(origins, rest)), rest[len(origins) :]
                 if ahead is not None:
-                    _ask(f, tiles, f.gep(b_now, ahead, stored), offsets, stored)
+                    _prefetch(f, tiles, f.gep(b_now, ahead, stored), offsets, stored)
                 elif kind == FULL and not keeps and rows > tiles.few_rows:
                     _ask_soon(f, tiles, f.gep(soon, f.mul(loop.index, soon_step), I8), stored)
                 columns = _columns(f, tiles, b_now, list(zip(offsets, masks)), stored, keeps)
@@ -147,7 +148,7 @@ def emit_kernel(
 def _columns(
     f: FunctionBuilder, tiles: Tiles, b: Val, places: Sequence[tuple[Val, Val | None]], stored: Type, keeps: bool
 ) -> list[Val]:
-    """One step's columns of B, widened; by their offsets and masks."""
+    """Loads the columns of B for one step, widened; by their offsets and masks."""
     if keeps:  # what is prepacked has all columns
         places = [(offset, None) for offset, _ in places]
     vector, narrow = tiles.element.vector(tiles.lanes), stored.vector(tiles.lanes)
@@ -163,8 +164,8 @@ def _steps_ahead(tiles: Tiles, stored: Type) -> int:
     return -(-AHEAD * tiles.line // (tiles.columns * stored.bytes))
 
 
-def _ask(f: FunctionBuilder, tiles: Tiles, at: Val, offsets: Sequence[Val], stored: Type) -> None:
-    """For the lines of one step."""
+def _prefetch(f: FunctionBuilder, tiles: Tiles, at: Val, offsets: Sequence[Val], stored: Type) -> None:
+    """Prefetches the lines of one step."""
     for v, offset in enumerate(offsets):
         if v % tiles.vectors * tiles.lanes * stored.bytes % tiles.line == 0:
             f.prefetch(f.gep(at, offset, stored), False)
@@ -176,7 +177,7 @@ def _ask_soon(f: FunctionBuilder, tiles: Tiles, at: Val, stored: Type) -> None:
 
 
 def _factors(f: FunctionBuilder, tiles: Tiles, origin: Val, row_bytes: Val, times: int, loads: int) -> list[Val]:
-    """The element of A so many rows behind `origin`, in all lanes; by one load, or one for each of several multiply-adds."""
+    """Loads the element of A so many rows behind `origin` into all lanes; by one load, or one for each of several multiply-adds."""
     address = f.gep(origin, row_bytes, Type(f"i{8 * times}")) if times else origin
     return [f.splat(f.load(address, tiles.element, again=k > 0), tiles.lanes) for k in range(loads)]
 
@@ -184,7 +185,7 @@ def _factors(f: FunctionBuilder, tiles: Tiles, origin: Val, row_bytes: Val, time
 def _put(
     f: FunctionBuilder, tiles: Tiles, totals: Sequence[Val], c: Val, c_step: Val, masks: Sequence[Val | None], add: bool
 ) -> None:
-    """Sums to where they belong, or onto what is there."""
+    """Stores sums, or adds them to what is in memory."""
     vectors = len(masks)
     for i in range(len(totals) // vectors):
         row = f.gep(c, f.mul(c_step, i), tiles.element)
@@ -196,7 +197,7 @@ def _put(
 
 
 def _places(rows: int) -> list[tuple[int, int]]:
-    """Every row as origin + times * distance, times being what an address can multiply by for nothing.
+    """Addresses rows as origin + times * distance, times being a factor that the processor's addressing modes have.
 
     A pointer per row would take more registers than there are; so five reach fourteen rows, wherever those are.
     """

@@ -1,12 +1,11 @@
-"""Laying operands out as the micro-kernels read them.
+"""Packing of operands into the layout that the micro-kernels read.
 
-A strip is `rows` rows of some matrix, element (i, l) at source[i * row_step + l * k_step]; packed, element (i, l) is at
-to[l * width + i], width >= rows. A tile of A is a strip with width = rows. A panel of B is a strip of its columns with
-width = `columns`; the lanes beyond the matrix hold copies of its last column, which nobody stores.
+A strip is `rows` rows of some matrix, element (i, l) at source[i * row_step + l * k_step]; packed, element (i, l) is at to[l * width + i],
+width >= rows. A tile of A is a strip with width = rows. A panel of B is a strip of its columns with width = `columns`; the lanes beyond the
+matrix hold copies of its last column, which are never stored.
 
-In: addresses and steps at run time (`emit_pack`), or a NumPy array at compile time (`prepack_b`). Whole vectors are
-written in ascending order, so that the surplus lanes of one step are overwritten by the next; `Tiles.slack` elements
-past the end may be written.
+In: addresses and steps at run time (`emit_pack`), or a NumPy array at compile time (`prepack_b`). Whole vectors are written in ascending
+order, so that the surplus lanes of one step are overwritten by the next; `Tiles.slack` elements past the end may be written.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ PACK_ARGUMENTS = [
 
 
 def pack_name(source: Type, to: Type | None = None) -> str:
-    """`to`: what the packed strips are of, if it is wider than what they are packed from."""
+    """The name of a packer. `to`: the element type of packed strips, if it is wider than that of the source."""
     name = source.element if source.is_half else source.suffix
     return f"anyshape_gemm_{name}_pack" + ("" if to is None or to == source else "_wide")
 
 
 @dataclass(frozen=True)
 class _Move:
-    """From elements of one type to those of another, in registers of the tiles' type."""
+    """Conversion from elements of one type to those of another, in registers of the tiles' type."""
 
     tiles: Tiles
     source: Type
@@ -54,15 +53,15 @@ class _Move:
 
     def read(self, f: FunctionBuilder, base: Val, index: Operand = 0, mask: Val | None = None, lanes: int = 0) -> Val:
         narrow, vector = self.source.vector(lanes), self.tiles.element.vector(lanes)
-        found = f.load(base, narrow, index) if mask is None else f.masked_load(base, narrow, mask, index)
-        return widened(f, found, vector)
+        raw = f.load(base, narrow, index) if mask is None else f.masked_load(base, narrow, mask, index)
+        return widened(f, raw, vector)
 
-    def made(self, f: FunctionBuilder, value: Val) -> Val:
+    def convert(self, f: FunctionBuilder, value: Val) -> Val:
         return half.shorten(f, value, self.to) if self.to.is_half and not value.type.is_half else value
 
 
 def emit_pack(module: Module, tiles: Tiles, source: Type | None = None, to: Type | None = None) -> None:
-    """The exported packer: takes strips of one vector of rows each, from the last to the first, by the best way."""
+    """Emits the exported packer: it takes strips of one vector of rows each, from the last to the first, by the fastest method."""
     lanes, source, element = tiles.lanes, source or tiles.element, to or tiles.element
     whole = pack_name(source, element)
     move = _Move(tiles, source, element)
@@ -82,7 +81,7 @@ def emit_pack(module: Module, tiles: Tiles, source: Type | None = None, to: Type
 
 
 def _call_best(f: FunctionBuilder, whole: str, args: list[Val]) -> None:
-    """The way of packing that the steps of the matrix allow."""
+    """Calls the packing method that the steps of the matrix allow."""
     _, row_step, k_step, *_ = args
     with f.if_else(f.compare("eq", k_step, 1)) as unit_k:
         with unit_k.then():
@@ -95,7 +94,7 @@ def _call_best(f: FunctionBuilder, whole: str, args: list[Val]) -> None:
 
 
 def _emit_along_k(f: FunctionBuilder, move: _Move) -> None:
-    """Rows contiguous along k: square blocks are turned in registers."""
+    """Emits packing of rows contiguous along k: square blocks are transposed in registers."""
     source, row_step, _, rows, width, k, to = f.args
     lanes = move.tiles.lanes
     last = f.sub(rows, 1)
@@ -113,28 +112,28 @@ def _emit_along_k(f: FunctionBuilder, move: _Move) -> None:
 
 def _store_steps(f: FunctionBuilder, move: _Move, steps: list[Val], to: Val, width: Val) -> None:
     for step in steps:
-        f.store(move.made(f, step), to)
+        f.store(move.convert(f, step), to)
         to = f.gep(to, width, move.to)
 
 
 def _emit_along_rows(f: FunctionBuilder, move: _Move) -> None:
-    """Rows contiguous among themselves: one masked vector per step."""
+    """Emits packing of rows contiguous among themselves: one masked vector per step."""
     source, _, k_step, rows, width, k, to = f.args
     lanes = move.tiles.lanes
     mask = f.tail_mask(rows, lanes)
     with f.for_range(0, k, carried=[source, to]) as loop:
         at, target = loop.carried
-        f.store(move.made(f, move.read(f, at, 0, mask, lanes)), target)
+        f.store(move.convert(f, move.read(f, at, 0, mask, lanes)), target)
         loop.next(f.gep(at, k_step, move.source), f.gep(target, width, move.to))
 
 
 def _emit_any(f: FunctionBuilder, move: _Move) -> None:
-    """Neither: element by element, again in ascending order of steps."""
+    """Emits packing for any steps: element by element, again in ascending order of steps of k."""
     source, row_step, k_step, rows, width, k, to = f.args
     with f.for_range(0, k, carried=[source, to]) as loop:
         at, target = loop.carried
         with f.for_range(0, rows, carried=[at], at_least_once=True) as inner:
-            f.store(move.made(f, move.read(f, inner.carried[0])), target, inner.index)
+            f.store(move.convert(f, move.read(f, inner.carried[0])), target, inner.index)
             inner.next(f.gep(inner.carried[0], row_step, move.source))
         loop.next(f.gep(at, k_step, move.source), f.gep(target, width, move.to))
 
@@ -144,7 +143,7 @@ def pack_all_name(element: Type) -> str:
 
 
 def emit_pack_all(module: Module, element: Type) -> None:
-    """The packer for a table of strips, a row with its arguments each; `claimed` counts those that some thread has begun."""
+    """Emits the packer for a table of strips, which has a row of arguments for each; `claimed` counts those that some thread has begun."""
     words = len(PACK_ARGUMENTS)
     with module.function(
         pack_all_name(element), VOID, [("table", PTR), ("count", I64), ("claimed", PTR)], noalias=False
@@ -164,7 +163,8 @@ def touch_name(element: Type) -> str:
 
 
 def emit_touch(module: Module, element: Type) -> None:
-    """Writes to each page what is there already, so that the system gives it; `claimed` counts those that some thread has begun."""
+    """Emits a function that writes to each page what is there already, so that the system maps it; `claimed` counts those that some thread
+    has begun."""
     arguments = [("memory", PTR), ("page", I64), ("count", I64), ("claimed", PTR)]
     with module.function(touch_name(element), VOID, arguments, noalias=False) as f:
         memory, page, count, claimed = f.args
@@ -179,9 +179,9 @@ def emit_touch(module: Module, element: Type) -> None:
 def prepack_b(
     array: npt.NDArray[Any], tiles: Tiles, packer: Callable[[npt.NDArray[Any]], int | None] | None = None
 ) -> npt.NDArray[Any]:
-    """A constant B of shape [..., K, N] as panels: [..., ceil(N / columns), K, columns], in which nobody reads what is beyond N.
+    """Packs a constant B of shape [..., K, N] as panels: [..., ceil(N / columns), K, columns], in which what is beyond N is never used.
 
-    Flat, it is what `Prepacked` wants; one matrix of a batch is `prepacked_elements` after the one before it. Inside of `collected`, a
+    Flat, it is what `Prepacked` takes; one matrix of a batch is `prepacked_elements` after the one before it. Inside of `collected`, a
     large result is filled later, by the `pack_all` of the library at the address that `packer` gives for an array, if it gives one.
     """
     *batch, k, n = array.shape
@@ -197,7 +197,7 @@ def prepack_b(
 
 
 def _filled(panels: npt.NDArray[Any], array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The panels, filled now."""
+    """Fills the panels now."""
     *batch, k, n = array.shape
     *steps, along = array.strides
     width = panels.shape[-1]
@@ -210,12 +210,12 @@ def _filled(panels: npt.NDArray[Any], array: npt.NDArray[Any]) -> npt.NDArray[An
 
 
 def _stays_inside(array: npt.NDArray[Any], tiles: Tiles) -> bool:
-    """Whether no strip is written past its end: strips are packed in no order."""
+    """Whether no strip is written past its end: the order in which strips are packed is not fixed."""
     return array.strides[-2] != array.itemsize or array.shape[-2] % tiles.lanes == 0
 
 
 def _strips(array: npt.NDArray[Any], panels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """A row of packer's arguments for each panel."""
+    """A table with a row of packer's arguments for each panel."""
     *batch, k, n = array.shape
     *steps, k_step, n_step = array.strides
     count, width, size = panels.shape[-3], panels.shape[-1], array.itemsize
@@ -233,5 +233,5 @@ def _strips(array: npt.NDArray[Any], panels: npt.NDArray[Any]) -> npt.NDArray[np
 
 
 def prepacked_elements(k: Any, n: Any, tiles: Tiles) -> Any:
-    """How many elements one prepacked matrix has; ints or dims."""
+    """How many elements one prepacked matrix has; sizes are ints or dims."""
     return k * ((n + (tiles.columns - 1)) // tiles.columns * tiles.columns)

@@ -1,4 +1,4 @@
-"""A B in memory as panels, packed when the kernel runs: for one product, or once for several.
+"""Panels of a B in memory, packed when the kernel runs: for one product, or once for several.
 
 In: an open kernel, a `Strided` B, room for the panels. Out: calls of the shared packer.
 """
@@ -39,7 +39,7 @@ def emit_panels(
 
 
 def fits_dot(f: FunctionBuilder, tiles: Tiles, along_k: Val, b: Strided, m: Val) -> Val:
-    """Decided by the sizes of the whole product, so that every part decides alike."""
+    """Whether the product is computed as dot products; decided by the sizes of the whole product, so that every part decides alike."""
     both = f.and_(f.compare("eq", f.i64(b.outer), 1), f.compare("eq", along_k, 1))
     unit = f.compare("eq", f.i64(b.inner), 1)
     return f.and_(f.and_(both, f.not_(unit)), f.compare("le", m, tiles.few_rows))
@@ -48,7 +48,7 @@ def fits_dot(f: FunctionBuilder, tiles: Tiles, along_k: Val, b: Strided, m: Val)
 def pack_strided(
     f: FunctionBuilder, tiles: Tiles, pointer: Val, b: Strided, k: Val, first: Val, end: Val, to: Val, stored: Type
 ) -> None:
-    """Columns first .. end - 1 of a B in memory, as panels."""
+    """Packs columns first .. end - 1 of a B in memory as panels."""
     inner, width = f.i64(b.inner), tiles.columns
     with f.for_range(first, end, width) as loop:
         source = f.gep(pointer, f.mul(loop.index, inner), stored)

@@ -1,4 +1,4 @@
-"""How micro-kernels of the matrix product had better read factors, measured once on a machine.
+"""Measurement of how micro-kernels of the matrix product read factors fastest, done once on a machine.
 
 In: a `Target`. Out: an answer, which the cache on disk keeps.
 """
@@ -19,7 +19,7 @@ from anyshape.lower.llvm.types import F16, F32
 from anyshape.lower.target import Target, host_target
 
 _STEPS = 10_000
-"""Of a kernel in a round, which takes some tens of microseconds: long beside its call, and too short for all to be interrupted"""
+"""Steps of a kernel in a round, which takes some tens of microseconds: long beside its call, and too short for all to be interrupted"""
 
 
 def reloads_factors(target: Target) -> bool:
@@ -30,13 +30,13 @@ def reloads_factors(target: Target) -> bool:
 
 @cache
 def measured_reloads(target: Target) -> bool:
-    """Of the host. Where the widest vectors are executed as two halves there are loads to spare, and loads of registers get in the way of
-    conversions beside the multiply-adds; elsewhere it may be loads that are short."""
+    """Measures it on the host. Where the widest vectors are executed as two halves there are loads to spare, and loads of registers compete
+    with conversions beside the multiply-adds; elsewhere loads may be the bottleneck."""
     return kept("reloads", target, lambda: int(_reloads_faster(target))) == 1
 
 
 def _reloads_faster(target: Target) -> bool:
-    """By a twentieth of a kernel's time or more. Where conversions get in the way it is a fifth."""
+    """Whether reloading is faster by a twentieth of a kernel's time or more. Where conversions compete it is a fifth."""
     from anyshape.lower.gemm.microkernels import FULL, emit_kernel  # which ask this
 
     tiles, module = tiles_for(target, F32), Module(target)
@@ -49,7 +49,7 @@ def _reloads_faster(target: Target) -> bool:
 
 
 def _kernel_calls(module: Module, tiles: Tiles) -> list[Callable[[], object]]:
-    """Of both: a step that is repeated, so that no cache counts."""
+    """Calls of both kernels, which repeat one step, so that no cache matters."""
     rows, columns = tiles.few_rows + 1, tiles.columns
     loaded = compile_module(module)
     a, b, c = np.ones(rows, np.float32), np.ones(columns, np.float16), np.empty((rows, columns), np.float32)

@@ -1,7 +1,7 @@
-"""What a contraction is, as the caller of the template states it.
+"""The specification of a contraction, as the caller of the template states it.
 
-C[b.., i, j] = sum over l of A[b.., i, l] * B[b.., l, j], sizes and strides being run-time values of the kernel under
-construction. Strides count elements. Everything an operand can be has a class here; `driver` turns it into loops.
+C[b.., i, j] = sum over l of A[b.., i, l] * B[b.., l, j], sizes and strides being run-time values of the kernel under construction. Strides
+count elements. Each kind of operand has a class here; `driver` emits the loops.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .reload_probe import reloads_factors
 
 @dataclass(frozen=True)
 class Tile:
-    """Where the loops are: the index of every batch loop."""
+    """The position of the batch loops: the index of each."""
 
     batch: tuple[Val, ...]
 
@@ -58,12 +58,12 @@ class Packed:
 
     emit: Packer
     prepare: Callable[[FunctionBuilder, Tile], None] | None = None
-    """Emitted at the beginning of every batch: what `emit` reads from."""
+    """Emitted at the beginning of every batch: it writes what `emit` reads."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch loop: its extent, and how far each operand moves per turn (0: shared). `b` is also for Prepacked."""
+    """One batch loop: its extent, and the stride of each operand (0: shared). `b` is also for Prepacked."""
 
     extent: Operand
     a: Operand = 0
@@ -83,15 +83,14 @@ class Destination:
 Masks = tuple[Val | None, ...]
 RowBody = Callable[[FunctionBuilder, Val, Sequence[Val]], None]
 Epilogue = Callable[[FunctionBuilder, Tile, Val, Masks], RowBody]
-"""What becomes of the sums. `epilogue(f, tile, column, masks)` emits what depends on the columns (a bias, say) and
-returns `body(f, row, sums)`, which emits the rest and every store. `sums` are vectors for columns column, column + 1,
-..., one for each mask; of one with a mask only its lanes exist, without one all do. Both are emitted for `together`
-vectors, for one, and for the last one."""
+"""Code that stores the sums. `epilogue(f, tile, column, masks)` emits what depends on the columns (a bias, say) and returns `body(f, row,
+sums)`, which emits the rest and every store. `sums` are vectors for columns column, column + 1, ..., one for each mask; of one with a mask
+only its lanes exist, without one all do. Both are emitted for `together` vectors, for one, and for the last one."""
 
 
 Segments = Callable[[FunctionBuilder, Tile, Val, Val | None, Callable[[Val | None], None]], None]
-"""`segments(f, tile, column, mask, emit)`: where columns that follow each other do not in the results, it calls `emit` in a loop over the
-pieces that do, each time with a mask of the piece's lanes; what it knows of the piece the epilogue may use."""
+"""Code for columns that are not contiguous in the results: `segments(f, tile, column, mask, emit)` calls `emit` in a loop over the pieces
+that are, each time with a mask of the piece's lanes; the epilogue may use what it knows of the piece."""
 
 RowsDone = Callable[[FunctionBuilder, Tile, Val, Val], None]
 """`rows_done(f, tile, row, count)` runs once all columns of rows row .. row + count - 1 have been stored, a block of rows
@@ -99,7 +98,7 @@ that is half the second cache at most: the place for what needs whole rows (a no
 shared out over parts."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ContractionSpec:
     """One contraction. With an `epilogue` the sums go nowhere else; without one they go to `c`."""
 
@@ -114,7 +113,7 @@ class ContractionSpec:
     batch: Sequence[Batch] = ()
     rows_done: RowsDone | None = None
     all_rows: Operand | None = None
-    """Rows of the product that this is a part of, if it is one: what is chosen by their number is chosen for all alike."""
+    """Rows of the whole product, if this is a part of one: choices that depend on the number of rows are then the same for all parts."""
     segments: Segments | None = None
     a_stored: Type | None = None
     b_stored: Type | None = None
@@ -130,12 +129,13 @@ class ContractionSpec:
 
     @property
     def packs_b(self) -> bool:
-        """B may need packing at run time, so scratch for it."""
+        """Whether B may need packing at run time, and so scratch for it."""
         if isinstance(self.b, Strided):
             return self.b.inner != 1 and self.b.panels is None
         return isinstance(self.b, Packed)
 
     def widens_b(self, target: Target) -> bool:
-        """B may be widened for several tiles at once, so scratch for that: kernels that take factors from memory widen for nothing."""
+        """Whether B may be widened for several tiles at once, and so needs scratch: kernels that take factors from memory widen without
+        extra time."""
         narrow = self.b_stored is not None and self.b_stored != self.element
         return isinstance(self.b, Prepacked) and narrow and not reloads_factors(target)

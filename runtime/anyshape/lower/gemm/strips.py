@@ -1,8 +1,7 @@
-"""The micro-kernel of one row against a B read in place: memory is all it waits for.
+"""The micro-kernel of one row against a B read in place, which is bound by memory alone.
 
-Panels would read a few hundred bytes of every row of B and skip the rest, which no prefetcher likes. Here some whole rows
-(as far as the columns asked for go) are read side by side, the sums waiting in memory meanwhile; each sum still adds up
-in the order of k.
+Panels would read a few hundred bytes of every row of B and skip the rest, which prefetchers do not follow. Here some whole rows (as far as
+the requested columns go) are read side by side, the sums being in memory meanwhile; each sum still adds up in the order of k.
 
 In: the arguments of every kernel; `count` columns, any number. Out: the function.
 """
@@ -50,7 +49,7 @@ def _add_rows(
     ragged: Val,
     mask: Val,
 ) -> None:
-    """c += the rows, each times its factor."""
+    """Adds the rows to c, each times its factor."""
     vector = tiles.element.vector(tiles.lanes)
     rows, narrow = of[0], of[1].vector(tiles.lanes)
     with f.for_range(0, whole, tiles.lanes) as loop:

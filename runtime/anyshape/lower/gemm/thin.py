@@ -1,10 +1,10 @@
 """Copying a matrix of few rows so that its columns become rows, and back: planes to interleaved elements (the channels of a picture).
 
-In: planes of `count` elements, `plane` apart, and elements side by side, `few` of them in turn, fewer than a vector has lanes. Out: `join`
-writes planes[c * plane + p] to joined[p * few + c], `part` the other way, for p from `first` to `last`. A single plane is a plain copy. Of
-a small number vectors are put together by picking lanes, so that all memory is read and written in whole vectors; a larger one
-is a square that is turned in registers, of which some rows or columns are left out. `count` is at least as many as a vector has lanes; the
-last vectors overlap those before.
+In: planes of `count` elements, `plane` apart, and groups of `few` adjacent elements, fewer than a vector has lanes. Out: `join` writes
+planes[c * plane + p] to joined[p * few + c], `part` the other way, for p from `first` to `last`. A single plane is a plain copy. Vectors of
+a small number of planes are shuffled together, so that all memory is read and written in whole vectors; a larger number is a square that is
+transposed in registers, of which some rows or columns are left out. `count` is at least as many as a vector has lanes; the last vectors
+overlap those before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..llvm.types import I64, PTR, VOID, Type, Val
 from .tiles import Tiles
 
 PICKED = 8
-"""Up to how many planes lanes are picked: k planes take k - 1 choices for a vector, a square the same for any k."""
+"""The number of planes up to which lanes are shuffled: k planes take k - 1 shuffles for a vector, a square the same for any k."""
 THIN_ARGUMENTS = [
     ("planes", PTR),
     ("plane", I64),
@@ -38,9 +38,9 @@ def part_name(element: Type) -> str:
 
 
 def emit_thin(module: Module, tiles: Tiles) -> None:
-    """The two exported functions."""
-    _emit(module, tiles, join_name(tiles.element), _join, _join_turned)
-    _emit(module, tiles, part_name(tiles.element), _part, _part_turned)
+    """Emits the two exported functions."""
+    _emit(module, tiles, join_name(tiles.element), _join, _join_transposed)
+    _emit(module, tiles, part_name(tiles.element), _part, _part_transposed)
 
 
 Move = Callable[[FunctionBuilder, Tiles, list[Val], Val], None]
@@ -69,7 +69,7 @@ def _emit(module: Module, tiles: Tiles, name: str, move: Move, iteration: Turn) 
 
 
 def _copy(f: FunctionBuilder, tiles: Tiles, planes: Val, joined: Val, range_: tuple[Val, Val], joins: bool) -> None:
-    """One plane: in the pieces that the C library copies best."""
+    """Copies one plane, in the pieces that the C library copies best."""
     element, piece = tiles.element, f.target.piece_bytes // tiles.element.bytes
     source, to = (planes, joined) if joins else (joined, planes)
     with f.for_range(*range_, piece) as loop:
@@ -77,7 +77,7 @@ def _copy(f: FunctionBuilder, tiles: Tiles, planes: Val, joined: Val, range_: tu
         f.memcpy(f.gep(to, loop.index, element), f.gep(source, loop.index, element), f.mul(count, element.bytes))
 
 
-def _join_turned(f: FunctionBuilder, tiles: Tiles, planes: Val, plane: Val, joined: Val, few: Val) -> None:
+def _join_transposed(f: FunctionBuilder, tiles: Tiles, planes: Val, plane: Val, joined: Val, few: Val) -> None:
     element, lanes = tiles.element, tiles.lanes
     last, mask = f.sub(few, 1), f.tail_mask(few, lanes)
     starts = [f.gep(planes, f.mul(f.smin(last, c), plane), element) for c in range(lanes)]
@@ -86,7 +86,7 @@ def _join_turned(f: FunctionBuilder, tiles: Tiles, planes: Val, plane: Val, join
         joined = f.gep(joined, few, element)
 
 
-def _part_turned(f: FunctionBuilder, tiles: Tiles, planes: Val, plane: Val, joined: Val, few: Val) -> None:
+def _part_transposed(f: FunctionBuilder, tiles: Tiles, planes: Val, plane: Val, joined: Val, few: Val) -> None:
     element, lanes = tiles.element, tiles.lanes
     mask, rows = f.tail_mask(few, lanes), []
     for _ in range(lanes):
@@ -117,7 +117,7 @@ def _part(f: FunctionBuilder, tiles: Tiles, planes: list[Val], joined: Val) -> N
 
 
 def _picked(f: FunctionBuilder, vectors: Sequence[Val], places: Sequence[tuple[int, int]]) -> Val:
-    """Lane i is lane places[i][1] of vector places[i][0]: one choice between two vectors after the other."""
+    """Shuffles vectors: lane i is lane places[i][1] of vector places[i][0]; one choice between two vectors after the other."""
     lanes, result = len(places), vectors[0]
     for m in range(1, len(vectors)):
         if m == 1:

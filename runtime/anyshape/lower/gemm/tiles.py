@@ -19,16 +19,14 @@ _FEW_PANELS = 4
 ALIGN = 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tiles:
-    """`rows` x `columns` accumulators (`columns` = two vectors) fit the registers beside the operands.
+    """Sizes of tiles and blocks: `rows` x `columns` accumulators (`columns` = two vectors) fit the registers beside the operands.
 
-    `a_block` and `b_block` bound, in elements, the packed part of A (half of L2) and of B (a quarter of L3);
-    `computed_block` bounds a B that is computed while it is packed (a quarter of L2): it is read soon after it is written.
-    `near`: bytes of a B that stays in L2 for the most part; `line`: bytes that come from memory together; `asks_ahead`: few rows ask
-    for lines of another B before they read them.
-    `strip` is how many sums of a single row wait in memory (half of L1). Blocks do
-    not cut K: at 14 rows a tile reads B slowly enough for any cache.
+    `a_block` and `b_block` bound, in elements, the packed part of A (half of L2) and of B (a quarter of L3); `computed_block` bounds a B
+    that is computed while it is packed (a quarter of L2): it is read soon after it is written. `near`: bytes of a B that stays in L2 for
+    the most part; `line`: bytes of a cache line; `prefetches`: kernels of few rows prefetch lines of a B that does not. `strip` is how many
+    sums of a single row are kept in memory (half of L1). Blocks do not cut K: at 14 rows a tile reads B slowly enough for any cache.
     """
 
     element: Type
@@ -42,28 +40,28 @@ class Tiles:
     strip: int
     near: int
     line: int
-    asks_ahead: bool
+    prefetches: bool
 
     def panels(self, rows: int) -> int:
-        """How many column panels one call takes: few rows alone would leave the multipliers waiting."""
+        """How many column panels one call takes: few rows alone would leave the multipliers idle."""
         return self._panels_of.get(rows, 1)
 
     @property
     def _panels_of(self) -> dict[int, int]:
         limit = self.rows * self.vectors
-        found = {}
+        panels = {}
         for rows in range(1, min(_FEW_ROWS, self.rows) + 1):
             fitting = [p for p in (4, 2) if (rows + 1) * self.vectors * p <= limit]
-            found[rows] = fitting[0] if fitting else 1
-        return found
+            panels[rows] = fitting[0] if fitting else 1
+        return panels
 
     @property
     def few_rows(self) -> int:
-        """Up to how many rows of A columns of B are multiplied as they lie rather than packed."""
+        """The number of rows of A up to which columns of B are multiplied in place rather than packed."""
         return min(_FEW_ROWS, self.rows)
 
     def least_rows(self, tiles: int) -> int:
-        """Of the smallest tile where so many or more share rows evenly: one row less, and there would be fewer."""
+        """Rows of the smallest tile where so many or more are split evenly: with one row less, there would be fewer."""
         return ((tiles - 1) * self.rows + 1) // tiles
 
     @property
@@ -73,12 +71,12 @@ class Tiles:
 
     @property
     def few_panels(self) -> int:
-        """Up to how many panels of B do not repay packing an A that is contiguous along its rows."""
+        """The number of panels of B up to which packing an A that is contiguous along its rows does not pay."""
         return _FEW_PANELS
 
     @property
     def page(self) -> int:
-        """Elements in 4 KiB: memory that far apart competes for the same few lines of L1."""
+        """Elements in 4 KiB: memory that far apart maps to the same few lines of L1."""
         return 4096 // self.element.bytes
 
     @property
@@ -89,7 +87,7 @@ class Tiles:
 
 @cache
 def tiles_for(target: Target, element: Type) -> Tiles:
-    """rows * vectors + vectors + 1 registers, one being left to the compiler."""
+    """Chooses the tiles: rows * vectors + vectors + 1 registers, one being left to the compiler."""
     lanes = target.lanes(element.bytes)
     vectors = 2
     rows = (target.vector_registers - 2 - vectors) // vectors
@@ -103,7 +101,7 @@ def tiles_for(target: Target, element: Type) -> Tiles:
         strip=target.l1_bytes // 2 // element.bytes // lanes * lanes,
         near=target.l2_bytes * 3 // 2,
         line=target.line_bytes,
-        asks_ahead=target.asks_ahead,
+        prefetches=target.prefetches,
         computed_block=target.l2_bytes // 4 // element.bytes,
         b_block=max(target.l3_bytes // 4, target.l2_bytes) // element.bytes,
     )
@@ -121,8 +119,8 @@ def scratch_bytes(
 ) -> Any:
     """Scratch of one part, in bytes. Sizes may be ints or dims (then pass `dims.minimum` and `dims.maximum`).
 
-    `packs_b`: B is neither prepacked nor known to have a unit column stride. `computed`: it is computed while it is packed, or widened
-    (a prepacked one too).
+    `packs_b`: B is neither prepacked nor known to have a unit column stride. `computed`: it is computed while it is packed, or widened (a
+    prepacked one too).
     """
     size = tiles.element.bytes
     total = (minimum(m * k, maximum(tiles.rows * k, tiles.a_block)) + tiles.slack) * size + ALIGN
@@ -133,5 +131,5 @@ def scratch_bytes(
 
 
 def panel_bytes(tiles: Tiles, n: Any, k: Any) -> Any:
-    """What `emit_panels` writes, in bytes; ints or dims."""
+    """Bytes that `emit_panels` writes, as an int or a dim."""
     return ((n + (tiles.columns - 1)) * k + tiles.slack) * tiles.element.bytes

@@ -1,12 +1,12 @@
-"""Copying a matrix so that its columns become rows: squares are turned in registers.
+"""Copying a matrix so that its columns become rows: squares are transposed in registers.
 
 In: element (i, l) at source[i * row_step + l]. Out: element (l, i) at to[l * to_step + i], for all i below `rows` and l from `first` to
 `last`. Rows and columns are at least as many as a vector has lanes; where they are no multiple of it, the last square overlaps the one
-before, so that nothing is masked and nothing written twice differs.
+before, so that nothing is masked, and what is written twice is the same.
 
-`moved` is what the whole operation reads and writes. Where the last cache does not hold that, whole lines of the result are stored past the
-caches: each line stored otherwise is read first, and drives out another one that is to be read. Where rows of the result do not begin at
-lines, a line is put together of two squares.
+`moved` counts the bytes that the whole operation reads and writes. Where they exceed the last cache, whole lines of the result are stored
+past the caches: an ordinary store reads its line first, and evicts another one that is still to be read. Where rows of the result do not
+begin at lines, a line is put together of two squares.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..llvm.transpose import transpose
 from ..llvm.types import I8, I64, PTR, VOID, Type, Val, const
 from .tiles import Tiles
 
-TURN_ARGUMENTS = [
+TRANSPOSE_ARGUMENTS = [
     ("source", PTR),
     ("row_step", I64),
     ("rows", I64),
@@ -31,7 +31,7 @@ TURN_ARGUMENTS = [
     ("moved", I64),
 ]
 STRIP = 4
-"""Vectors of columns that are turned together in a wide strip: several lines of each row at once."""
+"""Vectors of columns that are transposed together in a wide strip: several lines of each row at once."""
 
 
 def transpose_name(element: Type) -> str:
@@ -39,10 +39,10 @@ def transpose_name(element: Type) -> str:
 
 
 def emit_transpose(module: Module, tiles: Tiles) -> None:
-    """The exported function."""
+    """Emits the exported function."""
     element, lanes = tiles.element, tiles.lanes
-    with module.function(transpose_name(element), VOID, TURN_ARGUMENTS) as f:
-        copy = _Copy(f, element, lanes, *f.args)
+    with module.function(transpose_name(element), VOID, TRANSPOSE_ARGUMENTS) as f:
+        copy = _Copy(f=f, element=element, lanes=lanes, **{name: f.arg(name) for name, _ in TRANSPOSE_ARGUMENTS})
         past = f.compare("gt", copy.moved, f.target.last_cache_holds)
         whole, at_lines = f.and_(copy.rows, -copy.per_line), copy.at_lines()
         lines = f.select(f.and_(past, at_lines), whole, const(I64, 0))
@@ -55,9 +55,9 @@ def emit_transpose(module: Module, tiles: Tiles) -> None:
         f.ret()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Copy:
-    """The function being written, and its arguments."""
+    """The open function and its arguments."""
 
     f: FunctionBuilder
     element: Type
@@ -87,8 +87,8 @@ class _Copy:
         return f.compare("eq", f.and_(places, self.line_bytes - 1), 0)
 
     def lines(self, whole: Val) -> None:
-        """Stores so many rows as whole lines past the caches. As many columns together as leave what is read for them in half of the first
-        cache: rows of memory that are read for a while, one after the other."""
+        """Stores so many rows as whole lines past the caches. Columns are taken together as far as what is read for them fits half of the
+        first cache: rows of memory are then read for a while, one after the other."""
         f = self.f
         width = max(self.lanes, f.target.l1_bytes // 2 // self.line_bytes)
         with f.for_range(self.first, self.last, width) as strip:
@@ -101,8 +101,9 @@ class _Copy:
         f.end_past_caches()
 
     def across_lines(self, whole: Val) -> None:
-        """The same where rows of the result begin anywhere: two lines' worth of each are held, out of which the line between is stored. The
-        first rows are stored as they are too; the last `per_line` of them are left, as the line that they begin in is."""
+        """Stores lines past the caches where rows of the result begin anywhere: two lines' worth of each row are held, out of which the
+        line between is stored. The first rows are also stored as they are; the last `per_line` of them are left, as the line that they
+        begin in is."""
         f, per_line = self.f, self.per_line
         width = max(self.lanes, f.target.l1_bytes // 4 // self.line_bytes)
         held = f.alloca(self.element, 2 * per_line * (width + self.lanes))
@@ -143,7 +144,7 @@ class _Copy:
             f.store(f.load(held, vector, self.per_line + k), held, k)
 
     def squares(self, begin: Val) -> None:
-        """Rows from `begin` on."""
+        """Copies rows from `begin` on by squares."""
         f, lanes = self.f, self.lanes
         width = f.select(self.is_wide(), const(I64, STRIP * lanes), const(I64, lanes))
         with f.for_range(self.first, self.last, width) as strip:
@@ -155,9 +156,9 @@ class _Copy:
                     self.square(starts, i, right.index, f.store)
 
     def is_wide(self) -> Val:
-        """Whether strips have several vectors of columns. What comes from far is sooner there if the side with the longer steps, of which
-        each row lies in a page of its own, runs on for several lines; what is near, unless a strip's rows of the result drive each other
-        out of the first cache, as steps of large powers of two make them."""
+        """Whether strips have several vectors of columns. Memory beyond the caches is read sooner if the side with the longer steps, of
+        which each row lies in a page of its own, goes on for several lines; so is nearer memory, unless a strip's rows of the result evict
+        each other from the first cache, as steps of large powers of two make them."""
         f = self.f
         near = f.compare("le", self.moved, f.target.l3_bytes // 4)
         share = f.target.l1_bytes // (STRIP * self.lanes)
@@ -169,7 +170,7 @@ class _Copy:
         return [f.gep(self.source, f.mul(f.add(i, k), self.row_step), self.element) for k in range(self.lanes)]
 
     def square(self, starts: Sequence[Val], i: Val, right: Val, store: Callable[[Val, Val], None]) -> None:
-        """Of rows from `i` and columns from `right` on, or the last ones."""
+        """Copies the square of rows from `i` and columns from `right` on, or the last ones."""
         column, transposed = self.transposed(starts, right)
         self.store_rows(transposed, column, i, store)
 

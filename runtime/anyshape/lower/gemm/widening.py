@@ -1,7 +1,7 @@
 """Panels of 16 bits, widened once for several tiles: a kernel that widens as it reads spends two conversions on every step of a tile.
-So the first tile stores what it widens, beside its products, and the others read that as the kernels of whole floats do.
 
-In: values of the kernel under construction, room in the second cache. Out: which kernel a tile calls, and with which panels.
+So the first tile stores what it widens, beside its products, and the others read that with the kernels of f32. In: values of the kernel
+under construction, room in the second cache. Out: which kernel a tile calls, and with which panels.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def pays(f: FunctionBuilder, of: Product, block: Block) -> Val:
 def called(
     f: FunctionBuilder, of: Product, block: Block, iteration: BlockIteration, index: Val, offset: Val, b: Val, soon: Val
 ) -> tuple[Val, Val, Val]:
-    """The table of a tile's kernels, its B, and what it asks for or, if it widens B for the others, where it keeps that: at `b`, which is
-    so many elements behind the first column of the turn."""
+    """The table of a tile's kernels, its B, and what it prefetches or, if it widens B for the others, where it keeps that: at `b`, which is
+    so many elements behind the first column of the iteration."""
     if iteration.once is None:
         return iteration.kernels, b, soon
     first = f.and_(iteration.once, f.compare("eq", index, block.first))

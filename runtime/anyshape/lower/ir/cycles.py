@@ -1,6 +1,6 @@
-"""The equations of one recurrence while they are inlined: what is read where, and what of it needs memory.
+"""Equations of one recurrence while they are inlined: which positions each read refers to, and which tensors need memory.
 
-In: equations with the form `Step`. Out: which of them are values in others, which are kept for the position at hand only, which for all.
+In: equations with the form `Step`. Out: which of them are values in others, which are kept for the current position only, which for all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from anyshape.lower.ir.dag import Affine, Load
 
 
 class Cycle:
-    """`position` stands for where the recurrence is; `stored` are the equations that write to memory."""
+    """A recurrence that is inlined. `position` stands for the current position; `stored` are the equations that write to memory."""
 
     def __init__(self, unit: Sequence[Equation], position: Dim, outputs: Sequence[Tensor]) -> None:
         self.position = position
@@ -37,7 +37,7 @@ class Cycle:
         self.stored = [q for q in unit if q.target in history or q.target in self.momentary]
 
     def place(self, t: Tensor) -> int:
-        """Which of the tensor's dims the recurrence goes along."""
+        """The dim of the tensor that the recurrence goes along."""
         q = self.targets[t]
         return next(k for k, i in enumerate(q.index) if _along(q) in i.free)
 
@@ -81,7 +81,7 @@ class Cycle:
         return len(forms) > 1
 
     def _is_simple(self, q: Equation) -> bool:
-        """But for the position, the index is distinct variables that cover the tensor."""
+        """Whether the index, except for the position, is distinct variables that cover the tensor."""
         seen: set[Expr] = set()
         for k, (i, n) in enumerate(zip(q.index, q.target.shape, strict=True)):
             if k == self.place(q.target):
@@ -99,7 +99,7 @@ def _along(q: Equation) -> Var:
 
 
 def _shift(i: Expr, along: Var) -> dims.Size | None:
-    """What is added to the variable of the recurrence; None if the index is something else."""
+    """The number added to the variable of the recurrence; None if the index is something else."""
     if i is along:
         return 0
     if isinstance(i, Apply) and i.op in ("add", "sub"):

@@ -73,7 +73,7 @@ def affine(terms: Iterable[tuple[LoopVar, Size]], offset: Size, lets: Iterable[t
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """0 <= index < extent, else the element is not touched. With an error the violation ends the kernel."""
+    """The condition 0 <= index < extent, without which the element is not accessed. With an error the violation ends the kernel."""
 
     index: Affine
     extent: Size
@@ -92,7 +92,7 @@ class Access:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the address is affine and nothing is asked of it."""
+        """Whether the address is affine and has no bounds and no checks."""
         return not (self.bounds or self.checks or self.address.lets)
 
     @property
@@ -141,7 +141,7 @@ class SizeValue(_Node):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoopIndex(_Node):
-    """Where a loop is."""
+    """The value of a loop variable."""
 
     variable: LoopVar
 
@@ -180,7 +180,7 @@ DagNode = Constant | SizeValue | LoopIndex | Load | Operation | Reduction
 
 
 class Dag:
-    """Makes nodes; remembers them by structure."""
+    """Makes nodes; keeps them by structure."""
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[Any, ...], Any] = {}
@@ -204,7 +204,7 @@ class Dag:
         return self.variable(extent)
 
     def _shared(self, key: tuple[Any, ...], make: Callable[[int], N]) -> N:
-        """The node of that key; `make` is given the serial of a new one."""
+        """The node of that key; `make` gets the serial of a new one."""
         node: N | None = self._nodes.get(key)
         if node is None:
             node = self._nodes[key] = make(len(self._nodes))

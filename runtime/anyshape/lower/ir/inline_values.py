@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from anyshape import dims
 from anyshape.dims import Size
@@ -28,25 +28,26 @@ OF_SIZES: Mapping[str, Callable[[Size, Size], Size]] = {
     "min": dims.minimum,
     "max": dims.maximum,
 }
-"""What is a size of two sizes, and of nothing else."""
+"""Functions of two sizes whose result is again a size."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Context:
-    """What holds where the value of an inlined tensor is read. The value is what it is wherever its index is inside of the tensor, so all
-    that counts of the reader is how its index is known to be: the conditions of the reader's own expression are left behind."""
+    """What holds where the value of an inlined tensor is read. The value is the same wherever its index is inside of the tensor, so all
+    that matters of the reader is how its index is known to be inside: the conditions of the reader's own expression are left out."""
 
     guard: DagNode | None = None
-    """That the index is inside, where only the run knows."""
+    """The condition that the index is inside, where only the run knows."""
     inside: frozenset[tuple[Affine, Size]] = frozenset()
     """Indices, with the extents that they are inside of if `guard` holds."""
     pending: tuple[Bound, ...] = ()
-    """Checks of indices into inlined tensors: whatever is loaded in their place carries them."""
+    """Checks of indices into inlined tensors: the loads that replace the reads carry them."""
 
 
 @dataclass
 class InlinedValues:
     group: Group
+    _: KW_ONLY
     dag: Dag = field(default_factory=Dag)
     errors: list[KernelError] = field(default_factory=list)
     memo: dict[tuple[object, ...], DagNode] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class InlinedValues:
     around: list[LoopVar] = field(default_factory=list)
     """The variables of open loops, which are no reduction's."""
     current: Equation | None = None
-    """The equation that is being read, which errors tell."""
+    """The equation that is being read, which errors name."""
 
     def bind(self, v: Var, taken: list[LoopVar]) -> Affine:
         if v.extent == 1:
@@ -82,9 +83,9 @@ class InlinedValues:
             size = e.size
             return Affine((), size if isinstance(size, (int, dims.Dim)) else dims.select(size, 1, 0))
         if isinstance(e, Apply):
-            found = self._index_of(e, env, guard)
-            if found is not None:
-                return found
+            form = self._index_of(e, env, guard)
+            if form is not None:
+                return form
         node = self.value(e, env, guard)
         if node.dtype != I64:
             node = self.dag.op("cast", I64, node)
@@ -120,7 +121,7 @@ class InlinedValues:
         return Affine((), OF_SIZES[op](a.offset, b.offset)) if sizes and op in OF_SIZES else None
 
     def _moves(self, n: Size) -> bool:
-        """Whether a size is one of the position of a recurrence, which it must depend on linearly."""
+        """Whether a size depends on the position of a recurrence, on which it must depend linearly."""
         return self.cycle is not None and self.cycle.position in dims.free_symbols(n)
 
     # values
@@ -204,7 +205,8 @@ class InlinedValues:
         return value if outside is None or not bounds else self._outside(bounds, value, outside)
 
     def _context(self, t: Tensor, index: list[Affine], bounds: tuple[Bound, ...], checks: tuple[Bound, ...]) -> Context:
-        """Of a tensor that is read at an index which these make sure of, as far as the context does not."""
+        """The context of a tensor that is read at an index for which these conditions hold, as far as the current one does not imply
+        them."""
         outer = self.context
         known = [(i, n) for i, n in zip(index, t.shape, strict=True) if (i, n) in outer.inside]
         asked = {(b.index, b.extent): b for b in (*bounds, *checks) if (b.index, b.extent) not in outer.inside}
@@ -216,7 +218,7 @@ class InlinedValues:
         return self.contexts.setdefault(key, Context(guard, inside, pending))
 
     def cycle_read(self, cycle: Cycle, e: Read, index: list[Affine], guard: DagNode | None) -> DagNode:
-        """What the cycle itself computes: at the same position the value, or what is kept of it; else through memory."""
+        """A read of what the cycle itself computes: at the same position the value, or what is kept of it; else through memory."""
         back = cycle.back(e.tensor, index)
         q = cycle.inlined.get(e.tensor)
         if q is not None and back == 0:
@@ -251,18 +253,19 @@ class InlinedValues:
         return condition
 
     def checks(self, t: Tensor, index: list[Affine], guard: DagNode | None, said: Element) -> tuple[Bound, ...]:
-        """Indices that are data, or that nothing proved, are checked when the kernel runs, once.
+        """The checks of an index: of parts that are data, or that nothing proved, once for each.
 
-        `said`: the element as equations have it."""
-        found: list[Bound] = []
+        `said`: the element as equations have it.
+        """
+        bounds: list[Bound] = []
         for axis, (i, n) in enumerate(zip(index, t.shape, strict=True)):
             if self._checkable(i) and (i, n) not in self.context.inside:
                 words = ("index ", Index(), f" is out of range for axis {axis} of ", said[0], " with size ", n)
-                found.append(Bound(i, n, self.refused(words, said), guard))
-        return tuple(found)
+                bounds.append(Bound(i, n, self.refused(words, said), guard))
+        return tuple(bounds)
 
     def refused(self, words: tuple[str | Size | Tensor | Index, ...], element: Element | None = None) -> int:
-        """The number of an error in the equation that is being read, at an element."""
+        """The number of an error in the current equation, at an element."""
         q = self.current
         assert q is not None
         origin = self.group.origins.get(q) or Origin(self.group.name)
@@ -314,7 +317,7 @@ class InlinedValues:
     def _first(
         self, kind: str, body: DagNode, at: Affine, bound: tuple[LoopVar, ...], where: DagNode | None
     ) -> DagNode:
-        """argmax as two reductions: the least position, of those wanted, whose value is the maximum, or NaN (which then is it)."""
+        """Lowers argmax to two reductions: the least position whose value is the maximum, or NaN (which then is it)."""
         dag = self.dag
         if not bound and where is None:
             return dag.const(0, I64)
@@ -329,7 +332,7 @@ class InlinedValues:
 
 
 def neutral(kind: str, dtype: DType) -> int | float | bool:
-    """What an element that is left out contributes."""
+    """The element that contributes nothing to a reduction."""
     if kind in ("sum", "any"):
         return False if kind == "any" else 0
     if kind in ("prod", "all"):

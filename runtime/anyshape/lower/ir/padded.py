@@ -1,7 +1,7 @@
-"""Reads with pads: told from other choices, since what they ask can be asked again of the read's own bounds.
+"""Reads with pads, recognised among other choices, since the read's own bounds express the same condition.
 
-In: a node. Out: the load in it, if it is the element where every bound of the load holds and a constant elsewhere; a condition as the
-comparisons that it asks for, and an integer as an affine form.
+In: a node. Out: the load in it, if it is the element where every bound of the load holds and a constant elsewhere; a condition as its
+comparisons, and an integer as an affine form.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ class Padded:
 
 
 def padded_load(n: DagNode) -> Padded | None:
-    """What is in `select(all its bounds hold, load, constant)`."""
+    """The load and the constant of `select(all its bounds hold, load, constant)`."""
     match n:
         case Operation("select", (condition, Load(access) as load, Constant() as outside)) if access.bounds:
             plain = all(b.guard is None and not b.index.lets for b in access.bounds)
             bounds = {b.index for b in access.bounds}, {(b.index, b.extent) for b in access.bounds}
-            return Padded(load, outside) if plain and _asked(condition) == bounds else None
+            return Padded(load, outside) if plain and _compared(condition) == bounds else None
     return None
 
 
-def _asked(condition: DagNode) -> tuple[set[Affine], set[tuple[Affine, Size]]] | None:
-    """The indices that are not below 0, and those below limits; None if the condition asks for anything else."""
+def _compared(condition: DagNode) -> tuple[set[Affine], set[tuple[Affine, Size]]] | None:
+    """The indices that are compared with 0, and those with limits; None if the condition has anything else."""
     lower, upper = set(), set()
     for c in conjuncts(condition):
         match c:
@@ -48,7 +48,7 @@ def _asked(condition: DagNode) -> tuple[set[Affine], set[tuple[Affine, Size]]] |
 
 
 def conjuncts(n: DagNode) -> list[DagNode]:
-    """What must hold, all of it, for the condition to hold."""
+    """The conditions that must all hold for a condition to hold."""
     match n:
         case Operation("and", args):
             return [c for a in args for c in conjuncts(a)]
@@ -56,7 +56,7 @@ def conjuncts(n: DagNode) -> list[DagNode]:
 
 
 def index_of(n: DagNode) -> Affine | None:
-    """An integer expression of variables and sizes."""
+    """An integer expression of variables and sizes in affine form."""
     match n:
         case LoopIndex(variable):
             return affine([(variable, 1)], 0)

@@ -1,6 +1,6 @@
 """Programs for the emitter: their steps over the graph that everything else is lowered to.
 
-In: a `StepProgram`, and the inliner that turns expressions into nodes. Out: a tree of actions. Loops that only write elements which their
+In: a `StepProgram`, and the inliner that lowers expressions to nodes. Out: a tree of actions. Loops that only write elements which their
 own variables number become stores over those variables, so that they are scheduled as equations are.
 """
 
@@ -65,7 +65,7 @@ Lowered = SizeIs | Assign | Sort | Repeat | Choose | Stop
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Procedure:
-    """`makes` are zero at first; `own` is what needs memory unless it is an operand of the kernel."""
+    """A lowered program. `makes` are zero at first; `own` is what needs memory unless it is an operand of the kernel."""
 
     actions: tuple[Lowered, ...]
     makes: tuple[Tensor, ...]
@@ -73,7 +73,7 @@ class Procedure:
 
 
 class Inliner(Protocol):
-    """What turns expressions into nodes. `around`: loop variables that no other loop may use."""
+    """Lowering of expressions to nodes. `around`: loop variables that no other loop may use."""
 
     dag: Dag
     around: list[LoopVar]
@@ -94,7 +94,7 @@ class _Program:
     loops: dict[Var, LoopVar] = field(default_factory=dict)
 
     def block(self, actions: Sequence[Action], env: Env) -> tuple[Lowered, ...]:
-        return tuple(found for a in actions for found in self.action(a, env))
+        return tuple(lowered for a in actions for lowered in self.action(a, env))
 
     def action(self, a: Action, env: Env) -> Sequence[Lowered]:
         match a:
@@ -138,16 +138,16 @@ class _Program:
         store = Store(Access(target, Affine(((position, 1),))), value, ())
         for w in (v, position):
             self.inliner.around.remove(w)
-        return Sort(Ordered(Sorting(over, over, descending), store, (v,), position, None), target)
+        return Sort(Ordered(Sorting(over, over, descending), store, (v,), position=position, where=None), target)
 
     def bound(self, v: Var) -> LoopVar:
-        found = self.inliner.dag.variable(v.extent)
-        self.inliner.around.append(found)
-        return found
+        variable = self.inliner.dag.variable(v.extent)
+        self.inliner.around.append(variable)
+        return variable
 
 
 def _independent(a: Each) -> list[tuple[Put, tuple[Var, ...]]]:
-    """The stores of a nest of loops in which no turn sees what another one writes; none where one may."""
+    """The stores of a nest of loops in which no iteration reads what another one writes; none where one may."""
     variables = [a.var]
     body = a.body
     while len(body) == 1 and isinstance(body[0], Each):

@@ -1,9 +1,9 @@
-"""What is done with nodes of the graph: stores, stores whose elements come one after the other, and demands on data."""
+"""Uses of nodes of the graph: stores, stores whose elements come one after the other, and demands on data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from anyshape.equations.builder import Form
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Reduction, walk
@@ -11,7 +11,7 @@ from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Reduction, wal
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Store:
-    """tensor[access] = value for all values of `variables`, which are in the order of the tensor's dims."""
+    """An assignment, tensor[access] = value, for all values of `variables`, which are in the order of the tensor's dims."""
 
     access: Access
     value: DagNode
@@ -19,7 +19,7 @@ class Store:
 
     @property
     def source(self) -> Access:
-        """What is read, of a bare copy."""
+        """The access that is read, of a bare copy."""
         assert isinstance(self.value, Load)
         return self.value.access
 
@@ -33,8 +33,8 @@ class Store:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Asked:
-    """A condition, which is that `each` holds for all values of `variables`."""
+class DemandedPart:
+    """A condition, `whole`, which is that `each` holds for all values of `variables`."""
 
     whole: DagNode
     variables: tuple[LoopVar, ...]
@@ -43,10 +43,10 @@ class Asked:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Demanded:
-    """What must hold of data, all of it; else the kernel ends with the error."""
+    """Conditions on data that must all hold; else the kernel ends with the error."""
 
     error: int
-    parts: tuple[Asked, ...]
+    parts: tuple[DemandedPart, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -59,6 +59,7 @@ class Ordered:
     form: Form
     store: Store
     over: tuple[LoopVar, ...]
+    _: KW_ONLY
     position: LoopVar | None
     where: DagNode | None
     demanded: Demanded | None = None

@@ -1,6 +1,6 @@
-"""What every part of the builder stands on: blocks of lines, fresh names, calls.
+"""Blocks of LLVM text, fresh names and calls, below the instructions of `builder.py`.
 
-In: lines of LLVM text. Out: the blocks of one function. The operations are in arithmetic, memory and control.
+In: lines of LLVM text. Out: the blocks of one function.
 """
 
 from __future__ import annotations
@@ -41,6 +41,15 @@ class Emitter:
         self.blocks.append(block)
         self.block = block
 
+    def resume(self, block: Block) -> None:
+        """Go on emitting in a block that is in the text already."""
+        self.block = block
+
+    def end(self, text: str) -> None:
+        """Append the last line of a block: a branch or a return."""
+        self.line(text)
+        self.block.terminated = True
+
     def fresh(self) -> str:
         self._count += 1
         return f"%v{self._count}"
@@ -71,7 +80,7 @@ class Emitter:
         return self.emit(result, text)
 
     def call_intrinsic(self, name: str, result: Type, args: Sequence[Val], overload: str = "", flags: str = "") -> Val:
-        """Call an LLVM intrinsic; `overload` is its type suffix, that of the result unless given."""
+        """Call an LLVM intrinsic; `overload` is its type suffix, by default that of the result."""
         full = name if name.startswith(("llvm.x86.", "llvm.aarch64.")) else f"{name}.{overload or result.suffix}"
         self._declare_intrinsic(full, result, [arg.type for arg in args])
         return self._call(f"@{full}", result, args, flags)

@@ -1,9 +1,9 @@
 """Conversions between f32 and the floats of 16 bits, in integer arithmetic where the processor has no instruction.
 
-None has one for bf16 that keeps the smallest numbers: AVX-512's takes them for 0. Elsewhere LLVM would call a function of the compiler's
-library, which nobody links. Rounding is to the nearest, ties to even, as the instructions do. The method for f16 is that of Fabian
-Giesen's "half to float done quic(ker)": the exponent is moved by an addition, and a floating-point addition (or subtraction) of a power
-of two rounds (or scales) what is too small for a normal number.
+No processor has one for bf16 that keeps the smallest numbers: AVX-512's takes them for 0. Elsewhere LLVM would call a function of the
+compiler's library, which nobody links. Rounding is to the nearest, ties to even, as the instructions do. The method for f16 is that of
+Fabian Giesen's "half to float done quic(ker)": the exponent is moved by an addition, and a floating-point addition (or subtraction) of a
+power of two rounds (or scales) numbers that are too small for a normal one.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def widen(f: FunctionBuilder, a: Val) -> Val:
     normal = f.add(moved, _BIAS)
     special = f.add(normal, (128 - 16) << 23)
     small = f.sub(_float(f, f.add(normal, 1 << 23)), _float_of(_LEAST, a))
-    found = f.select(f.compare("eq", exponent, 0x7C00 << _MANTISSA), special, normal)
-    found = f.select(f.compare("eq", exponent, 0), f.bitcast(small, moved.type), found)
-    return _float(f, f.or_(found, sign))
+    magnitude = f.select(f.compare("eq", exponent, 0x7C00 << _MANTISSA), special, normal)
+    magnitude = f.select(f.compare("eq", exponent, 0), f.bitcast(small, moved.type), magnitude)
+    return _float(f, f.or_(magnitude, sign))
 
 
 def shorten(f: FunctionBuilder, a: Val, to: Type) -> Val:
@@ -63,12 +63,12 @@ def _to_f16(f: FunctionBuilder, bits: Val) -> Val:
     normal = f.lshr(f.add(f.sub(f.add(size, 0xFFF), _BIAS), odd), _MANTISSA)
     unit = _float_of(_UNIT, bits)
     small = f.sub(f.bitcast(f.add(_float(f, size), unit), size.type), _UNIT)
-    found = f.select(f.compare("lt", size, _LEAST), small, normal)
+    magnitude = f.select(f.compare("lt", size, _LEAST), small, normal)
     large = f.select(
         f.compare("gt", size, _INFINITY), f.or_(f.lshr(f.and_(size, 0x7F_FFFF), _MANTISSA), 0x7E00), 0x7C00
     )
-    found = f.select(f.compare("ge", size, _TOO_LARGE), large, found)
-    return f.or_(found, f.lshr(f.and_(bits, _SIGN), 16))
+    magnitude = f.select(f.compare("ge", size, _TOO_LARGE), large, magnitude)
+    return f.or_(magnitude, f.lshr(f.and_(bits, _SIGN), 16))
 
 
 def _float(f: FunctionBuilder, bits: Val) -> Val:

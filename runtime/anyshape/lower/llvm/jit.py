@@ -80,7 +80,7 @@ def compile_object(text: str, target: Target) -> bytes:
 
 
 def assembly(text: str, target: Target) -> str:
-    """The same code for people."""
+    """The same code as readable assembly."""
     with _LOCK:
         return str(_machine(target).emit_assembly(_parsed(text, target)))
 
@@ -102,7 +102,7 @@ def load_object(code: bytes, exports: Sequence[str], imports: Mapping[str, int] 
 
 
 def load_objects(codes: Sequence[bytes], exports: Sequence[str], imports: Mapping[str, int] | None = None) -> Loaded:
-    """`load_object` of several at once, which is sooner than one by one."""
+    """Links several objects at once, which is faster than one by one."""
     with _LOCK:
         builder = llvm.JITLibraryBuilder().add_current_process()
         for code in codes:
@@ -114,13 +114,13 @@ def load_objects(codes: Sequence[bytes], exports: Sequence[str], imports: Mappin
         try:
             tracker = builder.link(_engine(), f"anyshape.{next(_LIBRARY_NUMBERS)}")
         except RuntimeError as error:
-            given = sorted(imports or {})
-            raise CodegenError(f"object code does not link with imports {given}: {error}") from error
+            names = sorted(imports or {})
+            raise CodegenError(f"object code does not link with imports {names}: {error}") from error
         return Loaded(tracker, {symbol: int(tracker[symbol]) for symbol in exports})
 
 
 def object_key(text: str, target: Target) -> str:
-    """The name under which the object of this text is cached: text, target and code generator decide."""
+    """The key under which the object of this text is cached: text, target and code generator decide."""
     digest = hashlib.sha256()
     for part in (text, repr(target), str(_LEVEL), llvmlite.__version__, repr(llvm.llvm_version_info)):
         digest.update(part.encode())
@@ -144,7 +144,7 @@ def object_for(text: str, target: Target) -> bytes:
 
 
 def object_by_key(key: str, text: Callable[[], str], target: Target) -> bytes:
-    """The same under a key that the caller vouches for; the text is only made if no cache has the object."""
+    """The object under a key that the caller vouches for; the text is only written if no cache has it."""
     code = _IN_PROCESS.get(key)
     if code is None:
         code = disk_cache().get(key)

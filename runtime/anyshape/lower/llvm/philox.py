@@ -15,7 +15,7 @@ from .types import F32, F64, I32, I64, Type, Val, const
 
 
 def philox(f: FunctionBuilder, seed: Val, position: Val, dtype: DType, type_: Type) -> Val:
-    """`type_` is the scalar type of the registers of `dtype`."""
+    """Draws numbers of `dtype`; `type_` is the scalar type of its registers."""
     lanes = max(seed.type.lanes, position.type.lanes)
     at = f.splat(position, lanes) if lanes and not position.type.lanes else position
     first, second = _words(f, _halves(f, seed), _halves(f, at))

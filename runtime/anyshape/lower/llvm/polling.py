@@ -1,9 +1,9 @@
-"""Kernels that take long look up now and then, whether their call is to stop: a clock of the process ticks, and who sees a tick looks.
+"""Polls of kernels that take long: now and then, they test whether their call is to stop.
 
-In: an open kernel. Out: polls in it. A poll compares a word that a thread counts up (`vm/native/ticker.py`) with what the kernel saw last:
-two loads and a branch. The kernel learns nothing else of its caller: in the first of the words ahead of its scalars
-(`anyshape.failure_report`) is the address of two words, a function to ask and what to give it; 0 where nobody can be asked. A kernel
-that is told to stop returns `STOPPED`.
+In: an open kernel. Out: polls in it. A poll compares a word that a thread counts up (`vm/native/ticker.py`) with the value that the kernel
+saw last: two loads and a branch. Only where the word has changed does the kernel call its caller. The first of the words ahead of its
+scalars (`anyshape.failure_report`) is the address of two words, a function to call and its argument; 0 where there is none. A kernel that
+is to stop returns `STOPPED`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ WORDS = (ctypes.c_int64 * 8)()
 """The ticks, and what `vm/native/ticker.py` keeps beside them."""
 ADDRESS = ctypes.addressof(WORDS)
 STOPPED = -1
-"""What a kernel returns that was told to stop."""
+"""The status of a kernel that stopped because a poll said so."""
 
 
 class Polls:
-    """Those of one kernel, to be made where it begins."""
+    """The polls of one kernel; constructed where the kernel begins."""
 
     def __init__(self, f: FunctionBuilder) -> None:
         self.f = f

@@ -1,7 +1,7 @@
-"""What no list of a processor's features says, found without knowing processors by name: asked of LLVM, or measured.
+"""Properties of processors that no list of features has, without a table of processors' names: they are asked of LLVM, or measured.
 
-In: a `Target`. Out: an answer. The cache on disk keeps it, so that it is looked for once on a machine and all processes agree; the answers
-to choose from lie so far apart that other work on the machine does not decide. What is measured is asked of the host only.
+In: a `Target`. Out: an answer. The cache on disk keeps it, so that it is determined once on a machine and all processes agree; the possible
+answers lie so far apart that other work on the machine does not decide. Measurements are of the host only.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _NARROWEST = 16
 
 @cache
 def gathers(target: Target) -> bool:
-    """Whether an instruction that loads from several places is there and faster than as many loads. LLVM, which knows a processor's tuning,
-    takes `vgatherdps` with AVX-512 on any processor, with AVX2 only where that is faster (`TuningFastGather` in LLVM's `X86.td`): so it is
-    asked about the processor with AVX2 alone."""
+    """Whether an instruction that loads from several places exists and is faster than as many loads. LLVM, which knows a processor's
+    tuning, uses `vgatherdps` with AVX-512 on any processor, with AVX2 only where that is faster (`TuningFastGather` in LLVM's `X86.td`): so
+    the code for the processor with AVX2 alone decides."""
     return target.scalef and kept("gathers", target, lambda: int(_takes_gathers(target.limited("avx2")))) == 1
 
 
@@ -47,16 +47,17 @@ def _takes_gathers(target: Target) -> bool:
 
 def multiply_adds(target: Target) -> int:
     """Vectors that are multiplied and added in a cycle: one where the widest are executed as two halves, or two units join for them. It is
-    measured, so of the host as it is; anything else has two. As no code depends on it, only how much work is worth sharing, it is no part
-    of the target's description."""
+    measured on the host; any other target has two. As no code depends on it, only how much work is worth sharing, it is no part of the
+    target's description."""
     measured = target.fma and target.vector_bytes > _NARROWEST and target == host_target()
     return measured_multiply_adds(target) if measured else 2
 
 
 @cache
 def measured_multiply_adds(target: Target) -> int:
-    """Of the host: how many of its widest vectors are multiplied and added in a cycle, if it is two of half the width. No list tells
-    processors apart by that; Intel, too, advises to measure it ("Servers with a Single FMA Unit" in the Optimization Reference Manual)."""
+    """Measures on the host how many of its widest vectors are multiplied and added in a cycle, if it is two of half the width. No list
+    tells processors apart by that; Intel, too, advises to measure it ("Servers with a Single FMA Unit" in the Optimization Reference
+    Manual)."""
     return kept("multiply-adds", target, lambda: 1 if _takes_twice(target) else 2)
 
 
@@ -69,9 +70,10 @@ def _takes_twice(target: Target) -> bool:
 
 
 def emit_multiply_adds(module: Module, name: str, lanes: int) -> None:
-    """A function that multiplies and adds, for so many `turns`, as many vectors as fit the registers: no sum waits for the last one."""
+    """Emits a function that multiplies and adds, in so many `iterations`, as many vectors as fit the registers: no sum waits for the last
+    one."""
     chains, vector = module.target.vector_registers - 6, F32.vector(lanes)
-    with module.function(name, VOID, [("to", PTR), ("turns", I64)]) as f:
+    with module.function(name, VOID, [("to", PTR), ("iterations", I64)]) as f:
         start = [const(vector, 0.001 * i) for i in range(chains)]
         with f.for_range(0, f.args[1], carried=start, at_least_once=True) as loop:
             loop.next(*[f.fma(x, 0.999, 0.001) for x in loop.carried])
@@ -80,7 +82,7 @@ def emit_multiply_adds(module: Module, name: str, lanes: int) -> None:
         f.ret()
 
 
-def multiply_adds_calls(module: Module, turns: int) -> list[Callable[[], object]]:
+def multiply_adds_calls(module: Module, iterations: int) -> list[Callable[[], object]]:
     """Calls of all such functions of a module, with room for their results."""
     loaded = compile_module(module)
     memory = np.zeros(module.target.vector_registers * module.target.lanes(F32.bytes) + 16, np.float32)
@@ -88,24 +90,24 @@ def multiply_adds_calls(module: Module, turns: int) -> list[Callable[[], object]
 
     def call(name: str) -> Callable[[], object]:
         run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(loaded.address(name))
-        return lambda: (loaded, memory, run(to, turns))
+        return lambda: (loaded, memory, run(to, iterations))
 
     return [call(name) for name in module.symbols]
 
 
 def least(calls: list[Callable[[], object]], rounds: int) -> list[float]:
-    """The least seconds of each, taken in turns: nothing that passes, be it faster or slower, is of one of them alone."""
-    found = [float("inf")] * len(calls)
+    """The least seconds of each call, measured in alternation: a disturbance is not of one of them alone."""
+    seconds = [float("inf")] * len(calls)
     for _ in range(rounds):
         for at, call in enumerate(calls):
             start = time.perf_counter()
             call()
-            found[at] = min(found[at], time.perf_counter() - start)
-    return found
+            seconds[at] = min(seconds[at], time.perf_counter() - start)
+    return seconds
 
 
 def kept(question: str, target: Target, find: Callable[[], int]) -> int:
-    """The answer that the cache on disk has, else what is found now."""
+    """The answer from the cache on disk, or else a new one."""
     key, cache = object_key(f"{question} by {code_version('anyshape.lower')}", target), disk_cache()
     known = cache.get(key)
     if known is None:

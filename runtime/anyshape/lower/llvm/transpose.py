@@ -1,7 +1,7 @@
-"""A square block turned in registers: the rows of an L x L block become its columns.
+"""Transposition of a square block in registers: the rows of an L x L block become its columns.
 
-In: L vectors of L lanes. Out: L vectors, lane i of vector j being lane j of vector i. Built from the interleavings that
-vector units have within 16 bytes, then from exchanges of whole 16-byte pieces.
+In: L vectors of L lanes. Out: L vectors, lane i of vector j being lane j of vector i. Built from the interleavings that vector units have
+within 16 bytes, then from exchanges of whole 16-byte pieces.
 """
 
 from __future__ import annotations

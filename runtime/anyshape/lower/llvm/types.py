@@ -29,8 +29,8 @@ _BITS = {
 }
 _SHORT = {"float": "f32", "double": "f64", "ptr": "p0"}
 _CARRIED = {"half": "i16", "bfloat": "i16"}
-"""Floats of 16 bits are integers to LLVM, but where they become another float: without instructions for them it would turn every value that
-a branch, a choice or a move of lanes hands on into another float and back, by functions of the compiler's library, which nobody links."""
+"""Types that represent floats of 16 bits in LLVM, except where they become another float: without instructions for them it would convert
+every value that a branch, a choice or a shuffle passes on, by functions of the compiler's library, which nobody links."""
 _TYPES: dict[tuple[str, int], Type] = {}
 
 
@@ -52,10 +52,10 @@ class Type:
 
     def __new__(cls, element: str, lanes: int = 0) -> Type:
         known = _TYPES.get((element, lanes))
-        return known or _TYPES.setdefault((element, lanes), cls._made(element, lanes))
+        return known or _TYPES.setdefault((element, lanes), cls._create(element, lanes))
 
     @classmethod
-    def _made(cls, element: str, lanes: int) -> Type:
+    def _create(cls, element: str, lanes: int) -> Type:
         self = super().__new__(cls)
         self.element, self.lanes = element, lanes
         self.text, self.as_float = (

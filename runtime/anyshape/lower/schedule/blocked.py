@@ -1,9 +1,9 @@
-"""Phases that share their outer loops, run together: what one hands to the next is held for one block of rows at a time.
+"""Blocks of rows for phases that share their outer loops: what one phase hands to the next is held for one block of rows at a time.
 
 In: the phases of a component and the scratch tensors between them. Out: a `Blocked`, or None. Which phases they are does not matter:
-products and rows, in any order, whose stores have the same variables outside, and a variable of rows that every product has as its
-own. For one block those are symbols, like the position of a recurrence, so that each phase is an ordinary one, of a few rows.
-Attention comes out as a block of scores, its softmax, and their product with the values.
+products and rows, in any order, whose stores have the same variables outside, and a variable of rows that every product has as its own. For
+one block those are symbols, like the position of a recurrence, so that each phase is an ordinary one, of a few rows. Attention comes out as
+a block of scores, its softmax, and their product with the values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from anyshape.lower.schedule.tree import Scope, plan
 from anyshape.lower.target import Target
 
 _TILES = 6
-"""Tiles of rows in a block at most: more bring nothing, since what all rows share is read from the second cache."""
+"""Tiles of rows in a block at most: more gain nothing, since what all rows share is read from the second cache."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -66,7 +66,7 @@ class Blocked:
 
 
 def block_phases(dag: Dag, phases: Sequence[Unplanned], temporaries: Sequence[Tensor]) -> Blocked | None:
-    """The phases as one, if they can be."""
+    """Combines the phases, if they can be."""
     first = next((p for p in phases if isinstance(p, Product)), None)
     if len(phases) < 2 or first is None or any(isinstance(p, Product) and p.windows is not None for p in phases):
         return None
@@ -107,8 +107,7 @@ def _has_rows(p: Product, rows: LoopVar) -> bool:
 
 
 def _apart(phases: Sequence[Unplanned], rows: LoopVar, temporaries: frozenset[Tensor]) -> bool:
-    """Whether nothing crosses from one block to another: scratch is read at its own row, what lacks rows comes first, and is only for
-    those that follow."""
+    """Whether blocks are independent: scratch is read at its own row; phases without rows come first, and only serve those that follow."""
     places: dict[Tensor, Affine] = {}
     late = False
     for p in phases:
@@ -124,7 +123,7 @@ def _apart(phases: Sequence[Unplanned], rows: LoopVar, temporaries: frozenset[Te
 
 
 def _evaluated(p: Unplanned | Scope) -> list[DagNode]:
-    """What a phase computes; the sum of a product stands for its factors, which are in memory."""
+    """The nodes that a phase computes; the sum of a product stands for its factors, which are in memory."""
     return below(_stores(p), stop=p.sum if isinstance(p, Product) else None)
 
 
@@ -135,7 +134,7 @@ def _loads(p: Unplanned | Scope) -> Iterator[Access]:
 
 
 class _Blocking(Rebuild):
-    """Outer variables become symbols, rows those of a block, and scratch tensors as large as one."""
+    """Rewrites outer variables as symbols, rows as those of a block, and scratch tensors as large as one."""
 
     def __init__(self, dag: Dag, loops: tuple[LoopVar, ...], rows: LoopVar, temporaries: frozenset[Tensor]) -> None:
         super().__init__(dag)
@@ -214,18 +213,18 @@ class _Blocking(Rebuild):
 
 
 def _overwritten(steps: Sequence[Step], rowwise: dict[Tensor, Size]) -> dict[Tensor, Tensor]:
-    """Scratch tensors that rows write over what they read, element by element, and nothing reads later."""
-    found: dict[Tensor, Tensor] = {}
+    """Scratch tensors that rows write over what they read, element by element, and that is not read later."""
+    under: dict[Tensor, Tensor] = {}
     reads = [{x.tensor for x in _loads(step)} for step in steps]
     for at, step in enumerate(steps):
         later = set().union(*reads[at + 1 :])
-        dying = [t for t in rowwise if t in reads[at] - later and t not in found.values()]
+        dying = [t for t in rowwise if t in reads[at] - later and t not in under.values()]
         for s in step.stores if len(step.stores) == 1 and isinstance(step, Scope) else ():
             t = s.access.tensor
             fits = [u for u in dying if u.shape == t.shape and u.dtype == t.dtype and LoadsOf().is_safe(step, u, s)]
             if t in rowwise and fits:
-                found[t] = found.get(fits[0], fits[0])
-    return found
+                under[t] = under.get(fits[0], fits[0])
+    return under
 
 
 __all__ = ["Blocked", "block_phases"]

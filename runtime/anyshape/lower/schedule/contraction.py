@@ -1,8 +1,7 @@
 """Recognises contractions and cuts a kernel into phases: matrix products with their epilogues, and scopes of rows.
 
-In: stages of stores. Out: phases in order. A contraction is a sum of a product of two factors that both use the summed
-variable and each own a further one; which op it came from does not matter. What only a contraction can not do with
-(a computed factor, a second reduction on its result) goes through scratch, in a phase of its own.
+In: stages of stores. Out: phases in order. What a contraction is, says `kernel_model/contractions.py`, to fusion too. What only a
+contraction can not do with (a computed factor, a second reduction on its result) goes through scratch, in a phase of its own.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anyshape.dims import Size
-from anyshape.dtypes import BF16, F16, F32
+from anyshape.dtypes import DType
 from anyshape.equations import Tensor
+from anyshape.kernel_model.contractions import Contraction, Terms, as_stored, contraction_of
 from anyshape.lower.analyse.collapse import Rebuild
 from anyshape.lower.analyse.vector_product import with_row
 from anyshape.lower.analyse.windows import Windows, product_windows
@@ -23,12 +23,10 @@ from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Operation
 from anyshape.lower.ir.stores import Store, below, reductions_of
 from anyshape.lower.schedule.tree import Scope, components
 
-_ELEMENTS = ("f32", "f64", "i32", "i64")
-
 
 @dataclass(eq=False, kw_only=True)
 class Product:
-    """sum over k of a[m, k] * b[k, n] for every batch variable, then the stores, whose domain is that of the sum."""
+    """A matrix product: sum over k of a[m, k] * b[k, n] for every batch variable, then the stores, whose domain is that of the sum."""
 
     sum: Reduction
     a: Access
@@ -39,9 +37,9 @@ class Product:
     batch: tuple[LoopVar, ...]
     stores: tuple[Store, ...]
     packed: Tensor | None = None
-    """The constant that stands behind `b`, to be prepacked."""
+    """The constant operand of `b`, to be prepacked."""
     computed: DagNode | None = None
-    """What `b` is where it is no plain operand: computed while it is packed, for values of `over`. `b` is then `a`, and not looked at."""
+    """The value of `b` where it is no plain operand: computed while it is packed, for values of `over`. `b` is then `a`, and not used."""
     over: tuple[LoopVar, ...] = ()
     """The summed variables of which k counts the values, row-major."""
     windows: Windows[DagNode] | None = None
@@ -51,18 +49,18 @@ class Product:
 
     @property
     def is_plain(self) -> bool:
-        """One store of the bare sums."""
+        """Whether the only store is of the bare sums."""
         return len(self.stores) == 1 and self.stores[0].value is self.sum and not self.stores[0].access.address.lets
 
 
 Step = Scope | Product
-"""Rows, or a product."""
+"""A scope of rows, or a product."""
 Unplanned = Product | list[Store]
 
 
 @dataclass
 class Component:
-    """What computes some stores, in order, and the scratch between them."""
+    """Phases that compute some stores, in order, and the scratch between them."""
 
     items: list[Unplanned] = field(default_factory=list)
     temporaries: list[Tensor] = field(default_factory=list)
@@ -71,14 +69,14 @@ class Component:
 def split_phases(
     dag: Dag, stages: list[list[Store]], constants: Mapping[Tensor, NDArray[Any]]
 ) -> tuple[Component, ...]:
-    """A component with scratch wants one part to run all its phases, since one reads what another wrote."""
-    found: list[Component] = []
+    """Splits each component into phases. All phases of a component with scratch are run by one part, since one reads what another wrote."""
+    split: list[Component] = []
     for stage in stages:
         for part in components(stage):
-            found.append(Component())
-            splitter = _Splitter(dag, found[-1], constants, sum(len(c.temporaries) for c in found))
+            split.append(Component())
+            splitter = _Splitter(dag, split[-1], constants, sum(len(c.temporaries) for c in split))
             splitter.component(with_row(dag, part, constants))
-    return tuple(found)
+    return tuple(split)
 
 
 class _Splitter:
@@ -88,43 +86,48 @@ class _Splitter:
     def component(self, stores: list[Store]) -> None:
         while True:
             reds = reductions_of(stores)
-            found = next((r for r in reds if is_contraction(r)), None)
-            if found is None:
+            reduction = next((r for r in reds if contraction(r)), None)
+            if reduction is None:
                 window = self.window(stores, reds)
                 self.out.items.append(stores if window is None else window)
                 return
-            factors = tuple(self.in_memory(x, found, stores) for x in found.body.inputs)
-            stores, found = self.without(found, factors, stores)
-            outer = below(stores, stop=found)
-            whole = all(n is found for n in outer if isinstance(n, Reduction)) and all(
-                s.domain == found.domain for s in stores
+            factors = tuple(self.in_memory(x, reduction, stores) for x in reduction.body.inputs)
+            stores, reduction = self.without(reduction, factors, stores)
+            outer = below(stores, stop=reduction)
+            whole = all(n is reduction for n in outer if isinstance(n, Reduction)) and all(
+                s.domain == reduction.domain for s in stores
             )
             if whole:
-                self.out.items.append(self.product(found, factors, tuple(stores)))
+                self.out.items.append(self.product(reduction, factors, tuple(stores)))
                 return
-            stores = self.through_scratch(found, factors, stores)
+            stores = self.through_scratch(reduction, factors, stores)
 
     def without(
-        self, found: Reduction, factors: tuple[Access, ...], stores: list[Store]
+        self, reduction: Reduction, factors: tuple[Access, ...], stores: list[Store]
     ) -> tuple[list[Store], Reduction]:
         """The stores with factors that went through scratch read from there, wherever else they are used, and the sum of them."""
-        pairs = zip(found.body.inputs, factors)
+        pairs = zip(reduction.body.inputs, factors)
         spilled = {x: self.dag.load(a) for x, a in pairs if _plain_access(x) != a}
         if not spilled:
-            return stores, found
+            return stores, reduction
         rebuild = Rebuild(self.dag, {**spilled})
-        stores, total = [rebuild.store(s) for s in stores], rebuild.node(found)
+        stores, total = [rebuild.store(s) for s in stores], rebuild.node(reduction)
         assert isinstance(total, Reduction)
         return stores, total
 
     def window(self, stores: list[Store], reds: list[Reduction]) -> Product | None:
-        """A sum over several variables of a plain operand, in which they are contiguous, times anything: a convolution, say."""
-        if len(reds) != 1 or any(s.domain != reds[0].domain for s in stores) or not is_window(reds[0]):
+        """A product for a sum over several variables of a plain operand, in which they are contiguous, times anything: a convolution,
+        say."""
+        if (
+            len(reds) != 1
+            or any(s.domain != reds[0].domain for s in stores)
+            or contraction(reds[0], over_several=True) is None
+        ):
             return None
-        (found,) = reds
-        over = found.variables
+        (reduction,) = reds
+        over = reduction.variables
         inner = [v for v, c in stores[0].access.address.terms if c == 1]
-        for widened, b in (found.body.inputs, found.body.inputs[::-1]):
+        for widened, b in (reduction.body.inputs, reduction.body.inputs[::-1]):
             a = _plain_access(widened)
             if a is None:
                 continue
@@ -135,7 +138,7 @@ class _Splitter:
                 continue
             k, access = self.as_one(over, a, step)
             m, n = rows[-1], columns[0]
-            seen = product_windows(self.dag, found, b, stores)
+            seen = product_windows(self.dag, reduction, b, stores)
             windows = None
             moved = {n}
             if seen is not None and not {p.position for p in seen[0].staged.moving} & a.domain:
@@ -143,7 +146,7 @@ class _Splitter:
                 moved = {p.position for p in windows.staged.moving}
             batch = tuple(v for v in stores[0].variables if v is not m and v not in moved)
             return Product(
-                sum=found, a=access, b=access, m=m, n=n, k=k, batch=batch, stores=tuple(stores),
+                sum=reduction, a=access, b=access, m=m, n=n, k=k, batch=batch, stores=tuple(stores),
                 computed=b, over=over, windows=windows,
             )  # fmt: skip
         return None
@@ -157,12 +160,12 @@ class _Splitter:
         kept = [(v, c) for v, c in x.address.terms if v not in over]
         return k, Access(x.tensor, affine([*kept, (k, step)], x.address.offset))
 
-    def in_memory(self, factor: DagNode, found: Reduction, stores: list[Store]) -> Access:
-        """A factor that is more than a plain load is computed into scratch first."""
+    def in_memory(self, factor: DagNode, reduction: Reduction, stores: list[Store]) -> Access:
+        """The access of a factor; one that is more than a plain load is computed into scratch first."""
         access = _plain_access(factor)
         if access is not None:
             return access
-        store = self.spill(factor, stores, found.variables)
+        store = self.spill(factor, stores, reduction.variables)
         self.component([store])
         return store.access
 
@@ -189,15 +192,15 @@ class _Splitter:
             stride = stride * v.extent
         return Store(Access(tensor, affine(terms, 0)), n, variables)
 
-    def through_scratch(self, found: Reduction, factors: tuple[Access, ...], stores: list[Store]) -> list[Store]:
-        store = self.spill(found, stores)
-        self.out.items.append(self.product(found, factors, (store,)))
-        rebuild = Rebuild(self.dag, {found: self.dag.load(store.access)})
+    def through_scratch(self, reduction: Reduction, factors: tuple[Access, ...], stores: list[Store]) -> list[Store]:
+        store = self.spill(reduction, stores)
+        self.out.items.append(self.product(reduction, factors, (store,)))
+        rebuild = Rebuild(self.dag, {reduction: self.dag.load(store.access)})
         return [rebuild.store(s) for s in stores]
 
-    def product(self, found: Reduction, factors: tuple[Access, ...], stores: tuple[Store, ...]) -> Product:
+    def product(self, reduction: Reduction, factors: tuple[Access, ...], stores: tuple[Store, ...]) -> Product:
         a, b = factors
-        (k,) = found.variables
+        (k,) = reduction.variables
         main = stores[0].access.address
         own_a, own_b = a.domain - b.domain, b.domain - a.domain
         inner = [v for v, c in main.terms if c == 1]
@@ -208,37 +211,42 @@ class _Splitter:
         m = [v for v in order if v in own_a][-1]
         batch = tuple(v for v in order if v is not m and v is not n)
         packed = b.tensor if b.tensor in self.constants and _covers(b, self.constants[b.tensor]) else None
-        return Product(sum=found, a=a, b=b, m=m, n=n, k=k, batch=batch, stores=stores, packed=packed)
+        return Product(sum=reduction, a=a, b=b, m=m, n=n, k=k, batch=batch, stores=stores, packed=packed)
 
 
 def _plain_access(factor: DagNode) -> Access | None:
-    """Where a factor is in memory, if it is a plain load. Products widen a float of 16 bits to f32 as they read it."""
-    match factor:
-        case Operation("cast", (wide,)) if factor.dtype == F32 and wide.dtype in (F16, BF16):
-            factor = wide
-    return factor.access if isinstance(factor, Load) and factor.access.is_plain else None
+    """The access of a factor that is a plain load. Products widen some dtypes as they read them."""
+    stored = as_stored(NODES, factor)
+    return stored.access if isinstance(stored, Load) and stored.access.is_plain else None
 
 
-def is_contraction(r: Reduction) -> bool:
-    match r:
-        case Reduction("sum", (k,), Operation("mul", (a, b))) if r.dtype in _ELEMENTS:
-            if any(isinstance(n, Reduction) and is_contraction(n) for n in walk((a, b))):
-                return False
-            owned = (a.domain - b.domain) and (b.domain - a.domain)
-            return bool(owned) and k in a.domain and k in b.domain and a.domain | b.domain - {k} >= r.domain
-    return False
+class _Nodes:
+    """How the matcher of contractions sees the graph that is scheduled, in which variables of one value are gone."""
+
+    def dtype(self, term: DagNode) -> DType:
+        return term.dtype
+
+    def variables(self, term: DagNode) -> frozenset[LoopVar]:
+        return term.domain
+
+    def sum_of(self, term: DagNode) -> tuple[tuple[LoopVar, ...], DagNode] | None:
+        return (term.variables, term.body) if isinstance(term, Reduction) and term.kind == "sum" else None
+
+    def arguments(self, operation: str, term: DagNode) -> tuple[DagNode, ...] | None:
+        return term.args if isinstance(term, Operation) and term.name == operation else None
 
 
-def is_window(r: Reduction) -> bool:
-    """A sum of products over several variables; what is in the products is looked at by `_Splitter.window`."""
-    match r:
-        case Reduction("sum", (_, _, *_) as over, Operation("mul", args)) if r.dtype in _ELEMENTS:
-            return all(set(over) <= a.domain for a in args)
-    return False
+NODES: Terms[DagNode, LoopVar] = _Nodes()
+
+
+def contraction(r: Reduction, over_several: bool = False) -> Contraction[DagNode, LoopVar] | None:
+    """The contraction that a sum is, over one variable or over several; the latter's operands are looked at by `_Splitter.window`."""
+    matched = contraction_of(NODES, r)
+    return matched if matched is not None and (len(matched.summed) > 1) == over_several else None
 
 
 def _joined(x: Access, over: tuple[LoopVar, ...]) -> Size | None:
-    """The step of one variable that counts the values of several in a plain access; None where they are not side by side."""
+    """The step of one variable that counts the values of several in a plain access; None where they are not contiguous."""
     coefficients: list[Size] = [x.address.coefficient(v) for v in over]
     for v, outer, inner in zip(over[1:], coefficients, coefficients[1:]):
         if outer != inner * v.extent:
@@ -252,7 +260,7 @@ def _is_free(b: DagNode) -> bool:
 
 
 def _covers(b: Access, array: NDArray[Any]) -> bool:
-    """A constant used as it is: known extents, no offset."""
+    """Whether a constant is used as it is: known extents, no offset."""
     return (
         b.address.offset == 0
         and all(isinstance(c, int) and isinstance(v.extent, int) for v, c in b.address.terms)

@@ -38,12 +38,12 @@ from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopVar, R
 from anyshape.lower.ir.inline_values import Env, InlinedValues, flatten
 from anyshape.lower.ir.padded import conjuncts
 from anyshape.lower.ir.procedure import Procedure, lower_program
-from anyshape.lower.ir.stores import Asked, Demanded, Ordered, Store
+from anyshape.lower.ir.stores import Demanded, DemandedPart, Ordered, Store
 from anyshape.lower.kernel import Group, KernelError
 from anyshape.lower.schedule.recurrence import CycleStores, Positions
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Inlined:
     """Stores by stage: those of a stage read, through memory, only what earlier stages wrote."""
 
@@ -52,13 +52,13 @@ class Inlined:
     temporaries: tuple[Tensor, ...]
     errors: tuple[KernelError, ...]
     ordered: tuple[Ordered, ...] = ()
-    """What comes after the stages, one element after the other."""
+    """Stores after the stages whose elements come one after the other."""
     recurrences: tuple[CycleStores, ...] = ()
-    """What comes between the two."""
+    """Recurrences between the stages and the ordered stores."""
     procedures: tuple[Procedure, ...] = ()
     """In kernels of their own."""
     unnamed: frozenset[Tensor] = frozenset()
-    """Scratch of which no equation knows."""
+    """Scratch tensors that are no equation's."""
 
 
 def inline_group(group: Group) -> Inlined:
@@ -66,7 +66,7 @@ def inline_group(group: Group) -> Inlined:
 
 
 def _simple(q: Equation) -> bool:
-    """The index is distinct variables that cover the tensor, so that a read can be replaced by the value."""
+    """Whether the index is distinct variables that cover the tensor, so that a read can be replaced by the value."""
     seen: set[Expr] = set()
     for i, n in zip(q.index, q.target.shape, strict=True):
         if isinstance(i, Var) and i.extent == n and i not in seen:
@@ -77,14 +77,14 @@ def _simple(q: Equation) -> bool:
 
 
 def _by_target(equations: Iterable[Equation]) -> dict[Tensor, list[Equation]]:
-    found: dict[Tensor, list[Equation]] = {}
+    by_target: dict[Tensor, list[Equation]] = {}
     for q in equations:
-        found.setdefault(q.target, []).append(q)
-    return found
+        by_target.setdefault(q.target, []).append(q)
+    return by_target
 
 
 def _may_be_inlined(q: Equation, once: bool, indexed: bool) -> bool:
-    """Whether the value can stand wherever its tensor is read: `once`, all read it in one form; `indexed`, some at an index from data."""
+    """Whether the value can replace every read of its tensor: `once`, all read it in one form; `indexed`, some at an index from data."""
     if not _simple(q):
         return False
     if not once and any(isinstance(e, Reduce) for e in walk_expr(q.value)):
@@ -94,7 +94,7 @@ def _may_be_inlined(q: Equation, once: bool, indexed: bool) -> bool:
 
 
 class _Inliner(InlinedValues):
-    """What of a group is inlined, and the stores of the rest."""
+    """Decides what of a group is inlined; lowers the rest to stores."""
 
     def run(self) -> Inlined:
         programs = dict.fromkeys(q.form.program for q in self.group.equations if isinstance(q.form, Run))
@@ -114,11 +114,17 @@ class _Inliner(InlinedValues):
         stages = _staged([*stores, *spilled])
         own = tuple(t for t in (*dict.fromkeys(kept), *asked) if t not in self.group.outputs)
         return Inlined(
-            self.dag, stages, (*own, *unnamed), tuple(self.errors), last, recurrences, unnamed=frozenset(unnamed)
+            dag=self.dag,
+            stages=stages,
+            temporaries=(*own, *unnamed),
+            errors=tuple(self.errors),
+            ordered=last,
+            recurrences=recurrences,
+            unnamed=frozenset(unnamed),
         )
 
     def choose(self, defined: Mapping[Tensor, list[Equation]], stepped: Set[Tensor]) -> list[Tensor]:
-        """Decides what is inlined; of the rest, all that are no results. `stepped` are tensors of recurrences."""
+        """Decides what is inlined; returns the tensors in memory that are no results. `stepped` are tensors of recurrences."""
         forms, indexed = self._read_forms(), self._indexed_by_data()
         kept: list[Tensor] = []
         for t, qs in defined.items():
@@ -137,9 +143,9 @@ class _Inliner(InlinedValues):
         """Programs, which are kernels of their own."""
         if any(not isinstance(q.form, Run) for q in self.group.equations):
             raise UnsupportedError(f"{self.group.name}: steps need a kernel of their own")
-        found = tuple(self.procedure(p) for p in programs)
-        kept = tuple(t for p in found for t in p.own if t not in self.group.outputs)
-        return Inlined(self.dag, [], kept, tuple(self.errors), procedures=found)
+        lowered = tuple(self.procedure(p) for p in programs)
+        kept = tuple(t for p in lowered for t in p.own if t not in self.group.outputs)
+        return Inlined(dag=self.dag, stages=[], temporaries=kept, errors=tuple(self.errors), procedures=lowered)
 
     def procedure(self, program: StepProgram) -> Procedure:
         stated = (q for q in self.group.equations if isinstance(q.form, Run) and q.form.program is program)
@@ -147,16 +153,17 @@ class _Inliner(InlinedValues):
             return lower_program(program, self)
 
     def place(self, t: Tensor, index: Sequence[Expr], env: Env) -> Access:
-        """An element that is written."""
+        """The access of an element that is written."""
         at = [self.index(i, env, None) for i in index]
         return Access(t, flatten(t, at), (), self.checks(t, at, None, (t, index)))
 
     def recurrence(self, unit: list[Equation]) -> CycleStores:
-        """The stores of a cycle at one position, which a symbol stands for. What is only read at its own position has no others."""
+        """The stores of a cycle at one position, which a symbol stands for. Tensors that are only read at their own position have no
+        others."""
         assert isinstance(unit[0].form, Step)
-        made = {q.target for q in unit}
+        targets = {q.target for q in unit}
         for q in self.group.equations:
-            if q.form is None and made & reads(q):
+            if q.form is None and targets & reads(q):
                 raise UnsupportedError(f"{self.group.name}: {q.target.name} needs a kernel of its own")
         extent, backward = unit[0].form.along.extent, unit[0].form.backward
         self.cycle = cycle = Cycle(unit, dims.fresh("position"), self.group.outputs)
@@ -185,13 +192,13 @@ class _Inliner(InlinedValues):
         return CycleStores(positions, tuple(stores), frozenset(cycle.late), tuple(cycle.momentary.values()))
 
     def ordered_all(self, equations: list[Equation]) -> tuple[Ordered, ...]:
-        """They follow all others, and read none of each other's targets."""
+        """Lowers stores whose elements come one after the other: they follow all others, and read none of each other's targets."""
         if not equations:
             return ()
-        made = {q.target for q in equations}
+        targets = {q.target for q in equations}
         others = {q.target for q in equations if not isinstance(q.form, Update)}
         for q in self.group.equations:
-            if (made if q.form is None else others) & reads(q):
+            if (targets if q.form is None else others) & reads(q):
                 raise UnsupportedError(f"{self.group.name}: {q.target.name} needs a kernel of its own")
         self.spilled, self.memo = [], {}
         return tuple(self.ordered(q) for q in equations)
@@ -220,18 +227,18 @@ class _Inliner(InlinedValues):
             value = self.dag.const(True, BOOL)
         variables, over = (tuple(w for v in vs for w, _ in env[v].terms) for vs in (q.variables, q.over))
         assert q.form is not None
-        return Ordered(q.form, Store(access, value, variables), over, position, keep, demanded)
+        return Ordered(q.form, Store(access, value, variables), over, position=position, where=keep, demanded=demanded)
 
     def _demanded(self, holds: DagNode, message: tuple[str | Size, ...]) -> Demanded:
-        """What is asked of every element is found in its reduction, so that one of which it does not hold can be told."""
-        made = {s.access: s.value for s in self.spilled or ()}
+        """Splits a demand into parts. One on every element is a reduction; its body says for which element the demand fails."""
+        reduced = {s.access: s.value for s in self.spilled or ()}
         parts = []
         for part in conjuncts(holds):
-            match made.get(part.access, part) if isinstance(part, Load) else part:
+            match reduced.get(part.access, part) if isinstance(part, Load) else part:
                 case Reduction("all", variables, body):
-                    parts.append(Asked(part, variables, body))
+                    parts.append(DemandedPart(part, variables, body))
                 case _:
-                    parts.append(Asked(part, (), part))
+                    parts.append(DemandedPart(part, (), part))
         return Demanded(self.refused(message), tuple(parts))
 
     def _read_forms(self) -> dict[Tensor, set[tuple[object, ...]]]:
@@ -247,12 +254,12 @@ class _Inliner(InlinedValues):
 
     def _indexed_by_data(self) -> set[Tensor]:
         """Tensors with a read whose index is checked when the kernel runs."""
-        found: set[Tensor] = set()
+        tensors: set[Tensor] = set()
         for q in self.group.equations:
             for e in walk_expr(q.value):
                 if isinstance(e, Read) and e.outside is None and any(map(_is_checked, e.index)):
-                    found.add(e.tensor)
-        return found
+                    tensors.add(e.tensor)
+        return tensors
 
     def store(self, q: Equation) -> Store:
         with self.reading(q):
@@ -275,7 +282,7 @@ def _is_checked(index: Expr) -> bool:
 
 
 def _staged(stores: list[Store]) -> list[list[Store]]:
-    """Stage by what is read through memory: a store to a tensor that another one loads comes first."""
+    """Groups stores into stages: a store to a tensor that another one loads comes first."""
     written = {s.access.tensor for s in stores}
     reads: dict[Store, set[Tensor]] = {}
     for s in stores:

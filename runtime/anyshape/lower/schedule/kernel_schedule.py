@@ -30,7 +30,7 @@ Phase = Step | Blocked | Recurrence | Ordered | Procedure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSchedule:
-    """What a group became: phases, the tensors that stay in scratch, whether part 0 runs them alone."""
+    """The schedule of a group: phases, the tensors that stay in scratch, whether part 0 runs them alone."""
 
     phases: tuple[Phase, ...]
     temporaries: tuple[Tensor, ...]
@@ -40,7 +40,7 @@ class KernelSchedule:
 
     @property
     def steps(self) -> Iterator[Step]:
-        """Those inside of other phases too."""
+        """All steps, with those inside of other phases."""
         for p in self.phases:
             match p:
                 case Scope() | Product():
@@ -50,7 +50,7 @@ class KernelSchedule:
 
     @property
     def stores(self) -> Iterator[Store]:
-        """Of all phases whose elements may come in any order."""
+        """Stores of all phases whose elements may come in any order."""
         return (s for p in self.phases if not isinstance(p, Ordered | Procedure) for s in p.stores)
 
     @property
@@ -61,12 +61,12 @@ class KernelSchedule:
 
     @property
     def is_plain(self) -> bool:
-        """Loops that make nothing but what they store, each for itself."""
+        """Whether all phases are independent loops without scratch."""
         return not self.temporaries and all(isinstance(p, Scope) for p in self.phases)
 
     @property
     def pieces(self) -> Size | None:
-        """At most how many parts have something to do, if that is few."""
+        """The most parts that have work, if that is few."""
         return next((points(p.around) for p in self.phases if isinstance(p, Recurrence)), None)
 
     def work(self, lanes: int, target: Target) -> Size:
@@ -86,19 +86,19 @@ class KernelSchedule:
         return cycles(steps, lanes, target) + repeated
 
     def functions(self) -> list[KernelSchedule]:
-        """The schedule in pieces, each short enough for a function of its own, where its phases have nothing to do with each other."""
+        """Splits the schedule into pieces, each short enough for a function of its own, where its phases are independent."""
         if not self.is_plain or self.errors or self.serial or self.polls:
             return [self]
-        found: list[list[Phase]] = [[]]
+        pieces: list[list[Phase]] = [[]]
         room = MOST_STORES
         for p in self.phases:
             count = len(p.stores) if isinstance(p, Scope) else 0
-            if found[-1] and count > room:
-                found.append([])
+            if pieces[-1] and count > room:
+                pieces.append([])
                 room = MOST_STORES
-            found[-1].append(p)
+            pieces[-1].append(p)
             room -= count
-        return [replace(self, phases=tuple(own)) for own in found]
+        return [replace(self, phases=tuple(own)) for own in pieces]
 
 
 def schedule_group(group: Group) -> KernelSchedule:
@@ -111,21 +111,21 @@ def schedule_group(group: Group) -> KernelSchedule:
     parts = [[collapse(inlined.dag, [part])[0] for part in components(stage)] for stage in inlined.stages]
     stages = [[s for part in stage for s in part] for stage in parts]
     first, whole = _phases(inlined.dag, stages, group)
-    found = tuple(plan_recurrence(inlined.dag, s, group.outputs, group.constants) for s in inlined.recurrences)
-    serial = len(stages) > 1 or bool(whole) or _is_serial_after((*first, *found), inlined.ordered)
-    temporaries = (*inlined.temporaries, *whole, *(t for r in found for t in r.temporaries))
-    dropped = _dropped(found, stages)
+    recurrences = tuple(plan_recurrence(inlined.dag, s, group.outputs, group.constants) for s in inlined.recurrences)
+    serial = len(stages) > 1 or bool(whole) or _is_serial_after((*first, *recurrences), inlined.ordered)
+    temporaries = (*inlined.temporaries, *whole, *(t for r in recurrences for t in r.temporaries))
+    dropped = _dropped(recurrences, stages)
     return KernelSchedule(
-        phases=(*first, *found, *inlined.ordered),
+        phases=(*first, *recurrences, *inlined.ordered),
         temporaries=tuple(t for t in temporaries if t not in dropped),
-        serial=serial or _are_serial(found, first),
+        serial=serial or _are_serial(recurrences, first),
         errors=inlined.errors,
         unnamed=inlined.unnamed,
     )
 
 
 def _phases(dag: Dag, stages: list[list[Store]], group: Group) -> tuple[list[Step | Blocked], list[Tensor]]:
-    """The phases of the stages, and what one of them keeps for another as a whole."""
+    """The phases of the stages, and the tensors that one of them keeps for another as a whole."""
     phases: list[Step | Blocked] = []
     whole: list[Tensor] = []
     for c in split_phases(dag, stages, group.constants):
@@ -139,29 +139,27 @@ def _phases(dag: Dag, stages: list[list[Store]], group: Group) -> tuple[list[Ste
 
 
 def _planned(dag: Dag, stores: list[Store]) -> Scope:
-    scope = plan(stores)
-    scope.windows = row_windows(dag, stores)
-    return scope
+    return replace(plan(stores), windows=row_windows(dag, stores))
 
 
 def _is_serial_after(before: Sequence[Phase], ordered: Sequence[Ordered]) -> bool:
-    """Whether elements that come one after the other are for part 0 alone: all but rows that are sorted, and nothing else done."""
+    """Whether ordered stores are for part 0 alone: all but a single sort of rows without other phases."""
     return bool(ordered) and (bool(before) or len(ordered) > 1 or not isinstance(ordered[0].form, Sorting))
 
 
-def _dropped(found: Sequence[Recurrence], stages: list[list[Store]]) -> set[Tensor]:
-    """What rows of recurrences hold in place of memory; a start is read from there."""
-    dropped = {t for r in found if isinstance(r.form, RowForm) for t in r.form.dropped}
+def _dropped(recurrences: Sequence[Recurrence], stages: list[list[Store]]) -> set[Tensor]:
+    """Tensors that rows of recurrences hold in registers in place of memory; a start is read from memory."""
+    dropped = {t for r in recurrences if isinstance(r.form, RowForm) for t in r.form.dropped}
     return dropped - {s.access.tensor for stage in stages for s in stage}
 
 
-def _are_serial(found: Sequence[Recurrence], before: Sequence[Step | Blocked]) -> bool:
+def _are_serial(recurrences: Sequence[Recurrence], before: Sequence[Step | Blocked]) -> bool:
     """Whether recurrences, and what is stored before them, are for one part alone."""
-    alone = len(found) > 1 or any(not isinstance(r.form, RowForm) and not r.around for r in found)
-    return alone or (bool(found) and not all(_are_starts(p.stores, found[0]) for p in before))
+    alone = len(recurrences) > 1 or any(not isinstance(r.form, RowForm) and not r.around for r in recurrences)
+    return alone or (bool(recurrences) and not all(_are_starts(p.stores, recurrences[0]) for p in before))
 
 
 def _are_starts(stores: tuple[Store, ...], r: Recurrence) -> bool:
-    """Whether all that is stored is where the recurrence begins, and little: every part of what is around it may do it again."""
+    """Whether all that is stored is where the recurrence begins, and little: every part may repeat it."""
     cycle = {s.access.tensor for s in r.stores}
     return bool(r.around) and not reductions_of(stores) and all(s.access.tensor in cycle for s in stores)

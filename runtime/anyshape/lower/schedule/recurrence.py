@@ -1,9 +1,9 @@
 """Recurrences for the scheduler: the position of a step is a symbol, and what is computed at one position is an ordinary group.
 
-In: stores of the equations of one cycle, in the order stated, at the position that a symbol stands for. Out: a `Recurrence`, of one of
-two forms. *Rows of steps*: every element depends on what came before in its own row only, so that the loops over the rows are outside,
-and the previous values stay in registers. *Steps of phases*: the loop over positions is outside, and holds matrix products and rows; loops
-over variables of which the cycle computes each value apart from the others, from operands of its own, are around it.
+In: stores of the equations of one cycle, in the order stated, at the position that a symbol stands for. Out: a `Recurrence`, of one of two
+forms. *Rows of steps*: every element depends on earlier ones in its own row only, so that the loops over the rows are outside, and the
+previous values stay in registers. *Steps of phases*: the loop over positions is outside, and holds matrix products and rows; loops over
+variables of which the cycle computes each value independently, from operands of its own, are around it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from anyshape.lower.schedule.tree import plan
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Those of a recurrence, from the first one on or from the last one back; `symbol` stands for one of them."""
+    """The positions of a recurrence, from the first one on or from the last one back; `symbol` stands for one of them."""
 
     symbol: Dim
     extent: Size
@@ -41,7 +41,7 @@ class CycleStores:
     stores: tuple[Store, ...]
     late: frozenset[Load]
     temporaries: tuple[Tensor, ...]
-    """What is read at the same position only: it has no place for others."""
+    """Tensors that are read at the same position only: they have no place for others."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -69,7 +69,7 @@ class StepForm:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Recurrence:
-    """What a cycle became."""
+    """The schedule of a cycle."""
 
     positions: Positions
     form: RowForm | StepForm
@@ -96,12 +96,12 @@ def plan_recurrence(
     rows = _as_rows(cycle, stages, outputs)
     if rows is not None:
         return Recurrence(cycle.positions, rows, cycle.temporaries)
-    found = split_phases(dag, stages, constants)
-    items = [p for c in found for p in c.items]
+    parts = split_phases(dag, stages, constants)
+    items = [p for c in parts for p in c.items]
     if any(isinstance(p, Product) and not _is_around(p, around) for p in items):
         around = ()
     steps = StepForm(tuple(_inside(p, around) for p in items), around)
-    return Recurrence(cycle.positions, steps, (*cycle.temporaries, *(t for c in found for t in c.temporaries)))
+    return Recurrence(cycle.positions, steps, (*cycle.temporaries, *(t for c in parts for t in c.temporaries)))
 
 
 def _around(cycle: CycleStores) -> tuple[LoopVar, ...]:
@@ -120,7 +120,7 @@ def _around(cycle: CycleStores) -> tuple[LoopVar, ...]:
         for n in nodes:
             if isinstance(n, Load) and n.access.tensor in written:
                 written[n.access.tensor].add(n.access.address.coefficient(v))
-        return all(len(found) == 1 for found in written.values()) and all(v in x.domain for x in own)
+        return all(len(coefficients) == 1 for coefficients in written.values()) and all(v in x.domain for x in own)
 
     shared = frozenset.intersection(*(s.domain for s in cycle.stores))
     return tuple(v for v in cycle.stores[0].variables if v in shared and is_apart(v))
@@ -131,14 +131,14 @@ def _is_around(p: Product, around: tuple[LoopVar, ...]) -> bool:
 
 
 def _inside(p: Unplanned, around: tuple[LoopVar, ...]) -> Step:
-    """A phase in the loops around."""
+    """Moves a phase into the loops around."""
     if isinstance(p, Product):
         return replace(p, batch=tuple(v for v in p.batch if v not in around), around=around)
     return plan(p, frozenset(around))
 
 
 def _staged(cycle: CycleStores) -> list[list[Store]]:
-    """A store comes in a later stage than those stated before it that it reads through memory at the same position."""
+    """Groups stores into stages: a store comes after those stated before it that it reads through memory at the same position."""
     level: dict[Store, int] = {}
     for k, s in enumerate(cycle.stores):
         read = {n.access.tensor for n in walk(s.roots) if isinstance(n, Load) and n in cycle.late}
@@ -147,7 +147,7 @@ def _staged(cycle: CycleStores) -> list[list[Store]]:
 
 
 def _as_rows(cycle: CycleStores, stages: list[list[Store]], outputs: tuple[Tensor, ...]) -> RowForm | None:
-    """If nothing is reduced, and reads of what the cycle writes are of the element's own row."""
+    """The form as rows of steps, if nothing is reduced, and reads of what the cycle writes are of the element's own row."""
     if len(stages) != 1:
         return None
     stores = stages[0]

@@ -1,9 +1,9 @@
-"""Which results of a kernel may be written over which operands, read off its schedule.
+"""Results of a kernel that may be written over operands, derived from its schedule.
 
-In: phases. Out: pairs (result, operand) that may be one piece of memory. A pair is safe when every load of the operand comes
-before the store of the result that overwrites the element: in the loop of the store at the store's own address, or in an earlier loop
-of the same row. What cannot be shown from addresses is left out. Kernels promise nothing about aliasing to LLVM, and all parts of a
-kernel write rows of their own, so that nothing else can come in between.
+In: phases. Out: pairs (result, operand) that may be one piece of memory. A pair is safe when every load of the operand comes before the
+store of the result that overwrites the element: in the loop of the store at the store's own address, or in an earlier loop of the same row.
+What cannot be shown from addresses is left out. Kernels promise nothing about aliasing to LLVM, and all parts of a kernel write rows of
+their own, so that nothing else can come in between.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Loads = list[Access]
 def reusable(
     phases: Sequence[Phase], operands: Sequence[object], outputs: Sequence[Tensor]
 ) -> tuple[tuple[int, int], ...]:
-    """(position of the result, position of the operand); several pairs may name one operand, of which one can be used, and only if
-    both have the same size."""
+    """Pairs (position of the result, position of the operand); several may name one operand, of which one can be used, and only if both
+    have the same size."""
     loads, readers = LoadsOf(), _readers(phases)
     stored: dict[Tensor, list[tuple[Phase, Store]]] = {}
     for p in phases:
@@ -54,12 +54,12 @@ def reusable(
 
 def _readers(phases: Sequence[Phase]) -> dict[Tensor, set[Phase]]:
     """The phases that read each tensor."""
-    found: dict[Tensor, set[Phase]] = {}
+    readers: dict[Tensor, set[Phase]] = {}
     for p in phases:
         for n in _below(p.roots if isinstance(p, Ordered) else _roots(p.stores)):
             if isinstance(n, Load):
-                found.setdefault(n.access.tensor, set()).add(p)
-    return found
+                readers.setdefault(n.access.tensor, set()).add(p)
+    return readers
 
 
 def _same_width(a: Tensor, b: Tensor) -> bool:
@@ -71,14 +71,14 @@ def _roots(stores: Iterable[Store]) -> list[DagNode]:
 
 
 class LoadsOf:
-    """Where steps load operands, found once for each step however many results it has."""
+    """Loads of operands by step, collected once for each step however many results it has."""
 
     def __init__(self) -> None:
         self._loops: dict[Loop, dict[Tensor, Loads]] = {}
         self._last: dict[Store, dict[Tensor, int]] = {}
 
     def is_safe(self, step: object, operand: Tensor, store: Store) -> bool:
-        """Whether the store may be over the operand, which no other step reads."""
+        """Whether the store may overwrite the operand, which no other step reads."""
         if isinstance(step, Product):
             if operand in (step.a.tensor, step.b.tensor) or (step.computed and _loads([step.computed], operand)):
                 return False
@@ -87,7 +87,7 @@ class LoadsOf:
         return isinstance(step, Scope) and self._is_safe_in_rows(step, operand, store)
 
     def _is_safe_in_rows(self, scope: Scope, operand: Tensor, store: Store) -> bool:
-        """Whole rows are read by the loops before the store's, the element itself by the store's own, nothing after."""
+        """Whether loops before the store's read whole rows, its own loop the element itself, and later ones nothing."""
         rows = frozenset(scope.variables)
         if not rows <= store.access.address.domain:
             return False
@@ -110,11 +110,11 @@ class LoadsOf:
             if known is None:
                 known = self._loops[step] = _by_tensor(_evaluated(step))
             return known.get(operand, [])
-        found = [a for s in step.steps for a in self._loads_of_step(s, operand)]
-        return found + _loads([t.node for t in step.fills], operand)
+        inner = [a for s in step.steps for a in self._loads_of_step(s, operand)]
+        return inner + _loads([t.node for t in step.fills], operand)
 
     def _read_after(self, stores: Sequence[Store], store: Store, operand: Tensor) -> bool:
-        """Whether a later store of the same turn reads the operand."""
+        """Whether a later store of the same iteration reads the operand."""
         known = self._last.get(store)
         if known is None:
             last = {t: k for k, s in enumerate(stores) for t in _by_tensor(s.roots)}
@@ -128,7 +128,7 @@ def matches(load: Access, store: Store) -> bool:
 
 
 def is_in_row(load: Access, store: Store, rows: frozenset[LoopVar]) -> bool:
-    """The load runs over the same addresses as the store in every row, in whatever order."""
+    """Whether the load runs over the same addresses as the store in every row, in whatever order."""
     a, b = load.address, store.access.address
     same_row = a.offset == b.offset and all(a.coefficient(v) == b.coefficient(v) for v in rows)
     return load.is_plain and same_row and _inner(a, rows) == _inner(b, rows)
@@ -139,7 +139,7 @@ def _inner(a: Affine, rows: frozenset[LoopVar]) -> Counter[tuple[object, object]
 
 
 def _evaluated(loop: Loop) -> Iterator[DagNode]:
-    """Reductions stand for what is below them, which their own loop loads."""
+    """The nodes that a loop evaluates: reductions stand for what is below them, which their own loop loads."""
     yield from (r.body for r in loop.reductions)
     yield from loop.keep
     yield from _roots(loop.stores)
@@ -151,15 +151,15 @@ def _loads(roots: Iterable[DagNode], operand: Tensor) -> Loads:
 
 
 def _by_tensor(roots: Iterable[DagNode]) -> dict[Tensor, Loads]:
-    found: dict[Tensor, Loads] = {}
+    loads: dict[Tensor, Loads] = {}
     for n in _below(roots, into_reductions=False):
         if isinstance(n, Load):
-            found.setdefault(n.access.tensor, []).append(n.access)
-    return found
+            loads.setdefault(n.access.tensor, []).append(n.access)
+    return loads
 
 
 def _below(roots: Iterable[DagNode], into_reductions: bool = True) -> Iterator[DagNode]:
-    """Every node, each once."""
+    """Yields every node, each once."""
     seen: set[DagNode] = set()
     stack = list(roots)
     while stack:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import count
 
 from anyshape.dims import Size
@@ -21,15 +21,15 @@ from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Red
 from anyshape.lower.ir.stores import Store, below, reductions_of
 
 MOST_STORES = 64
-"""In one loop, and in one function of a kernel: what code generation takes for a function grows faster than its length."""
+"""The most stores in one loop, and in one function of a kernel: the time of code generation grows faster than the length of a function."""
 
 
 @dataclass(eq=False)
 class Loop:
     """Inner loops over `variables` (none: straight code) that accumulate reductions and perform stores.
 
-    `vector` is the variable that runs along the lanes, if no enclosing scope has taken one; `keep` are subexpressions
-    written to scratch here because a later loop wants them.
+    `vector` is the variable that runs along the lanes, if no enclosing scope has taken one; `keep` are subexpressions written to scratch
+    here because a later loop reads them.
     """
 
     variables: tuple[LoopVar, ...]
@@ -38,10 +38,13 @@ class Loop:
     stores: tuple[Store, ...] = ()
     keep: tuple[DagNode, ...] = ()
 
+    def write_to_scratch(self, nodes: tuple[DagNode, ...]) -> None:
+        self.keep = nodes
+
 
 @dataclass(eq=False)
 class Scratch:
-    """`node` for all values of `variables`, computed by the steps of a scope that follows in the tree."""
+    """Scratch for `node` at all values of `variables`, computed by the steps of a scope that follows in the tree."""
 
     node: DagNode
     variables: tuple[LoopVar, ...]
@@ -51,21 +54,22 @@ class Scratch:
 class Scope:
     """Shared loops over `variables`; `vector`, one of them, or None. `fills` is scratch that its steps write.
 
-    `transposed` is a variable that operands are contiguous in while `vector` strides through them: square blocks of the two
-    are turned in registers.
+    `transposed` is a variable that operands are contiguous in while `vector` strides through them: square blocks of the two are transposed
+    in registers.
     """
 
     variables: tuple[LoopVar, ...]
     vector: LoopVar | None
     steps: list[Scope | Loop] = field(default_factory=list)
     fills: tuple[Scratch, ...] = ()
+    _: KW_ONLY
     transposed: LoopVar | None = None
     windows: Windows[Reduction] | None = None
     """The one reduction by taps, where it runs over a window."""
 
     @property
     def stores(self) -> tuple[Store, ...]:
-        """Of all loops in it."""
+        """Stores of all loops in it."""
         return tuple(s for step in self.steps for s in step.stores)
 
 
@@ -73,39 +77,39 @@ Target = Store | Scratch
 
 
 def plan(stores: list[Store], around: frozenset[LoopVar] = frozenset()) -> Scope:
-    """The tree of one component; loops over `around` are open already."""
+    """Plans the tree of one component; loops over `around` are open already."""
     scope = _Planner(set()).scope(list(stores), around, False)
     keep_shared_values(scope)
-    scope.transposed = _turned_variable(scope)
-    return scope
+    return replace(scope, transposed=_transposed_variable(scope))
 
 
-def _turned_variable(scope: Scope) -> LoopVar | None:
-    """Of a map, the variable that most of the operands which the vector strides through are contiguous in."""
+def _transposed_variable(scope: Scope) -> LoopVar | None:
+    """The variable that most of the operands which the vector of a map strides through are contiguous in."""
     if scope.vector is None or len(scope.steps) != 1 or not isinstance(scope.steps[0], Loop):
         return None
     stores, along = scope.steps[0].stores, scope.vector
     if scope.steps[0].reductions or any(x.checks for x, _ in accesses(stores, (), set())):
         return None
-    found = {v: len(turned_loads(stores, along, v)) for v in scope.variables if v is not along}
-    best = max(found, key=lambda v: found[v], default=None)
-    if best is None or not found[best] or (isinstance(best.extent, int) and best.extent < 4):
+    counts = {v: len(transposed_loads(stores, along, v)) for v in scope.variables if v is not along}
+    best = max(counts, key=lambda v: counts[v], default=None)
+    if best is None or not counts[best] or (isinstance(best.extent, int) and best.extent < 4):
         return None
     return best
 
 
-def turned_loads(stores: Iterable[Store], along: LoopVar, across: LoopVar) -> list[Load]:
+def transposed_loads(stores: Iterable[Store], along: LoopVar, across: LoopVar) -> list[Load]:
     """Plain loads with coefficient 1 for `across` and a stride for `along`."""
-    return [n for n in below(stores) if isinstance(n, Load) and _turnable(n.access, along, across)]
+    return [n for n in below(stores) if isinstance(n, Load) and _is_transposable(n.access, along, across)]
 
 
-def _turnable(access: Access, along: LoopVar, across: LoopVar) -> bool:
+def _is_transposable(access: Access, along: LoopVar, across: LoopVar) -> bool:
     step = access.address.coefficient(along)
     return access.is_plain and access.address.coefficient(across) == 1 and step not in (0, 1) and not contiguous(step)
 
 
 def components(stores: list[Store]) -> list[list[Store]]:
-    """Stores that share a reduction, or that have no reduction and the same domain (so many of them at most), are computed together."""
+    """Groups stores that are computed together: those that share a reduction, and those without one that have the same domain (so many of
+    them at most)."""
     numbers = count()
     parts: dict[int, tuple[set[object], list[Store]]] = {}
     part_of: dict[object, int] = {}
@@ -135,13 +139,13 @@ def _domain(t: Target) -> frozenset[LoopVar]:
 
 
 class _Planner:
-    """`done` are reductions whose values exist (as a value in an open scope, or in scratch)."""
+    """Planning of scopes. `done` are reductions whose values exist (as a value in an open scope, or in scratch)."""
 
     def __init__(self, done: Set[DagNode]) -> None:
         self.done = set(done)
 
     def pending(self, roots: Iterable[DagNode]) -> list[Reduction]:
-        """Reductions still to be computed, inner ones first; nothing below a finished one is looked at."""
+        """Reductions still to be computed, inner ones first, down to finished ones."""
         seen: set[DagNode] = set()
         order: list[Reduction] = []
 
@@ -216,7 +220,7 @@ class _Planner:
     def _loops(
         self, scope: Scope, reds: list[Reduction], final: list[Target], bound: frozenset[LoopVar], vertical: bool
     ) -> None:
-        """One loop per set of inner variables."""
+        """Plans one loop per set of inner variables."""
         groups: dict[frozenset[LoopVar], tuple[list[Reduction], list[Target]]] = {}
         for r in reds:
             groups.setdefault(frozenset(r.variables), ([], []))[0].append(r)
@@ -252,17 +256,17 @@ def _owner(ready: list[Reduction], reds: list[Reduction], left: list[Target], pl
 def _ordered(
     variables: frozenset[LoopVar], targets: Iterable[Target], reds: Iterable[Reduction]
 ) -> tuple[LoopVar, ...]:
-    """In the order of the outputs' dims, then of the reductions' variables."""
-    found: dict[LoopVar, None] = {}
+    """Sorts variables in the order of the outputs' dims, then of the reductions' variables."""
+    order: dict[LoopVar, None] = {}
     for t in targets:
         for v in t.variables:
-            found[v] = None
+            order[v] = None
     for r in reds:
         for v in r.variables:
-            found[v] = None
+            order[v] = None
     for v in sorted(variables, key=lambda v: v.number):
-        found[v] = None
-    return tuple(v for v in found if v in variables)
+        order[v] = None
+    return tuple(v for v in order if v in variables)
 
 
 def keep_shared_values(scope: Scope) -> None:
@@ -272,7 +276,7 @@ def keep_shared_values(scope: Scope) -> None:
     for i, first in enumerate(loops):
         later = [s for s in loops[i + 1 :] if set(s.variables) == set(first.variables)]
         if later and not is_cut(first.reductions, first.variables):
-            first.keep = _worth_keeping(first, later, frozenset(kept))
+            first.write_to_scratch(_worth_keeping(first, later, frozenset(kept)))
             kept |= set(first.keep)
     for s in scope.steps:
         if isinstance(s, Scope):
@@ -280,15 +284,15 @@ def keep_shared_values(scope: Scope) -> None:
 
 
 def _values(loop: Loop) -> set[DagNode]:
-    """What a loop evaluates for each element: the bodies of its reductions and stores down to other reductions."""
-    found: set[DagNode] = set()
+    """The nodes that a loop evaluates for each element: the bodies of its reductions and stores down to other reductions."""
+    values: set[DagNode] = set()
     stack = [r.body for r in loop.reductions] + [r for s in loop.stores for r in s.roots]
     while stack:
         n = stack.pop()
-        if n not in found and not isinstance(n, Reduction):
-            found.add(n)
+        if n not in values and not isinstance(n, Reduction):
+            values.add(n)
             stack.extend(n.inputs)
-    return found
+    return values
 
 
 def _worth_keeping(first: Loop, later: list[Loop], kept: frozenset[DagNode]) -> tuple[DagNode, ...]:
@@ -301,21 +305,21 @@ def _worth_keeping(first: Loop, later: list[Loop], kept: frozenset[DagNode]) -> 
 
 
 def loops_of(scope: Scope) -> list[Loop]:
-    """Of the scope and all scopes inside."""
-    found: list[Loop] = []
+    """The loops of the scope and of all scopes inside."""
+    loops: list[Loop] = []
     for s in scope.steps:
-        found += [s] if isinstance(s, Loop) else loops_of(s)
-    return found
+        loops += [s] if isinstance(s, Loop) else loops_of(s)
+    return loops
 
 
 def bodies_of(step: Loop) -> list[DagNode]:
-    """What is evaluated for each element."""
+    """The nodes that are evaluated for each element."""
     return [r.body for r in step.reductions] + [s.value for s in step.stores]
 
 
 def run_time_coefficients(scope: Scope) -> list[Size]:
     """Coefficients of vector variables that only the run decides."""
-    found: dict[Size, None] = {}
+    coefficients: dict[Size, None] = {}
 
     def visit(s: Scope, vector: LoopVar | None) -> None:
         vector = s.vector or vector
@@ -329,7 +333,7 @@ def run_time_coefficients(scope: Scope) -> list[Size]:
             for access, _ in accesses(step.stores, step.reductions, set()):
                 c = access.address.coefficient(v)
                 if not isinstance(c, int) and contiguous(c):
-                    found[c] = None
+                    coefficients[c] = None
 
     visit(scope, None)
-    return list(found)
+    return list(coefficients)

@@ -1,4 +1,4 @@
-"""How much a kernel has to do: whether, and over how many threads, a call is worth sharing.
+"""Estimates of a kernel's work, by which `vm/compiling/kernels.py` decides over how many threads a call is shared.
 
 In: the schedule of a kernel. Out: rough cycles of one core, by the sizes of its loops. Only the order of magnitude matters.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from anyshape.dims import Size
+from anyshape.kernel_model.costs import STORE_CYCLES
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.ir.dag import DagNode, LoopVar
 from anyshape.lower.ir.stores import Store, reductions_of
@@ -15,14 +16,12 @@ from anyshape.lower.llvm.target_probe import multiply_adds
 from anyshape.lower.schedule.contraction import Product, Step
 from anyshape.lower.target import Target
 
-_STORE_COST = 4
-"""Cycles per vector, as `cost` counts a load."""
 _OPERAND_CYCLES = 2
 """A product reads a vector of its second operand from a cache further out: 32 bytes a cycle."""
 
 
 def cycles(steps: Iterable[Step], lanes: int, target: Target) -> Size:
-    """Of all steps that can be shared, in vectors of so many lanes, of which the target multiplies and adds one or two in a cycle. A
+    """Cycles of all steps that can be shared, in vectors of so many lanes, of which the target multiplies and adds one or two in a cycle. A
     step without an outer loop cannot be shared. There is one quotient, of all: dims that are sums of quotients take long to compare."""
     halves: Size = 0
     for step in steps:
@@ -36,7 +35,8 @@ def cycles(steps: Iterable[Step], lanes: int, target: Target) -> Size:
 
 
 def _columns(n: Size, lanes: int) -> Size:
-    """What is computed of so many: whole vectors. Of a size that only the run knows, the columns: it is many vectors, or little work."""
+    """How many of so many columns are computed: whole vectors. Of a size that only the run knows, the columns: it is many vectors, or
+    little work."""
     return -(-n // lanes) * lanes if isinstance(n, int) else n
 
 
@@ -46,7 +46,7 @@ def _rows(stores: tuple[Store, ...]) -> Size:
     for r in reductions_of(stores):
         total = total + _loop(r.body, r.domain | frozenset(r.variables))
     for s in stores:
-        total = total + _loop(s.value, s.domain) + points(s.variables) * _STORE_COST
+        total = total + _loop(s.value, s.domain) + points(s.variables) * STORE_CYCLES
     return total
 
 
@@ -55,7 +55,7 @@ def _loop(body: DagNode, domain: frozenset[LoopVar]) -> Size:
 
 
 def points(variables: Iterable[LoopVar]) -> Size:
-    """How often a loop over all of them turns."""
+    """How many iterations loops over all of the variables have."""
     total: Size = 1
     for v in sorted(variables, key=lambda v: v.number):
         total = total * v.extent

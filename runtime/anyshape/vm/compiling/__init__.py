@@ -1,1 +1,1 @@
-"""From a function to programs: schedules, what has to run, where values lie, instructions and kernels."""
+"""Compilation of functions to programs: schedules, liveness, memory, instructions and kernels."""

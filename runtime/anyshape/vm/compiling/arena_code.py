@@ -1,7 +1,7 @@
-"""The memory plan as instructions: offsets of tenants computed when their sizes are known, one region and one growth check per group.
+"""Instructions of the memory plan: offsets of tenants computed when their sizes are known, one region and one growth check per group.
 
 In: groups of tenants. Out: registers that hold addresses. The entry's group is region 0. A later one, whose sizes depend on data, gets
-a region when the first of its tenants is made; groups that are never alive at once use one region in turns.
+a region when the first of its tenants is made; groups that are never alive at once use the same region one after the other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anyshape.vm.run.arena import ROOMY
 
 
 class ArenaCode:
-    """`regions` counts regions; `region_of` and `layouts` say, by group, where and how its tenants lie."""
+    """Emitter of a memory plan. `regions` counts regions; `region_of` and `layouts` are the region and the layout of each group."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class ArenaCode:
         first: int = 0,
         grow: Op = Op.REGION,
     ) -> None:
-        """`first`: the number of the entry's region; `grow`: the instruction that gives a region."""
+        """`first`: the number of the entry's region; `grow`: the instruction that makes a region."""
         self.grow = grow
         self.code, self.groups, self.check = code, groups, check
         self.region_of = {ready: first + k for ready, k in _number(groups).items()}
@@ -37,7 +37,7 @@ class ArenaCode:
 
     @property
     def roomy(self) -> tuple[int, ...]:
-        """Regions that typical calls need more than `ROOMY` of."""
+        """Regions of which typical calls need more than `ROOMY`."""
         return tuple(sorted({self.region_of[g] for g, layout in self.layouts.items() if layout.typical > ROOMY}))
 
     def prepare(self, ready: int) -> None:
@@ -76,9 +76,9 @@ class ArenaCode:
 
 
 def _number(groups: Mapping[int, StorageGroup]) -> dict[int, int]:
-    """A region for every group: one may lose its contents to a later group when none of its own values is alive any more."""
+    """Numbers a region for every group. A region may lose its contents to a later group when none of its values is alive any more."""
     free_after: list[int] = []
-    found: dict[int, int] = {}
+    region_of: dict[int, int] = {}
     for ready in sorted(groups, key=lambda ready: (ready != ENTRY, groups[ready].start)):
         group = groups[ready]
         region = next((k for k, end in enumerate(free_after) if k > 0 and end < group.start), None)
@@ -86,5 +86,5 @@ def _number(groups: Mapping[int, StorageGroup]) -> dict[int, int]:
             region = len(free_after) if ready == ENTRY else max(len(free_after), 1)
             free_after += [-1] * (region + 1 - len(free_after))
         free_after[region] = group.end
-        found[ready] = region
-    return found
+        region_of[ready] = region
+    return region_of

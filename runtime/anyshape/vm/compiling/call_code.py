@@ -1,7 +1,7 @@
 """Code of calls.
 
-In: the code generator at a call. Out: its instructions. Arguments are passed where they are. What a function gives lies in regions of its
-own, so it is copied; a list goes over with the hold on it, in both directions.
+In: the code generator at a call. Out: its instructions. Arguments are passed where they are. Results of a function lie in its own regions,
+so they are copied; a list is passed with the hold on it, in both directions.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from anyshape.vm.program.table import Op
 
 
 def words_of(t: TensorType) -> int:
-    """How many words a value is when it is passed or given."""
+    """Number of words that a value takes as an argument or a result."""
     return 1 + (t.rank or 0)
 
 
 def _reference(g: Emission, at: int, node: Node) -> None:
-    (made,) = node.outputs
+    (output,) = node.outputs
     number = g.code.register(g.functions[node.attrs["callee"]])
-    g.code.emit(Op.STORE, g.allocate(made), 0, number, I64)
+    g.code.emit(Op.STORE, g.allocate(output), 0, number, I64)
 
 
 def _call(g: Emission, at: int, node: Node) -> None:
@@ -47,17 +47,17 @@ def _call(g: Emission, at: int, node: Node) -> None:
 
 
 def _take(g: Emission, at: int, results: Sequence[Value], starts: Sequence[int]) -> None:
-    """Results into memory of the caller; a list that nobody wants is released."""
-    code, wanted = g.code, set(g.liveness.outputs[at])
+    """Copies results into memory of the caller; a list that no step reads is released."""
+    code, needed = g.code, set(g.liveness.outputs[at])
     for v, start in zip(results, starts):
         if is_list(v):
             handle = code.new(Op.TAKEN, start)
-            if v in wanted:
+            if v in needed:
                 g.storages[v].address = handle
                 g.holds.own(v)
             else:
                 code.emit(Op.RELEASE, handle)
-        elif v in wanted:
+        elif v in needed:
             g.check_sizes(v)
             source = code.new(Op.TAKEN, start)
             code.emit(Op.COPY, g.allocate(v), source, code.register(byte_count(v.type)))

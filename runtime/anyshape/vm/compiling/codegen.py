@@ -1,4 +1,4 @@
-"""Schedules to programs.
+"""Code generation from schedules to programs.
 
 In: a schedule, and the entry symbols that the variant assumes to be at least 1. Out: a `Program`. In order: dims of arguments and the
 checks on them, memory, then the steps that the results or a size need. A check stands as early as its symbols have values. Values whose
@@ -52,7 +52,7 @@ def _table(words: Sequence[int]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class StepCode:
-    """What emits the steps that are made of `Codegen` again: branches and loops, and calls that go through a list."""
+    """Emitters of the steps that are made of `Codegen` again: branches and loops, and calls that go through a list."""
 
     regions: Callable[[Codegen, int, RegionStep], None]
     walk: Callable[[Codegen, int, TableStep], None]
@@ -85,28 +85,28 @@ class Codegen(Emission):
         self.liveness: Liveness = analyse(self.schedule, self.maker)
 
     def program(self, results: tuple[ResultType, ...]) -> Program:
-        """What was emitted."""
+        """Makes the program of what was emitted."""
         return Program(
             self.f.name,
             _table(self.code.words),
             self.code.count,
             self.regions,
-            tuple(self.constants),
-            tuple(self.kernels),
-            tuple(self.checks),
-            results,
-            tuple(p.name for p in self.f.params),
-            self.plan(),
-            self.notes or {},
+            constants=tuple(self.constants),
+            kernels=tuple(self.kernels),
+            checks=tuple(self.checks),
+            results=results,
+            arguments=tuple(p.name for p in self.f.params),
+            memory=self.plan(),
+            notes=self.notes or {},
             roomy=self.arena.roomy,
         )
 
     def plan(self) -> MemoryPlan:
-        """What lies where, of this and of the bodies inside."""
+        """Makes the memory plan of this function and of the bodies inside."""
         return memory_plan(self.schedule, self.memory, self.arena, self.inside, self.spelled)
 
     def body(self, direct: Container[int] | None, first: int) -> None:
-        """Memory, from region `first` on, and the steps. `direct`: the results with places of their own, None for all."""
+        """Emits memory, from region `first` on, and the steps. `direct`: the results with places of their own, None for all."""
         self.memory = lifetimes(self.schedule, self.liveness, value_bytes, aligned, direct)
         self.storages = self.memory.storages
         self.arena = ArenaCode(
@@ -123,19 +123,19 @@ class Codegen(Emission):
             self.holds.after(at)
 
     def make_results(self) -> None:
-        """Those whose sizes follow from the arguments, at once: for each that is made later, a call that kernels run in without the
-        interpreter's lock would wait for that once more."""
+        """Emits, before the first kernel, the results whose sizes follow from the arguments: for each result that is made later, a call
+        takes the interpreter's lock once more."""
         for k, v in enumerate(self.f.results):
             storage = self.storages.get(v)
             if storage is not None and storage.result == k and all(map(self.code.is_defined, v.type.shape or ())):
                 self.allocate(v)
 
     def list_argument(self, k: int, p: Value) -> int | None:
-        """The handle of a parameter that is a list, if it is needed."""
+        """Emits the reading of a parameter that is a list; the register of its handle, or None if no step needs it."""
         return read_list(self, k, p)
 
     def own_lists(self) -> Iterable[Value]:
-        """Parameters that are lists, which are this body's to release."""
+        """The parameters that are lists and that this body has to release."""
         return self.lists
 
     # --- steps ---
@@ -147,30 +147,30 @@ class Codegen(Emission):
         if isinstance(step, RegionStep):
             self.step_code.regions(self, at, step)
             self.flush()
-            made = step.node.outputs
+            outputs = step.node.outputs
         elif isinstance(step, TableStep):
             if step.kernel is not None:
                 self.step_code.walk(self, at, step)
             else:
                 EMITTERS[step.node.op](self, at, step.node)
             self.flush()
-            made = self.liveness.outputs[at]
+            outputs = self.liveness.outputs[at]
         else:
-            made = self.liveness.outputs[at] if isinstance(step, KernelStep) else (step.output,)
-            for v in made:
+            outputs = self.liveness.outputs[at] if isinstance(step, KernelStep) else (step.output,)
+            for v in outputs:
                 self.check_sizes(v)
             if isinstance(step, KernelStep):
                 self.compute(at, step)
-        for v in made:
+        for v in outputs:
             self.load_symbols(v)
 
     def compute(self, at: int, step: KernelStep) -> None:
-        """What registers hold is stored; for anything else a kernel is called."""
-        made = self.liveness.outputs[at]
-        for v in made:
+        """Emits a kernel step: values that registers hold are stored, for others a kernel is called."""
+        outputs = self.liveness.outputs[at]
+        for v in outputs:
             self.allocate(v)
         if at in self.liveness.stored:
-            for v in made:
+            for v in outputs:
                 self.store(v)
         else:
             self.invoke(at, step)
@@ -195,7 +195,7 @@ class Codegen(Emission):
         self.code.emit(Op.SHARE, kernel, scratch, each, parts, slices, scalars, tuple(buffers))
 
     def note(self, step: KernelStep, outputs: tuple[Value, ...]) -> None:
-        """What the next instruction does."""
+        """Notes, for profiles, the work of the next instruction."""
         if self.notes is not None:
             mentioned = {s for t in step.tensors.values() for n in t.shape for s in free_symbols(n)}
             mentioned = mentioned.union(*(symbols(q) for q in step.equations))
@@ -203,7 +203,7 @@ class Codegen(Emission):
             self.notes[len(self.code.words)] = Invocation(step, outputs, registers)
 
     def results(self) -> None:
-        """Results that share memory with something else get a copy of it."""
+        """Emits the end of a program: a result that shares memory with another value is a copy."""
         for k, v in enumerate(self.f.results):
             storage = self.storages.get(self.liveness.origin(v))
             if isinstance(v.type, ListType):

@@ -1,9 +1,9 @@
-"""Programs of which a part cannot be typed before it runs: unknown ranks, and structures that a value decides.
+"""Continuations: programs of which a part cannot be typed before the run, for unknown ranks or structures that a value decides.
 
-In: a function with values of unknown rank. It is cut before the first such: what comes before is a plan of its own, the
-*prefix*. At run time the rest, the *tail*, is rebuilt over the live values with the ranks that turned up, compiled like any
-function (and cut again if need be), and kept in a cache of at most LIMIT entries, the least recently used leaving first. What a
-live value fixes of a tail is its level:
+In: a function with values of unknown rank. It is cut before the first such value: what comes before is a plan of its own, the
+*prefix*. At run time the rest, the *tail*, is rebuilt over the live values with their actual ranks, compiled like any function (and
+cut again if need be), and kept in a cache of at most LIMIT entries, the least recently used leaving first. What a live value fixes of
+a tail is its level:
 
     RANK    its rank; dims stay symbols
     SHAPE   its shape: an operand whose length decides a rank, or data of which a dim does (squeeze of all that is 1)
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 RANK, SHAPE, VALUE = 0, 1, 2
 Passed = tuple[tuple["Value", "int | None"], ...]
-"""What a tail takes: live values, and elements of those that are lists."""
+"""Arguments of a tail: live values, and elements of those that are lists."""
 LIMIT = 64
-"""How many tails one cut keeps."""
+"""Number of tails that one cut keeps."""
 
 
 class Continued:
@@ -62,7 +62,9 @@ class Continued:
         computed = tuple(v for v in self.live if not v.is_param)
         self.prefix: Plan | None = None
         if computed:
-            self.prefix = compiler.plan(Function(self.known_params, computed, f"{f.name}.prefix", None, f.checks))
+            self.prefix = compiler.plan(
+                Function(self.known_params, computed, f"{f.name}.prefix", None, checks=f.checks)
+            )
         self.levels = dict.fromkeys((*f.params, *computed), RANK)
         self._tails: OrderedDict[Any, tuple[Plan, Passed]] = OrderedDict()
         self._lock = threading.Lock()
@@ -78,7 +80,7 @@ class Continued:
         places: Sequence[Array | None] = (),
         by: Callable[[Plan], Plan] = lambda plan: plan,
     ) -> list[Any]:
-        """`by`: what runs in the place of a plan."""
+        """Runs prefix and tail. `by` maps a plan to the one that runs in its place."""
         values: dict[Value, Any] = dict(zip(self.f.params, arrays, strict=True))
         bounds = Bounds(self.f.name, self._cancels)
         if self.prefix is not None:
@@ -90,7 +92,7 @@ class Continued:
         return by(plan).run([values[v] if k is None else values[v][k] for v, k in passed], places)
 
     def cancel(self) -> None:
-        """Between its programs too."""
+        """Makes calls that are under way stop soon, between their programs too."""
         self._cancels[0] += 1
         for plan in self._plans():
             plan.cancel()
@@ -104,25 +106,25 @@ class Continued:
         return ContinuedBy(self, options)
 
     def tail(self, values: dict[Value, Any]) -> tuple[Plan, Passed]:
-        """The plan for what the live values are now, and which of them it takes."""
+        """The plan of the tail for these live values, and its arguments among them."""
         key = self.key(values)
         with self._lock:
-            found = self._tails.get(key)
-            if found is not None:
+            tail = self._tails.get(key)
+            if tail is not None:
                 self._tails.move_to_end(key)
-                return found
+                return tail
         with self.compiler.lock:
             with self._lock:
-                found = self._tails.get(self.key(values))  # another thread may just have made it
-            if found is not None:
-                return found
-            made = self.build(values)
+                tail = self._tails.get(self.key(values))  # another thread may just have made it
+            if tail is not None:
+                return tail
+            tail = self.build(values)
             key = self.key(values)  # a level may have risen meanwhile
         with self._lock:
-            self._tails[key] = made
+            self._tails[key] = tail
             while len(self._tails) > LIMIT:
                 self._tails.popitem(last=False)
-        return made
+        return tail
 
     def key(self, values: dict[Value, Any]) -> tuple[Any, ...]:
         parts: list[Any] = []
@@ -135,7 +137,7 @@ class Continued:
         return tuple(parts)
 
     def build(self, values: dict[Value, Any]) -> tuple[Plan, Passed]:
-        """Raises levels until the first node of the tail can be typed."""
+        """Compiles a tail: raises levels until its first node can be typed."""
         while True:
             f, passed, mapping = self.typed(values)
             stuck = [n for n in f.nodes if _is_first_blocked(n)]
@@ -157,7 +159,7 @@ class Continued:
                 raise AnyshapeError(f"the rank of {names} stays unknown, though all its operands are known")
 
     def raise_levels(self, stuck: Sequence[Node], mapping: dict[Value, Value]) -> bool:
-        """One level up for what the stuck nodes need: operands first, then the shapes of their data. False if nothing is left."""
+        """Raises by one the levels of what the stuck nodes need: operands first, then the shapes of their data. False if none is left."""
         operands = {v for n in stuck for v in _operands(n)}
         data = {v for n in stuck for v in n.inputs}
         raised = [old for old, new in mapping.items() if new in operands and self.levels[old] < VALUE]
@@ -167,9 +169,9 @@ class Continued:
         return bool(raised)
 
     def typed(self, values: dict[Value, Any]) -> tuple[Function, Passed, dict[Value, Value]]:
-        """The tail over the live values as they are; those it takes; what stands for each in it."""
-        given: list[Size] = [n for v, level in self.levels.items() if level < SHAPE for n in v.type.shape or ()]
-        bound = {n for n in given if isinstance(n, Dim) and n.is_symbol}
+        """Builds the tail over these live values; the tail, its arguments, and the value in it that stands for each live value."""
+        sizes: list[Size] = [n for v, level in self.levels.items() if level < SHAPE for n in v.type.shape or ()]
+        bound = {n for n in sizes if isinstance(n, Dim) and n.is_symbol}
         mapping: dict[Value, Value] = {}
         params: list[Value] = []
         passed: list[tuple[Value, int | None]] = []
@@ -201,7 +203,7 @@ class Continued:
 
 
 class ContinuedBy:
-    """What another plan compiles, run by another loop."""
+    """A plan of the same programs as another one, run with other options."""
 
     direct = None
 
@@ -210,19 +212,19 @@ class ContinuedBy:
 
         @lru_cache(LIMIT + 1)
         def by(part: Plan) -> Plan:
-            made = part.by(options)
-            self._made.append(made)
-            return made
+            plan = part.by(options)
+            self._plans.append(plan)
+            return plan
 
         self._by = by
-        self._made: list[Plan] = []
+        self._plans: list[Plan] = []
 
     def run(self, arrays: Sequence[Any], places: Sequence[Array | None] = ()) -> list[Any]:
         return self._plan.run(arrays, places, lambda part: self._by(part))
 
     def cancel(self) -> None:
         self._plan.cancel()
-        for plan in tuple(self._made):
+        for plan in tuple(self._plans):
             plan.cancel()
 
     def by(self, options: Options) -> Plan:
@@ -238,12 +240,12 @@ class ContinuedBy:
 
 
 def _type(v: Value, a: Array, level: int, bound: set[Dim]) -> TensorType:
-    """What the tail knows of a value: relations between dims are kept where their symbols are bound by some live value."""
+    """Type of a live value in the tail: relations between dims are kept where their symbols are bound by some live value."""
     if isinstance(v.type, ListType):
-        made = _own_type(a, v.type)
-        assert isinstance(made, ListType)
+        own = _own_type(a, v.type)
+        assert isinstance(own, ListType)
         said = without_dims(v.type, lambda s: s not in bound)
-        return said if made.never or said.tensor.shape is not None else made
+        return said if own.never or said.tensor.shape is not None else own
     if level == SHAPE:
         return TensorType(v.type.dtype, a.shape)
     if v.type.shape is None:
@@ -251,68 +253,68 @@ def _type(v: Value, a: Array, level: int, bound: set[Dim]) -> TensorType:
     return TensorType(v.type.dtype, tuple(n if free_symbols(n) <= bound else fresh("?", 0) for n in v.type.shape))
 
 
-def _own_type(given: Any, t: TensorType) -> TensorType:
-    """What is seen of a value: the ranks of its tensors."""
+def _own_type(value: Any, t: TensorType) -> TensorType:
+    """Type of a value by the ranks of its tensors."""
     if not isinstance(t, ListType):
-        return TensorType(t.dtype, tuple(fresh("?", 0) for _ in given.shape))
-    elements = [list_of(_own_type(e, t.element), t.optional) for e in given]
+        return TensorType(t.dtype, tuple(fresh("?", 0) for _ in value.shape))
+    elements = [list_of(_own_type(e, t.element), t.optional) for e in value]
     if not elements:
         return list_of(t.element, t.optional, never=True)
     return without_dims(reduce(lambda a, b: joined_list(a, b, "an element"), elements), lambda s: True)
 
 
-def _ranks(given: Any) -> Any:
-    """The ranks that are among the tensors."""
-    return frozenset(map(_ranks, given)) if isinstance(given, list) else given.ndim
+def _ranks(value: Any) -> Any:
+    """Collects the ranks of the tensors of a value."""
+    return frozenset(map(_ranks, value)) if isinstance(value, list) else value.ndim
 
 
 def _list(elements: Sequence[Value], t: ListType) -> Value:
-    """A list of these as a value of the tail."""
+    """Makes a list of elements as a value of the tail."""
     said = "" if elements else str(t.element)
     return make_node(LIST, elements, {"element": said, "optional": t.optional}).outputs[0]
 
 
 def _blocked(f: Function) -> tuple[Node, ...]:
-    """Nodes with a result of unknown rank, and all that follow from one."""
+    """Lists the nodes with a result of unknown rank, and all that read such a result, directly or not."""
     unknown = {p for p in f.params if p.type.shape is None}
-    found: list[Node] = []
+    blocked: list[Node] = []
     for node in f.nodes:
         if any(v in unknown for v in node.inputs) or node.is_open:
             unknown.update(node.outputs)
-            found.append(node)
-    return tuple(found)
+            blocked.append(node)
+    return tuple(blocked)
 
 
 def _live(f: Function, tail: Sequence[Node]) -> tuple[Value, ...]:
-    """Values from before the cut that the tail or a result needs."""
-    made = {v for node in tail for v in node.outputs}
-    wanted = [v for node in tail for v in node.inputs if v is not None] + list(f.results)
-    return tuple(dict.fromkeys(v for v in wanted if v not in made and v.constant is None))
+    """Lists the values from before the cut that the tail or a result needs."""
+    computed = {v for node in tail for v in node.outputs}
+    needed = [v for node in tail for v in node.inputs if v is not None] + list(f.results)
+    return tuple(dict.fromkeys(v for v in needed if v not in computed and v.constant is None))
 
 
 def _is_first_blocked(node: Node) -> bool:
-    """Whether the node itself, not one before it, leaves the rank open."""
+    """Tests whether the node itself, not one before it, leaves the rank open."""
     return node.is_open and all(v is None or v.type.shape is not None for v in node.inputs)
 
 
 def _operands(node: Node) -> set[Value]:
-    """What decides the node's shapes: its operand parameters, and what its regions capture for those of their nodes."""
-    found = {v for v in node.operand_inputs().values() if v is not None}
+    """Collects the values that decide the node's shapes: its operand parameters, and those that its regions capture for their nodes."""
+    deciding = {v for v in node.operand_inputs().values() if v is not None}
     captured = node.op.control.captured(node) if node.op.control is not None else ()
     for region in node.regions:
         inner = {v for n in region.nodes for v in _operands(n)}
         own = region.params[len(region.params) - len(captured) :]
-        found |= {v for v, p in zip(captured, own, strict=True) if p in inner}
-    return found
+        deciding |= {v for v, p in zip(captured, own, strict=True) if p in inner}
+    return deciding
 
 
 def _first_operands(tail: Sequence[Node], live: set[Value]) -> list[Value]:
-    """Operand parameters, among the live values, of nodes whose rank they leave open."""
+    """Lists the live values that are operand parameters of nodes of open rank."""
     return [v for node in tail if node.is_open for v in _operands(node) if v in live]
 
 
 def _unused(name: str, names: set[str]) -> str:
-    """The name, or one made of it that is not among these, which it joins. A tail of a tail has values that are called by their places."""
+    """Makes a name that is not among `names`, and adds it to them: a tail of a tail may have values of equal names."""
     while name in names:
         name += "'"
     names.add(name)

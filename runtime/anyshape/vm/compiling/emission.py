@@ -1,13 +1,13 @@
-"""What all code in the table is emitted with: checks, symbols, constants, and where values are.
+"""Emission of instructions: checks, symbols, constants, and addresses of values, for all code in the table.
 
-In: registers and conditions. Out: instructions, and records of checks. `codegen` builds a program on it, `list_code` and `call_code` the
-code of their nodes.
+In: registers and conditions. Out: instructions, and records of checks. `codegen` builds programs on this module, `list_code` and
+`call_code` the code of their nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -53,6 +53,7 @@ class Emission:
     schedule: Schedule
     maker: KernelMaker
     assumed: Collection[Dim]
+    _: KW_ONLY
     code: ShapeCode = field(default_factory=ShapeCode)
     constants: list[NDArray[Any]] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)
@@ -63,13 +64,13 @@ class Emission:
     pending: list[Check] = field(default_factory=list)
     sizes: set[Dim] = field(default_factory=set)
     names: Names | None = None
-    """What messages call a symbol that nobody named; that of the whole function."""
+    """Names, in messages, of symbols that have none; they belong to the whole function."""
     lists: dict[Value, int] = field(default_factory=dict)
     """Registers of parameters that are lists."""
     functions: Mapping[Callee, int] = field(default_factory=dict)
-    """Numbers of those that may be called."""
+    """Numbers of the functions that may be called."""
     regions: int = 0
-    """How many are in use; those of control flow come behind the arena's."""
+    """Number of regions in use; those of control flow come behind the arena's."""
     notes: dict[int, Invocation] | None = None
     f: Function = field(init=False)
     liveness: Liveness = field(init=False)
@@ -78,7 +79,7 @@ class Emission:
     inside: list[Inside] = field(default_factory=list, init=False)
     """Memory plans of the bodies of branches and loops."""
     numbering: list[int] = field(init=False)
-    """By result, the number of its first array."""
+    """Number of the first array of each result."""
 
     # --- checks and symbols ---
 
@@ -94,7 +95,7 @@ class Emission:
         registers = tuple(self.code.register(s) for s in known)
         if not equation:
             equation = str(cond) if self.names is None or not isinstance(cond, Cond) else self.named(cond)
-        self.checks.append(CheckRecord(parts, known, registers, equation, op, source))
+        self.checks.append(CheckRecord(parts, known, registers, equation, op=op, source=source))
         self.code.emit(Op.CHECK, self.code.register(cond), len(self.checks) - 1)
 
     def flush(self) -> None:
@@ -108,23 +109,23 @@ class Emission:
         self.pending = waiting
 
     def equation_of(self, cond: Cond) -> tuple[str | Dim | Cond, ...]:
-        """The condition in words people know, and the sizes it is about: (x.shape[1] == 10 does not hold: x.shape[1] = 7)."""
+        """Spells a condition with names of inputs, and the sizes in it: (x.shape[1] == 10 does not hold: x.shape[1] = 7)."""
         parts: list[str | Dim | Cond] = [f" ({self.named(cond)} does not hold: "]
         for k, s in enumerate(sorted(sorted_symbols(cond), key=self.named)):
             parts += [f"{', ' if k else ''}{self.named(s)} = ", s]
         return (*parts, ")")
 
-    def told(self, cond: bool | Cond) -> tuple[str | Dim | Cond, ...]:
-        """The same where there are such words, and what is to be checked."""
+    def explanation(self, cond: bool | Cond) -> tuple[str | Dim | Cond, ...]:
+        """Spells a condition likewise, where symbols have names and the condition is not decided."""
         return self.equation_of(cond) if self.names is not None and isinstance(cond, Cond) else ()
 
     def named(self, e: Dim | Cond) -> str:
-        """The expression with sizes that have no name called by what they were read off."""
+        """Spells an expression; a size without a name is called by the dim it was read from."""
         known = self.spellings(e)
         return str(substitute(e, known)) if known else str(e)
 
     def spelled(self, e: Size) -> Size:
-        """A size in such names, for people."""
+        """Puts names into a size, for people."""
         return substitute(e, self.spellings(e))
 
     def spellings(self, e: Size | Cond) -> dict[Dim, Size]:
@@ -132,7 +133,7 @@ class Emission:
         return {s: symbol(self.names[s], *bounds(s)) for s in free_symbols(e) if is_anonymous(s)}
 
     def load_symbols(self, v: Value) -> None:
-        """Elements of a value that just came to be, where a symbol that something needs stands for them."""
+        """Emits loads of the elements of a value that was just computed, where a needed symbol stands for them."""
         loads = self.liveness.loads.get(v, ())
         for k, s in loads:
             self.code.define(s, self.code.new(Op.LOAD, self.address(v), k, ELEMENT_CODE[v.type.dtype]))
@@ -142,26 +143,26 @@ class Emission:
     # --- memory ---
 
     def check_tenants(self, values: Sequence[Value]) -> None:
-        """What is laid out has sizes."""
+        """Emits checks that the dims of values that are laid out are sizes."""
         for v in values:
             self.check_sizes(v, only_known=True)
 
     def address(self, v: Value) -> int:
-        """The register of a value's address; parameters and constants are where they are."""
+        """The register of a value's address; parameters and constants are not copied."""
         v = self.liveness.origin(v)
         if v in self.lists:
             return self.lists[v]
         if v in self.storages:
-            found = self.storages[v].address
-            if found is None:
+            address = self.storages[v].address
+            if address is None:
                 raise AnyshapeError(f"the value {v} is needed before a step computes it")
-            return found
+            return address
         if v.constant is not None:
             return self.constant(v.constant)
         return self.code.pure(Op.ARGUMENT, self.f.params.index(v))
 
     def constant(self, array: NDArray[Any]) -> int:
-        """A constant's address. One that a model file holds at an odd place is copied to an even one."""
+        """The register of a constant's address. A constant that is not aligned in its file is copied."""
         number = self.numbers.get(id(array))
         if number is None:
             number = self.numbers[id(array)] = len(self.constants)
@@ -170,7 +171,7 @@ class Emission:
         return self.code.pure(Op.CONSTANT, number)
 
     def allocate(self, v: Value) -> int:
-        """The register of its address. A result may have been made before."""
+        """Emits the memory of a value, unless it was emitted before; the register of its address."""
         storage = self.storages[v]
         if storage.address is not None:
             return storage.address
@@ -187,14 +188,16 @@ class Emission:
         return self.code.new(Op.OUTPUT, self.numbering[k], tuple(self.code.register(n) for n in v.type.shape or ()))
 
     def check_sizes(self, v: Value, only_known: bool = False) -> None:
-        """A dim that is not surely a size is checked to be one, so that no memory is ever addressed with a negative one."""
+        """Emits checks that dims are not negative, for those that may be: no memory is ever addressed with a negative one."""
         for axis, n in enumerate(v.type.shape or ()):
             if isinstance(n, Dim) and n not in self.sizes and (not only_known or self.code.is_defined(n)):
                 self.sizes.add(n)
                 where = v.node.op.full_name if v.node is not None else ""
                 source = v.node.source if v.node is not None else ""
                 cond = ge(n, 0)
-                self.check(cond, (f"dim {axis} of the result would be negative: ", n, *self.told(cond)), where, source)
+                self.check(
+                    cond, (f"dim {axis} of the result would be negative: ", n, *self.explanation(cond)), where, source
+                )
 
     def store(self, v: Value) -> None:
         address = self.address(v)
@@ -207,4 +210,4 @@ def sorted_symbols(e: Dim | Cond) -> list[Dim]:
 
 
 Emitter = Callable[[Emission, int, Node], None]
-"""The code of a node at a step."""
+"""Emitter of the code of a node at a step."""

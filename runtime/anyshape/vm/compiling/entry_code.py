@@ -1,4 +1,4 @@
-"""The code at the beginning of a program: what arguments are, and what must hold of them."""
+"""Code at the beginning of a program: dims of arguments, and checks on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anyshape.vm.program.table import CheckRecord, Op
 
 
 def emit_entry(g: Emission, list_argument: Callable[[int, Value], int | None]) -> None:
-    """Dims of arguments become symbols; then what must hold of them; then elements that symbols stand for. `list_argument`: the handle of a
+    """Emits dims of arguments, then checks on them, then loads of elements that symbols stand for. `list_argument` gives the handle of a
     parameter that is a list, if it is needed."""
     owed: list[tuple[Value, int, int]] = []
     bound: list[tuple[Dim, Value, int]] = []
@@ -45,14 +45,14 @@ def emit_entry(g: Emission, list_argument: Callable[[int, Value], int | None]) -
 
 
 def read_list(g: Emission, k: int, p: Value) -> int | None:
-    """The handle of a parameter that is a list, if it is needed."""
+    """Emits the reading of a parameter that is a list; the register of its handle, or None if no step needs it."""
     if p not in g.liveness.values or not isinstance(p.type, ListType):
         return None
     return Reader(g, p.name, g.code.pure(Op.ARGUMENT, k)).read(p.type)
 
 
 def collect_checks(g: Emission) -> None:
-    """What nodes demand, each once, to be checked when it can be."""
+    """Collects the checks of all nodes, each once; they are emitted when their symbols have values."""
     seen: set[Cond] = set()
     for check in (*g.f.checks, *(c for node in g.f.nodes for c in node.checks)):
         if check.cond not in seen:
@@ -61,10 +61,10 @@ def collect_checks(g: Emission) -> None:
 
 
 def _check_size(g: Emission, p: Value, axis: int, got: int) -> None:
-    """The size of an argument that its type fixes."""
+    """Emits the check of a dim that an argument's type fixes."""
     assert p.type.shape is not None
-    wanted = p.type.shape[axis]
-    unbound = [str(s) for s in free_symbols(wanted) if not g.code.is_defined(s)]
+    expected = p.type.shape[axis]
+    unbound = [str(s) for s in free_symbols(expected) if not g.code.is_defined(s)]
     if unbound:
         raise UnsupportedError(
             f"input {p.name}: {p.type}: nothing binds {', '.join(sorted(unbound))}; "
@@ -72,14 +72,14 @@ def _check_size(g: Emission, p: Value, axis: int, got: int) -> None:
         )
     size = _size_symbol(p, axis)
     g.code.define(size, got)
-    parts: tuple[str | Dim | Cond, ...] = (f"input {p.name}: dim {axis} must be {wanted}", ", got ", size)
-    if not isinstance(wanted, int):
-        parts = (f"input {p.name}: dim {axis} must be {wanted} = ", wanted, ", got ", size)
-    g.check(equal(size, wanted), parts, equation=f"{p.name}.shape[{axis}] == {wanted}")
+    parts: tuple[str | Dim | Cond, ...] = (f"input {p.name}: dim {axis} must be {expected}", ", got ", size)
+    if not isinstance(expected, int):
+        parts = (f"input {p.name}: dim {axis} must be {expected} = ", expected, ", got ", size)
+    g.check(equal(size, expected), parts, equation=f"{p.name}.shape[{axis}] == {expected}")
 
 
 def _check_bounds(g: Emission, s: Dim, p: Value, axis: int) -> None:
-    """What the type says of a symbol: a variant's assumption makes the call go elsewhere, anything else is an error."""
+    """Emits the bounds of a symbol: a guard for an assumption of this variant, whose failure runs another one, checks for the others."""
     low, high = bounds(s)
     r = g.code.register(s)
     if s in g.assumed:
@@ -100,5 +100,5 @@ def _check_bound(g: Emission, op: Op, r: int, edge: int, s: Dim, p: Value, axis:
 
 
 def _size_symbol(p: Value, axis: int) -> Dim:
-    """A symbol for the actual size of an argument's axis, used in messages."""
+    """Makes a symbol for the actual size of an argument's axis, which messages use."""
     return fresh(f"{p.name}_size{axis}_", low=0)

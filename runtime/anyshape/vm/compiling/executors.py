@@ -1,4 +1,4 @@
-"""What runs a program: the native loop, or the interpreter.
+"""Executors of a program: the native loop, or the interpreter.
 
 In: a program and the options. Out: an `Executor`. Both take the same table to the same results and the same messages; which one is
 used is a matter of speed and of debugging. Kernels that are Python themselves are never called from native code.
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from anyshape.types import TensorType
+from anyshape.vm import native
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.program.table import Program
 from anyshape.vm.run import interpreter
@@ -22,7 +23,7 @@ Array = NDArray[Any]
 
 
 class CallContext(Protocol):
-    """What one call owns while it runs."""
+    """Memory that one call owns while it runs."""
 
     @property
     def bytes(self) -> int:
@@ -30,7 +31,7 @@ class CallContext(Protocol):
         ...
 
     def under(self, cancels: Any) -> None:
-        """Calls stop once this counter is another than when they began."""
+        """Takes the counter of cancellations: a call stops once the counter is another than when the call began."""
         ...
 
 
@@ -72,26 +73,21 @@ class PythonExecutor:
 
 
 def make_executor(program: Program, options: Options, types: Sequence[TensorType]) -> Executor:
-    """`types` are those of the program's arguments."""
+    """Makes the executor of a program. `types` are those of its arguments."""
     if options.recorder is not None:
         from anyshape.vm.run.recorder import RecordedExecutor
 
         return RecordedExecutor(program, options.recorder)
     if not _is_native(options):
         return PythonExecutor(program)
-    from anyshape.vm.native.executor import NativeExecutor
-    from anyshape.vm.native.pool import usable_threads
-
-    usable = usable_threads()  # more would only take turns on the same processors
-    return NativeExecutor(program, types, min(options.threads or usable, usable))
+    usable = native.usable_threads()  # more would only wait for each other on the same processors
+    return native.new_executor(program, types, min(options.threads or usable, usable))
 
 
 def expect_results(types: Sequence[TensorType], options: Options) -> None:
-    """A program with results of these types is made ready; the memory that typical calls need for them had better be there by then."""
+    """Has memory for results of these types touched while their program is being compiled, so that it is there for the first call."""
     if _is_native(options):
-        from anyshape.vm.native.executor import expect_results
-
-        expect_results(types)
+        native.expect_results(types)
 
 
 def _is_native(options: Options) -> bool:

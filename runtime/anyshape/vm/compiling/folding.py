@@ -1,4 +1,4 @@
-"""Calls on constants, made by kernels while a model is compiled: what `passes.folding` gives up on.
+"""Folding by kernels: calls on constants, run while a model is compiled, where the interpreter in `passes.folding` would take too long.
 
 In: a node whose operands are constants. Out: its results. The call is compiled as a function of its own, for operands of any sizes, so that
 the next call of its kind takes no compile, and its kernels come from the caches that all kernels come from.
@@ -30,12 +30,12 @@ Array = NDArray[Any]
 
 
 def folding(options: Options) -> Folding | None:
-    """None where kernels are the interpreter themselves."""
+    """Makes the folding of a compile; None where kernels are the interpreter themselves."""
     return Folding(options) if options.kernels == "native" else None
 
 
 class Folding:
-    """Computes with the kernels of one compile's target, on one thread; what is compiled for it serves that compile alone."""
+    """Computes calls with the kernels of one compile's target, on one thread; programs compiled for it serve that compile alone."""
 
     def __init__(self, options: Options) -> None:
         self._options = replace(options, threads=1, dims={}, recorder=None)
@@ -46,8 +46,8 @@ class Folding:
         data = [v for v in node.inputs[:count] if v is not None]
         types = _open_types(data)
         operands = tuple(_key(v) for v in node.inputs[count:])
-        given = tuple(v is not None for v in node.inputs)
-        key = (node.op, alike(node.attrs), node.count, given, operands, tuple(types))
+        present = tuple(v is not None for v in node.inputs)
+        key = (node.op, alike(node.attrs), node.count, present, operands, tuple(types))
         if key not in self._known:
             self._known[key] = self._compiled(node, types)
         known = self._known[key]
@@ -66,8 +66,8 @@ class Folding:
         left, count = iter(params), len(node.data_inputs)
         inputs = [None if v is None else next(left) if k < count else v for k, v in enumerate(node.inputs)]
         try:
-            made = build(node.op, inputs, node.attrs, node.source, count=node.count)
-            f = Function(params, made.outputs, node.op.name)
+            call = build(node.op, inputs, node.attrs, node.source, count=node.count)
+            f = Function(params, call.outputs, node.op.name)
             return f, Compiler(self._options, Report(), threading.RLock(), compute=self).plan(f)
         except AnyshapeError:
             return None

@@ -1,7 +1,7 @@
-"""Programs from schedules: of a whole function, and of one that is called.
+"""Generation of programs from schedules: of a whole function, and of one that is called.
 
-In: a schedule and the maker of kernels. Out: a `Program`. What a called function gives lies in regions of its own, which its next call
-uses again, so the caller copies it.
+In: a schedule and the maker of kernels. Out: a `Program`. Results of a called function lie in its own regions, which its next call uses
+again, so the caller copies them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def generate(
     functions: Mapping[Callee, int] | None = None,
     noted: bool = False,
 ) -> Program:
-    """`functions`: the numbers of those that it may call. `noted`: with what each kernel does, for profiles.
+    """Generates a program. `functions`: numbers of the functions that it may call. `noted`: with notes on each kernel, for profiles.
 
     Raises UnsupportedError where nothing defines a symbol, and what lowering raises."""
     notes: dict[int, Invocation] | None = {} if noted else None
@@ -40,13 +40,13 @@ def generate(
 
 
 def generate_function(schedule: Schedule, kernels: KernelMaker, functions: Mapping[Callee, int], name: str) -> Program:
-    """The program of a function that is called. Raises what `generate` raises."""
+    """Generates the program of a function that is called. Raises what `generate` raises."""
     return replace(FunctionCode(schedule, kernels, (), functions=functions, step_code=STEP_CODE).run(), name=name)
 
 
 @dataclass(eq=False)
 class FunctionCode(Codegen):
-    """The code of a function."""
+    """Code of a function that is called."""
 
     def run(self) -> Program:
         self.begin()
@@ -59,7 +59,7 @@ class FunctionCode(Codegen):
         return replace(self.program(()), passes=passes, returns=sum(map(words_of, types)))
 
     def list_argument(self, k: int, p: Value) -> int:
-        """It comes as a handle, with a hold on it."""
+        """The register of a list's handle, which comes with a hold on it."""
         return self.code.pure(Op.ARGUMENT, k)
 
     def output(self, k: int, v: Value) -> int:
@@ -67,17 +67,19 @@ class FunctionCode(Codegen):
         return self.code.new(Op.EXTEND, k, self.code.register(aligned(byte_count(v.type))))
 
     def make_results(self) -> None:
-        """They lie in regions, which nobody waits for."""
+        """Emits nothing: results of a function lie in regions, which need no lock."""
 
     def results(self) -> None:
         starts = accumulate((words_of(v.type) for v in self.f.results), initial=0)
         for k, (v, start) in enumerate(zip(self.f.results, starts)):
-            self.code.emit(Op.GIVE, start, (self.given(k, v), *(self.code.register(n) for n in v.type.shape or ())))
+            self.code.emit(
+                Op.GIVE, start, (self.result_address(k, v), *(self.code.register(n) for n in v.type.shape or ()))
+            )
         self.holds.after(len(self.schedule.steps))
         self.refuse_pending()
 
-    def given(self, k: int, v: Value) -> int:
-        """Where a result is, in a region of this function."""
+    def result_address(self, k: int, v: Value) -> int:
+        """The register of a result's address in a region of this function, or of a list's handle."""
         if is_list(v):
             return self.holds.take(v, len(self.schedule.steps))
         storage = self.storages.get(self.liveness.origin(v))

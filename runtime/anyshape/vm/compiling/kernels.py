@@ -1,6 +1,6 @@
-"""Kernel steps made callable: through the lowering and LLVM, or by the slow interpreter of equations with the same interface.
+"""Kernels of steps: machine code by the lowering and LLVM, or the slow interpreter of equations with the same interface.
 
-In: a `KernelStep` of a schedule. Out: a `LoweredStep`: what to pass, and a kernel to call. Kernels of equal text are one kernel.
+In: a `KernelStep` of a schedule. Out: a `LoweredStep`: a kernel and its arguments. Kernels of equal text are one kernel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import KernelStep, step_name
 from anyshape.rules.checks import located
 from anyshape.vm.compiling.options import Options
-from anyshape.vm.native.pool_layout import MOST_THREADS
+from anyshape.vm.native import MOST_THREADS
 from anyshape.vm.program.table import CallableKernel
 from anyshape.vm.report.summary import Report
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from anyshape.lower.target import Target
 
 ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32)
-"""The ABI's function type; arguments are passed as ctypes objects, which is faster than declaring them."""
+"""Function type of kernels; arguments are passed as ctypes objects, which is faster than declaring them."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class LoweredStep:
-    """`inputs` are tensors of the step or constants laid out at compile time; `scratch` is the bytes of one part. `reusable`: pairs
-    of an output and an input that may be the same memory. `parts`: how many threads it is worth, by the threads there are; `slices`:
-    how many pieces it is run in, one after the other, so that a call that is to stop need not wait for all of it."""
+    """A kernel and its arguments. `inputs` are tensors of the step or constants laid out at compile time; `scratch`: bytes of one part.
+    `reusable`: pairs of an output and an input that may be the same memory. `parts`: number of threads that its work is worth, by the
+    threads there are; `slices`: number of pieces that run one after the other, so that a call can stop between them."""
 
     kernel: CallableKernel
     scalars: tuple[Size | Cond, ...]
@@ -53,13 +53,13 @@ class LoweredStep:
 
 
 THREADS = symbol("threads()", 1, MOST_THREADS)
-"""How many threads a kernel may use: known when it runs. No text spells a dim with this name."""
+"""Number of threads that a kernel may use, known when it runs. No text spells a dim with this name."""
 CYCLES_PER_PART = 10_000
-"""Some 2.5 us: more than fork and join cost between threads that are awake."""
+"""Cycles that a part has at least, some 2.5 us: more than fork and join cost between threads that are awake."""
 
 
 def parts_worth(work: Size, pieces: Size | None = None) -> Size:
-    """The number of parts for so many cycles, of which so many can be apart."""
+    """Number of parts for so many cycles of work, which consist of so many independent pieces."""
     high = work if isinstance(work, int) else bounds(work)[1]
     if high is not None and high < 2 * CYCLES_PER_PART:
         return 1
@@ -68,12 +68,12 @@ def parts_worth(work: Size, pieces: Size | None = None) -> Size:
 
 
 CYCLES_PER_SLICE = 1 << 25
-"""Some 10 ms, by an estimate that may be several times too low."""
+"""Cycles that a slice has at least, some 10 ms, by an estimate that may be several times too low."""
 MOST_SLICES = 1 << 20
 
 
 def slices_worth(work: Size, pieces: Size | None = None) -> Size:
-    """The number of slices for so many cycles, of which so many can be apart."""
+    """Number of slices for so many cycles of work, which consist of so many independent pieces."""
     high = work if isinstance(work, int) else bounds(work)[1]
     if high is not None and high < 2 * CYCLES_PER_SLICE:
         return 1
@@ -82,10 +82,10 @@ def slices_worth(work: Size, pieces: Size | None = None) -> Size:
 
 
 class KernelMaker(Protocol):
-    """Turns steps into kernels; `made` counts the different kernels."""
+    """Maker of kernels from steps; `count` is the number of different kernels so far."""
 
     @property
-    def made(self) -> int: ...
+    def count(self) -> int: ...
 
     def lower(self, step: KernelStep) -> LoweredStep: ...
 
@@ -96,8 +96,8 @@ def kernel_maker(options: Options, report: Report) -> KernelMaker:
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class MachineCode:
-    """A loaded kernel; `loaded` keeps it in memory. The rest is what a saved model takes to load it again: `symbol` in the object
-    code `image`, which calls the products of the `imports`."""
+    """A loaded kernel; `loaded` keeps it in memory. A saved model loads it again by the rest: `symbol` in the object code `image`, which
+    calls the products of the `imports`."""
 
     entry: Any
     loaded: Any
@@ -108,7 +108,7 @@ class MachineCode:
 
 @dataclass(eq=False, slots=True)
 class NativeKernel:
-    """Machine code with what its errors mean at one place of a model; steps of equal text share the code."""
+    """Machine code with the texts of its errors at one place of a model; steps of equal text share the code."""
 
     name: str
     errors: tuple[str, ...]
@@ -123,14 +123,14 @@ _LOADED: WeakValueDictionary[tuple[str, Target], MachineCode] = WeakValueDiction
 
 
 def target_called(name: str) -> Target:
-    """What the option `target` names."""
+    """The target that the option `target` names."""
     from anyshape.lower.target import host_target
 
     return host_target() if name == "host" else host_target().limited(name)
 
 
 class NativeKernels:
-    """Lowers for the machine this runs on."""
+    """Maker of machine code for a target."""
 
     def __init__(self, report: Report, target: str = "host") -> None:
         self.target = target_called(target)
@@ -142,7 +142,7 @@ class NativeKernels:
         self._kernels: dict[tuple[str, tuple[str, ...]], NativeKernel] = {}
 
     @property
-    def made(self) -> int:
+    def count(self) -> int:
         return len(self._codes)
 
     def lower(self, step: KernelStep) -> LoweredStep:
@@ -151,7 +151,9 @@ class NativeKernels:
         constants = {step.tensors[v]: v.constant for v in step.inputs if v.constant is not None}
         inputs = tuple(step.tensors[v] for v in step.inputs)
         outputs = tuple(step.tensors[v] for v in step.outputs)
-        group = Group(step_name(step), step.equations, inputs, outputs, constants, origins(step))
+        group = Group(
+            step_name(step), step.equations, inputs, outputs=outputs, constants=constants, origins=origins(step)
+        )
         with self.report.phase("lower"):
             kernel = self._lowering.lower(group)
         operands = tuple(i.array if isinstance(i, Packed) else i for i in kernel.inputs)
@@ -159,27 +161,27 @@ class NativeKernels:
         pairs = ((kernel.outputs[k], kernel.inputs[j]) for k, j in kernel.reusable)
         reusable = tuple((to, source) for to, source in pairs if not isinstance(source, Packed))
         return LoweredStep(
-            native,
-            kernel.scalars,
-            operands,
-            kernel.outputs,
-            kernel.scratch,
-            reusable,
-            parts_worth(kernel.work, kernel.pieces),
-            1 if kernel.polls else slices_worth(kernel.work, kernel.pieces),
+            kernel=native,
+            scalars=kernel.scalars,
+            inputs=operands,
+            outputs=kernel.outputs,
+            scratch=kernel.scratch,
+            reusable=reusable,
+            parts=parts_worth(kernel.work, kernel.pieces),
+            slices=1 if kernel.polls else slices_worth(kernel.work, kernel.pieces),
         )
 
     def _native(self, kernel: Any, step: KernelStep) -> NativeKernel:
         errors = tuple(e.template(kernel.scalars) for e in kernel.errors)
         key = (kernel.text, errors)
-        found = self._kernels.get(key)
-        if found is None:
+        native = self._kernels.get(key)
+        if native is None:
             with self.report.phase("llvm"):
-                found = self._kernels[key] = NativeKernel(step_name(step), errors, self._load(kernel))
-        return found
+                native = self._kernels[key] = NativeKernel(step_name(step), errors, self._load(kernel))
+        return native
 
     def _load(self, kernel: Any) -> MachineCode:
-        """Machine code by its text, shared by all programs of the process that need it."""
+        """Loads machine code by its text; all programs of the process share it."""
         from anyshape.lower.gemm.library import resolve
         from anyshape.lower.llvm.jit import load_object, object_for
 
@@ -195,52 +197,53 @@ class NativeKernels:
 
 
 def origins(step: KernelStep) -> dict[Equation, Origin]:
-    """Of every equation."""
+    """Maps every equation of a step to the op it comes from."""
     from anyshape.lower import Origin
 
-    made = {n: Origin(n.op.full_name, n.source, _operands(n, step.tensors)) for n in step.nodes}
-    return {q: made[q.maker if q.maker in made else step.nodes[0]] for q in step.equations}
+    origin_of = {n: Origin(n.op.full_name, n.source, _operands(n, step.tensors)) for n in step.nodes}
+    return {q: origin_of[q.maker if q.maker in origin_of else step.nodes[0]] for q in step.equations}
 
 
 def _operands(node: Node, tensors: Mapping[Value, Tensor]) -> dict[Tensor, str]:
-    """What the op calls its tensors, which others have named."""
+    """Maps the tensors of a node to the names that its op has for them."""
     named: dict[Value, str] = {}
-    for name, given in node.grouped_inputs().items():
-        if isinstance(given, tuple):
-            named |= {v: f"{name}[{k}]" for k, v in enumerate(given)}
-        elif given is not None:
-            named[given] = name
+    for name, operand in node.grouped_inputs().items():
+        if isinstance(operand, tuple):
+            named |= {v: f"{name}[{k}]" for k, v in enumerate(operand)}
+        elif operand is not None:
+            named[operand] = name
     if len(node.outputs) == len(node.op.outputs):
         named |= {v: o.name for v, o in zip(node.outputs, node.op.outputs, strict=True)}
     return {tensors[v]: name for v, name in named.items() if v in tensors}
 
 
 class InterpretedKernels:
-    """A debug switch: every kernel is the interpreter of equations, over the same buffers."""
+    """Maker of kernels that are the interpreter of equations, over the same buffers; for debugging."""
 
     def __init__(self) -> None:
         self._count = 0
 
     @property
-    def made(self) -> int:
+    def count(self) -> int:
         return self._count
 
     def lower(self, step: KernelStep) -> LoweredStep:
         self._count += 1
         inputs = tuple(step.tensors[v] for v in step.inputs)
         outputs = tuple(step.tensors[v] for v in step.outputs)
-        found = tuple(sorted(_symbols(step, (*inputs, *outputs)), key=lambda s: s.uid))
-        return LoweredStep(InterpretedKernel(step, found, inputs, outputs), found, inputs, outputs, 0)
+        scalars = tuple(sorted(_symbols(step, (*inputs, *outputs)), key=lambda s: s.uid))
+        kernel = InterpretedKernel(step, scalars, inputs, outputs)
+        return LoweredStep(kernel=kernel, scalars=scalars, inputs=inputs, outputs=outputs, scratch=0)
 
 
 def _symbols(step: KernelStep, tensors: tuple[Tensor, ...]) -> set[Dim]:
-    """Every symbol that the equations or the tensors of a step mention."""
+    """Collects the symbols that the equations or the tensors of a step mention."""
     mentioned = {s for t in tensors for n in t.shape for s in free_symbols(n)}
     return mentioned.union(*(symbols(q) for q in step.equations))
 
 
 class InterpretedKernel:
-    """Called like machine code; an error of the interpreter is raised as it is."""
+    """A kernel that is called like machine code and runs the interpreter, whose errors it raises."""
 
     def __init__(
         self, step: KernelStep, symbols: tuple[Dim, ...], inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]
@@ -260,9 +263,9 @@ class InterpretedKernel:
         sizes = dict(zip(self.symbols, numbers))
         arrays = {t: array_at(a, t, sizes) for t, a in zip(tensors, addresses)}
         try:
-            given = {t: arrays[t] for t in self.inputs}
+            inputs = {t: arrays[t] for t in self.inputs}
             old = {t: arrays[t].copy() for t in self.outputs}  # what no equation defines stays as it is
-            results = interpret(self.step.equations, {**old, **given}, sizes)
+            results = interpret(self.step.equations, {**old, **inputs}, sizes)
         except Refused as e:
             assert e.equation is not None
             origin = self.origins[e.equation]
@@ -276,7 +279,7 @@ class InterpretedKernel:
 
 
 def array_at(address: int, tensor: Tensor, sizes: Mapping[Dim, int]) -> NDArray[Any]:
-    """The memory of a tensor as an array."""
+    """Makes an array over the memory of a tensor."""
     from anyshape.dims import evaluate
 
     shape = tuple(n if isinstance(n, int) else evaluate(n, sizes) for n in tensor.shape)

@@ -1,15 +1,15 @@
-"""Which values of a schedule need memory of their own, and from which step to which: what the memory plan is made from.
+"""Lifetimes of values: which values of a schedule need memory of their own, and from which step to which. Memory plans are made of them.
 
-In: a schedule and what of it has to run. Out: a `Storage` for every value that is computed, views sharing that of their base, and the
+In: a schedule and its liveness. Out: a `Storage` for every value that is computed, views sharing that of their base, and the
 groups of tenants that are laid out together. A group is *ready* after the step that defines the last symbol in its sizes; that of the
-entry, -1, holds all whose sizes follow from the arguments. A kernel's result takes the place of an operand that dies with it where
+entry, -1, holds all tenants whose sizes follow from the arguments. A kernel's result takes the place of an operand that dies with it where
 the kernel permits that, and scratch is a tenant for one step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from anyshape.dims import Size, free_symbols
 from anyshape.graph.value import Value
@@ -23,31 +23,32 @@ ENTRY = -1
 
 @dataclass(eq=False, slots=True)
 class Storage:
-    """Memory of a value and all its views. `address` is a register once the memory is there."""
+    """Memory of a value and all its views, from step `start` to step `end`. `address` is a register once the memory is emitted."""
 
     value: Value
     start: int
     end: int
+    _: KW_ONLY
     address: int | None = None
     result: int | None = None
-    """The result that this memory is, if it is one's own."""
+    """Number of the result that is computed in this memory, if there is one."""
     root: Storage = field(init=False)
-    """The first of those that have one place, one after the other."""
+    """The first of the storages that have the same place, one after the other."""
     place: Place | None = None
     elsewhere: bool = False
-    """Control flow says where it is."""
+    """Whether code of control flow or of lists sets the address."""
 
     def __post_init__(self) -> None:
         self.root = self
 
     def take_over(self, old: Storage) -> None:
-        """Lies where `old` lay, which has its place already."""
+        """Takes the place of `old`, whose value dies."""
         self.root = old.root
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A tenant: its group, by the step after which that is ready, and its number there."""
+    """Place of a tenant: its group, by the step after which the group is ready, and its number there."""
 
     ready: int
     number: int
@@ -80,7 +81,7 @@ class Lifetimes:
     storages: dict[Value, Storage]
     groups: dict[int, StorageGroup]
     scratch: dict[int, Place]
-    """By step."""
+    """Places of kernels' scratch, by step."""
 
 
 def lifetimes(
@@ -90,7 +91,8 @@ def lifetimes(
     aligned: Callable[[Size], Size],
     direct: Container[int] | None = None,
 ) -> Lifetimes:
-    """`bytes_of` a value are those of its elements; `aligned` rounds up. `direct`: the results with places of their own, None for all."""
+    """Computes storages and groups. `bytes_of` counts the bytes of a value's elements; `aligned` rounds up. `direct`: the results with
+    places of their own, None for all."""
     storages = _storages(schedule, liveness, range(len(schedule.function.results)) if direct is None else direct)
     _take_over(schedule, liveness, storages, bytes_of)
     groups: dict[int, StorageGroup] = {}
@@ -117,7 +119,7 @@ def lifetimes(
 
 
 def _storages(schedule: Schedule, liveness: Liveness, direct: Container[int]) -> dict[Value, Storage]:
-    """A storage for every value that a step makes; a result that can be computed in its place is."""
+    """Makes a storage for every value that a step computes, and marks those of results that can be computed in their place."""
     storages: dict[Value, Storage] = {}
     end = len(schedule.steps)
     for at, step in enumerate(schedule.steps):
@@ -151,7 +153,7 @@ def _storages(schedule: Schedule, liveness: Liveness, direct: Container[int]) ->
 
 
 def _keep_for_regions(schedule: Schedule, liveness: Liveness, storages: dict[Value, Storage]) -> None:
-    """What control flow gives may be what it was given: that lives as long."""
+    """Lengthens lifetimes of values that branches and loops read: their results may be the same memory."""
     for at, step in reversed(list(enumerate(schedule.steps))):
         if isinstance(step, RegionStep):
             end = max((storages[v].end for v in liveness.outputs.get(at, ())), default=at)
@@ -161,14 +163,14 @@ def _keep_for_regions(schedule: Schedule, liveness: Liveness, storages: dict[Val
 
 
 def _is_sized_by(v: Value, step: int, liveness: Liveness) -> bool:
-    """Whether the dims of v have values before the step runs."""
+    """Tests whether the dims of v have values before the step runs."""
     return all(liveness.defined_at.get(s, ENTRY) < step for s in v.type.symbols())
 
 
 def _take_over(
     schedule: Schedule, liveness: Liveness, storages: dict[Value, Storage], bytes_of: Callable[[Value], Size]
 ) -> None:
-    """In place: an output gets the storage of an operand that nobody reads later, or twice in the step."""
+    """Computes in place: an output gets the storage of an operand that no later step reads, and that the step reads once."""
     for at, step in enumerate(schedule.steps):
         if not isinstance(step, KernelStep) or at not in liveness.lowered:
             continue

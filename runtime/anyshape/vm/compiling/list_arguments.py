@@ -1,6 +1,7 @@
-"""Lists as arguments and results of a program.
+"""Code of lists as arguments and results of a program.
 
-In: the code generator, and a list's type. Out: loops in the table that read what `blocks.pack` made, and write what `blocks.unpack` reads.
+In: the code generator, and a list's type. Out: loops in the table that read the words of `blocks.pack`, and write those of
+`blocks.unpack`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from anyshape.vm.program.table import CheckRecord, Op
 
 
 class Reader:
-    """`at`: a register with the address of the next word of an argument."""
+    """Reader of a list. `at`: a register with the address of the next word of the argument."""
 
     def __init__(self, g: Emission, name: str, address: int) -> None:
         self.g, self.code, self.name = g, g.code, name
@@ -27,15 +28,15 @@ class Reader:
         self.code.emit(Op.ADD, self.at, self.at, words)
 
     def read(self, t: ListType) -> int:
-        """The handle of a list with what is read."""
+        """Emits the reading of a list; the register of its handle."""
         code = self.code
         word = code.register(8)
-        made = code.new(Op.LIST, int(isinstance(t.element, ListType)))
+        handle = code.new(Op.LIST, int(isinstance(t.element, ListType)))
         count = code.new(Op.LOAD, self.at, 0, I64)
         self.next(word)
-        with counted(code, count) as turn:
-            code.emit(Op.INSERT, made, turn, self.element(t.element))
-        return made
+        with counted(code, count) as iteration:
+            code.emit(Op.INSERT, handle, iteration, self.element(t.element))
+        return handle
 
     def element(self, t: TensorType) -> int:
         if isinstance(t, ListType):
@@ -53,7 +54,7 @@ class Reader:
         return block
 
     def check(self, t: TensorType, rank: int) -> None:
-        """That an element is what the type says. Its rank and dtype were compared when it was packed."""
+        """Emits checks of an element's dims; its rank and dtype were compared when it was packed."""
         for axis, n in enumerate(t.shape or ()):
             if n is DIFFERS:
                 continue
@@ -63,29 +64,29 @@ class Reader:
                     f"input {self.name}: nothing binds {names} of its elements, {t}; give each symbol a dim of a tensor that is an input, "
                     "or write ?, which differs from element to element"
                 )
-            got, wanted = self.code.new(Op.LOAD, self.at, DIMS + axis, I64), self.code.register(n)
+            got, expected = self.code.new(Op.LOAD, self.at, DIMS + axis, I64), self.code.register(n)
             size = fresh("size")
             known = f"{n} = " if isinstance(n, Dim) else ""
             value = fresh("wanted")
             parts = (f"input {self.name}: dim {axis} of an element must be {known}", value, ", got ", size)
             equation = f"dim {axis} of an element == {n}"
-            self.g.checks.append(CheckRecord(parts, (size, value), (got, wanted), equation))
-            self.code.emit(Op.CHECK, self.code.new(Op.EQ, got, wanted), len(self.g.checks) - 1)
+            self.g.checks.append(CheckRecord(parts, (size, value), (got, expected), equation))
+            self.code.emit(Op.CHECK, self.code.new(Op.EQ, got, expected), len(self.g.checks) - 1)
 
 
 class Writer:
-    """Writes one result: measured first, then copied."""
+    """Writer of a list that is a result: it is measured first, then copied."""
 
     def __init__(self, code: ShapeCode, t: ListType, handle: int) -> None:
         self.code, self.type, self.handle = code, t, handle
 
     def variable(self, start: int) -> int:
-        made = self.code.unset()
-        self.code.move(made, start)
-        return made
+        register = self.code.unset()
+        self.code.move(register, start)
+        return register
 
     def write(self, first: int) -> None:
-        """The results `first`, words, and the next, elements."""
+        """Emits two arrays: result `first` holds the words, the next one the elements."""
         code = self.code
         self.words, self.bytes = (self.variable(code.register(0)) for _ in range(2))
         self.measure(self.type, self.handle)
@@ -97,8 +98,8 @@ class Writer:
         code = self.code
         if isinstance(t, ListType):
             code.emit(Op.ADD, self.words, self.words, code.register(1))
-            with counted(code, code.new(Op.LENGTH, handle)) as turn:
-                self.measure(t.element, code.new(Op.ELEMENT, handle, turn))
+            with counted(code, code.new(Op.LENGTH, handle)) as iteration:
+                self.measure(t.element, code.new(Op.ELEMENT, handle, iteration))
             return
         words = code.new(Op.ADD, code.new(Op.LOAD, handle, RANK, I64), code.register(DIMS))
         code.emit(Op.ADD, self.words, self.words, words)
@@ -115,8 +116,8 @@ class Writer:
             count = code.new(Op.LENGTH, handle)
             code.emit(Op.STORE, self.to, 0, count, I64)
             code.emit(Op.ADD, self.to, self.to, word)
-            with counted(code, count) as turn:
-                self.copy(t.element, code.new(Op.ELEMENT, handle, turn))
+            with counted(code, count) as iteration:
+                self.copy(t.element, code.new(Op.ELEMENT, handle, iteration))
             return
         words = code.new(Op.ADD, code.new(Op.LOAD, handle, RANK, I64), code.register(DIMS))
         size = code.new(Op.MUL, words, word)

@@ -1,9 +1,9 @@
-"""Code of ops on lists, and who holds what.
+"""Code of ops on lists, with the counting of their holders.
 
 In: the code generator at a step on lists. Out: its instructions; handles of the results. A value that is a list is a register that holds
 a handle. Each value of a body owns one hold on its list; the last step that uses the value takes the hold over, or it is released behind
-that step. So an op may change a list in place whenever nobody else holds it, which is seen at run time, and a turn of a loop leaves
-nothing behind. What a body sees of its surroundings is held there.
+that step. So an op may change a list in place whenever no other value holds it, which is seen at run time, and an iteration of a loop
+leaves nothing behind. The surroundings of a body hold the lists that the body reads of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_list(v: Value | None) -> bool:
 
 
 class Holds:
-    """The lists that the values of one body own, from step to step."""
+    """Holds of the values of one body on their lists, from step to step."""
 
     def __init__(self, g: Emission, owned: Iterable[Value] = ()) -> None:
         self.g, self.owned = g, set(owned)
@@ -49,12 +49,12 @@ class Holds:
         self.owned.add(v)
 
     def is_last(self, v: Value, at: int) -> bool:
-        """Whether step `at` is the only use from there on, so that it may take the hold."""
+        """Tests whether step `at` is the only use from there on, so that it may take the hold."""
         uses = self.uses.get(v, {})
         return v in self.owned and max(uses, default=-1) <= at and uses.get(at, 0) <= 1
 
     def take(self, v: Value, at: int) -> int:
-        """The handle, with a hold that is the caller's."""
+        """Emits a hold for the caller, or takes that of the value; the register of the handle."""
         handle = self.g.address(v)
         if self.is_last(v, at):
             self.owned.discard(v)
@@ -63,7 +63,7 @@ class Holds:
         return handle
 
     def after(self, at: int) -> None:
-        """Releases what nothing behind step `at` uses."""
+        """Emits the release of lists that no step behind `at` uses."""
         for v in [v for v in self.owned if max(self.uses.get(v, {}), default=-1) <= at]:
             self.owned.discard(v)
             self.g.code.emit(Op.RELEASE, self.g.address(v))
@@ -71,20 +71,20 @@ class Holds:
 
 @contextmanager
 def counted(code: ShapeCode, count: int) -> Iterator[int]:
-    """A loop in the table: gives the register that counts turns."""
-    one, turn = code.register(1), code.unset()
-    code.move(turn, code.register(0))
+    """Emits a loop in the table around the body of the `with`; yields the register that counts iterations."""
+    one, iteration = code.register(1), code.unset()
+    code.move(iteration, code.register(0))
     top = len(code.words)
-    leave = code.unless(code.new(Op.LT, turn, count))
+    leave = code.unless(code.new(Op.LT, iteration, count))
     with code.scope():
-        yield turn
-    code.emit(Op.ADD, turn, turn, one)
+        yield iteration
+    code.emit(Op.ADD, iteration, iteration, one)
     code.jump(top)
     code.land(leave)
 
 
 def head(code: ShapeCode, rank: int | None, block: int) -> int:
-    """The register of a head's bytes."""
+    """Emits the number of bytes of a head; its register."""
     if rank is not None:
         return code.register(head_bytes(rank))
     read = code.new(Op.LOAD, block, RANK, I64)
@@ -93,7 +93,7 @@ def head(code: ShapeCode, rank: int | None, block: int) -> int:
 
 
 def _block(g: Emission, v: Value) -> int:
-    """A tensor as an element: its own memory, with a head."""
+    """Emits a block for a tensor that becomes an element: a head and a copy of its elements."""
     code, shape = g.code, v.type.shape or ()
     size, start = code.register(byte_count(v.type)), code.register(head_bytes(len(shape)))
     block = code.new(Op.BLOCK, code.new(Op.ADD, size, start))
@@ -119,10 +119,10 @@ def _is_wanted(g: Emission, at: int) -> bool:
 def _make(g: Emission, at: int, node: Node) -> None:
     t = node.outputs[0].type
     assert isinstance(t, ListType)
-    made = g.code.new(Op.LIST, int(isinstance(t.element, ListType)))
+    handle = g.code.new(Op.LIST, int(isinstance(t.element, ListType)))
     for k, v in enumerate(v for v in node.inputs if v is not None):
-        g.code.emit(Op.INSERT, made, g.code.register(k), _element(g, at, v))
-    _define(g, node.outputs[0], made)
+        g.code.emit(Op.INSERT, handle, g.code.register(k), _element(g, at, v))
+    _define(g, node.outputs[0], handle)
 
 
 def _insert(g: Emission, at: int, node: Node) -> None:
@@ -135,26 +135,26 @@ def _insert(g: Emission, at: int, node: Node) -> None:
 
 def _erase(g: Emission, at: int, node: Node) -> None:
     code = g.code
-    given = g.address(operand(node, 0))
-    position = _position(g, node, given, between=False)
+    handle = g.address(operand(node, 0))
+    position = _position(g, node, handle, between=False)
     own = code.new(Op.OWN, g.holds.take(operand(node, 0), at))
     code.emit(Op.ERASE, own, position)
     _define(g, node.outputs[0], own)
 
 
 def _at(g: Emission, at: int, node: Node) -> None:
-    code, (made,) = g.code, node.outputs
+    code, (output,) = g.code, node.outputs
     handle = g.address(operand(node, 0))
-    found = code.new(Op.ELEMENT, handle, _position(g, node, handle, between=False))
-    if is_list(made):
-        code.emit(Op.RETAIN, found)
-        _define(g, made, found)
+    element = code.new(Op.ELEMENT, handle, _position(g, node, handle, between=False))
+    if is_list(output):
+        code.emit(Op.RETAIN, element)
+        _define(g, output, element)
         return
-    _define_dims(g, node, lambda axis: code.new(Op.LOAD, found, DIMS + axis, I64))
+    _define_dims(g, node, lambda axis: code.new(Op.LOAD, element, DIMS + axis, I64))
     if _is_wanted(g, at):
-        to = g.allocate(made)
-        start = code.register(head_bytes(len(made.type.shape or ())))
-        code.emit(Op.COPY, to, code.new(Op.VIEW, found, start), code.register(byte_count(made.type)))
+        to = g.allocate(output)
+        start = code.register(head_bytes(len(output.type.shape or ())))
+        code.emit(Op.COPY, to, code.new(Op.VIEW, element, start), code.register(byte_count(output.type)))
 
 
 def _define_dims(g: Emission, node: Node, register: Callable[[int], int]) -> None:
@@ -164,16 +164,16 @@ def _define_dims(g: Emission, node: Node, register: Callable[[int], int]) -> Non
 
 
 def _length(g: Emission, at: int, node: Node) -> None:
-    (made,) = node.outputs
+    (output,) = node.outputs
     length = g.code.new(Op.LENGTH, g.address(operand(node, 0)))
-    g.code.emit(Op.STORE, g.allocate(made), 0, length, I64)
+    g.code.emit(Op.STORE, g.allocate(output), 0, length, I64)
 
 
 # --- checks ---
 
 
 def _position(g: Emission, node: Node, handle: int, between: bool) -> int:
-    """The register of a position from 0 on, checked; the last if none is said."""
+    """Emits a position and its check; the register of the position from 0 on. Without a position it is the last one."""
     code = g.code
     count = code.new(Op.LENGTH, handle)
     one, zero = code.register(1), code.register(0)
@@ -190,21 +190,20 @@ def _position(g: Emission, node: Node, handle: int, between: bool) -> int:
                 {n: count},
             )
         return last
-    given = _number(g, said)
-    position = code.new(Op.SELECT, code.new(Op.LT, given, zero), code.new(Op.ADD, given, count), given)
+    number = _number(g, said)
+    position = code.new(Op.SELECT, code.new(Op.LT, number, zero), code.new(Op.ADD, number, count), number)
     fits = code.new(Op.AND, code.new(Op.GE, position, zero), code.new(Op.LE, position, last))
-    wanted = f" (-length <= position {'<=' if between else '<'} length does not hold: length = "
-    parts = ("position ", i, " is outside of a list of ", n, wanted, n, ", position = ", i, ")")
-    _check(g, node, fits, parts, {i: given, n: count})
+    condition = f" (-length <= position {'<=' if between else '<'} length does not hold: length = "
+    parts = ("position ", i, " is outside of a list of ", n, condition, n, ", position = ", i, ")")
+    _check(g, node, fits, parts, {i: number, n: count})
     return position
 
 
 def _check(g: Emission, node: Node, holds: int, parts: tuple[str | Dim, ...], registers: Mapping[Dim, int]) -> None:
-    """`registers`: where the sizes among the parts of the message are."""
+    """Emits a check. `registers` hold the sizes among the parts of the message."""
     equation = "a position is in the list"
-    g.checks.append(
-        CheckRecord(parts, tuple(registers), tuple(registers.values()), equation, node.op.full_name, node.source)
-    )
+    symbols, numbers = tuple(registers), tuple(registers.values())
+    g.checks.append(CheckRecord(parts, symbols, numbers, equation, op=node.op.full_name, source=node.source))
     g.code.emit(Op.CHECK, holds, len(g.checks) - 1)
 
 

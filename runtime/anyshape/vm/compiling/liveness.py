@@ -1,6 +1,6 @@
-"""What of a schedule has to run: a backward walk from the results and the checks.
+"""Liveness of a schedule: which steps have to run, by a backward walk from the results and the checks.
 
-In: a schedule. Out: the steps needed, what each makes and reads, their kernels, and which elements of which values symbols stand for.
+In: a schedule. Out: the steps needed, what each computes and reads, their kernels, and which elements of which values symbols stand for.
 An operand of which only the elements' expressions matter (the shape of a reshape) is not read, so what computes it may need no code at all.
 """
 
@@ -21,10 +21,11 @@ from anyshape.vm.compiling.kernels import THREADS, KernelMaker, LoweredStep
 from anyshape.vm.program.table import ELEMENT_CODE
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Liveness:
-    """By number of a step: `outputs` it has to make, values it `reads`, its `lowered` kernel, or that it is `stored` from registers.
-    `loads`: (element, symbol) pairs to load once a value is there. `defined_at`: the step that defines a symbol, -1 for the entry."""
+    """Results of the analysis. By number of a step: `outputs` that it has to compute, values that it `reads`, its `lowered` kernel, or
+    that its outputs are `stored` from registers. `loads`: (element, symbol) pairs to load once a value is computed. `defined_at`: the
+    step that defines a symbol, -1 for the entry."""
 
     steps: set[int] = field(default_factory=set)
     outputs: dict[int, tuple[Value, ...]] = field(default_factory=dict)
@@ -38,29 +39,30 @@ class Liveness:
     values: set[Value] = field(default_factory=set)
     """Values that have to be in memory."""
     outside: set[Dim] = field(default_factory=set)
-    """Of a region: symbols that its surroundings define."""
+    """Symbols of a region that its surroundings define."""
     bodies: dict[int, tuple[Liveness, ...]] = field(default_factory=dict)
-    """By number of a step with regions."""
+    """Liveness of regions, by number of their step."""
     apart: dict[int, dict[Value, Size]] = field(default_factory=dict)
-    """By number of a step through a list: what its kernel has to read a copy of, and where in the scratch that is."""
+    """Values of which a kernel reads a copy in its scratch, and the offset of the copy, by number of a step through a list."""
     rooms: dict[int, tuple[Dim, Size]] = field(default_factory=dict)
-    """By number of a step through a list, where its kernel's scratch depends on the element: the most, and how much it is."""
+    """Symbol of the largest scratch and the scratch of one element, by number of a step through a list whose scratch depends on the
+    element."""
 
     def origin(self, v: Value) -> Value:
-        """The value whose memory v is seen in."""
+        """The value of whose memory v is a view, or v itself."""
         while v in self.viewed:
             v = self.viewed[v]
         return v
 
 
 def analyse(schedule: Schedule, maker: KernelMaker) -> Liveness:
-    """Raises UnsupportedError for a symbol that no entry dim and no element of a value defines."""
+    """Analyses a schedule. Raises UnsupportedError for a symbol that no entry dim and no element of a value defines."""
     return _Analysis(schedule, maker).run()
 
 
 class _Analysis:
-    """`own`: of a region, the parameters of which elements may be loaded; None for a program. `tested`: the first result is only a
-    condition."""
+    """The analysis of one schedule. `own`: the parameters of a region whose elements may be loaded; None for a program. `tested`: the
+    first result is only a condition."""
 
     def __init__(
         self, schedule: Schedule, maker: KernelMaker, own: Sequence[Value] | None = None, tested: bool = False
@@ -135,10 +137,10 @@ class _Analysis:
             self.liveness.loads.setdefault(v, []).append((k, s))
             self.want(v)
         elif s in self.born:
-            made = self.born[s]
-            assert made.node is not None
-            if made.node.regions:
-                self.want(made)
+            value = self.born[s]
+            assert value.node is not None
+            if value.node.regions:
+                self.want(value)
             else:
                 self.sized.add(self.liveness.defined_at[s])
         elif s not in self.liveness.defined_at and self.own is not None:
@@ -188,7 +190,7 @@ class _Analysis:
             self.want(v)
 
     def region_step(self, at: int, step: RegionStep) -> None:
-        """What the regions need of the surroundings; everything that they give is made."""
+        """Adds a step with regions and all that those need of the surroundings; all results of regions are computed."""
         node, liveness = step.node, self.liveness
         control = node.op.control
         assert control is not None
@@ -212,7 +214,8 @@ class _Analysis:
             self.want(v)
 
     def list_step(self, at: int, step: TableStep, outputs: tuple[Value, ...]) -> None:
-        """Lists, what is put into them, arguments; a position or a function if it is not known. `outputs`: what is wanted in memory."""
+        """Adds a step on lists or a call: it reads lists, elements that are put into them, arguments, and a position or a function that is
+        not known. `outputs`: the values needed in memory."""
         node, liveness = step.node, self.liveness
         if step.kernel is not None:
             self.walk_step(at, step, step.kernel, outputs)
@@ -228,13 +231,13 @@ class _Analysis:
             self.want_symbols(n for n in v.type.shape or () if isinstance(n, Dim))
 
     def walk_step(self, at: int, step: TableStep, kernel: KernelStep, outputs: tuple[Value, ...]) -> None:
-        """The list, and what else the kernel reads, if results are wanted and not only their sizes."""
+        """Adds a step through a list: it reads the list, and what else its kernel reads if results are needed and not only their sizes."""
         node, liveness, walk = step.node, self.liveness, step.node.bound.walk
-        wanted: list[Element] = [*(c.cond for c in walk.checks), *(e.item for e in walk.elements.sums)]
+        elements: list[Element] = [*(c.cond for c in walk.checks), *(e.item for e in walk.elements.sums)]
         read = [v for v in (node.sequence,) if v is not None]
         if outputs:
             lowered = replace(self.maker.lower(narrowed(kernel, outputs)), parts=1, slices=1)
-            wanted += [*lowered.scalars, lowered.scratch]
+            elements += [*lowered.scalars, lowered.scratch]
             if free_symbols(lowered.scratch) & walk.inside:
                 room = fresh("room", 0)
                 liveness.rooms[at], liveness.defined_at[room] = (room, lowered.scratch), at
@@ -248,18 +251,18 @@ class _Analysis:
         liveness.reads[at] = tuple(v for v in dict.fromkeys(read) if v is not walk.value and v not in step.carried)
         for v in liveness.reads[at]:
             self.want(v)
-        self.want_symbols({s for e in wanted for s in free_symbols(e)} - walk.inside)
+        self.want_symbols({s for e in elements for s in free_symbols(e)} - walk.inside)
         for v in node.outputs:
             self.want_symbols(n for n in v.type.shape or () if isinstance(n, Dim))
 
     def want_elements(self, v: Value) -> bool:
-        """Wants what is known of the elements, if anything is."""
+        """Adds the symbols of known elements; whether the elements are known."""
         self.want_symbols(v.contents or ())
         return v.contents is not None
 
     def is_known(self, v: Value, at: int) -> bool:
-        """Whether every element follows from sizes that are defined before the step. What follows from data is left to
-        the kernel, whose integers wrap where those of shapes must not."""
+        """Tests whether every element follows from sizes that are defined before the step. Elements that follow from data are left to the
+        kernel, whose integers wrap where those of shapes must not."""
         if v.contents is None or v.type.dtype not in ELEMENT_CODE:
             return False
         symbols = {s for e in v.contents for s in free_symbols(e)}
@@ -269,7 +272,8 @@ class _Analysis:
 def copied(
     step: TableStep, kernel: KernelStep, passed: Sequence[Value], lowered: LoweredStep
 ) -> tuple[dict[Value, Size], Size]:
-    """Of results so far, those that the kernel may not read where it writes the new ones: where in the scratch; and all of the scratch."""
+    """Places copies, in the scratch, of results so far that the kernel may not read where it writes the new ones; their offsets, and the
+    bytes of the whole scratch."""
     apart: dict[Value, Size] = {}
     size = lowered.scratch
     for v in passed:
@@ -280,13 +284,13 @@ def copied(
 
 
 def first_sizes(node: Node) -> Mapping[Dim, Size]:
-    """Dims of stacks that a loop without turns has."""
-    found: Mapping[Dim, Size] = node.bound.firsts if node.op.control is not None and node.op.control.repeats else {}
-    return found
+    """Dims of stacks of a loop that has no iteration."""
+    sizes: Mapping[Dim, Size] = node.bound.firsts if node.op.control is not None and node.op.control.repeats else {}
+    return sizes
 
 
 def results_of(step: Step) -> tuple[Value, ...]:
-    """Everything a step computes, also what only its own equations read: an element of that may be a size."""
+    """All values that a step computes, also those that only its own equations read: their elements may be sizes."""
     if isinstance(step, ViewStep):
         return (step.output,)
     if isinstance(step, RegionStep | TableStep):
@@ -295,7 +299,7 @@ def results_of(step: Step) -> tuple[Value, ...]:
 
 
 def narrowed(step: KernelStep, outputs: tuple[Value, ...]) -> KernelStep:
-    """The step with these outputs, and without what only others need."""
+    """The step with these outputs, and without equations that only other outputs need."""
     if outputs == step.outputs:
         return step
     kept = needed(step.equations, (step.tensors[v] for v in outputs))
@@ -305,5 +309,5 @@ def narrowed(step: KernelStep, outputs: tuple[Value, ...]) -> KernelStep:
 
 
 def _demands(step: Step) -> TypeGuard[KernelStep]:
-    """Whether it checks an assert that reads values."""
+    """Tests whether a step checks an assert that reads values."""
     return isinstance(step, KernelStep) and any(isinstance(q.form, Demand) for q in step.equations)

@@ -1,4 +1,4 @@
-"""The memory plan of a program, of what its code was laid out by.
+"""Memory plan of a program, made of the lifetimes and layouts that its code was generated from.
 
 In: a schedule, lifetimes and layouts. Out: a `MemoryPlan`, for people.
 """
@@ -20,7 +20,7 @@ from anyshape.vm.program.memory_plan import SCRATCH, Area, Inside, MemoryPlan
 def memory_plan(
     schedule: Schedule, memory: Lifetimes, arena: ArenaCode, inside: Sequence[Inside], spelled: Callable[[Size], Size]
 ) -> MemoryPlan:
-    """`spelled`: a size in names that people know."""
+    """Makes the plan. `spelled` puts names of inputs into a size."""
     names = tuple(step_name(s) if isinstance(s, KernelStep) else s.node.op.name for s in schedule.steps)
     areas = []
     for ready, layout in arena.layouts.items():

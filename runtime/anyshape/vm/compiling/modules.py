@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from anyshape.vm.native import import_parts
+
 COMPILING = (
     "anyshape_ops", "anyshape.lower", "anyshape.lower.gemm.library", "anyshape.lower.llvm.jit", "anyshape.passes.fuse",
-    "anyshape.vm.native.executor", "anyshape.vm.run.recorder",
+    "anyshape.vm.run.recorder",
 )  # fmt: skip
 IMPORTING = ("onnx", "anyshape.frontends.onnx")
 
@@ -17,3 +19,4 @@ IMPORTING = ("onnx", "anyshape.frontends.onnx")
 def load_modules(reads_a_model: bool) -> None:
     for name in (*COMPILING, *(IMPORTING if reads_a_model else ())):
         import_module(name)
+    import_parts()

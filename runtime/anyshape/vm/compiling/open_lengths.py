@@ -1,8 +1,8 @@
-"""What a loop would have to decide anew in each turn, which machine code cannot, found before the program runs: a vector whose length
-the turn computes, and that decides a rank.
+"""Open lengths: vectors that decide a rank and whose length an iteration of a loop computes. Machine code is made for one rank, so such
+loops are refused before the program runs.
 
-In: the nodes that cannot be typed before the run. Out: an UnsupportedError that names loop, call, vector and length; nothing where what the
-run brings may still tell the length.
+In: the nodes that cannot be typed before the run. Out: an UnsupportedError that names loop, call, vector and length; nothing where the
+run may still tell the length.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anyshape.vm.report.causes import named
 
 
 class OpenLength(NamedTuple):
-    """A call that takes a vector of a length that differs from turn to turn, as this operand."""
+    """A call that takes, as this operand, a vector of a length that differs from iteration to iteration."""
 
     node: Node
     operand: str
@@ -27,23 +27,24 @@ class OpenLength(NamedTuple):
 def refuse_open_lengths(nodes: Iterable[Node]) -> None:
     """Raises UnsupportedError for the first loop that has such a vector."""
     for node in nodes:
-        found = next(open_lengths(node), None)
-        if found is None:
+        open_length = next(open_lengths(node), None)
+        if open_length is None:
             continue
-        maker = found.vector.node
-        what = f"the vector that {named(maker)} makes" if maker is not None else f"the vector {found.vector.name}"
+        maker = open_length.vector.node
+        what = f"the vector that {named(maker)} makes" if maker is not None else f"the vector {open_length.vector.name}"
         raise UnsupportedError(
-            f"{named(node)}: each turn decides anew how long {what} is, {found.vector.type}, which {named(found.node)} takes for its "
-            f"{found.operand}; machine code is made for one length, so say it, by a reshape to [1] or as a constant"
+            f"{named(node)}: each turn decides anew how long {what} is, {open_length.vector.type}, which "
+            f"{named(open_length.node)} takes for its {open_length.operand}; "
+            "machine code is made for one length, so say it, by a reshape to [1] or as a constant"
         )
 
 
 def open_lengths(loop: Node) -> Iterator[OpenLength]:
-    """Those of a loop whose own operands are typed, and of loops within it."""
+    """The open lengths of a loop whose operands are typed, and of loops within it."""
     if loop.op.control is None or not loop.op.control.repeats:
         return
     if any(v is not None and v.type.shape is None for v in loop.inputs):
-        return  # what is not known of them may tell
+        return  # their types, once known, may tell the length
     captured = len(loop.op.control.captured(loop))
     for region in loop.regions:
         own = set(region.params[: len(region.params) - captured])
@@ -51,15 +52,15 @@ def open_lengths(loop: Node) -> Iterator[OpenLength]:
 
 
 def _in_body(region: Function, own: set[Value]) -> Iterator[OpenLength]:
-    """`own`: what differs from turn to turn, to which is added what is made of it."""
+    """The open lengths of a loop's body. `own`: values that differ from iteration to iteration; those computed from them are added."""
     for node in region.nodes:
         if any(v in own for v in node.inputs):
             own.update(node.outputs)
         yield from open_lengths(node)
         if node.bound is not None or any(v is not None and v.type.shape is None for v in node.inputs):
             continue
-        given = node.operand_inputs()
+        operands = node.operand_inputs()
         for p in node.op.operands:
-            v = given[p.name]
+            v = operands[p.name]
             if v in own and p.is_vector and v is not None and v.type.rank == 1 and not v.type.is_static:
                 yield OpenLength(node, p.name, v)

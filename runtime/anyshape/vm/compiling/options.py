@@ -1,7 +1,8 @@
-"""Every switch of a compile and of debugging, in one typed place.
+"""Options of a compile and of debugging, in one typed place.
 
 In: keyword arguments of `anyshape.compile` and the environment (ANYSHAPE_TARGET, ANYSHAPE_KERNELS, ANYSHAPE_LOOP, ANYSHAPE_DUMP,
-ANYSHAPE_VERIFY, ANYSHAPE_THREADS). Out: one frozen `Options` that the rest of the VM reads; nothing else here looks at the environment.
+ANYSHAPE_VERIFY, ANYSHAPE_THREADS). Out: one frozen `Options` that the rest of the VM reads; beside it only `run/policies.py` looks at the
+environment.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from anyshape.errors import ArgumentError
 from anyshape.public import fits, short, spell
-from anyshape.vm.native.pool_layout import MOST_THREADS
+from anyshape.vm.native import MOST_THREADS
+from anyshape.vm.run.policies import policies_left_out
 
 if TYPE_CHECKING:
     from anyshape.vm.run.recorder import Recorder
@@ -27,15 +29,15 @@ EXECUTORS = ("vm", "graph")
 TARGETS = ("host", "avx512", "avx2", "sse")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to compile. `executor`: "graph" refuses a model of which any type is not fully static. `target`: this machine, or less of it.
-    `kernels`: machine code, or the slow interpreter of equations. `fuse`: off makes one kernel per node.
-    `loop`: what walks programs, the native loop or Python (which interpreted kernels always use).
+    """Options of a compile. `executor`: "graph" refuses a model of which any type is not fully static. `target`: this machine, or less of
+    it. `kernels`: machine code, or the slow interpreter of equations. `fuse`: off makes one kernel per node.
+    `loop`: the executor of programs, the native loop or Python (which interpreted kernels always use).
     `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `repair`: an ONNX model that the
     standard refuses is taken for what it most likely means, and the report says how. `threads`: how many may work on one kernel, at most
-    and by default (0) as many as this process may use processors; results do not depend on it. `recorder`: what takes the times of
-    kernels, for `profile`."""
+    and by default (0) as many as this process may use processors; results do not depend on it. `recorder`: the recorder of kernels, for
+    `profile`."""
 
     executor: str = "vm"
     target: str = "host"
@@ -56,7 +58,8 @@ class Options:
 
 
 def from_environment() -> Options:
-    """Raises ArgumentError for a value that no switch has."""
+    """Reads the options of the environment. Raises ArgumentError for a value that no option has, and for a policy that there is not."""
+    policies_left_out()
     dump = frozenset(s for s in os.environ.get("ANYSHAPE_DUMP", "").split(",") if s)
     options = Options(
         target=os.environ.get("ANYSHAPE_TARGET", "host"),
@@ -76,13 +79,13 @@ def _number(text: str) -> int:
         raise ArgumentError(f"ANYSHAPE_THREADS must be a number, got {text!r}") from None
 
 
-def make_options(given: Mapping[str, Any]) -> Options:
-    """The environment's options with the given ones in their place. Raises ArgumentError for an unknown one."""
+def make_options(arguments: Mapping[str, Any]) -> Options:
+    """Reads the options of the environment and puts the caller's in their place. Raises ArgumentError for an unknown one."""
     names = [f.name for f in fields(Options)]
-    unknown = sorted(set(given) - set(names))
+    unknown = sorted(set(arguments) - set(names))
     if unknown:
         raise ArgumentError(f"compile has no option {', '.join(unknown)}; there are {', '.join(names)}")
-    said = {k: v for k, v in given.items() if v is not None}
+    said = {k: v for k, v in arguments.items() if v is not None}
     if fits(said.get("dump"), set[str] | list[str] | tuple[str, ...]):
         said["dump"] = frozenset(said["dump"])
     return checked(replace(from_environment(), **said))
@@ -103,8 +106,8 @@ def checked(options: Options) -> Options:
         if getattr(options, name) not in allowed:
             raise ArgumentError(f"{name} must be one of {', '.join(allowed)}, got {getattr(options, name)!r}")
     if not 0 <= options.threads <= MOST_THREADS:
-        wanted = f"a number from 1 to {MOST_THREADS}, or 0 for all processors"
-        raise ArgumentError(f"threads must be {wanted}, got {options.threads!r}")
+        demand = f"a number from 1 to {MOST_THREADS}, or 0 for all processors"
+        raise ArgumentError(f"threads must be {demand}, got {options.threads!r}")
     strange = sorted(options.dump - set(STAGES))
     if strange:
         raise ArgumentError(f"cannot dump {', '.join(strange)}; stages are {', '.join(STAGES)}")

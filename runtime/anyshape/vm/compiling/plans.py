@@ -1,4 +1,4 @@
-"""From a function to something that runs: the pipeline of a compile, and the variants of a program.
+"""Plans: the pipeline from a function to something that runs, and the variants of a program.
 
 In: a function. Out: a `Plan`. A function whose ranks are all known becomes a `Straight` plan: a *main* program that assumes entry
 dims to be at least 1, and a *general* one for calls with an empty dim, compiled when first needed. Any other is continued at run
@@ -27,6 +27,7 @@ from anyshape.vm.compiling.generate import generate, generate_function
 from anyshape.vm.compiling.kernels import KernelMaker, kernel_maker, target_called
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.unfused import one_step_per_node
+from anyshape.vm.native import usable_threads
 from anyshape.vm.program.blocks import array_type, pack, result_dtypes, unpack
 from anyshape.vm.program.disassemble import disassemble
 from anyshape.vm.program.table import Program
@@ -47,22 +48,22 @@ class Plan(Protocol):
     """Something that runs, from any number of threads at once."""
 
     def run(self, arrays: Sequence[Array], places: Sequence[Array | None] = ()) -> list[Array]:
-        """The results for arguments that `Signature.bind` made fit. A result may be computed in its place (see `places`), or not."""
+        """Runs the plan on arguments of `Signature.bind`. A result may be computed in its destination (`places`), or not."""
         ...
 
     def __hash__(self) -> int: ...
 
     def by(self, options: Options) -> Plan:
-        """The same programs, run by another loop; nothing is compiled again."""
+        """A plan of the same programs, run with other options; nothing is compiled again."""
         ...
 
     def cancel(self) -> None:
-        """Calls that are under way stop soon."""
+        """Makes calls that are under way stop soon."""
         ...
 
     @property
     def direct(self) -> Direct | None:
-        """Takes arguments, and places, as the caller gave them: the results, or None where only `run` can tell."""
+        """The direct entry, which takes arguments and destinations as the caller passes them; None where `run` has to be called."""
         ...
 
     @property
@@ -78,18 +79,19 @@ class Plan(Protocol):
 
 @dataclass(frozen=True)
 class Compiler:
-    """What all parts of one compile share."""
+    """State that all parts of one compile share."""
 
     options: Options
     report: Report
     lock: threading.RLock
     packing: BackgroundPacking | None = None
-    """Where large constants are laid out until it is over; then each plan has one of its own."""
+    """Background packing of large constants; once it is over, each plan has one of its own."""
     compute: Compute | None = None
-    """What makes calls on constants that would take the interpreter long."""
+    """Folding by kernels, for calls on constants that would take the interpreter long."""
 
     def plan(self, f: Function, low: int = 1) -> Plan:
-        """Entry symbols are assumed to be at least `low`; a function that is right for empty dims alone assumes nothing."""
+        """Compiles a function. Entry symbols are assumed to be at least `low`; a function that is right for empty dims alone assumes
+        nothing."""
         _refuse_functions(f)
         with self.lock, self._packing() as packing:
             expect(packing, bytes_of_factors(f), self.options)
@@ -116,7 +118,7 @@ class Compiler:
             program = self._program(optimised, assumed)
             general = (lambda: self.plan(f, 0)) if assumed else None
             types = ([p.type for p in optimised.params], [v.type for v in optimised.results])
-            return Straight(program, general, self.options, types, self.lock, packing.wait)
+            return Straight(program, general, self.options, types=types, lock=self.lock, ready=packing.wait)
 
     @contextmanager
     def _packing(self) -> Iterator[BackgroundPacking]:
@@ -127,7 +129,7 @@ class Compiler:
             yield own
 
     def _optimise(self, f: Function) -> Function:
-        """Functions that it calls do one thing each: what they decide anew in each call becomes branches."""
+        """Optimises a function, with branches for what called functions decide anew in each call."""
         from anyshape.passes import optimise
         from anyshape.passes.branch_specialisation import in_branches
 
@@ -137,7 +139,7 @@ class Compiler:
         return optimised
 
     def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
-        """Its constants have their elements once `packed_beside` is ready."""
+        """Generates the program of a function; its constants have their elements once the packing is over."""
         report, options = self.report, self.options
         if options.verify:
             from anyshape.graph.verify import verify
@@ -152,7 +154,7 @@ class Compiler:
             program = replace(program, functions=tuple(self._function(c, functions, maker) for c in functions))
         if "program" in options.dump:
             options.show("program", f.name, "\n".join(map(disassemble, (program, *program.functions))))
-        report.compiled(maker.made)
+        report.compiled(maker.count)
         return program
 
     def _schedule(self, f: Function) -> Schedule:
@@ -164,7 +166,7 @@ class Compiler:
         return schedule
 
     def _function(self, callee: Callee, functions: Mapping[Callee, int], maker: KernelMaker) -> Program:
-        """One that is called; it assumes nothing of its dims, since a call cannot go elsewhere."""
+        """Generates the program of a function that is called; it assumes nothing of its dims, since a call has no other variant."""
         f = callee.defined()
         if undetermined(f):
             inner = ", ".join(named(n) for n in f.nodes if n.is_open)
@@ -178,9 +180,8 @@ class Compiler:
 
 @contextmanager
 def packed_beside(report: Report) -> Iterator[BackgroundPacking]:
-    """Large constants are laid out for the kernels made inside once `wait` returns; where no processor is left for it, at once."""
+    """Packs large constants for the kernels made inside: by threads until `wait` returns, or at once where no processor is left."""
     from anyshape.lower.gemm import collected
-    from anyshape.vm.native.pool import usable_threads
 
     with collected(usable_threads()) as later:
         yield later
@@ -189,7 +190,7 @@ def packed_beside(report: Report) -> Iterator[BackgroundPacking]:
 
 
 def expect(packing: BackgroundPacking, size: int, options: Options) -> None:
-    """So many bytes of constants will be laid out, it seems."""
+    """Prepares the packing for so many bytes of constants."""
     from anyshape.lower.gemm import toucher
 
     if options.kernels != "interpret":
@@ -209,12 +210,12 @@ def fused(f: Function) -> Any:
 
 
 def undetermined(f: Function) -> bool:
-    """Whether the rank of anything is not known."""
+    """Tests whether a value of a function has no known rank."""
     return any(p.type.shape is None for p in f.params) or any(node.is_open for node in f.nodes)
 
 
 def refuse_dynamic(f: Function) -> None:
-    """What `executor="graph"` promises: every type is made of numbers. Raises UnsupportedError with all that is not, and why."""
+    """Checks the promise of `executor="graph"` that all types are static. Raises UnsupportedError with all that are not, and why."""
     dynamic = [f"input {p.name}: {p.type} is not static" for p in f.params if not p.type.is_static]
     dynamic += _dynamic(f)
     for callee in callees_of([f]):
@@ -228,24 +229,25 @@ def refuse_dynamic(f: Function) -> None:
 
 
 def _dynamic(f: Function) -> list[str]:
-    """What is not static in a function, and why."""
+    """Lists what is not static in a function, and why."""
     causes = Causes(f)
-    found = [causes.of_node(n) for n in causes.nodes if n.op.variant == "dyn"]
+    lines = [causes.of_node(n) for n in causes.nodes if n.op.variant == "dyn"]
     others = [(n, v) for n in causes.nodes if n.op.variant != "dyn" for v in n.outputs]
-    found += [f"{named(n)}: {causes.of_type(v)}" for n, v in others if not v.type.is_static]
+    lines += [f"{named(n)}: {causes.of_type(v)}" for n, v in others if not v.type.is_static]
     lists = [n for n, v in others if isinstance(v.type, ListType)]
     lists = [n for n in lists if not any(v is not None and isinstance(v.type, ListType) for v in n.inputs)] or lists
-    return found + [f"{named(n)}: how many elements it comes to have is known at run time" for n in lists]
+    return lines + [f"{named(n)}: how many elements it comes to have is known at run time" for n in lists]
 
 
 class Straight:
-    """One program, and another plan for the calls that it declines."""
+    """Plan of one program, and of another plan for the calls that it declines."""
 
     def __init__(
         self,
         program: Program,
         general: Callable[[], Plan] | None,
         options: Options,
+        *,
         types: tuple[Sequence[TensorType], Sequence[TensorType]],
         lock: threading.RLock,
         ready: Callable[[], None] = lambda: None,
@@ -271,21 +273,21 @@ class Straight:
         return self._with_lists(arrays, places) if self._lists else self._run_arrays(arrays, places)
 
     def _with_lists(self, arrays: Sequence[Any], places: Sequence[Array | None]) -> list[Any]:
-        """The same where arguments or results are lists: those are arrays of words to the program."""
+        """Runs a program of which arguments or results are lists, which are arrays of words to it."""
         packed = [pack(a, t) for a, t in zip(arrays, self._types[0], strict=True)]
         spread = [p for p, t in zip(places, self._types[1]) for p in (p, None)[: len(result_dtypes(t))]]
         results = self._run_once(packed, spread)
         if results is None:
             return self.general().run(arrays, places)
-        made = iter(results)
-        return [unpack(made, t) for t in self._types[1]]
+        arrays_left = iter(results)
+        return [unpack(arrays_left, t) for t in self._types[1]]
 
     def _run_arrays(self, arrays: Sequence[Array], places: Sequence[Array | None]) -> list[Array]:
         results = self._run_once(arrays, places)
         return results if results is not None else self.general().run(arrays, places)
 
     def _run_once(self, arrays: Sequence[Array], places: Sequence[Array | None]) -> list[Array] | None:
-        """None where a guard declines."""
+        """Runs the program once; None where a guard declines."""
         pool = self._pool
         context = pool.take()
         try:
@@ -315,11 +317,11 @@ class Straight:
     def by(self, options: Options) -> Straight:
 
         general = (lambda: self.general().by(options)) if self.is_guarded else None
-        return Straight(self._program, general, options, self._types, self._lock, self._ready)
+        return Straight(self._program, general, options, types=self._types, lock=self._lock, ready=self._ready)
 
     @property
     def program(self) -> Program:
-        """With its constants laid out."""
+        """The program, with its constants laid out."""
         self._ready()
         return self._program
 
@@ -330,7 +332,7 @@ class Straight:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether there is another plan, or could be."""
+        """Tells whether there is another plan, or could be."""
         return self._make_general is not None
 
     @property

@@ -1,8 +1,8 @@
 """Code of control flow: branches and loops are jumps in the table, their bodies stand where they run.
 
 In: the code generator at a step with regions. Out: its instructions; addresses and dims of its results. A body has memory of its own,
-regions used again each time it runs. What goes from turn to turn is written to a region beside the one that is read, and the two change
-places; what turns collect is appended to a region that grows by half. Nothing else outlives a turn.
+regions used again each time it runs. A value that is carried to the next iteration is written to a region beside the one that is read, and
+the two are swapped; values that iterations collect are appended to a region that grows by half. Nothing else outlives an iteration.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from anyshape.vm.compiling.emission import Emission, aligned, byte_count
 from anyshape.vm.compiling.entry_code import collect_checks
 from anyshape.vm.compiling.list_code import is_list
 from anyshape.vm.compiling.liveness import Liveness
-from anyshape.vm.compiling.stack_code import Stack, named, reserve, sizes_of_no_turns
+from anyshape.vm.compiling.stack_code import Stack, named, reserve, sizes_of_no_iterations
 from anyshape.vm.compiling.walk_code import emit_walk
 from anyshape.vm.program.memory_plan import Held, Inside
 from anyshape.vm.program.table import ELEMENT_CODE, CheckRecord, Op
@@ -39,14 +39,14 @@ def emit_regions(g: Codegen, at: int, step: RegionStep) -> None:
 STEP_CODE = StepCode(emit_regions, emit_walk)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Body(Codegen):
-    """The code of one region. `places`: registers of its parameters' addresses; `spare`: by result, the region to compute it in."""
+    """Code of one region. `places`: registers of its parameters' addresses; `spare`: by result, the region to compute it in."""
 
     places: Mapping[Value, int] = field(default_factory=dict)
     spare: Mapping[int, int] = field(default_factory=dict)
     owned: Collection[Value] = ()
-    """Its parameters that are lists of its own."""
+    """Parameters that are lists and that the body releases."""
 
     def emit(self, liveness: Liveness) -> None:
         self.f, self.liveness = self.schedule.function, liveness
@@ -61,30 +61,30 @@ class Body(Codegen):
         return self.owned
 
     def output(self, k: int, v: Value) -> int:
-        """The place of a value that is carried to the next turn."""
+        """The register of the address of a value that is carried to the next iteration."""
         self.check_sizes(v)
         return self.code.new(Op.EXTEND, self.spare[k], self.code.register(aligned(byte_count(v.type))))
 
     def address(self, v: Value) -> int:
-        found = self.places.get(self.liveness.origin(v))
-        return found if found is not None else super().address(v)
+        place = self.places.get(self.liveness.origin(v))
+        return place if place is not None else super().address(v)
 
     def result(self, v: Value) -> int:
         """The address of a result; a list comes with a hold on it."""
         return self.holds.take(v, len(self.schedule.steps)) if is_list(v) else self.address(v)
 
     def release(self) -> None:
-        """Lists that are no result."""
+        """Emits the release of lists that are no result."""
         self.holds.after(len(self.schedule.steps))
 
     def is_direct(self, k: int) -> bool:
-        """Whether result k was computed where it belongs."""
+        """Tests whether result k was computed in its spare region."""
         storage = self.storages.get(self.liveness.origin(self.f.results[k]))
         return storage is not None and storage.result == k
 
 
 def truth(g: Emission, v: Value) -> int:
-    """A register that holds a condition."""
+    """The register of a condition."""
     if v.contents is not None:
         e = v.contents[0]
         assert isinstance(e, bool | Cond)
@@ -93,7 +93,7 @@ def truth(g: Emission, v: Value) -> int:
 
 
 def _places(g: Emission, node: Node, params: Sequence[Value], liveness: Liveness) -> dict[Value, int]:
-    """Addresses of what is captured, as far as it is read; of lists always."""
+    """Addresses of captured values that the region reads, and of all captured lists."""
     captured = node.op.control.captured(node) if node.op.control is not None else ()
     inner = params[len(params) - len(captured) :]
     return {p: g.address(v) for p, v in zip(inner, captured, strict=True) if p in liveness.values or is_list(p)}
@@ -108,14 +108,14 @@ def _body(
     owned: Collection[Value],
 ) -> Body:
     return Body(
-        step.bodies[k], g.maker, (), g.code, g.constants, g.numbers, g.kept, g.kernels, g.checks, sizes=set(g.sizes),
-        regions=g.regions, names=g.names, notes=g.notes, places=places, spare=spare, owned=owned, functions=g.functions,
-        step_code=STEP_CODE,
+        step.bodies[k], g.maker, (), code=g.code, constants=g.constants, numbers=g.numbers, kept=g.kept, kernels=g.kernels,
+        checks=g.checks, sizes=set(g.sizes), regions=g.regions, names=g.names, notes=g.notes, functions=g.functions,
+        places=places, spare=spare, owned=owned, step_code=STEP_CODE,
     )  # fmt: skip
 
 
 def _branch(g: Emission, at: int, step: RegionStep) -> None:
-    """Both bodies use the same regions: only one of them runs."""
+    """Emits a branch. Both bodies use the same regions: only one of them runs."""
     node, code = step.node, g.code
     cond = node.inputs[-1]
     assert cond is not None
@@ -125,8 +125,8 @@ def _branch(g: Emission, at: int, step: RegionStep) -> None:
     sizes = {s: code.unset() for s in born}
     before, highest, end = g.regions, g.regions, 0
     captured = node.op.control.captured(node) if node.op.control is not None else ()
-    given = [v for v in captured if is_list(v) and g.holds.is_last(v, at)]
-    for v in given:
+    handed_over = [v for v in captured if is_list(v) and g.holds.is_last(v, at)]
+    for v in handed_over:
         g.holds.owned.discard(v)  # each branch takes the hold over
     for k, region in enumerate(node.regions):
         with code.scope():
@@ -136,9 +136,9 @@ def _branch(g: Emission, at: int, step: RegionStep) -> None:
             else:
                 liveness = g.liveness.bodies[at][k]
                 inner = dict(zip(captured, region.params[len(region.params) - len(captured) :], strict=True))
-                body = _body(g, step, k, _places(g, node, region.params, liveness), {}, [inner[v] for v in given])
+                body = _body(g, step, k, _places(g, node, region.params, liveness), {}, [inner[v] for v in handed_over])
                 body.emit(liveness)
-                title = f"{_told(node)}, where its condition {'holds' if k == 0 else 'does not hold'}"
+                title = f"{_title(node)}, where its condition {'holds' if k == 0 else 'does not hold'}"
                 g.inside.append(Inside(title, body.plan()))
                 highest = max(highest, body.regions)
                 for to, v in zip(addresses, region.results, strict=True):
@@ -157,12 +157,12 @@ def _branch(g: Emission, at: int, step: RegionStep) -> None:
         _give(g, v, address)
 
 
-def _told(node: Node) -> str:
+def _title(node: Node) -> str:
     return f"{node.op.name} ({node.source})" if node.source else node.op.name
 
 
 def _give(g: Emission, v: Value, address: int) -> None:
-    """A result of the node."""
+    """Sets the address of a result of the node."""
     g.storages[v].address = address
     if is_list(v):
         g.holds.own(v)
@@ -174,7 +174,7 @@ def _fail(g: Emission, text: str) -> None:
 
 
 class _Loop:
-    """The code of one loop. Registers that change from turn to turn are written by moves at its end."""
+    """Code of one loop. Registers that change from iteration to iteration are written by moves at its end."""
 
     def __init__(self, g: Emission, at: int, step: RegionStep) -> None:
         self.g, self.at, self.step, self.code, self.node = g, at, step, g.code, step.node
@@ -183,7 +183,7 @@ class _Loop:
         assert step.node.op.control is not None
         self.count = step.node.op.control.captures_from(step.node)
         self.carried = self.region.params[1 : 1 + self.count]
-        self.turn_symbols: set[Dim] = step.node.bound.iteration
+        self.iteration_symbols: set[Dim] = step.node.bound.iteration
         self.variables: set[int] = set()
 
     def emit(self) -> None:
@@ -192,16 +192,16 @@ class _Loop:
         top = len(code.words)
         leave = code.unless(self.goes_on())
         with code.scope():
-            self.one_turn()
+            self.one_iteration()
         code.jump(top)
         code.land(leave)
         self.finish()
 
     def variable(self, start: int) -> int:
-        made = self.code.unset()
-        self.code.move(made, start)
-        self.variables.add(made)
-        return made
+        register = self.code.unset()
+        self.code.move(register, start)
+        self.variables.add(register)
+        return register
 
     def new_region(self) -> int:
         self.g.regions += 1
@@ -218,7 +218,7 @@ class _Loop:
             self.trip = code.register(count)
         elif trip is not None:
             self.trip = code.new(Op.LOAD, g.address(trip), 0, ELEMENT_CODE["i64"])
-        self.turn = self.variable(zero)
+        self.iteration = self.variable(zero)
         self.again = None
         if known_truth(cond) is not True or known_truth(self.region.results[0]) is not True:
             self.again = self.variable(self.one if cond is None else truth(g, cond))
@@ -227,7 +227,7 @@ class _Loop:
         self.dims: dict[Dim, int] = {}
         for p, v in zip(self.carried, initial, strict=True):
             for n, start in zip(p.type.shape or (), v.type.shape or ()):
-                if isinstance(n, Dim) and n in self.turn_symbols and n not in self.dims:
+                if isinstance(n, Dim) and n in self.iteration_symbols and n not in self.dims:
                     self.dims[n] = self.variable(code.register(start))
         self.pairs = [(self.new_region(), self.new_region()) for _ in self.carried]
         self.stacks = [Stack(g, node, k, self.new_region()) for k in range(self.count, len(node.outputs))]
@@ -239,34 +239,34 @@ class _Loop:
             self.places[number] = code.new(Op.REGION, self.new_region(), code.register(8))
 
     def goes_on(self) -> int:
-        """A register that says whether there is another turn."""
+        """Emits the condition of another iteration; its register."""
         if self.trip is None:
             return self.again if self.again is not None else self.one
-        left = self.code.new(Op.LT, self.turn, self.trip)
+        left = self.code.new(Op.LT, self.iteration, self.trip)
         return left if self.again is None else self.code.new(Op.AND, left, self.again)
 
-    def one_turn(self) -> None:
+    def one_iteration(self) -> None:
         code, region = self.code, self.region
         for s, r in self.dims.items():
             code.define(s, r)
         for e in region.params[0].contents or ():
             if isinstance(e, Dim):
-                code.define(e, self.turn)
+                code.define(e, self.iteration)
         number = self.places.get(region.params[0])
         if number is not None:
-            code.emit(Op.STORE, number, 0, self.turn, ELEMENT_CODE["i64"])
+            code.emit(Op.STORE, number, 0, self.iteration, ELEMENT_CODE["i64"])
         places = {**self.places, **dict(zip(self.carried, self.addresses, strict=True))}
         spare = {1 + k: spare for k, (_, spare) in enumerate(self.pairs)}
         body = _body(self.g, self.step, 0, places, spare, [p for p in self.carried if is_list(p)])
         body.emit(self.liveness)
-        self.g.inside.append(Inside(f"each turn of {_told(self.node)}", body.plan(), tuple(self.held(body))))
+        self.g.inside.append(Inside(f"each turn of {_title(self.node)}", body.plan(), tuple(self.held(body))))
         self.g.regions = body.regions
         for stack, v in zip(self.stacks, region.results[1 + self.count :], strict=True):
-            stack.append(v, body.address(v), self.turn)
+            stack.append(v, body.address(v), self.iteration)
         self.hand_on(body)
 
     def held(self, body: Body) -> Iterator[Held]:
-        """What lies beside the body's own memory, for people."""
+        """Lists memory beside the body's own, for people."""
         results = self.region.results[1:]
         for p, v, pair in zip(self.carried, results, self.pairs):
             if not is_list(p) and body.liveness.origin(v) is not p:
@@ -275,7 +275,7 @@ class _Loop:
             yield Held(stack.called, (stack.region,), self.g.spelled(byte_count(v.type)), collected=True)
 
     def hand_on(self, body: Body) -> None:
-        """All that the next turn finds is computed before any of it is put in place: it may be permuted."""
+        """Emits the carried values of the next iteration. All are computed before any is put in place: they may be permuted."""
         code, moves = self.code, list[tuple[int, int]]()
         swaps: list[tuple[int, int]] = []
         for k, (p, v) in enumerate(zip(self.carried, self.region.results[1 : 1 + self.count], strict=True)):
@@ -292,7 +292,7 @@ class _Loop:
         body.release()
         if self.again is not None:
             moves.append((self.again, truth(body, self.region.results[0])))
-        moves.append((self.turn, code.new(Op.ADD, self.turn, self.one)))
+        moves.append((self.iteration, code.new(Op.ADD, self.iteration, self.one)))
         safe = []
         for to, source in dict(moves).items():
             if source in self.variables:
@@ -306,7 +306,7 @@ class _Loop:
             code.emit(Op.SWAP, a, b)
 
     def carried_over(self, body: Body, k: int, v: Value) -> int:
-        """The address of a carried value in its spare region."""
+        """Emits a carried value in its spare region, copied if need be; the register of its address."""
         if body.is_direct(1 + k):
             return body.address(v)
         size = self.code.register(byte_count(v.type))
@@ -316,20 +316,20 @@ class _Loop:
 
     def finish(self) -> None:
         code, node = self.code, self.node
-        sizes_of_no_turns(self.stacks, self.turn)
+        sizes_of_no_iterations(self.stacks, self.iteration)
         for s, (k, axis) in node.bound.born.items():
             if k < self.count:
                 n = (self.carried[k].type.shape or ())[axis]
                 code.define(s, self.after(n))
             else:
-                code.define(s, self.turn if axis == 0 else self.stacks[k - self.count].dims[axis - 1])
+                code.define(s, self.iteration if axis == 0 else self.stacks[k - self.count].dims[axis - 1])
         for v, address in zip(node.outputs, self.addresses):
             _give(self.g, v, address)
         for v, stack in zip(node.outputs[self.count :], self.stacks, strict=True):
             self.g.storages[v].address = code.new(Op.EXTEND, stack.region, stack.filled)
 
     def after(self, n: Size) -> int:
-        """A dim of a carried value when the loop is over."""
+        """The register of a dim of a carried value when the loop is over."""
         if isinstance(n, Dim) and n in self.dims:
             return self.dims[n]
         unknown = [str(s) for s in free_symbols(n) if not self.code.is_defined(s)]

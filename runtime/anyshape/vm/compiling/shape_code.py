@@ -1,7 +1,7 @@
-"""Dims and conditions as scalar instructions: the shape functions of a whole program, each subexpression computed once.
+"""Code of dims and conditions: the shape functions of a whole program as scalar instructions, each subexpression computed once.
 
-In: Sizes and conditions, and the registers of symbols. Out: registers. Dims are hash-consed, so common subexpressions are found by
-a dict; instructions are shared too, for sums that have a prefix in common.
+In: sizes and conditions, and the registers of symbols. Out: registers. Dims are hash-consed, so a dict finds common subexpressions;
+instructions are shared too, for sums that have a prefix in common.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ATOMS = {"min": Op.MIN, "max": Op.MAX, "floordiv": Op.FLOORDIV, "mod": Op.MOD}
 
 
 class ShapeCode:
-    """Emits into `words`. `register(e)` gives the register that holds a dim or a condition."""
+    """Emitter of instructions into `words`. `register(e)` is the register that holds a dim or a condition."""
 
     def __init__(self) -> None:
         self.words: list[int] = []
@@ -25,20 +25,20 @@ class ShapeCode:
         self._known: dict[object, int] = {}
         self._emitted: dict[tuple[Op, tuple[Operand, ...]], int] = {}
         self._constants: dict[Operand, Operand] = {}
-        """what registers hold, where that is always the same"""
+        """values of registers that are always the same"""
 
     def emit(self, op: Op, *operands: Operand) -> None:
         self.words += encode(op, *operands)
 
     def new(self, op: Op, *operands: Operand) -> int:
-        """The instruction with a new register in front of its operands; the register."""
+        """Emits an instruction that writes a new register; the register."""
         r = self.count
         self.count += 1
         self.emit(op, r, *operands)
         return r
 
     def pure(self, op: Op, *operands: Operand) -> int:
-        """Like `new`, but an equal instruction is emitted once, and none for what constants decide; only for instructions that depend on
+        """Emits an instruction like `new`, but equal ones once, and none whose result constants decide. For instructions that depend on
         their operands alone."""
         key = (op, operands)
         if key not in self._emitted:
@@ -50,16 +50,16 @@ class ShapeCode:
 
     def _decided(self, op: Op, operands: tuple[Operand, ...]) -> int | None:
         """The result of a sum or a maximum of constants, which is what the memory plan of a static program is made of."""
-        given = [self._constants.get(r) for r in operands]
-        if op not in (Op.ADD, Op.MAX) or any(not isinstance(n, int) for n in given):
+        constants = [self._constants.get(r) for r in operands]
+        if op not in (Op.ADD, Op.MAX) or any(not isinstance(n, int) for n in constants):
             return None
-        a, b = (n for n in given if isinstance(n, int))
+        a, b = (n for n in constants if isinstance(n, int))
         result = a + b if op == Op.ADD else max(a, b)
         return result if result <= INT64_MAX else None
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is computed within is not known behind: the code may be jumped over."""
+        """Forgets, at its end, the registers of what is computed within: a jump may have left that code out."""
         known, emitted = dict(self._known), dict(self._emitted)
         try:
             yield
@@ -67,7 +67,7 @@ class ShapeCode:
             self._known, self._emitted = known, emitted
 
     def unset(self) -> int:
-        """A register that is written by `move`, maybe at several places."""
+        """A new register, which `move` writes, maybe at several places."""
         self.count += 1
         return self.count - 1
 
@@ -75,13 +75,13 @@ class ShapeCode:
         self.emit(Op.MAX, to, register, register)
 
     def zeroed(self) -> int:
-        """A register that is 0 at first."""
-        made = self.unset()
-        self.move(made, self.register(0))
-        return made
+        """A new register that holds 0."""
+        register = self.unset()
+        self.move(register, self.register(0))
+        return register
 
     def unless(self, register: int) -> int:
-        """A jump for when the register is 0; `land` gives it its target."""
+        """Emits a jump that is taken if the register is 0; `land` sets its target."""
         self.emit(Op.UNLESS, register, 0)
         return len(self.words) - 1
 
@@ -90,14 +90,14 @@ class ShapeCode:
         return len(self.words) - 1
 
     def land(self, jump: int) -> None:
-        """The jump goes to what is emitted next."""
+        """Makes the next instruction the target of a jump."""
         self.words[jump] = len(self.words)
 
     def define(self, symbol: Dim, register: int) -> None:
         self._known[symbol] = register
 
     def is_defined(self, e: Size | Cond | bool) -> bool:
-        """Whether every symbol of e has a register."""
+        """Tests whether every symbol of e has a register."""
         return all(s in self._known for s in free_symbols(e))
 
     def register(self, e: Size | Cond | bool) -> int:

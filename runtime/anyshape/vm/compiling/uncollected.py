@@ -1,4 +1,4 @@
-"""Compiling without the garbage collector: nearly everything that a compile makes lives to its end, and is looked at again and again.
+"""Compiling without the garbage collector, which would visit objects again and again that nearly all live to the end of the compile.
 
 In: nothing. Out: a context. The collector of the process is off while any thread is inside, and on again after the last one, if it was on.
 """

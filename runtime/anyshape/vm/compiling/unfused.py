@@ -1,4 +1,4 @@
-"""The plainest schedule: one step per node, in the order of the function. For debugging (`compile(..., fuse=False)`) and as an oracle."""
+"""Schedule without fusion: one step per node, in the order of the function. For debugging (`compile(..., fuse=False)`) and as an oracle."""
 
 from __future__ import annotations
 
@@ -34,4 +34,13 @@ def _steps(node: Node, tensors: dict[Value, Tensor]) -> list[Step]:
     data = node.data_inputs
     inputs = tuple(dict.fromkeys(v for v in data if v is not None))
     border = {v: tensors[v] for v in (*inputs, *node.outputs)}
-    return [KernelStep((node,), equations, inputs, node.outputs, border, node.outputs)]
+    return [
+        KernelStep(
+            nodes=(node,),
+            equations=equations,
+            inputs=inputs,
+            outputs=node.outputs,
+            tensors=border,
+            results=node.outputs,
+        )
+    ]

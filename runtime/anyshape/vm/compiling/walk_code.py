@@ -1,7 +1,7 @@
 """Code of a call that goes through a list: sizes first, then the call's own kernel for each element.
 
-In: the code generator at a step of such a call. Out: two loops in the table. The first reads the dims of each element, makes the checks
-that speak of them and adds sizes up; then the results have sizes and memory. The second runs the kernel on each element where it is.
+In: the code generator at a step of such a call. Out: two loops in the table. The first reads the dims of each element, checks them and
+adds sizes up; then the results have sizes and memory. The second runs the kernel on each element in place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from anyshape.vm.program.table import Op
 
 
 def emit_walk(g: Codegen, at: int, step: TableStep) -> None:
-    """The code of the step."""
+    """Emits the code of the step."""
     _Walking(g, at, step).emit()
 
 
@@ -42,17 +42,17 @@ class _Walking:
         self.define(first, self.walk.first)
         self.sizes()
         g.flush()
-        made = g.liveness.outputs[self.at]
-        if not made:
+        outputs = g.liveness.outputs[self.at]
+        if not outputs:
             return
-        for v in made:
+        for v in outputs:
             g.check_sizes(v)
             g.allocate(v)
         if self.at in g.memory.scratch:
             g.arena.address(g.memory.scratch[self.at])
         element = g.storages[self.walk.value] = Storage(self.walk.value, self.at, self.at, elsewhere=True)
         start = code.register(head_bytes(len(self.walk.elements.any)))
-        copies = [c for v, result in self.step.carried.items() if result in made and (c := self.before(v, result))]
+        copies = [c for v, result in self.step.carried.items() if result in outputs and (c := self.before(v, result))]
         with self.each() as block:
             element.address = code.new(Op.VIEW, block, start)
             for copy in copies:
@@ -60,17 +60,18 @@ class _Walking:
             g.invoke(self.at, self.kernel)
 
     def before(self, v: Value, result: Value) -> tuple[int, int, int] | None:
-        """Where the kernel reads what a result was before the element: that is the result itself, or a copy, which is to be made."""
+        """Sets the address at which the kernel reads a result as it was before the element: the result itself, or a copy. Returns the
+        operands of the instruction that makes the copy."""
         g, code = self.g, self.code
         offset = g.liveness.apart[self.at].get(v)
-        mine = g.storages[v] = Storage(v, self.at, self.at, g.address(result), elsewhere=True)
+        mine = g.storages[v] = Storage(v, self.at, self.at, address=g.address(result), elsewhere=True)
         if offset is None:
             return None
         mine.address = code.new(Op.VIEW, g.arena.address(g.memory.scratch[self.at]), code.register(offset))
         return mine.address, g.address(result), code.register(byte_count(v.type))
 
     def sizes(self) -> None:
-        """What is asked of every element, and what all of them come to."""
+        """Emits the checks of every element, and the sums of sizes over all of them."""
         code, sums, room = self.code, self.walk.elements.sums, self.g.liveness.rooms.get(self.at)
         if not (self.walk.checks or sums or room):
             return
@@ -78,7 +79,7 @@ class _Walking:
         most = self.code.zeroed() if room else 0
         with self.each():
             for c in self.walk.checks:
-                self.g.check(c.cond, (*c.parts, *self.g.told(c.cond)), c.op, c.where)
+                self.g.check(c.cond, (*c.parts, *self.g.explanation(c.cond)), c.op, c.where)
             for register, e in zip(totals, sums, strict=True):
                 code.emit(Op.ADD, register, register, code.register(e.item))
             if room:
@@ -91,12 +92,12 @@ class _Walking:
 
     @contextmanager
     def each(self) -> Iterator[int]:
-        """A loop over the elements, in which the symbols of one are defined: gives the register of its block."""
+        """Emits a loop over the elements, in which the symbols of one are defined; yields the register of its block."""
         code, sums = self.code, self.walk.elements.sums
         before = [self.code.zeroed() for _ in sums]
-        with counted(code, self.count) as turn:
-            block = code.new(Op.ELEMENT, self.handle, turn)
-            code.define(self.walk.elements.index, turn)
+        with counted(code, self.count) as iteration:
+            block = code.new(Op.ELEMENT, self.handle, iteration)
+            code.define(self.walk.elements.index, iteration)
             self.define(block, self.walk.each)
             for register, e in zip(before, sums, strict=True):
                 assert isinstance(e.before, Dim)

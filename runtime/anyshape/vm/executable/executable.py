@@ -1,4 +1,4 @@
-"""`compile`, and what it returns: a model that can be called with any shapes its types allow.
+"""Executables: `compile`, and the model that it returns, which can be called with any shapes its types allow.
 
 In: a `Function`, or a model file. Out: an `Executable`, immutable to its callers and safe to call from any number of threads.
 """
@@ -27,7 +27,7 @@ from anyshape.vm.compiling.modules import load_modules
 from anyshape.vm.compiling.options import Options, make_options
 from anyshape.vm.compiling.plans import Compiler, Plan, expect, packed_beside
 from anyshape.vm.compiling.uncollected import uncollected
-from anyshape.vm.native import ahead
+from anyshape.vm.native import wait_for_memory
 from anyshape.vm.program.blocks import shown
 from anyshape.vm.program.disassemble import disassemble
 from anyshape.vm.program.table import ResultType
@@ -39,7 +39,7 @@ from anyshape.vm.run.limits import checked_deadline, until
 Array = NDArray[Any]
 
 PROBABLE = 1 << 28
-"""Bytes of a model's file that are taken for weights of products before it is read."""
+"""Bytes of a model's file that are, at most, taken for weights of products before the file is read."""
 
 
 @edge
@@ -63,7 +63,7 @@ def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Any) -
 
 
 def _size_of_file(model: Any) -> int:
-    """As far as it is likely to be weights of products, of which nothing is known yet: few enough to be wrong about."""
+    """Bytes of the file that are likely to be weights of products; few, since nothing of the file is known yet."""
     with suppress(OSError, ValueError):
         return min(os.path.getsize(model), PROBABLE) if isinstance(model, (str, os.PathLike)) else 0
     return 0
@@ -87,7 +87,7 @@ def _function(model: Any, options: Options, notes: list[str]) -> Function:
 
 
 class Head(Protocol):
-    """What callers of a function see of it; `whole` is the function."""
+    """Signature of a function, as its callers see it; `whole` is the function."""
 
     @property
     def name(self) -> str: ...
@@ -121,7 +121,7 @@ class Executable:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """One array, or a tuple of them. Raises ArgumentError, DtypeError or ShapeError for arguments that do not fit."""
+        """Runs the model: one array, or a tuple of arrays. Raises ArgumentError, DtypeError or ShapeError for arguments that do not fit."""
         results = None
         if not kwargs and self._direct is not None:
             results = self._direct(args)
@@ -138,7 +138,7 @@ class Executable:
         *,
         deadline: float | None = None,
     ) -> list[Array]:
-        """The same from a dict of inputs, as a list in the order of `output_names`. Results named in `outputs` are put there; if the call
+        """Runs the model on a dict of inputs: a list in the order of `output_names`. Results named in `outputs` are put there; if the call
         raises an error, what those arrays hold is not defined. With a `deadline`, in seconds from now, a call that is not over by then
         raises DeadlineExceeded."""
         if deadline is not None:
@@ -147,12 +147,12 @@ class Executable:
         direct = self._direct
         if direct is not None:
             try:
-                given = tuple([inputs[name] for name in self._names])
+                arguments = tuple([inputs[name] for name in self._names])
                 places = self._places.listed(outputs) if outputs else ()
             except (KeyError, TypeError, IndexError, ValueError, AttributeError):
                 direct = None  # said better below
         if direct is not None and len(inputs) == len(self._names):
-            results = direct(given, places)
+            results = direct(arguments, places)
             if results is not None:
                 return results
         return self._run_at_leisure(inputs, outputs)
@@ -170,7 +170,7 @@ class Executable:
         return [shown(r, t) for r, t in zip(results, self.output_types, strict=True)]
 
     def _run_into(self, arguments: list[Array], outputs: Mapping[str, Array]) -> list[Array]:
-        """Computed in the given arrays where that is possible, else copied there."""
+        """Runs the model with destinations: results are computed there where that is possible, else copied."""
         results = self._run(arguments, self._places.plan(outputs, arguments))
         for name, place in outputs.items():
             k = self._places.number(name)
@@ -188,14 +188,14 @@ class Executable:
 
     @edge
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Puts all of it into one file for `anyshape.load`, atomically. Raises AnyshapeError if it cannot be written."""
+        """Writes the whole executable into one file for `anyshape.load`, atomically. Raises AnyshapeError if it cannot be written."""
         from anyshape.vm.executable.saved import save
 
         save(self, path)
 
     @public
     def by(self, **options: Any) -> Executable:
-        """The same programs, run by another loop: `loop`, `walk` and `threads` of `Options`. Nothing is compiled again."""
+        """The same programs with other options for running, `loop` and `threads` of `Options`. Nothing is compiled again."""
         chosen = make_options(options)
         return Executable(self._head, self.plan.by(chosen), self.report, chosen)
 
@@ -204,7 +204,7 @@ class Executable:
         """Returns once nothing of the compile goes on beside its caller any more: large constants are laid out meanwhile, for which calls
         wait by themselves, and memory for large results is touched."""
         _ = self.plan.programs
-        ahead.wait()
+        wait_for_memory()
 
     @public
     def check_first(self, check: Callable[[], None]) -> None:
@@ -219,7 +219,7 @@ class Executable:
 
     @property
     def function(self) -> Function:
-        """What was compiled; read from the file if the executable is loaded."""
+        """The function that was compiled; it is read from the file if the executable is loaded."""
         return self._head.whole()
 
     @property
@@ -245,7 +245,7 @@ class Executable:
 
     @property
     def memory(self) -> int:
-        """Bytes for intermediate values that are kept for the next call."""
+        """Bytes of memory for intermediate values that is kept for the next call."""
         return self.plan.bytes
 
     @public

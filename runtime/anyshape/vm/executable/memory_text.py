@@ -1,4 +1,4 @@
-"""The memory plan for people: what lies where from which step to which, with symbolic sizes, and the total as a formula.
+"""Text of memory plans, for people: where values lie from which step to which, with symbolic sizes, and the total as a formula.
 
 In: an executable. Out: text.
 """
@@ -13,6 +13,7 @@ from anyshape.vm.compiling.kernels import THREADS
 from anyshape.vm.executable.executable import Executable
 from anyshape.vm.program.memory_layout import Tenant
 from anyshape.vm.program.memory_plan import SCRATCH, Area, Held, MemoryPlan
+from anyshape.wording import counted
 
 
 def memory_text(executable: Executable, dims: Mapping[str, int] | None = None) -> str:
@@ -42,7 +43,7 @@ def _lines(plan: MemoryPlan, dims: Mapping[str, int]) -> list[str]:
 def _held_line(h: Held, dims: Mapping[str, int]) -> str:
     regions = f"region{'s' if len(h.regions) > 1 else ''} {' and '.join(map(str, h.regions))}"
     if h.collected:
-        return f"  {regions}: {h.what}, {_spelled(h.bytes, dims)} bytes more in each turn"
+        return f"  {regions}: {h.what}, {_spelled(h.bytes, dims)} bytes more in each iteration"
     return f"  {regions}: {h.what}, read in one and written in the other, {_spelled(h.bytes, dims)} bytes each"
 
 
@@ -55,9 +56,8 @@ def _area_lines(area: Area, steps: Sequence[str], dims: Mapping[str, int]) -> li
     offsets, total = area.places(named)
     scratches = area.contents.count(SCRATCH)
     kept = len(area.contents) - scratches
-    lines = [
-        f"  region {area.region}: {kept} values and {scratches} scratches in {_spelled(total, numbers)} bytes, where"
-    ]
+    contents = f"{counted(kept, 'value')} and {counted(scratches, 'scratch', 'scratches')}"
+    lines = [f"  region {area.region}: {contents} in {_spelled(total, numbers)} bytes, where"]
     lines += [f"    {letter} = {_spelled(size, dims)}" for size, letter in letters.items()]
     for k in sorted(range(len(named)), key=lambda k: (area.tenants[k].start, area.tenants[k].end)):
         t = area.tenants[k]
@@ -69,12 +69,12 @@ def _area_lines(area: Area, steps: Sequence[str], dims: Mapping[str, int]) -> li
 
 def _letters(tenants: Sequence[Tenant]) -> dict[Dim, Dim]:
     """A symbol for each symbolic size: A, B, … Z, A1, …"""
-    found: dict[Dim, Dim] = {}
+    letters: dict[Dim, Dim] = {}
     for t in tenants:
-        if isinstance(t.bytes, Dim) and t.bytes not in found:
-            turn, letter = divmod(len(found), 26)
-            found[t.bytes] = symbol(chr(ord("A") + letter) + (str(turn) if turn else ""))
-    return found
+        if isinstance(t.bytes, Dim) and t.bytes not in letters:
+            round_, letter = divmod(len(letters), 26)
+            letters[t.bytes] = symbol(chr(ord("A") + letter) + (str(round_) if round_ else ""))
+    return letters
 
 
 def _value(e: Size, dims: Mapping[str, int]) -> int | None:

@@ -1,4 +1,4 @@
-"""Where the time of a call goes: every kernel timed by itself, with what it computes and moves at this call's sizes.
+"""Profiles of calls: every kernel timed by itself, with what it computes and moves at this call's sizes.
 
 In: a model and inputs. Out: a `Profile`. The model is compiled twice: once as users run it, for the time of the whole call, and once with a
 `Recorder`.
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """`call`: seconds of the whole call, as users run it; `samples` in the order in which they ran."""
+    """Times of a call. `call`: seconds of the whole call, as users run it; `samples`: of its kernels, in the order in which they ran."""
 
     call: float
     samples: tuple[Sample, ...]
@@ -39,7 +39,7 @@ MOST_CALLS = 1_000_000
 
 @edge
 def profile(model: Any, inputs: Mapping[str, Array], repeat: int = 10, **options: Any) -> Profile:
-    """The least time of each kernel, and of the call, over `repeat` calls. `model` and `options` as `compile` takes them. Raises what
+    """Times each kernel, and the call; of `repeat` calls the least time counts. `model` and `options` are those of `compile`. Raises what
     compiling the model or calling it raises."""
     if not 1 <= repeat <= MOST_CALLS:
         raise ArgumentError(f"profile: repeat must be a number of calls, from 1 to {MOST_CALLS}, got {repeat}")

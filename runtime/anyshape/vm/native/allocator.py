@@ -31,20 +31,21 @@ from anyshape.vm.native.allocator_code import (
     TOP,
 )
 from anyshape.vm.run.arena import NEAR, bring_near
+from anyshape.vm.run.policies import Policy, in_use
 
 BYTES = 1 << 21
-"""One huge page, where the system has them."""
+"""Bytes of the first piece: one huge page, where the system has huge pages."""
 STORE = 1 << 30
-"""Addresses of the store; there is memory where something was allocated. What finds no room there is NumPy's to allocate."""
+"""Bytes of addresses that the store has; memory is behind those where something was allocated. NumPy allocates what finds no room."""
 ALLOWED = 8
-"""Times as many addresses a process must be allowed that has a store."""
+"""Factor: a process has a store if it may have so many times as many addresses."""
 KEPT = 1 << 28
-"""At most so many bytes of the store wait to be allocated again."""
+"""Bytes of the store that wait, at most, to be allocated again."""
 _PAGE = 1 << 12
 _NOT_RESERVED = 0x4000 if sys.platform == "linux" else 0
 """MAP_NORESERVE, which `mmap` does not name: addresses that nobody uses count as no memory, or a fork may be refused for want of it."""
 _CAPSULE = b"mem_handler"
-"""What NumPy asks for by name."""
+"""Name of the capsule, by which NumPy finds the handler in it."""
 
 
 class Handler(ctypes.Structure):
@@ -59,7 +60,10 @@ class Handler(ctypes.Structure):
 
 
 def new_allocator(address: Callable[[str], int]) -> int:
-    """`address`: of a function by name. The first piece is touched here, so that no call waits for its pages."""
+    """The address of a new allocator, or 0. `address` gives that of a function by its name. The first piece is touched here, so that no
+    call waits for its pages."""
+    if not in_use(Policy.ALLOCATOR):
+        return 0
     try:
         memory = mmap.mmap(-1, 2 * BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, ValueError):
@@ -87,9 +91,9 @@ def new_allocator(address: Callable[[str], int]) -> int:
 
 
 def _addresses() -> mmap.mmap | None:
-    """Those of the store; None where a process has few, or none to spare: then nothing is allocated there."""
+    """The addresses of the store; None where a process has few: then NumPy allocates large results."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY and limit < ALLOWED * STORE:
+    if not in_use(Policy.STORE) or (limit != resource.RLIM_INFINITY and limit < ALLOWED * STORE):
         return None
     with suppress(OSError, ValueError):
         return mmap.mmap(-1, STORE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NOT_RESERVED)
@@ -97,18 +101,18 @@ def _addresses() -> mmap.mmap | None:
 
 
 def results_near(allocator: int) -> None:
-    """What is allocated first is read (`arena.NEAR`)."""
+    """Reads the low end of the allocator's memory, where allocation begins (`arena.NEAR`)."""
     if allocator:
         bring_near(ctypes.c_int64.from_address(allocator + 8 * START).value, NEAR)
 
 
 def store_of(allocator: int) -> int:
-    """The address of the other allocator; 0 if there is none."""
+    """The address of the store's allocator; 0 if there is none."""
     return allocator and allocator + 8 * ALLOCATOR_WORDS
 
 
 def _handled(allocator: int, functions: Sequence[int]) -> object:
-    """What NumPy finds the functions by, with this allocator for their context; what must stay."""
+    """Makes the handler by which NumPy finds the functions, with this allocator for their context. The result must be kept alive."""
     handler = Handler(b"anyshape", 1, allocator, *functions)
     capsule = _new_capsule(ctypes.addressof(handler), _CAPSULE, None)
     _put(allocator, {CAPSULE: id(capsule)})
@@ -116,7 +120,7 @@ def _handled(allocator: int, functions: Sequence[int]) -> object:
 
 
 def _begin(allocator: int, start: int, end: int, keep: int) -> None:
-    """One free block between two that are allocated for good: none of them has a neighbour beyond to be joined with."""
+    """Makes one free block between two that are allocated for good, so that no block has to be joined with what lies beyond them."""
     first = start + HEAD
     _put(start, {SIZE: HEAD | IN_USE})
     _put(first, {SIZE: end - first, BEFORE: HEAD, NEXT: allocator, LAST: allocator})

@@ -25,39 +25,40 @@ from anyshape.vm.native.layout import Word
 from anyshape.vm.native.objects import FLAGS, HANDLER, OWNS, WRITABLE
 
 SIZE, BEFORE, NEXT, LAST = 0, 1, 2, 3
-"""Words of a head: bytes of the block with its head, and IN_USE; bytes of the block in front of it; if it is free, its neighbours in the
-ring, which are heads or the allocator."""
+"""Words of a block's head: bytes of the block with its head, and the flag IN_USE; bytes of the block in front of it; if it is free, its
+neighbours in the ring, which are heads or the allocator."""
 START, END, CAPSULE, TOP, OUT, KEEP = 0, 1, 4, 5, 6, 7
-"""Words of an allocator, beside NEXT and LAST: where blocks begin and end, what NumPy finds the functions below by, the end of what was
-allocated since memory was given back, the bytes in use, and those that may wait at most. The last three are the store's alone."""
+"""Words of an allocator, beside NEXT and LAST: where blocks begin and end, the capsule by which NumPy finds the functions below, the end
+of what was allocated since memory was given back, the bytes in use, and those that may wait at most. The last three are the store's."""
 ALLOCATOR_WORDS = 8
-"""Those of the store follow."""
+"""Words of an allocator; the words of the store follow those of the first one."""
 IN_USE = 1
 HEAD = 64
 TRIES = 8
-"""Free blocks that are looked at before the last one of the memory, which is the largest as a rule."""
+"""Free blocks that a search tries before the last block of the memory, which is the largest as a rule."""
 LARGE = 1 << 20
-"""Results of at least so many bytes lie in the store."""
+"""Bytes from which on a result lies in the store."""
 STORED = 1 << 16
-"""So do those of so many bytes that find no room in the other piece; what is left is NumPy's to allocate."""
+"""Bytes from which on a result that finds no room in the first piece lies in the store; NumPy allocates smaller ones."""
 GRAIN = 1 << 16
-"""What is given back to the system are whole multiples of it: no system has larger pages, but those that it breaks up by itself."""
+"""Bytes: memory goes back to the system in whole multiples of this. No system has larger pages, but those that it breaks up by itself."""
 DONT_NEED = getattr(mmap, "MADV_DONTNEED", 4)
 POPULATE_WRITE = 23
-"""madvise(2) of Linux from 5.14 on: memory as if it had been written, with its contents as they are. Elsewhere it is refused."""
+"""Advice to madvise(2), Linux from 5.14 on: puts memory behind addresses and leaves contents alone. Other systems refuse it."""
 DOMAIN = 389047
-"""NumPy's number for its own memory among what is traced."""
+"""Domain of NumPy's memory in tracemalloc."""
 ALLOCATED = {
     "anyshape_allocate": (PTR, [("allocator", PTR), ("size", I64)]),
     "anyshape_allocate_zero": (PTR, [("allocator", PTR), ("count", I64), ("size", I64)]),
     "anyshape_reallocate": (PTR, [("allocator", PTR), ("memory", PTR), ("size", I64)]),
     "anyshape_free": (VOID, [("allocator", PTR), ("memory", PTR), ("size", I64)]),
 }
-"""What NumPy calls for an array that is over such memory: `PyDataMem_Handler`, in its order."""
+"""Functions that NumPy calls for an array over the allocator's memory, in the order of `PyDataMem_Handler`."""
 TOUCH, TOUCHED = "anyshape_touch", "anyshape_touched"
-"""Of memory that is had before it is allocated: what has it, without the interpreter's lock, and what notes it, with it."""
+"""Functions for memory that is touched before it is allocated: the first touches it, without the interpreter's lock; the second puts
+down how far it is touched, with the lock."""
 PIECE = 1 << 21
-"""Of it, after which others who map memory have their turn."""
+"""Bytes that are touched at once; in between, other threads may map memory."""
 NEW = [("state", PTR), ("dtype", PTR), ("rank", I64), ("dims", PTR), ("size", I64)]
 
 
@@ -102,7 +103,7 @@ def _is_null(f: FunctionBuilder, pointer: Val) -> Val:
 
 
 def _join(f: FunctionBuilder, one: Val, next_: Val) -> None:
-    """Two that follow each other in the ring."""
+    """Makes `next_` follow `one` in the ring."""
     f.store(next_, one, NEXT)
     f.store(one, next_, LAST)
 
@@ -116,38 +117,38 @@ def _is_free(f: FunctionBuilder, block: Val) -> Val:
 
 
 def _take(f: FunctionBuilder) -> None:
-    """The address of `size` bytes, which are at least one, or null. Nearly 2**63 of them are with a head more than a signed word holds, and
-    more than any block has."""
+    """Returns the address of `size` bytes, at least one, or null. Nearly 2**63 bytes are, with a head, more than a signed word holds; as
+    an unsigned number they are more than any block has."""
     allocator, size = f.args
-    wanted = f.and_(f.add(size, 2 * HEAD - 1), -HEAD)
+    least = f.and_(f.add(size, 2 * HEAD - 1), -HEAD)
     with f.for_range(0, TRIES, carried=[f.load(allocator, PTR, NEXT)], at_least_once=True) as each:
         (block,) = each.carried
         with f.if_(f.compare("eq", f.convert("ptrtoint", block, I64), f.convert("ptrtoint", allocator, I64))):
             f.ret(null())
-        with f.if_(f.compare("ge", f.load(block, I64, SIZE), wanted, unsigned=True)):
-            f.ret(f.call("cut", PTR, [allocator, block, wanted]))
+        with f.if_(f.compare("ge", f.load(block, I64, SIZE), least, unsigned=True)):
+            f.ret(f.call("cut", PTR, [allocator, block, least]))
         each.next(f.load(block, PTR, NEXT))
     end = f.load(allocator, PTR, END)
     block = _address(f, end, f.sub(0, f.load(end, I64, BEFORE)))
-    with f.if_(f.and_(_is_free(f, block), f.compare("ge", f.load(block, I64, SIZE), wanted, unsigned=True))):
-        f.ret(f.call("cut", PTR, [allocator, block, wanted]))
+    with f.if_(f.and_(_is_free(f, block), f.compare("ge", f.load(block, I64, SIZE), least, unsigned=True))):
+        f.ret(f.call("cut", PTR, [allocator, block, least]))
     f.ret(null())
 
 
 def _cut(f: FunctionBuilder) -> None:
-    """The low end of a free block, all of it if what is left would be a head and nothing."""
-    _, block, wanted = f.args
+    """Allocates the low end of a free block, or all of it if the rest would be a head without memory."""
+    _, block, least = f.args
     size, last, next_ = f.load(block, I64, SIZE), f.load(block, PTR, LAST), f.load(block, PTR, NEXT)
-    left = f.sub(size, wanted)
+    left = f.sub(size, least)
     with f.if_else(f.compare("gt", left, HEAD)) as branch:
         with branch.then():
-            rest = _address(f, block, wanted)
+            rest = _address(f, block, least)
             f.store(left, rest, SIZE)
-            f.store(wanted, rest, BEFORE)
+            f.store(least, rest, BEFORE)
             f.store(left, _address(f, block, size), BEFORE)
             _join(f, last, rest)
             _join(f, rest, next_)
-            branch.give(wanted)
+            branch.give(least)
         with branch.otherwise():
             _join(f, last, next_)
             branch.give(size)
@@ -156,7 +157,7 @@ def _cut(f: FunctionBuilder) -> None:
 
 
 def _give_back(f: FunctionBuilder) -> None:
-    """The free block that it is part of then."""
+    """Frees a block and joins it with free neighbours; returns the joined block."""
     allocator, block = f.args
     size = _bytes(f, block)
     behind = _address(f, block, size)
@@ -184,8 +185,8 @@ def _give_back(f: FunctionBuilder) -> None:
 
 
 def _store_back(f: FunctionBuilder) -> None:
-    """The same in the store, where too much may wait then. The last block of all gives what lies furthest behind; in another one nothing
-    is known to have memory but what came back."""
+    """Frees a block of the store, and gives memory back to the system if too much waits: of the last block what lies furthest behind, of
+    another one the freed block itself, since only that is known to have memory."""
     allocator, came = f.args
     size = _bytes(f, came)
     block = f.call("give_back", PTR, [allocator, came])
@@ -212,12 +213,12 @@ def _end(f: FunctionBuilder, block: Val) -> Val:
 
 
 def _reaches(f: FunctionBuilder, allocator: Val, end: Val) -> None:
-    """There is memory up to this address."""
+    """Puts down that there is memory up to this address."""
     f.store(f.umax(f.load(allocator, I64, TOP), end), allocator, TOP)
 
 
 def _touch(f: FunctionBuilder) -> None:
-    """How far there is memory now."""
+    """Has the system put memory behind addresses, piece by piece; returns how far there is memory then."""
     begin, pieces = f.args
     with f.for_range(0, pieces) as each:
         at = f.add(begin, f.mul(each.index, PIECE))
@@ -254,16 +255,16 @@ def _allocate_zero(f: FunctionBuilder) -> None:
 
 
 def _reallocate(f: FunctionBuilder) -> None:
-    """For `ndarray.resize`: the array goes to memory of its own."""
+    """Moves the array of an `ndarray.resize` to the process's heap."""
     allocator, memory, size = f.args
     with f.if_(f.not_(_is_ours(f, allocator, memory))):
         f.ret(f.call("PyMem_RawRealloc", PTR, [memory, size]))
-    made = f.call("PyMem_RawMalloc", PTR, [size])
-    with f.if_(_is_null(f, made)):
-        f.ret(made)
-    f.memmove(made, memory, f.umin(size, f.sub(_bytes(f, _head(f, memory)), HEAD)))
+    moved = f.call("PyMem_RawMalloc", PTR, [size])
+    with f.if_(_is_null(f, moved)):
+        f.ret(moved)
+    f.memmove(moved, memory, f.umin(size, f.sub(_bytes(f, _head(f, memory)), HEAD)))
     _take_back(f, allocator, memory)
-    f.ret(made)
+    f.ret(moved)
 
 
 def _free(f: FunctionBuilder) -> None:
@@ -284,7 +285,7 @@ def _take_back(f: FunctionBuilder, allocator: Val, memory: Val) -> None:
 
 
 def _new_array(f: FunctionBuilder) -> None:
-    """A new array of `size` bytes: over allocated memory, or over NumPy's own; or null, with Python's error set."""
+    """Returns a new array of `size` bytes, over the allocator's memory or over NumPy's; or null, with Python's error set."""
     state, *_, size = f.args
     allocator = f.load(state, PTR, Word.ALLOCATOR)
     with f.if_(f.or_(_is_null(f, allocator), f.compare("le", size, 0))):
@@ -294,16 +295,16 @@ def _new_array(f: FunctionBuilder) -> None:
     memory = f.call("take_block", PTR, [allocator, size])
     with f.if_(_is_null(f, memory)):
         f.ret(f.call("stored_array", PTR, f.args))
-    made = _array_over(f, memory, WRITABLE)
-    with f.if_(_is_null(f, made)):
+    array = _array_over(f, memory, WRITABLE)
+    with f.if_(_is_null(f, array)):
         f.call("give_back", PTR, [allocator, _head(f, memory)])
-        f.ret(made)
-    _hand_over(f, allocator, made, memory)
-    f.ret(made)
+        f.ret(array)
+    _hand_over(f, allocator, array, memory)
+    f.ret(array)
 
 
 def _stored_array(f: FunctionBuilder) -> None:
-    """The same of the store."""
+    """Returns a new array over memory of the store, or over NumPy's; or null, with Python's error set."""
     state, *_, size = f.args
     store = f.gep(f.load(state, PTR, Word.ALLOCATOR), ALLOCATOR_WORDS, I64)
     with f.if_(f.compare("lt", size, STORED)):
@@ -314,16 +315,16 @@ def _stored_array(f: FunctionBuilder) -> None:
     block = _head(f, memory)
     f.store(f.add(f.load(store, I64, OUT), _bytes(f, block)), store, OUT)
     _reaches(f, store, _end(f, block))
-    made = _array_over(f, memory, WRITABLE)
-    with f.if_(_is_null(f, made)):
+    array = _array_over(f, memory, WRITABLE)
+    with f.if_(_is_null(f, array)):
         f.call("store_back", VOID, [store, block])
-        f.ret(made)
-    _hand_over(f, store, made, memory)
-    f.ret(made)
+        f.ret(array)
+    _hand_over(f, store, array, memory)
+    f.ret(array)
 
 
 def _hand_over(f: FunctionBuilder, allocator: Val, array: Val, memory: Val) -> None:
-    """The array gives the memory back once it is gone."""
+    """Makes the array the owner of the memory, which is given back once the last array over it is gone."""
     flags, capsule = field(f, array, FLAGS), f.load(allocator, PTR, CAPSULE)
     f.store(f.or_(f.load(flags, I32), OWNS), flags)
     f.call("Py_IncRef", VOID, [capsule])
@@ -332,7 +333,7 @@ def _hand_over(f: FunctionBuilder, allocator: Val, array: Val, memory: Val) -> N
 
 
 def _array_over(f: FunctionBuilder, memory: Val, flags: int) -> Val:
-    """What NumPy makes of it, or of memory of its own for null. It keeps the reference to the dtype that is made here."""
+    """Returns NumPy's array over the memory, or over its own memory for null. The array keeps the reference to the dtype taken here."""
     f.call("Py_IncRef", VOID, [f.arg("dtype")])
     type_, rank = f.load(f.arg("state"), PTR, Word.ARRAY_TYPE), f.convert("trunc", f.arg("rank"), I32)
     asked = [type_, f.arg("dtype"), rank, f.arg("dims"), null(), memory, const(I32, flags), null()]

@@ -1,7 +1,7 @@
-"""The loop's handlers of calls. A frame is a state of its own; the loop calls itself, no deeper than `DEEPEST`.
+"""Handlers of the loop for calls. A frame is a state of its own; the loop calls itself, no deeper than `DEEPEST`.
 
-In: the open loop, at the block of an opcode. Out: the code of its handler. A call that stops, because a region must grow, say, ends the
-turns of all frames around it with the same reason; the next turn goes down to it again.
+In: the open loop, at the block of an opcode. Out: the code of its handler. Where the loop of a frame returns, because a region must grow,
+say, the loops of all frames around it return for the same reason; when the outermost one goes on, so do all others down to that frame.
 """
 
 from __future__ import annotations

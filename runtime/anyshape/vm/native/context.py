@@ -1,4 +1,4 @@
-"""What one call owns while the native loop runs it: its state, and everything in it that is not the program's.
+"""State and memory that one call owns while the native loop runs it: everything that is not the program's.
 
 In: a program's fixed tables. Out: `NativeContext`, one row of words that the loop reads and writes. Never shared by two calls at once.
 """
@@ -31,15 +31,15 @@ INSIDE, CALLED = int(Word.INSIDE), int(Word.CALLED)
 _RESTORE = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 3)(("PyErr_Restore", ctypes.pythonapi))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Tables:
-    """What all calls of a program share. `ranks`: how many dims of each argument are kept."""
+    """Tables that all calls of a program share. `ranks`: how many dims of each argument are kept."""
 
     program: Program
     code: Words
     constants: Words
     kernels: Words
-    wanted: Words
+    argument_types: Words
     result_types: Words
     ranks: tuple[int, ...]
     kept: tuple[object, ...]
@@ -47,24 +47,26 @@ class Tables:
     varying: frozenset[int]
     """Regions whose size is not a number."""
     functions: Sequence[Tables]
-    """Those of the functions that it and they call, by number."""
+    """Tables of the functions that the program and its functions call, by number."""
 
 
 def tables_of(
     program: Program, types: Sequence[TensorType] | None, functions: Sequence[Tables] | None = None
 ) -> Tables:
-    """`types` of the arguments make the direct entry possible; without them it takes none."""
+    """Makes the tables of a program. `types` of the arguments make the direct entry possible; without them it takes no argument."""
     varying = (
         _varying(program) if functions is None else frozenset[int]()
     )  # of a function, there may be a thousand frames
     kernels = [ctypes.cast(k.entry, ctypes.c_void_p).value or 0 for k in program.kernels]
     if functions is None:
-        made: list[Tables] = []
-        made += [tables_of(f, None, made) for f in program.functions]
-        functions = made
+        all_tables: list[Tables] = []
+        all_tables += [tables_of(f, None, all_tables) for f in program.functions]
+        functions = all_tables
     constants = [address_of(c) for c in program.constants]
     dtypes = [np.dtype(t.dtype.numpy) for t in types or ()]
-    wanted = [w for d, t in zip(dtypes, types or ()) for w in (id(d), -1 if t.rank is None else t.rank, d.itemsize)]
+    argument_types = [
+        w for d, t in zip(dtypes, types or ()) for w in (id(d), -1 if t.rank is None else t.rank, d.itemsize)
+    ]
     results = [np.dtype(r.dtype.numpy) for r in program.results]
     ranks = [0] * len(program.arguments)
     for _, op, o in program.instructions():
@@ -72,21 +74,21 @@ def tables_of(
             ranks[o[1]] = max(ranks[o[1]], o[2] + 1)
     ranks = [max(rank, 0) for rank in program.passes] or ranks
     return Tables(
-        program,
-        _words(program.code),
-        _words(constants),
-        _words(kernels),
-        _words(wanted or [0, -1, 0] * len(program.arguments)),
-        _words([w for d in results for w in (id(d), d.itemsize)]),
-        tuple(ranks),
-        (*dtypes, *results),
-        varying,
-        functions,
+        program=program,
+        code=_words(program.code),
+        constants=_words(constants),
+        kernels=_words(kernels),
+        argument_types=_words(argument_types or [0, -1, 0] * len(program.arguments)),
+        result_types=_words([w for d in results for w in (id(d), d.itemsize)]),
+        ranks=tuple(ranks),
+        kept=(*dtypes, *results),
+        varying=varying,
+        functions=functions,
     )
 
 
 def _varying(program: Program) -> frozenset[int]:
-    """Regions that one call may need more of than another."""
+    """The regions of which one call may need more than another."""
     instructions = [(op, o) for _, op, o in program.instructions()]
     numbers = {o[0] for op, o in instructions if op is Op.CONST}
     grown = [op.named(o) for op, o in instructions if op in (Op.REGION, Op.EXTEND)]
@@ -94,7 +96,7 @@ def _varying(program: Program) -> frozenset[int]:
 
 
 def _frame_words(program: Program) -> int:
-    """Of the lists of an instruction: those of a kernel's arguments, or the dims of a result while it is made."""
+    """The most words that the lists of an instruction have: a kernel's arguments, or the dims of a result while it is made."""
     lists = [[k for k in o if isinstance(k, tuple)] for _, _, o in program.instructions()]
     return max((sum(map(len, several)) for several in lists), default=0)
 
@@ -104,7 +106,7 @@ def _words(values: Sequence[int] | Words) -> Words:
 
 
 def _sizes(tables: Tables) -> dict[Word, int]:
-    """How many words each part of a context has, in their order."""
+    """Counts the words of each part of a context, in their order."""
     program = tables.program
     return {
         Word.REGISTERS: program.registers,
@@ -113,7 +115,7 @@ def _sizes(tables: Tables) -> dict[Word, int]:
         Word.RESULTS: len(program.results),
         Word.FRAME: AREA + _frame_words(program),
         Word.LOST: program.registers,
-        Word.GIVEN: len(program.results),
+        Word.DESTINATIONS: len(program.results),
         Word.HEAP: HEAP_WORDS,
         Word.CALLEES: len(tables.functions),
         Word.RETURNS: program.returns,
@@ -122,7 +124,7 @@ def _sizes(tables: Tables) -> dict[Word, int]:
 
 
 class NativeContext:
-    """`words` is the state first, then its tables. `call` is the direct entry, if there is one."""
+    """The memory of one call. `words` begins with the state, its tables follow; `call` is the direct entry, if there is one."""
 
     __slots__ = (
         "__weakref__",
@@ -130,8 +132,8 @@ class NativeContext:
         "_bound",
         "_cancels",
         "_cells",
+        "_destinations",
         "_dims",
-        "_given",
         "_look",
         "_path",
         "_places",
@@ -146,7 +148,7 @@ class NativeContext:
     )
 
     def __init__(self, tables: Tables, methods: Methods | None, look: int, root: int = 0) -> None:
-        """`look`: the address of `anyshape_look`; `root`: of the state of the call that this one is within."""
+        """`look`: the address of `anyshape_look`; `root`: that of the state of the outermost call, 0 for itself."""
         program = tables.program
         self.tables, self._look, self._root = tables, look, root
         self.regions = [Region(k in tables.varying, k in program.roomy) for k in range(program.regions)]
@@ -161,7 +163,7 @@ class NativeContext:
             self.words[word] = self.state + 8 * at
             at += size
         self.words[Word.FRAME] += 8 * AREA
-        self._dims, self._given = at, self._places[Word.GIVEN]
+        self._dims, self._destinations = at, self._places[Word.DESTINATIONS]
         self._bound, self._registers = (
             (self._places[Word.ARGUMENTS], self._places[Word.RESULTS]),
             self._places[Word.REGISTERS],
@@ -178,11 +180,11 @@ class NativeContext:
             self.call = methods.function(self.words)
 
     def _point_to_tables(self) -> None:
-        """The words that stay as they are from call to call."""
+        """Writes the words that stay as they are from call to call."""
         tables, words = self.tables, self.words
         fixed = {
             Word.CODE: tables.code, Word.CONSTANTS: tables.constants, Word.KERNELS: tables.kernels,
-            Word.WANTED: tables.wanted, Word.RESULT_TYPES: tables.result_types,
+            Word.ARGUMENT_TYPES: tables.argument_types, Word.RESULT_TYPES: tables.result_types,
         }  # fmt: skip
         for word, table in fixed.items():
             words[word] = address_of(table)
@@ -197,7 +199,7 @@ class NativeContext:
         words[Word.ARRAY_TYPE], words[Word.NONE] = id(np.ndarray), id(None)
 
     def _pass_arguments(self) -> None:
-        """Of a function: where the words of its arguments go, and where their dims are."""
+        """Writes, for a function, where the words of its arguments go and where their dims are."""
         pair, dims, to = self._places[Word.ARGUMENTS], self._dims, self._places[Word.PASS]
         for rank in self.tables.program.passes:
             n = max(rank, 0)
@@ -223,22 +225,22 @@ class NativeContext:
         return int(self._cells[CALLED]) if self._cells[INSIDE] else 0
 
     def look_anew(self) -> None:
-        """What `innermost` saw before is of another call."""
+        """Forgets the path of frames that `innermost` keeps: another call begins."""
         self._path.clear()
 
     def add_callee(self, number: int) -> None:
-        """A frame for calls of a function from here; it is kept for the next."""
-        made = NativeContext(self.tables.functions[number], None, self._look, int(self.words[Word.ROOT]))
-        made.words[Word.HEAP] = self.words[Word.HEAP]
-        self.callees[number] = made
-        self.words[self._places[Word.CALLEES] + number] = made.state
+        """Makes a frame for calls of a function from here; later calls use it again."""
+        callee = NativeContext(self.tables.functions[number], None, self._look, int(self.words[Word.ROOT]))
+        callee.words[Word.HEAP] = self.words[Word.HEAP]
+        self.callees[number] = callee
+        self.words[self._places[Word.CALLEES] + number] = callee.state
 
     def under(self, cancels: Any) -> None:
-        """Calls stop once this counter is another than when they began."""
+        """Takes the counter of cancellations: a call stops once the counter is another than when the call began."""
         self._cancels, self.words[Word.CANCELS] = cancels, ctypes.addressof(cancels)
 
     def begin(self, deadline: int) -> None:
-        """Of a call that is to stop at the deadline, in nanoseconds of the monotonic clock; 0: never."""
+        """Begins a call that is to stop at the deadline, in nanoseconds of the monotonic clock; 0: never."""
         counted = ctypes.c_int64.from_address(int(self.words[Word.CANCELS])).value
         for word, value in ((Word.STOP, 0), (Word.DEADLINE, deadline), (Word.CANCELS_SEEN, counted), (Word.BEGUN, 1)):
             self._cells[word] = value
@@ -248,17 +250,17 @@ class NativeContext:
 
     def raised(self) -> None:
         """Raises what a signal's handler raised while the call ran."""
-        given = [int(w) or None for w in self.words[Word.RAISED : Word.RAISED + 3]]
+        error = [int(w) or None for w in self.words[Word.RAISED : Word.RAISED + 3]]
         self.words[Word.RAISED : Word.RAISED + 3] = 0
-        _RESTORE(*given)
+        _RESTORE(*error)
 
     @property
     def held(self) -> int:
-        """How many objects of lists there are."""
+        """The number of objects of lists that the call holds."""
         return int(self.words[self._places[Word.HEAP] + 1])
 
     def bind(self, arguments: Sequence[NDArray[Any]]) -> None:
-        """Elements and dims of the arguments; the next turn begins the program."""
+        """Writes addresses and dims of the arguments; the next run of the loop begins the program."""
         cells, (pair, results) = self._cells, self._bound
         dims = self._dims
         for a, rank in zip(arguments, self.tables.ranks, strict=True):
@@ -274,28 +276,28 @@ class NativeContext:
             cells[k] = 0
 
     def give(self, places: Sequence[Any]) -> None:
-        """What results are to be put in; the direct entry looks whether that is possible."""
-        at = self._given
+        """Writes the destinations of results, None where there is none; the direct entry checks them."""
+        at = self._destinations
         for place in places:
             if place is not None:
                 self._cells[at] = id(place)
             at += 1
 
     def take_back(self, count: int) -> None:
-        """Nothing is given any more."""
-        for at in range(self._given, self._given + count):
+        """Takes all destinations out again."""
+        for at in range(self._destinations, self._destinations + count):
             self._cells[at] = 0
 
     @property
     def at(self) -> int:
-        """The word of the instruction that ended the turn."""
+        """The word of the instruction at which the loop returned."""
         return int(self._cells[AT] - self._begin) // 8
 
     def register(self, number: int) -> int:
         return int(self._cells[self._registers + number])
 
-    def told(self) -> list[int]:
-        """What the kernel that failed said, once: the words are as new for the next one."""
+    def failure(self) -> list[int]:
+        """Reads the failure report of a kernel and clears it for the next one."""
         return take(self.words[self._places[Word.FRAME] :])
 
     def grow(self, number: int, size: int) -> None:
@@ -306,20 +308,20 @@ class NativeContext:
         self.words[pair], self.words[pair + 1] = region.address, region.capacity
 
     def extend(self, number: int, size: int) -> None:
-        """The same, with the old contents kept."""
+        """Grows a region and keeps its contents."""
         region, pair = self._region(number)
         self.words[pair : pair + 2] = 0
         region.extend(size)
         self.words[pair], self.words[pair + 1] = region.address, region.capacity
 
     def _region(self, number: int) -> tuple[Region, int]:
-        """The region that a number stands for now (the loop lets them change places), and where its address and capacity are."""
+        """The region that a number stands for now (the loop swaps regions), and the place of its address and capacity."""
         pair = self._places[Word.REGIONS] + 2 * number
         address = int(self.words[pair])
-        found = self.regions[number]
-        if found.address != address:
-            found = next(r for r in self.regions if r.address == address)
-        return found, pair
+        region = self.regions[number]
+        if region.address != address:
+            region = next(r for r in self.regions if r.address == address)
+        return region, pair
 
     def put_result(self, number: int, array: NDArray[Any]) -> None:
         self._cells[self._bound[1] + number] = address_of(array)

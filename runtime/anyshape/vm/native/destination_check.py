@@ -1,8 +1,8 @@
-"""Whether a result can be computed in an array that the caller gave for it: two functions of the direct entry.
+"""Check of a destination: two functions of the direct entry that decide whether a result can be computed in the caller's array.
 
-In: a state whose arguments are bound, with the dims of the result in the frame. Out: yes, or no: then Python finds out what is wrong,
-or computes elsewhere and copies. The array must be an array of the result's dtype and dims, dense and writable, and share no memory with an
-argument or with what was given for another result.
+In: a state whose arguments are bound, with the dims of the result in the frame. Out: yes, or no: then Python raises what is wrong,
+or computes elsewhere and copies. A destination must be an array of the result's dtype and dims, dense and writable, and share no memory
+with an argument or with another destination.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I1, I64, PTR, Val, const
 from anyshape.vm.native.fields import field, has, rank_of
 from anyshape.vm.native.frame import HEAD
-from anyshape.vm.native.layout import RESULT_WORDS, WANTED_WORDS, Word
+from anyshape.vm.native.layout import ARGUMENT_WORDS, RESULT_WORDS, Word
 from anyshape.vm.native.objects import DATA, DIMS, TYPE, WRITABLE
 
 END = [("start", I64), ("dims", PTR), ("rank", I64), ("size", I64)]
-GIVEN = [("state", PTR), ("place", PTR), ("number", I64)]
+DESTINATION = [("state", PTR), ("place", PTR), ("number", I64)]
 
 
 def end_of(f: FunctionBuilder) -> None:
-    """Where dense elements of `size` bytes, from `start` on, end."""
+    """Returns the end address of dense elements of `size` bytes that begin at `start`."""
     start, dims, rank, size = f.args
     with f.for_range(0, rank, carried=(size,)) as each:
         each.next(f.mul(each.carried[0], f.load(dims, I64, each.index)))
@@ -28,7 +28,7 @@ def end_of(f: FunctionBuilder) -> None:
 
 def can_be_given(f: FunctionBuilder) -> None:
     state, place, number = f.args
-    types, given = f.load(state, PTR, Word.RESULT_TYPES), f.load(state, PTR, Word.GIVEN)
+    types, destinations = f.load(state, PTR, Word.RESULT_TYPES), f.load(state, PTR, Word.DESTINATIONS)
     type_ = f.gep(types, f.mul(number, RESULT_WORDS), I64)
     _refuse(f, f.compare("ne", f.load(field(f, place, TYPE), I64), f.load(state, I64, Word.ARRAY_TYPE)))
     _refuse(f, f.not_(has(f, place, type_, WRITABLE)))
@@ -41,7 +41,7 @@ def can_be_given(f: FunctionBuilder) -> None:
     end = f.call("end_of", I64, [start, own, rank, f.load(type_, I64, 1)])
     _apart_from_arguments(f, state, start, end)
     with f.for_range(0, f.load(state, I64, Word.RESULT_COUNT)) as each:
-        other = f.load(given, PTR, each.index)
+        other = f.load(destinations, PTR, each.index)
         there = f.compare("ne", f.convert("ptrtoint", other, I64), 0)
         with f.if_(f.and_(there, f.compare("ne", each.index, number))):
             _refuse(f, f.compare("ne", f.load(field(f, other, TYPE), I64), f.load(state, I64, Word.ARRAY_TYPE)))
@@ -53,9 +53,9 @@ def can_be_given(f: FunctionBuilder) -> None:
 
 
 def _apart_from_arguments(f: FunctionBuilder, state: Val, start: Val, end: Val) -> None:
-    bound, wanted = f.load(state, PTR, Word.ARGUMENTS), f.load(state, PTR, Word.WANTED)
+    bound, types = f.load(state, PTR, Word.ARGUMENTS), f.load(state, PTR, Word.ARGUMENT_TYPES)
     with f.for_range(0, f.load(state, I64, Word.ARGUMENT_COUNT)) as each:
-        pair, fit = f.gep(bound, f.shl(each.index, 1), I64), f.gep(wanted, f.mul(each.index, WANTED_WORDS), I64)
+        pair, fit = f.gep(bound, f.shl(each.index, 1), I64), f.gep(types, f.mul(each.index, ARGUMENT_WORDS), I64)
         at = f.load(pair, I64)
         until = f.call("end_of", I64, [at, f.load(pair, PTR, 1), f.load(fit, I64, 1), f.load(fit, I64, 2)])
         _refuse_overlap(f, start, end, at, until)

@@ -1,7 +1,7 @@
-"""The loop's handlers of everything that is not arithmetic: dims, memory, checks, kernels, jumps.
+"""Handlers of the loop for everything that is not arithmetic: dims, memory, checks, kernels, jumps.
 
-In: the open loop, at the block of an opcode. Out: the code of its handler. What needs Python (memory that must grow, a result that must
-be made) ends the turn; the next one begins with the same instruction.
+In: the open loop, at the block of an opcode. Out: the code of its handler. Where Python is needed (memory must grow, a result must be
+made) the loop returns; it goes on at the same instruction.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ do_extend = do_stack = do_region
 
 
 def do_swap(frame: Frame) -> None:
-    """Addresses and capacities; whose memory it is, is seen by the address (`NativeContext.grow`)."""
+    """Swaps addresses and capacities; `NativeContext.grow` tells by the address which region a number stands for."""
     f = frame.f
     pairs = [f.gep(frame.regions, f.shl(frame.operand(name), 1), I64) for name in ("one", "other")]
     words = [[f.load(p, I64, k) for k in (0, 1)] for p in pairs]
@@ -106,7 +106,7 @@ def _element_type(code: int) -> tuple[Type, bool]:
 
 
 def do_load(frame: Frame) -> None:
-    """By the type's number. An unsigned 64-bit element beyond the signed ones is lost."""
+    """Loads an element by the number of its type. A u64 that a signed word does not hold is lost."""
     f = frame.f
     base, index, code = frame.address("address"), frame.operand("index"), frame.operand("of")
     after, other = f.new_block(), f.new_block()
@@ -134,7 +134,7 @@ def do_load(frame: Frame) -> None:
 
 
 def do_store(frame: Frame) -> None:
-    """By the type's number, if the value fits."""
+    """Stores an element by the number of its type, if the value fits."""
     f = frame.f
     base, index = frame.address("address"), frame.operand("index")
     value, code = frame.register("value"), frame.operand("of")
@@ -172,7 +172,7 @@ def do_invoke(frame: Frame) -> None:
 
 
 def do_share(frame: Frame) -> None:
-    """In one part by this thread alone, or over the pool, and in slices where it may take long. A number that overflowed is one."""
+    """Runs a kernel in one part, or shared over the pool, and in slices where it may take long. A count that overflowed is taken for 1."""
     f = frame.f
     place, scalars = _arguments(frame)
     kernel, scratch = f.load(frame.kernels, PTR, frame.operand("kernel")), frame.address("scratch")
@@ -196,7 +196,7 @@ def do_share(frame: Frame) -> None:
 
 
 def _arguments(frame: Frame) -> tuple[Val, Val]:
-    """Scalars at the frame's head, buffers right behind them, at the address that it gives; and how many scalars there are."""
+    """Copies scalars to the head of the frame and buffers behind them; the address of the buffers, and how many scalars there are."""
     f = frame.f
     frame.leave_if(f.compare("ne", f.load(frame.state, I64, Word.HOLD), 0), lambda: frame.leave(End.BLOCKING))
     frame.look_up()

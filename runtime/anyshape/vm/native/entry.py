@@ -3,7 +3,7 @@
 In: a target. Out: a module with `anyshape_call(self, arguments, count)`; `self` is the array that holds a state. It compares each
 argument's type, dtype, rank and flags with what the program takes, points the loop to its elements and dims, runs, makes results and
 has memory grow as the loop asks for that, and gives the interpreter's lock back while kernels run. It returns a list of results, or None:
-then ENDED says why, and Python does the same call again at leisure. It never raises.
+then ENDED says why, and Python does the same call again, without this entry. It never raises.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
 from anyshape.vm.native.allocator_code import add_allocator
-from anyshape.vm.native.destination_check import END, GIVEN, can_be_given, end_of
+from anyshape.vm.native.destination_check import DESTINATION, END, can_be_given, end_of
 from anyshape.vm.native.fields import field, has, rank_of
 from anyshape.vm.native.frame import HEAD
-from anyshape.vm.native.layout import RESULT_WORDS, WANTED_WORDS, End, Word
+from anyshape.vm.native.layout import ARGUMENT_WORDS, RESULT_WORDS, End, Word
 from anyshape.vm.native.objects import DATA, DENSE, DIMS, TYPE
 from anyshape.vm.native.pool_layout import PoolWord
 from anyshape.vm.native.ticker import NO_THREAD, ClockWord
@@ -35,13 +35,13 @@ _DECLARED = {
     "Py_DecRef": (VOID, [PTR]),
     "PyErr_Clear": (VOID, []),
 }
-BIND = [("state", PTR), ("given", PTR), ("count", I64)]
+BIND = [("state", PTR), ("arguments", PTR), ("count", I64)]
 CALL = [("self", PTR), ("arguments", PTR), ("count", I64)]
 MAKE = [("state", PTR), ("list", PTR)]
 
 
 def entry_module(target: Target) -> Module:
-    """`anyshape_run` is imported."""
+    """Makes the module of the direct entry, which imports `anyshape_run`."""
     module = Module(target)
     for name, (result, types) in _DECLARED.items():
         module.declare(name, result, types)
@@ -49,7 +49,7 @@ def entry_module(target: Target) -> Module:
         _bind(f)
     with module.function("end_of", I64, END, internal=True, noalias=False) as f:
         end_of(f)
-    with module.function("can_be_given", I1, GIVEN, internal=True, noalias=False) as f:
+    with module.function("can_be_given", I1, DESTINATION, internal=True, noalias=False) as f:
         can_be_given(f)
     add_allocator(module)
     with module.function("make_result", I1, MAKE, internal=True, noalias=False) as f:
@@ -62,15 +62,15 @@ def entry_module(target: Target) -> Module:
 
 
 def _bind(f: FunctionBuilder) -> None:
-    """Whether all arguments are exactly what is wanted; their elements and dims are in the state then."""
-    state, given, count = f.args
+    """Compares all arguments with what the program takes and writes their addresses and dims into the state; returns whether all fit."""
+    state, arguments, count = f.args
     with f.if_(f.compare("ne", count, f.load(state, I64, Word.ARGUMENT_COUNT))):
         f.ret(const(I1, 0))
     array_type = f.load(state, I64, Word.ARRAY_TYPE)
-    wanted, bound = f.load(state, PTR, Word.WANTED), f.load(state, PTR, Word.ARGUMENTS)
+    types, bound = f.load(state, PTR, Word.ARGUMENT_TYPES), f.load(state, PTR, Word.ARGUMENTS)
     with f.for_range(0, count) as each:
-        item, pair = f.load(given, PTR, each.index), f.shl(each.index, 1)
-        fit = f.gep(wanted, f.mul(each.index, WANTED_WORDS), I64)
+        item, pair = f.load(arguments, PTR, each.index), f.shl(each.index, 1)
+        fit = f.gep(types, f.mul(each.index, ARGUMENT_WORDS), I64)
         with f.if_(f.compare("ne", f.load(field(f, item, TYPE), I64), array_type)):
             f.ret(const(I1, 0))
         fits = f.and_(has(f, item, fit, DENSE), f.compare("eq", rank_of(f, item), f.load(fit, I64, 1)))
@@ -83,7 +83,8 @@ def _bind(f: FunctionBuilder) -> None:
 
 
 def _make_result(f: FunctionBuilder) -> None:
-    """The result that the loop stopped for, made or taken from the caller, into the list and into RESULTS; or whether that failed."""
+    """Makes the result that the loop returned for, or takes the caller's destination, and puts it into the list and into RESULTS; returns
+    whether that succeeded."""
     state, results = f.args
     at = f.load(state, PTR, Word.AT)
     number, rank = f.load(at, I64, HEAD + 1), f.load(at, I64, HEAD + 2)
@@ -95,21 +96,21 @@ def _make_result(f: FunctionBuilder) -> None:
         each.next(f.mul(each.carried[0], extent))
     (elements,) = each.results
     type_ = f.gep(f.load(state, PTR, Word.RESULT_TYPES), f.mul(number, RESULT_WORDS), I64)
-    given = f.load(f.load(state, PTR, Word.GIVEN), PTR, number)
-    with f.if_else(f.compare("ne", f.convert("ptrtoint", given, I64), 0)) as branch:
+    destination = f.load(f.load(state, PTR, Word.DESTINATIONS), PTR, number)
+    with f.if_else(f.compare("ne", f.convert("ptrtoint", destination, I64), 0)) as branch:
         with branch.then():
-            with f.if_(f.not_(f.call("can_be_given", I1, [state, given, number]))):
+            with f.if_(f.not_(f.call("can_be_given", I1, [state, destination, number]))):
                 f.ret(const(I1, 0))
-            f.call("Py_IncRef", VOID, [given])
-            branch.give(given)
+            f.call("Py_IncRef", VOID, [destination])
+            branch.give(destination)
         with branch.otherwise():
             dtype = f.load(type_, PTR)
             bytes_ = f.mul(elements, f.load(type_, I64, 1))
-            made = f.call("new_array", PTR, [state, dtype, rank, dims, bytes_])
-            with f.if_(f.compare("eq", f.convert("ptrtoint", made, I64), 0)):
+            array = f.call("new_array", PTR, [state, dtype, rank, dims, bytes_])
+            with f.if_(f.compare("eq", f.convert("ptrtoint", array, I64), 0)):
                 f.call("PyErr_Clear", VOID, [])
                 f.ret(const(I1, 0))
-            branch.give(made)
+            branch.give(array)
     (array,) = branch.results
     f.call("PyList_SetItem", I32, [results, number, array])
     f.store(f.load(field(f, array, DATA), I64), f.load(state, PTR, Word.RESULTS), number)
@@ -117,7 +118,7 @@ def _make_result(f: FunctionBuilder) -> None:
 
 
 def _run_unlocked(f: FunctionBuilder) -> None:
-    """A turn; its kernels run without the interpreter's lock, and where it has none the lock is never given back."""
+    """Runs the loop. Kernels run without the interpreter's lock; where no kernel runs, the lock is kept."""
     (state,) = f.args
     f.store(const(I64, 1), state, Word.HOLD)
     end = f.call("anyshape_run", I64, [state])
@@ -146,12 +147,12 @@ def _call(f: FunctionBuilder) -> None:
     with f.if_(f.compare("gt", threads, 1)):
         workers = f.atomic_load(f.load(state, PTR, Word.POOL), I64, PoolWord.WORKERS, order="monotonic")
         with f.if_(f.compare("lt", workers, f.sub(threads, 1))):
-            give_up(const(I64, End.ARGUMENTS))  # threads are started at leisure
+            give_up(const(I64, End.ARGUMENTS))  # Python starts threads
     clock = f.load(state, PTR, Word.CLOCK)
     asleep = f.atomic_load(clock, I64, ClockWord.ASLEEP)
     with f.if_(f.compare("ne", asleep, 0)):
         with f.if_(f.compare("eq", asleep, NO_THREAD)):
-            give_up(const(I64, End.ARGUMENTS))  # it is started at leisure
+            give_up(const(I64, End.ARGUMENTS))  # Python starts it
         f.call("anyshape_wake", VOID, [clock])
     with f.if_(f.compare("eq", f.load(state, I64, Word.BEGUN), 0)):
         f.store(f.load(f.load(state, PTR, Word.CANCELS), I64), state, Word.CANCELS_SEEN)
@@ -163,22 +164,22 @@ def _call(f: FunctionBuilder) -> None:
     with f.if_(f.compare("eq", f.convert("ptrtoint", results, I64), 0)):
         f.call("PyErr_Clear", VOID, [])
         give_up(const(I64, End.OUTPUT))
-    _turns(f, state, results, give_up)
+    _run_to_end(f, state, results, give_up)
 
 
-def _turns(f: FunctionBuilder, state: Val, results: Val, give_up: Callable[[Val], None]) -> None:
-    turn, after = f.new_block(), f.new_block()
-    f.jump(turn)
-    f.start(turn)
+def _run_to_end(f: FunctionBuilder, state: Val, results: Val, give_up: Callable[[Val], None]) -> None:
+    again, after = f.new_block(), f.new_block()
+    f.jump(again)
+    f.start(again)
     end = f.call("run_unlocked", I64, [state])
     with f.if_(f.compare("eq", end, End.DONE)):
         f.ret(results)
     with f.if_(f.compare("eq", end, End.OUTPUT)):
-        made = f.call("make_result", I1, [state, results])
-        f.branch(made, turn, after)
+        is_put = f.call("make_result", I1, [state, results])
+        f.branch(is_put, again, after)
     with f.if_(f.compare("eq", end, End.REGION)):
         grown = f.call("anyshape_grow", I64, [state])
-        f.branch(f.compare("ne", grown, 0), turn, after)
+        f.branch(f.compare("ne", grown, 0), again, after)
     f.jump(after)
     f.start(after)
     f.call("Py_DecRef", VOID, [results])

@@ -1,7 +1,7 @@
-"""Runs programs by the native loop: turns of machine code, and between them what only Python can do.
+"""Execution of programs by the native loop, and what only Python can do while the loop stands still.
 
-In: a program with machine-code kernels. Out: `NativeExecutor.run`, equal to `interpreter.run` in results and in every message. Regions
-grow and results are made between turns; a call that needs neither is one turn.
+In: a program with machine-code kernels. Out: `NativeExecutor.run`, equal to `interpreter.run` in results and in every message. The loop
+returns where a region must grow or a result must be made, and goes on after that; a call that needs neither is one run of the loop.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from anyshape.vm.run.destinations import unfit_destination
 from anyshape.vm.run.heap import no_memory_text
 from anyshape.vm.run.interpreter import failed_check, failed_kernel, overflow_text, too_deep_text, unfit_text
 from anyshape.vm.run.limits import cancelled_text, deadline, late_text
+from anyshape.vm.run.policies import Policy, in_use, policies_left_out
 from anyshape.vm.run.results import new_result
 
 if TYPE_CHECKING:
@@ -43,16 +44,17 @@ if TYPE_CHECKING:
     from anyshape.lower.target import Target
 
 Array = NDArray[Any]
-Turn = Callable[[int], int]
+RunLoop = Callable[[int], int]
 
 
 def _object(make: Callable[[Target], Module], symbol: str) -> tuple[str, bytes]:
-    """A module of this room as object code, and its key in caches; its text is made only where no cache has it for this version."""
+    """Compiles a module of this room; its key in caches, and its object code. The text is made only where no cache has this version."""
     from anyshape.lower.llvm.jit import object_by_key, object_key
     from anyshape.lower.target import host_target
 
     target = host_target()
-    key = object_key(f"{symbol} by {code_version('anyshape.vm')} {code_version('anyshape.lower')}", target)
+    without = "".join(f" without {policy}" for policy in sorted(policies_left_out()))
+    key = object_key(f"{symbol} by {code_version('anyshape.vm')} {code_version('anyshape.lower')}{without}", target)
     return key, object_by_key(key, lambda: make(target).text(), target)
 
 
@@ -63,7 +65,7 @@ def _load(make: Callable[[Target], Module], symbols: Sequence[str], imports: Map
 
 
 def loop_objects() -> dict[str, bytes]:
-    """The code of this room by its keys: a saved model takes it along, so that loading compiles nothing."""
+    """Object code of this room by its keys: a saved model takes it along, so that loading compiles nothing."""
     from anyshape.vm.native.entry import entry_module
     from anyshape.vm.native.loop import loop_module
 
@@ -72,8 +74,8 @@ def loop_objects() -> dict[str, bytes]:
 
 
 @cache
-def _loop() -> tuple[Turn, Loaded]:
-    """The loop of this machine, from the object cache after the first time; and what keeps it loaded."""
+def _loop() -> tuple[RunLoop, Loaded]:
+    """Loads the loop of this machine, from the object cache after the first time; its entry, and the object that keeps it loaded."""
     from anyshape.vm.native.loop import loop_module
 
     symbols = (
@@ -110,7 +112,7 @@ def _forget() -> Callable[[int], None]:
 
 @cache
 def _entry() -> Loaded | None:
-    """The code of the direct entry; None where Python's objects are not as it expects them."""
+    """Loads the direct entry; None where Python's objects are not laid out as it expects."""
     from anyshape.vm.native.entry import entry_module
 
     imports = functions()
@@ -125,14 +127,14 @@ def _entry() -> Loaded | None:
 def _methods() -> Methods | None:
     """The direct entry of this machine, if there is one, and what allocates memory to its results."""
     loaded = _entry()
-    if loaded is None:
+    if loaded is None or not in_use(Policy.ENTRY):
         return None
     return Methods(loaded.address("anyshape_call"), new_allocator(loaded.address), (loaded, _loop()))
 
 
 @cache
 def _ahead() -> Ahead | None:
-    """What touches memory for results of the direct entry."""
+    """Makes the object that touches memory for results of the direct entry."""
     loaded, methods = _entry(), _methods()
     if loaded is None or methods is None:
         return None
@@ -140,13 +142,13 @@ def _ahead() -> Ahead | None:
 
 
 def expect_results(types: Sequence[TensorType]) -> None:
-    """Memory for results of these types is needed soon."""
-    if (wanted := typical_bytes(types)) and (ahead := _ahead()) is not None:
-        ahead.expect(wanted)
+    """Has memory for results of these types touched, which are needed soon."""
+    if in_use(Policy.AHEAD) and (size := typical_bytes(types)) and (ahead := _ahead()) is not None:
+        ahead.expect(size)
 
 
 class NativeExecutor:
-    """One program, ready. `context()` makes what a call needs; `run` is safe from any number of threads, each with its own context.
+    """Executor of one program. `context()` makes the memory of a call; `run` is safe from any number of threads, each with a context.
 
     `types` of the arguments make the direct entry possible. `threads`: how many may work on one kernel."""
 
@@ -156,7 +158,7 @@ class NativeExecutor:
         for function in program.functions:
             verify_program(function, len(program.functions))
         self._tables = tables_of(program, types)
-        self._turn, self._loaded = _loop()
+        self._run_loop, self._loaded = _loop()
         self._ticker = _ticker()
         shares = any(op is Op.SHARE for p in (program, *program.functions) for _, op, _ in p.instructions())
         self._pool = _pool() if shares and threads > 1 else None
@@ -164,7 +166,7 @@ class NativeExecutor:
         self._methods = _methods() if types is not None else None
 
     def direct(self, pool: ContextPool) -> Callable[..., list[Array] | None] | None:
-        """The direct entry with a context from the pool, if this process has such an entry."""
+        """Makes the direct entry with contexts from the pool; None if this process has no such entry."""
         if self._methods is None:
             return None
         take, give_back = pool.take, pool.give_back
@@ -196,7 +198,8 @@ class NativeExecutor:
     def run(
         self, arguments: Sequence[Array], context: NativeContext, places: Sequence[Array | None] = ()
     ) -> list[Array] | None:
-        """The results, or None where a guard declined. Raises what `interpreter.run` raises. Results are put in `places` that fit."""
+        """Runs the program; the results, or None where a guard declined. Raises what `interpreter.run` raises. Results are computed in the
+        `places` that fit."""
         context.begin(deadline())
         try:
             if places:
@@ -224,12 +227,12 @@ class NativeExecutor:
                     self._stop(context)
                 raise self.error(end, context.innermost)
         try:
-            return self._in_turns(arguments, context, places)
+            return self._resume(arguments, context, places)
         finally:
             self._forget(context)
 
     def _stop(self, context: NativeContext) -> NoReturn:
-        """Raises why a call stopped."""
+        """Raises the error of a call that was stopped."""
         why = int(context.words[Word.STOP])
         self._forget(context)
         if why == Stop.RAISED:
@@ -240,14 +243,15 @@ class NativeExecutor:
 
     @staticmethod
     def _forget(context: NativeContext) -> None:
-        """Gives back the lists of a call that ended early."""
+        """Frees the lists of a call that ended early."""
         if context.held:
             _forget()(context.state)
 
-    def _in_turns(
+    def _resume(
         self, arguments: Sequence[Array], context: NativeContext, places: Sequence[Array | None]
     ) -> list[Array] | None:
-        """Without the direct entry, or where it cannot go on: memory must grow, or a result cannot be made."""
+        """Runs a call with arguments bound by Python, and does between runs of the loop what it returned for. For calls without the direct
+        entry, and for those that it gave up."""
         context.bind(arguments)
         self._ticker.ensure()
         if self._pool is not None:
@@ -255,7 +259,7 @@ class NativeExecutor:
             context.words[Word.THREADS] = min(self._threads, self._pool.workers + 1)
         results: list[Array | None] = [None] * len(self.program.results)
         while True:
-            end = self._turn(context.state)
+            end = self._run_loop(context.state)
             if end == End.DONE:
                 return [a for a in results if a is not None]
             if end == End.DECLINED:
@@ -275,16 +279,16 @@ class NativeExecutor:
     def _make_result(self, context: NativeContext, results: list[Array | None], places: Sequence[Array | None]) -> None:
         o = instruction(context)[1]
         number, dims = o["result"], tuple(map(context.register, o["dims"]))
-        made = places[number] if places else None
-        if made is None:
-            made = new_result(dims, self.program.results[number].dtype.numpy, self.program.results[number].name)
-        elif made.shape != dims:
-            raise unfit_destination(self.program.results[number], dims, made)
-        results[number] = made
-        context.put_result(number, made)
+        array = places[number] if places else None
+        if array is None:
+            array = new_result(dims, self.program.results[number].dtype.numpy, self.program.results[number].name)
+        elif array.shape != dims:
+            raise unfit_destination(self.program.results[number], dims, array)
+        results[number] = array
+        context.put_result(number, array)
 
     def error(self, end: int, context: NativeContext) -> AnyshapeError:
-        """What the interpreter raises at this instruction with these registers."""
+        """Makes the error that the interpreter raises at this instruction with these registers."""
         program, (_, o) = context.tables.program, instruction(context)
         if end == End.DEPTH:
             return UnsupportedError(too_deep_text(self.program.functions[context.register(o["function"])]))
@@ -296,7 +300,7 @@ class NativeExecutor:
             return OverflowedError(unfit_text(context.register(o["value"]), o["of"]))
         if end == End.KERNEL:
             scalars, status = [*map(context.register, o["scalars"])], int(context.words[Word.KERNEL_STATUS])
-            return failed_kernel(program, o["kernel"], status, scalars, context.told())
+            return failed_kernel(program, o["kernel"], status, scalars, context.failure())
         if end == End.MEMORY:
             return AnyshapeError(no_memory_text(context.register(o["size"]) if "size" in o else 0))
         return VerifyError(f"{program.name}: the native loop ended with {end} at word {context.at}")

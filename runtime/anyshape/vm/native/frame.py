@@ -1,4 +1,4 @@
-"""The loop while it is being emitted: the tables it works on, operands of the instruction at hand, ways out.
+"""Frame of the loop while it is being emitted: its tables, the operands of the instruction at hand, its exits.
 
 In: an open function of one argument, the state. Out: `Frame`, on which the handlers of `scalars` and `effects` are built.
 """
@@ -16,11 +16,11 @@ from anyshape.vm.native.ticker import ClockWord
 from anyshape.vm.program.table import Instruction, Mode
 
 HEAD = 2
-"""Words of an instruction before its operands: opcode and length."""
+"""Number of words of an instruction before its operands: opcode and length."""
 
 
 class Frame:
-    """`careful`: whether this loop keeps account of registers lost to overflow."""
+    """Emitter of one loop. `careful`: whether the loop keeps account of registers lost to overflow."""
 
     def __init__(self, f: FunctionBuilder, careful: bool) -> None:
         self.f, self.careful = f, careful
@@ -37,7 +37,7 @@ class Frame:
         self.dispatch = f.new_block()
 
     def begin(self, op: Instruction) -> None:
-        """The instruction whose handler follows. The turn ends if one of the registers that it needs was lost."""
+        """Begins the handler of an instruction: the loop returns if a register that it needs was lost."""
         self.op = op
         if self.lost_words is None:
             return
@@ -50,38 +50,39 @@ class Frame:
                 self.leave_if(self.f.convert("trunc", word, I1), lambda: self.leave(End.OVERFLOW))
 
     def operand(self, name: str) -> Val:
-        """The word of an operand as it stands in the table; of the first list its count."""
+        """Loads the word of an operand as it stands in the table; of the first list its count."""
         return self.f.load(self.at, I64, HEAD + [p.name for p in self.op.parameters].index(name))
 
     def register(self, name: str) -> Val:
-        """The value of the register that an operand names."""
+        """Loads the register that an operand names."""
         return self.f.load(self.registers, I64, self.operand(name))
 
     def address(self, name: str) -> Val:
         return self.f.convert("inttoptr", self.register(name), PTR)
 
     def lists(self) -> list[tuple[Val, Val]]:
-        """Where the names of the registers of each list begin, and how many there are."""
-        f, found = self.f, list[tuple[Val, Val]]()
+        """Computes, for each list, the address of the numbers of its registers and how many there are."""
+        f, lists = self.f, list[tuple[Val, Val]]()
         fixed = [p for p in self.op.parameters if p.mode is not Mode.LIST]
         for _ in self.op.parameters[len(fixed) :]:
-            at = f.gep(*found[-1], I64) if found else f.gep(self.at, HEAD + len(fixed), I64)
+            at = f.gep(*lists[-1], I64) if lists else f.gep(self.at, HEAD + len(fixed), I64)
             count = f.load(at, I64)
-            found.append((f.gep(at, 1, I64), count))
-        return found
+            lists.append((f.gep(at, 1, I64), count))
+        return lists
 
     def copy_list(self, first: Val, count: Val, to: Val) -> None:
-        """The values of a list's registers to an address."""
+        """Copies the registers of a list to an address."""
         with self.f.for_range(0, count) as each:
             self.f.store(self.f.load(self.registers, I64, self.f.load(first, I64, each.index)), to, each.index)
 
     def lost(self, name: str) -> Val:
-        """Whether the register that an operand names was lost to an overflow (i1)."""
+        """Tests whether the register that an operand names was lost to an overflow (i1)."""
         assert self.lost_words is not None
         return self.f.convert("trunc", self.f.load(self.lost_words, I64, self.operand(name)), I1)
 
     def write(self, value: Val, beyond: Val | None = None, lost: Val | None = None) -> None:
-        """The register that is written = value, which is lost where it is `beyond` 64 bits, `lost` for another reason, or by its row."""
+        """Writes the value into the register that the instruction writes. It is lost where it is `beyond` 64 bits, where it is `lost` for
+        another reason, and where an operand is lost whose loss spreads."""
         f = self.f
         if beyond is not None and not self.careful:
             self.leave_if(beyond, self.overflowed)
@@ -95,7 +96,7 @@ class Frame:
         f.store(value, self.registers, d)
 
     def leave_if(self, cond: Val, body: Callable[[], None]) -> None:
-        """`body` ends the turn."""
+        """Emits `body`, which makes the loop return, for the case that the condition holds."""
         with self.f.if_(cond):
             body()
 
@@ -104,7 +105,8 @@ class Frame:
         self.f.ret(const(I64, end))
 
     def look_up(self) -> None:
-        """After a tick of the clock: the turn ends if the call is to stop, or first gives the interpreter's lock back."""
+        """Asks, after a tick of the clock, whether the call is to stop; the loop returns if it is, and also to give the interpreter's lock
+        back before it asks."""
         f = self.f
         now = f.atomic_load(f.load(self.state, PTR, Word.CLOCK), I64, ClockWord.TICKS, order="monotonic")
         ticked, after = f.new_block(), f.new_block()
@@ -118,19 +120,24 @@ class Frame:
         f.start(after)
 
     def overflowed(self) -> None:
-        """From the plain loop into the careful one, which begins with this instruction: nothing is lost yet."""
+        """Goes over from the plain loop to the careful one, which begins with this instruction."""
         f = self.f
         f.store(f.convert("ptrtoint", self.at, I64), self.state, Word.AT)
-        f.store(const(I64, 1), self.state, Word.CAREFUL)
-        f.memset_zero(f.load(self.state, PTR, Word.LOST), f.shl(f.load(self.state, I64, Word.REGISTER_COUNT), 3))
-        f.ret(f.call("anyshape_careful", I64, [self.state]))
+        go_careful(f, self.state)
 
     def following(self) -> Val:
-        """The address of the next instruction: behind what the row has, or as far as the length word says."""
+        """Computes the address of the next instruction: by the operands of the row, or by the word of length where there are lists."""
         counted = any(p.mode is Mode.LIST for p in self.op.parameters)
         return self.f.gep(self.at, self.f.load(self.at, I64, 1) if counted else HEAD + len(self.op.parameters), I64)
 
     def go_on(self, to: Val | None = None) -> None:
-        """To the next instruction, or to the one at an address."""
+        """Jumps to the next instruction, or to the one at an address."""
         self.next.append((to or self.following(), self.f.block))
         self.f.jump(self.dispatch)
+
+
+def go_careful(f: FunctionBuilder, state: Val) -> None:
+    """Runs the rest of the call in the careful loop, with no register lost so far."""
+    f.store(const(I64, 1), state, Word.CAREFUL)
+    f.memset_zero(f.load(state, PTR, Word.LOST), f.shl(f.load(state, I64, Word.REGISTER_COUNT), 3))
+    f.ret(f.call("anyshape_careful", I64, [state]))

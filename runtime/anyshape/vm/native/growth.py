@@ -1,6 +1,6 @@
-"""Memory that grows while a call stands still: what the loop stopped for, and the regions of its context.
+"""Growth of regions while a call stands still.
 
-In: a context whose turn ended with `End.REGION`. Out: a region of the size that the instruction wants. `NATIVE` is the same for the direct
+In: a context whose loop returned `End.REGION`. Out: a region of the size that the instruction asks for. `NATIVE` does so for the direct
 entry, by the address of a state: a call at a shape that needs more memory than those before goes on where it stood.
 """
 
@@ -15,24 +15,24 @@ from anyshape.vm.program.table import Op, decode
 from anyshape.vm.run.interpreter import growing
 
 _CONTEXTS: WeakValueDictionary[int, NativeContext] = WeakValueDictionary()
-"""By the address of their state, those with a direct entry."""
+"""Contexts with a direct entry, by the address of their state."""
 
 
 def known(context: NativeContext) -> NativeContext:
-    """The same context, whose memory the direct entry may have grown from now on."""
+    """Registers a context, so that the direct entry may have its memory grow; the same context."""
     _CONTEXTS[context.state] = context
     return context
 
 
 def instruction(context: NativeContext) -> tuple[Op, dict[str, Any]]:
-    """The one that ended the turn, and its operands by name."""
+    """The instruction at which the loop returned, and its operands by name."""
     at, code = context.at, context.tables.program.code
     _, op, operands = next(decode(code[at : at + int(code[at + 1])].tolist()))
     return op, op.named(operands)
 
 
 def grow(context: NativeContext) -> None:
-    """Raises AnyshapeError where the memory is not to be had."""
+    """Grows the region that the instruction names. Raises AnyshapeError where there is no such memory."""
     op, o = instruction(context)
     size = context.register(o["size"])
     if op is Op.STACK:
@@ -43,7 +43,7 @@ def grow(context: NativeContext) -> None:
 
 
 def _from_native(state: int) -> int:
-    """1, or 0 where that failed: the call is done again at leisure, which says why."""
+    """Grows the region; 1, or 0 where that failed: Python does the call again then, and raises the error."""
     try:
         context = _CONTEXTS[state]
         context.look_anew()
@@ -57,7 +57,7 @@ NATIVE: Any = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(_from_native)
 
 
 def entry_imports() -> dict[str, int]:
-    """What the direct entry calls here, by name."""
+    """Addresses of functions of this module that the direct entry calls, by name."""
     return {"anyshape_grow": ctypes.cast(NATIVE, ctypes.c_void_p).value or 0}
 
 

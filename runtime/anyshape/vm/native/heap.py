@@ -1,9 +1,9 @@
-"""Lists and their elements in the native loop: functions that make, hold, change and give back counted objects.
+"""Heap of lists and their elements in the native loop: functions that make, hold, change and free counted objects.
 
 In: an open module. Out: functions in it, on a state and handles. An object's handle is the address behind its head; heads are linked, so
 that what a call leaves behind when it fails is found. Memory comes from Python's raw allocator, which any thread may call without its lock.
-A list may take all there is in small pieces, and a system gives those although it does not have them: so after so many bytes it is
-asked whether there are more.
+A list may take all memory in small pieces, and a system gives those although it does not have them: so after so many bytes the system is
+asked whether there is more.
 
     head, before the handle:  the object made before this, the one made after, holders, kind
     a list, at the handle:    elements, room for how many, address of their handles
@@ -28,7 +28,7 @@ HEAD_BYTES, LIST_BYTES = 32, 24
 FIRST_ROOM = 4
 MOST = 1 << 62
 OVERHEAD = 64
-"""Bytes that an object takes beside its own: the head, and what the allocator adds."""
+"""Bytes that an object takes beside its contents: the head, and the allocator's own."""
 
 
 class Kind(IntEnum):
@@ -40,13 +40,13 @@ _OBJECT = [("state", PTR), ("object", PTR)]
 
 
 def heap_imports() -> dict[str, int]:
-    """Addresses of Python's raw allocator, and of what says how much may be taken of it."""
+    """Addresses of Python's raw allocator, and of the function that says how much memory may be taken."""
     names = ("PyMem_RawMalloc", "PyMem_RawRealloc", "PyMem_RawFree")
     own = {n: ctypes.cast(getattr(ctypes.pythonapi, n), ctypes.c_void_p).value or 0 for n in names}
     return {**own, "anyshape_spendable": ctypes.cast(_SPENDABLE, ctypes.c_void_p).value or 0}
 
 
-_SPENDABLE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(lambda wanted: available.spendable(wanted))
+_SPENDABLE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(lambda size: available.spendable(size))
 
 
 def add_heap(module: Module) -> None:
@@ -94,7 +94,7 @@ def move(f: FunctionBuilder, to: Val, source: Val, size: Val) -> None:
 
 
 def _afford(f: FunctionBuilder) -> None:
-    """Whether so many bytes may be taken."""
+    """Returns whether so many bytes may be taken."""
     state, size = f.args
     heap = f.load(state, PTR, Word.HEAP)
     left = f.sub(f.load(heap, I64, UNASKED), size)
@@ -107,7 +107,7 @@ def _afford(f: FunctionBuilder) -> None:
 
 
 def _new(f: FunctionBuilder) -> None:
-    """An object held once, in front of those made before; a list is empty. Null if there is no memory."""
+    """Makes an object that is held once and links it in front of older ones; a list is empty. Null if there is no memory."""
     state, size, kind = f.args
     with f.if_(f.compare("lt", size, 0)):
         f.ret(_pointer(f, const(I64, 0)))
@@ -116,23 +116,23 @@ def _new(f: FunctionBuilder) -> None:
     memory = f.call("PyMem_RawMalloc", PTR, [f.add(size, HEAD_BYTES)])
     with f.if_(is_null(f, memory)):
         f.ret(memory)
-    made = f.gep(memory, const(I64, HEAD_BYTES // 8), I64)
+    handle = f.gep(memory, const(I64, HEAD_BYTES // 8), I64)
     heap = f.load(state, PTR, Word.HEAP)
     older = f.load(heap, I64, NEWEST)
     for value, place in ((older, OLDER), (const(I64, 0), NEWER), (const(I64, 1), HOLDERS), (kind, KIND)):
-        f.store(value, made, place)
+        f.store(value, handle, place)
     with f.if_(f.compare("ne", older, 0)):
-        f.store(_word(f, made), _pointer(f, older), NEWER)
+        f.store(_word(f, handle), _pointer(f, older), NEWER)
     with f.if_(f.compare("ne", kind, Kind.BLOCK)):
         for place in (LENGTH, ROOM, TABLE):
-            f.store(const(I64, 0), made, place)
-    f.store(_word(f, made), heap, NEWEST)
+            f.store(const(I64, 0), handle, place)
+    f.store(_word(f, handle), heap, NEWEST)
     f.store(f.add(f.load(heap, I64, HELD), 1), heap, HELD)
-    f.ret(made)
+    f.ret(handle)
 
 
 def _free(f: FunctionBuilder) -> None:
-    """Gives back an object's memory, not what it holds."""
+    """Frees an object's memory, but not the objects that it holds."""
     state, gone = f.args
     heap = f.load(state, PTR, Word.HEAP)
     older, newer = f.load(gone, I64, OLDER), f.load(gone, I64, NEWER)
@@ -151,7 +151,7 @@ def _free(f: FunctionBuilder) -> None:
 
 
 def _release(f: FunctionBuilder) -> None:
-    """Lists in lists are as deep as types say, so this calls itself no deeper than that."""
+    """Takes one hold off an object, and frees it after the last. The recursion is as deep as lists are nested, which types say."""
     state, object_ = f.args
     left = f.sub(f.load(object_, I64, HOLDERS), 1)
     f.store(left, object_, HOLDERS)
@@ -169,28 +169,28 @@ def _own(f: FunctionBuilder) -> None:
     state, shared = f.args
     with f.if_(f.compare("eq", f.load(shared, I64, HOLDERS), 1)):
         f.ret(shared)
-    made = f.call("heap_new", PTR, [state, const(I64, LIST_BYTES), const(I64, Kind.LIST)])
-    with f.if_(is_null(f, made)):
-        f.ret(made)
+    copy = f.call("heap_new", PTR, [state, const(I64, LIST_BYTES), const(I64, Kind.LIST)])
+    with f.if_(is_null(f, copy)):
+        f.ret(copy)
     length = f.load(shared, I64, LENGTH)
     with f.if_(f.compare("ne", length, 0)):
         size = f.shl(f.add(length, FIRST_ROOM), 3)
         table, source = f.call("PyMem_RawMalloc", PTR, [size]), f.load(shared, PTR, TABLE)
         with f.if_(is_null(f, table)):
             f.ret(table)
-        f.store(_word(f, table), made, TABLE)
-        f.store(f.add(length, FIRST_ROOM), made, ROOM)
-        f.store(length, made, LENGTH)
+        f.store(_word(f, table), copy, TABLE)
+        f.store(f.add(length, FIRST_ROOM), copy, ROOM)
+        f.store(length, copy, LENGTH)
         move(f, table, source, f.shl(length, 3))
         with f.for_range(0, length) as each:
             element = f.load(table, PTR, each.index)
             f.store(f.add(f.load(element, I64, HOLDERS), 1), element, HOLDERS)
     f.store(f.sub(f.load(shared, I64, HOLDERS), 1), shared, HOLDERS)
-    f.ret(made)
+    f.ret(copy)
 
 
 def _insert(f: FunctionBuilder) -> None:
-    """Whether there was memory for it. Room doubles."""
+    """Inserts an element, with room that doubles; returns whether there was memory."""
     state, list_, at, element = f.args
     length, room = f.load(list_, I64, LENGTH), f.load(list_, I64, ROOM)
     with f.if_(f.compare("eq", length, room)):
@@ -221,7 +221,7 @@ def _erase(f: FunctionBuilder) -> None:
 
 
 def _forget(f: FunctionBuilder) -> None:
-    """Gives back every object, for a call that ended early."""
+    """Frees every object of a call that ended early."""
     (state,) = f.args
     heap = f.load(state, PTR, Word.HEAP)
     with f.for_range(0, f.load(heap, I64, HELD)) as _:

@@ -1,4 +1,4 @@
-"""Words that the native loop and Python share: the state of one call, and what a turn of the loop ends with.
+"""Words that the native loop and Python share: the state of one call, and why the loop returns.
 
 A state is a row of 64-bit words. Its first words are addresses of tables and a few numbers, by the names of `Word`; what they point to
 is owned by the executable (code, constants, kernels) or by the context (everything else).
@@ -15,99 +15,101 @@ class Word(IntEnum):
     CODE = 0
     """Address of the program's table."""
     AT = 1
-    """Address of the instruction to run next, or of the one that ended the turn."""
+    """Address of the instruction to run next, or of the one at which the loop returned."""
     REGISTERS = 2
     ARGUMENTS = 3
-    """Pairs: address of the elements, address of the dims."""
+    """Per argument: address of the elements, address of the dims."""
     CONSTANTS = 4
     KERNELS = 5
     REGIONS = 6
-    """Pairs: address, capacity in bytes."""
+    """Per region: address, capacity in bytes."""
     RESULTS = 7
     """Addresses of results that were made and not yet taken; 0: not made."""
     FRAME = 8
-    """Where scalars and buffers are put for a kernel, behind what it tells where it fails (`anyshape.failure_report`)."""
+    """Address of a kernel's scalars and buffers; the failure report lies ahead of them (`anyshape.failure_report`)."""
     LOST = 9
     """One word per register: 1 if it overflowed. Read by the careful loop alone."""
     REGISTER_COUNT = 10
     CAREFUL = 11
-    """1 once something overflowed in this call."""
+    """1 once a number overflowed in this call."""
     HOLD = 12
-    """1: stop before a kernel (the caller holds the interpreter lock and wants to give it back first)."""
+    """1: the loop returns before a kernel, so that its caller can give the interpreter's lock back."""
     KERNEL_STATUS = 13
     ENDED = 14
-    """How the last call through `entry` ended."""
+    """The `End` of the last call through the direct entry."""
     ARGUMENT_COUNT = 15
     RESULT_COUNT = 16
-    WANTED = 17
+    ARGUMENT_TYPES = 17
     """Per argument: address of the dtype object, rank, bytes of an element."""
     RESULT_TYPES = 18
     """Per result: address of the dtype object, bytes of an element."""
-    GIVEN = 19
-    """Per result: address of the object that the caller gave for it, or 0."""
+    DESTINATIONS = 19
+    """Per result: address of the object that is the caller's destination for it, or 0."""
     ARRAY_TYPE = 20
     """Address of the type of arrays, and of None: compiled code must not hold what differs between processes."""
     NONE = 21
     POOL = 22
     """Address of the pool of threads (`pool_layout`)."""
     THREADS = 23
-    """How many threads a kernel may use, 1 if the program shares none."""
+    """Number of threads that a kernel may use, 1 if the program shares none."""
     HEAP = 24
-    """Address of two words: handle of the object of lists that was made last, or 0; how many there are. The same for all frames."""
+    """Address of words of the heap of lists: handle of the newest object, or 0; number of objects; bytes that may be taken before the
+    system is asked again. All frames share them."""
     CALLEES = 25
     """Per function: address of the state of a call from here, or 0."""
     CALLED = 26
     """Address of the state of the last call from here."""
     INSIDE = 27
-    """1: that call is not over."""
+    """1: the call at CALLED is not over."""
     DEPTH = 28
-    """Calls around this one."""
+    """Number of calls around this one."""
     PASS = 29
-    """Of a function's state: per word of its arguments, the place in the state where it goes."""
+    """Per word of a function's arguments: the place in the state where it goes."""
     RETURNS = 30
-    """Of a function's state: what it gives."""
+    """Address of the words that a function returns."""
     ALLOCATOR = 31
-    """Address of what allocates memory to results (`allocator_code.py`), or 0."""
+    """Address of the result allocator's words (`allocator_code.py`), or 0."""
     CLOCK = 32
     """Address of the words of the clock (`ticker.py`)."""
     ROOT = 33
-    """Address of the state of the call that this one is within, its own if it is within none: what the next words are read from."""
+    """Address of the state of the outermost call, from which the words below are read."""
     STOP = 34
-    """Why the call is to stop, a `Stop`."""
+    """Reason why the call is to stop, a `Stop`."""
     DEADLINE = 35
-    """When, by the system's monotonic clock in nanoseconds; 0: never."""
+    """Time at which the call is to stop, in nanoseconds of the monotonic clock; 0: never."""
     SEEN = 36
-    """The tick at which the loop looked last."""
+    """Tick of the clock that the loop saw last."""
     LOOK = 37
-    """The function that kernels ask, and what they give it, the root; kernels have the address of this pair."""
+    """Address of the function that kernels ask whether to stop; its argument, the root, is the word ASKED. Kernels have the address of
+    this pair."""
     ASKED = 38
     RAISED = 39
-    """What a signal's handler raised: type, value and traceback, as Python fetches them."""
+    """Exception of a signal's handler: type, value and traceback, as Python fetches them."""
     CANCELS = 42
     """Address of a word that counts how often calls of the executable were cancelled."""
     CANCELS_SEEN = 43
-    """What it was when this call began."""
+    """Value of that counter when this call began."""
     BEGUN = 44
-    """1: the call began before the direct entry was called, which is to leave its marks as they are."""
+    """1: Python began the call before it called the direct entry, which leaves STOP and CANCELS_SEEN as they are."""
     COUNT = 45
 
 
-WANTED_WORDS, RESULT_WORDS = 3, 2
-"""Words per entry of WANTED and of RESULT_TYPES."""
+ARGUMENT_WORDS, RESULT_WORDS = 3, 2
+"""Number of words per entry of ARGUMENT_TYPES and of RESULT_TYPES."""
 
 
 class Stop(IntEnum):
-    """Why a call stops."""
+    """Reason why a call stops."""
 
     NONE = 0
     CANCELLED = 1
     DEADLINE = 2
     RAISED = 3
-    """A signal's handler raised something."""
+    """A signal's handler raised an exception."""
 
 
 class End(IntEnum):
-    """What a turn of the loop ends with. The first two are those of `program`."""
+    """Reason why the loop returns. The first two are those of `program`."""
 
     DONE = 0
     DECLINED = 1
@@ -120,19 +122,19 @@ class End(IntEnum):
     KERNEL = 5
     """The kernel at AT returned KERNEL_STATUS."""
     REGION = 6
-    """The region at AT is too small; goes on at AT when it has grown."""
+    """The region of the instruction at AT is too small; the loop goes on at AT when it has grown."""
     OUTPUT = 7
-    """The result at AT is to be made; goes on at AT when its address is in RESULTS."""
+    """The result of the instruction at AT is to be made; the loop goes on at AT when its address is in RESULTS."""
     BLOCKING = 8
-    """A kernel comes, and HOLD is set; goes on at AT."""
+    """A kernel comes, and HOLD is set; the loop goes on at AT."""
     ARGUMENTS = 9
-    """Only from `entry`: an argument is not exactly what the program takes."""
+    """An argument is not exactly what the program takes; from the direct entry alone."""
     UNKNOWN = 10
-    """AT is no instruction: the table was changed after it was verified."""
+    """There is no instruction at AT: the table was changed after it was verified."""
     MEMORY = 11
     """There is no memory for an object of a list."""
     CALL = 12
-    """The function that AT calls has no state yet; goes on at AT."""
+    """The function that the instruction at AT calls has no state yet; the loop goes on at AT."""
     DEPTH = 13
     """The call at AT would be nested too deeply."""
     STOPPED = 14

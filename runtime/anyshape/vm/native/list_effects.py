@@ -1,4 +1,7 @@
-"""The loop's handlers of instructions on lists. In: the open loop, at the block of an opcode. Out: the code of its handler, over `heap`."""
+"""Handlers of the loop for instructions on lists.
+
+In: the open loop, at the block of an opcode. Out: the code of its handler, over `heap`.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,18 @@ from anyshape.vm.native.heap import HOLDERS, LENGTH, LIST_BYTES, TABLE, Kind, is
 from anyshape.vm.native.layout import End
 
 
-def _made(frame: Frame, made: Val) -> None:
-    """A handle into the first register, or the end of the turn where there was no memory."""
-    frame.leave_if(is_null(frame.f, made), lambda: frame.leave(End.MEMORY))
-    frame.write(frame.f.convert("ptrtoint", made, I64))
+def _write_handle(frame: Frame, handle: Val) -> None:
+    """Writes a handle into the first register; where it is null, there was no memory, and the loop returns."""
+    frame.leave_if(is_null(frame.f, handle), lambda: frame.leave(End.MEMORY))
+    frame.write(frame.f.convert("ptrtoint", handle, I64))
 
 
 def do_list(frame: Frame) -> None:
-    _made(frame, frame.f.call("heap_new", PTR, [frame.state, const(I64, LIST_BYTES), const(I64, Kind.LIST)]))
+    _write_handle(frame, frame.f.call("heap_new", PTR, [frame.state, const(I64, LIST_BYTES), const(I64, Kind.LIST)]))
 
 
 def do_block(frame: Frame) -> None:
-    _made(frame, frame.f.call("heap_new", PTR, [frame.state, frame.register("size"), const(I64, Kind.BLOCK)]))
+    _write_handle(frame, frame.f.call("heap_new", PTR, [frame.state, frame.register("size"), const(I64, Kind.BLOCK)]))
 
 
 def do_retain(frame: Frame) -> None:
@@ -32,7 +35,7 @@ def do_release(frame: Frame) -> None:
 
 
 def do_own(frame: Frame) -> None:
-    _made(frame, frame.f.call("heap_own", PTR, [frame.state, frame.address("handle")]))
+    _write_handle(frame, frame.f.call("heap_own", PTR, [frame.state, frame.address("handle")]))
 
 
 def do_length(frame: Frame) -> None:

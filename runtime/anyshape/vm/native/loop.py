@@ -1,4 +1,4 @@
-"""The native loop as LLVM text: walks the table of a program, whatever program it is.
+"""Native loop as LLVM text: walks the table of a program, whatever program it is.
 
 In: a target. Out: a module with `anyshape_run(state) -> i64` (an `End`). It holds two loops from one emitter: the plain one, and
 the careful one that it goes over to, for the rest of the call, where a number first overflows.
@@ -10,16 +10,17 @@ from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I64, PTR
 from anyshape.lower.target import Target
 from anyshape.vm.native import call_effects, effects, list_effects, scalars
-from anyshape.vm.native.frame import Frame
+from anyshape.vm.native.frame import Frame, go_careful
 from anyshape.vm.native.heap import add_heap
 from anyshape.vm.native.layout import End, Word
 from anyshape.vm.native.pool_code import add_pool
 from anyshape.vm.native.stop_code import add_stops
 from anyshape.vm.program.table import Op, handlers
+from anyshape.vm.run.policies import Policy, in_use
 
 STATE = [("state", PTR)]
 HANDLERS = handlers(Op, *map(vars, (scalars, effects, list_effects, call_effects)))
-"""By instruction, what emits its code into an open `Frame`; it need not go on."""
+"""Function that emits the code of an instruction into an open `Frame`, by instruction; it need not jump to the next one."""
 
 
 def add_loop(module: Module, internal: bool = False) -> None:
@@ -34,7 +35,10 @@ def add_loop(module: Module, internal: bool = False) -> None:
         state = f.arg("state")
         with f.if_(f.compare("ne", f.load(state, I64, Word.CAREFUL), 0)):
             f.ret(f.call("anyshape_careful", I64, [state]))
-        f.ret(f.call("anyshape_plain", I64, [state]))
+        if in_use(Policy.PLAIN):
+            f.ret(f.call("anyshape_plain", I64, [state]))
+        else:
+            go_careful(f, state)
 
 
 def loop_module(target: Target) -> Module:

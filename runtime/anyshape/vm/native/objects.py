@@ -1,4 +1,4 @@
-"""What the direct entry knows of Python objects: where arrays keep their fields, and functions of Python and NumPy to call.
+"""Layout of Python objects, as far as the direct entry reads them, and functions of Python and NumPy that it calls.
 
 Out: offsets, checked once per process on arrays of several kinds, and addresses. Where anything is otherwise (another interpreter, another
 build) there is no direct entry, and Python code does its work.
@@ -19,9 +19,9 @@ KIND = 24
 """Offset in a dtype object of a word of kind, type, byte order, flags and number, which equal dtypes share: arrays that were unpickled have
 dtype objects of their own."""
 DENSE = 0x0001 | 0x0100
-"""Flags of an array that kernels take as it is: C-contiguous and aligned."""
+"""Flags of arrays that kernels take without a copy: C-contiguous and aligned."""
 OWNS = 0x0004
-"""Of an array whose memory is freed with it, by the functions that its field HANDLER names."""
+"""Flag of an array whose memory is freed with it, by the functions that its field HANDLER names."""
 WRITABLE = DENSE | 0x0400
 FASTCALL = 0x0080
 """The calling convention `(self, arguments, count)` of built-in functions."""
@@ -74,7 +74,7 @@ def _trials() -> list[np.ndarray[Any, Any]]:
 
 
 def layout_is_as_published() -> bool:
-    """Whether arrays of this process keep their fields at the offsets above."""
+    """Tests whether arrays of this process keep their fields at the offsets above."""
     try:
         return all(_is_laid_out(a) for a in _trials())
     except Exception:
@@ -105,7 +105,7 @@ def _is_described(dtype: np.dtype[Any]) -> bool:
 
 
 def _is_handled(get_handler: int) -> bool:
-    """Whether an array that owns its memory names what frees it at HANDLER."""
+    """Tests whether an array that owns its memory has its handler at the offset HANDLER."""
     handler = ctypes.PYFUNCTYPE(ctypes.py_object)(get_handler)()
     owner = np.zeros(3)
     return Int64.from_address(id(owner) + HANDLER).value == id(handler)
@@ -118,7 +118,7 @@ def functions() -> dict[str, int] | None:
         if not layout_is_as_published():
             return None
         api = ctypes.pythonapi
-        found = {name: ctypes.cast(getattr(api, name), ctypes.c_void_p).value or 0 for name in PYTHON}
+        addresses = {name: ctypes.cast(getattr(api, name), ctypes.c_void_p).value or 0 for name in PYTHON}
         module = "numpy._core._multiarray_umath" if np.__version__ >= "2" else "numpy.core._multiarray_umath"
         pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", api))
         table = pointer(import_module(module)._ARRAY_API, None)
@@ -128,16 +128,16 @@ def functions() -> dict[str, int] | None:
         if not _is_handled(entries[GET_HANDLER] or 0):
             return None
         advise = ctypes.cast(ctypes.CDLL(None).madvise, ctypes.c_void_p).value or 0
-        return {**found, "anyshape_new_array": entries[NEW_FROM_DESCR] or 0, "madvise": advise}
+        return {**addresses, "anyshape_new_array": entries[NEW_FROM_DESCR] or 0, "madvise": advise}
     except Exception:
         return None
 
 
 class Methods:
-    """Makes functions of an address. `function(state)` calls it with the array `state` as its self."""
+    """Maker of Python functions from an address: `function(state)` calls it with the array `state` as its self."""
 
     def __init__(self, address: int, allocator: int, keep: object) -> None:
-        """`allocator`: of memory for results, or 0."""
+        """`allocator`: address of the result allocator, or 0; `keep`: objects that the code needs to stay loaded."""
         self.allocator, self._keep = allocator, keep
         self._method = Method(b"anyshape_call", address, FASTCALL, None)
         make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)

@@ -1,7 +1,7 @@
-"""The threads that kernels are shared with: one pool per process, grown when a call wants more, forgotten by a forked child.
+"""Pool of the threads that kernels are shared with: one per process, grown when a call may use more, forgotten by a forked child.
 
 In: how many threads calls may use. Out: the address of the pool's words, and workers that wait there. A worker is a thread of Python that
-lives in generated code and never holds the interpreter's lock. Threads are started by the first call that wants them.
+lives in generated code and never holds the interpreter's lock. The first call that may use threads starts them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ End = Callable[[int], object]
 
 @cache
 def usable_threads() -> int:
-    """Threads that can run at once, and that a pool can have."""
+    """Number of threads that can run at once and that a pool can have."""
     return min(usable_processors(), MOST_THREADS)
 
 
 class Pool:
-    """`work` is the life of a worker, `dismiss` ends all of them; the words stay where they are as long as the process lives."""
+    """Words and threads of the pool. `work` is the life of a worker, `dismiss` ends all workers; the words stay as long as the process."""
 
     def __init__(self, work: Life, dismiss: End) -> None:
         self._work, self._dismiss = work, dismiss
@@ -48,7 +48,7 @@ class Pool:
         return len(self._threads)
 
     def ensure(self, threads: int) -> None:
-        """At least `threads - 1` workers, or as many as the system lets us have: calls make do with those."""
+        """Starts workers until there are `threads - 1`, or as many as the system allows: calls run with those."""
         with self._lock:
             if len(self._threads) < min(threads, MOST_THREADS) - 1:
                 self._let_go_anywhere()
@@ -66,14 +66,14 @@ class Pool:
                 self._words[PoolWord.WORKERS] = len(self._threads)
 
     def _let_go_anywhere(self) -> None:
-        """Workers that keep off a processor (`pool_affinity.py`) no longer do: more of them may not have enough others."""
+        """Lets workers run on all processors again (`pool_affinity.py`): more workers may need the one that they keep off."""
         if self._words[PoolWord.AVOIDED]:
             for thread in self._threads:
                 os.sched_setaffinity(thread.native_id or 0, os.sched_getaffinity(0))
             self._words[PoolWord.AVOIDED] = 0
 
     def stop(self) -> None:
-        """Workers end; none of them may be in generated code when that is unloaded."""
+        """Ends all workers: none of them may be in generated code when that is unloaded."""
         with self._lock:
             self._dismiss(self.address)
             for thread in self._threads:
@@ -82,7 +82,7 @@ class Pool:
             self._words[PoolWord.STOP] = 0
 
     def forget(self) -> None:
-        """In a forked child, where the threads do not exist and a job may stand as it was."""
+        """Empties the pool in a forked child, where the threads do not exist and a job may be unfinished."""
         self._lock = threading.Lock()
         self._threads.clear()
         self._begin()
@@ -93,7 +93,7 @@ class Pool:
 
 
 def keep_in_order(pool: Pool) -> None:
-    """Threads end before the interpreter does, and a forked child begins without them."""
+    """Has threads end before the interpreter does, and a forked child begin without them."""
     atexit.register(pool.stop)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=pool.forget)

@@ -1,9 +1,9 @@
-"""Workers keep off the processor of the thread that they work for.
+"""Affinity of workers: they keep off the processor of the thread that they work for.
 
-A scheduler that packs threads onto few processors, as those of virtual machines may, wakes a worker behind its caller: the two then take
-turns, and a shared call is slower than one alone. So a caller that is where it was at the call before takes its processor out of those
-that workers may run on, of all that it may run on itself. Nothing changes where that leaves fewer than there are workers, nor for a caller
-that moves each time.
+A scheduler that packs threads onto few processors, as those of virtual machines may, wakes a worker on its caller's processor: only one of
+the two runs at a time then, and a shared call is slower than one alone. So a caller that is on the same processor as at the call before
+takes that processor out of those that workers may run on. Nothing changes where that leaves fewer processors than there are workers, nor
+for a caller that moves each time.
 
 In: an open module. Out: `pool_keep_apart(pool)`, for the owner of the pool before it wakes anybody, and `pool_bring(worker)`, the opposite:
 a worker is moved where its caller is.
@@ -15,17 +15,18 @@ from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
 from anyshape.vm.native.pool_layout import Line, PoolWord, place
+from anyshape.vm.run.policies import Policy, in_use
 
 _AFFINITY = {"x86_64": (203, 204), "aarch64": (122, 123), "riscv64": (122, 123)}
 """Numbers of the system calls sched_setaffinity and sched_getaffinity on Linux, by processor (the kernel's tables of system calls)."""
 _SET_WORDS = 16
-"""Of a set of processors: as many as the C library's `cpu_set_t` has room for."""
+"""Number of words of a set of processors: as many processors as the C library's `cpu_set_t` has room for."""
 _NOWHERE = 0
-"""Processors are counted from 1 in the pool's words."""
+"""Number for no processor: they are counted from 1 in the pool's words."""
 
 
 def add_affinity(module: Module) -> None:
-    """Defines it; it does nothing where Linux is not."""
+    """Defines both functions, which do nothing on systems other than Linux."""
     numbers = affinity_of(module.target)
     with module.function("pool_keep_off", VOID, [("pool", PTR), ("cpu", I64)], internal=True, noalias=False) as f:
         if numbers is not None:
@@ -36,13 +37,13 @@ def add_affinity(module: Module) -> None:
             _bring(f, *numbers)
         f.ret()
     with module.function("pool_keep_apart", VOID, [("pool", PTR)], internal=True, noalias=False) as f:
-        if numbers is not None:
+        if numbers is not None and in_use(Policy.AFFINITY):
             _keep_apart(f)
         f.ret()
 
 
 def at_line(f: FunctionBuilder, thread: Val, word: Line) -> Val:
-    """The place of a word in the line of a thread."""
+    """Computes the place of a word in the line of a thread."""
     return f.add(f.mul(thread, int(Line.WORDS)), place(0, word))
 
 
@@ -83,13 +84,13 @@ def _bring(f: FunctionBuilder, set_: int, get: int) -> None:
 
 
 def _cpu(f: FunctionBuilder) -> Val:
-    """Where the thread is, counted from 0."""
+    """Asks on which processor the thread is, counted from 0."""
     f.module.declare("sched_getcpu", I32, [])
     return f.convert("sext", f.call("sched_getcpu", I32, []), I64)
 
 
 def _keep_off(f: FunctionBuilder, set_: int, get: int) -> None:
-    """The processors that the caller may run on, but this one, are those of the workers, if there are enough."""
+    """Lets workers run on all processors of the caller but this one, if those are enough for all workers."""
     pool, cpu = f.args
     set_of, size = _empty_set(f), const(I64, 8 * _SET_WORDS)
     got = _call(f, get, const(I64, 0), size, set_of)

@@ -2,11 +2,10 @@
 
 In: an open module. Out: `anyshape_share(pool, kernel, scalars, buffers, scratch, stride, parts, count, slice, slices) -> status`, where
 `count` is of the scalars; `anyshape_sliced`, which does so slice by slice and looks in between whether the call is to stop (parts of slices
-are parts of the whole: the shares of a loop nest); `anyshape_work(pool)`, which is the life of a worker; and `anyshape_dismiss(pool)`,
-which ends it. A part belongs to whom the claim
-word goes to, so a call never waits for a thread that has not begun: what no worker takes, it does itself. Both sides spin for a while
-before they sleep. A kernel's results do not depend on who runs which part, nor on how many there are; of several failures the lowest
-part's counts.
+are parts of the whole: the shares of a loop nest); `anyshape_work(pool, thread)`, which is the life of a worker; and
+`anyshape_dismiss(pool)`, which ends all workers. A part belongs to the thread that increments the claim word, so a call never waits for a
+thread that has not begun: the caller runs the parts that no worker takes. Both sides spin for a while before they sleep. A kernel's
+results do not depend on which thread runs which part, nor on how many parts there are; of several failures the lowest part's counts.
 
 The claim word holds the job's epoch beside the part's number: a worker that read the fields of a job which has ended since cannot claim.
 """
@@ -23,6 +22,7 @@ from anyshape.vm.native.pool_affinity import add_affinity, at_line
 from anyshape.vm.native.pool_layout import MOST_THREADS, PART_BITS, Line, PoolWord
 from anyshape.vm.native.pool_stalls import add_stalls
 from anyshape.vm.native.pool_trials import add_trials
+from anyshape.vm.run.policies import Policy, in_use
 
 SHARE = [
     ("pool", PTR), ("kernel", PTR), ("scalars", PTR), ("buffers", PTR), ("scratch", PTR), ("stride", I64), ("parts", I64),
@@ -31,9 +31,9 @@ SHARE = [
 _POOL = [("pool", PTR)]
 _WORK = [("pool", PTR), ("thread", I64)]
 _OWNER = MOST_THREADS - 1
-"""The line of the thread that owns the pool, behind those of workers."""
+"""Number of the line of the thread that owns the pool, behind those of workers."""
 _SPINS = 4000
-"""Looks at the claim word, with a pause after each, before a thread sleeps: some 50 us, the time between kernels of a model."""
+"""Number of looks at the claim word, with a pause after each, before a thread sleeps: some 50 us, the time between kernels of a model."""
 _LOOK = 200_000
 """Nanoseconds of sleep after which an owner looks whether workers run. `benchmarks.turns --beside 1` compares it with another value."""
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
@@ -43,7 +43,7 @@ _NONE_FAILED = -1
 
 
 def add_pool(module: Module, internal: bool = False) -> None:
-    """Defines them."""
+    """Defines the functions above, and those of affinity, stalls and trials."""
     with module.function("pool_pause", VOID, [], internal=True, inline=True) as f:
         _pause(f)
     sleep = [("word", PTR), ("seen", I64), ("most", I64)]
@@ -70,6 +70,11 @@ def add_pool(module: Module, internal: bool = False) -> None:
         _work(f)
 
 
+def spins() -> int:
+    """Number of looks before a thread sleeps."""
+    return _SPINS if in_use(Policy.SPINS) else 2
+
+
 def futex_of(target: Target) -> int | None:
     """The number of the system call, if the target has it."""
     return _FUTEX.get(target.triple.split("-")[0]) if "linux" in target.triple else None
@@ -92,8 +97,8 @@ def _system_call(f: FunctionBuilder, word: Val, op: int, value: Val, time: Val) 
 
 
 def _sleep(f: FunctionBuilder) -> None:
-    """Until the word is no longer what was seen, for so many nanoseconds at most (0: any), or for no reason; where there is no futex, for
-    the rest of a time slice."""
+    """Sleeps until the word is no longer what was seen, for so many nanoseconds at most (0: any); it may wake for no reason. Where there
+    is no futex, it sleeps for the rest of a time slice."""
     word, seen, most = f.args
     if futex_of(f.target) is None:
         f.module.declare("sched_yield", I32, [])
@@ -113,7 +118,7 @@ def _wake(f: FunctionBuilder) -> None:
 
 
 def _dismiss(f: FunctionBuilder) -> None:
-    """Tells all workers to end."""
+    """Makes all workers end."""
     (pool,) = f.args
     f.atomic_store(const(I64, 0), pool, PoolWord.WORKERS)
     f.atomic_store(const(I64, 1), pool, PoolWord.STOP)
@@ -127,14 +132,14 @@ def _word(f: FunctionBuilder, pool: Val, word: PoolWord) -> Val:
 
 
 def _parts_left(f: FunctionBuilder, claim: Val) -> Val:
-    """Whether the claim word has a part that nobody has taken (i1)."""
+    """Tests whether the claim word has a part that no thread has taken (i1)."""
     mask = (1 << PART_BITS) - 1
     parts = f.and_(f.lshr(claim, PART_BITS), mask)
     return f.compare("lt", f.and_(claim, mask), parts)
 
 
 def _take_parts(f: FunctionBuilder) -> None:
-    """Takes and runs parts until none is left; how many."""
+    """Takes and runs parts until none is left; returns how many it ran."""
     pool, thread = f.args
     took = f.alloca(I64, 1)
     f.store(const(I64, 0), took, 0)
@@ -175,7 +180,8 @@ def _take_parts(f: FunctionBuilder) -> None:
 
 
 def _share(f: FunctionBuilder) -> None:
-    """By the caller alone where there is nobody to share with, where somebody else has the pool, or where sharing does not pay."""
+    """Shares a kernel with the pool. The caller runs it alone where there are no workers, where another call has the pool, and where
+    sharing does not pay."""
     pool, kernel, scalars, buffers, scratch, stride, parts, count, slice_, slices = f.args
     workers = f.atomic_load(pool, I64, PoolWord.WORKERS, order="monotonic")
     parts = f.smin(parts, f.add(workers, 1))
@@ -225,8 +231,8 @@ def _fork_join(f: FunctionBuilder) -> None:
 
 
 def _join(f: FunctionBuilder, pool: Val, parts: Val, scalars: Val) -> None:
-    """Until all parts have ended: a while awake, then asleep, with a look now and then at who has them, and whether the call is to stop:
-    parts learn of that from what the look leaves in the state of the call."""
+    """Waits until all parts have ended: it spins for a while, then sleeps. Now and then it looks at the workers that have parts, and asks
+    whether the call is to stop, which the parts then read in the state of the call."""
     looked_at = f.alloca(I64, 1)
     f.store(const(I64, 0), looked_at)
     joined, looked = f.new_block(), f.new_block()
@@ -235,7 +241,7 @@ def _join(f: FunctionBuilder, pool: Val, parts: Val, scalars: Val) -> None:
         return f.compare("eq", f.atomic_load(pool, I64, PoolWord.DONE), parts)
 
     def spin(end: Block) -> None:
-        with f.for_range(0, _SPINS // 2, at_least_once=True):
+        with f.for_range(0, spins() // 2, at_least_once=True):
             with f.if_(done()):
                 f.jump(end)
             f.call("pool_pause", VOID, [])
@@ -267,7 +273,7 @@ def _join(f: FunctionBuilder, pool: Val, parts: Val, scalars: Val) -> None:
 
 
 def _ask(f: FunctionBuilder, scalars: Val) -> Val:
-    """Whether the call is to stop, an i32; 0 where nobody can be asked."""
+    """Asks whether the call is to stop, an i32; 0 where there is no function to ask."""
     ask = f.load(scalars, PTR, ASK)
     with f.if_else(f.compare("ne", f.convert("ptrtoint", ask, I64), 0)) as branch:
         with branch.then():
@@ -303,13 +309,13 @@ def _work(f: FunctionBuilder) -> None:
     pool, thread = f.args
     idle, work, sleep, end = (f.new_block() for _ in range(4))
 
-    def look(found: Val) -> None:
-        with f.if_(_parts_left(f, found)):
+    def look(claim: Val) -> None:
+        with f.if_(_parts_left(f, claim)):
             f.jump(work)
 
     f.jump(idle)
     f.start(idle)
-    with f.for_range(0, _SPINS, at_least_once=True):
+    with f.for_range(0, spins(), at_least_once=True):
         look(f.atomic_load(pool, I64, PoolWord.CLAIM))
         f.call("pool_pause", VOID, [])
     f.jump(sleep)

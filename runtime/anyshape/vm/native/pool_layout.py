@@ -14,19 +14,19 @@ class PoolWord(IntEnum):
     OWNER = 0
     """1 while a call's job is in the pool; others run their kernels alone."""
     SEEN_ON = 1
-    """The processor, counted from 1, on which the last call was."""
+    """Processor, counted from 1, on which the last call was."""
     AVOIDED = 2
-    """The one that workers keep off; 0: none, -1: not the same one all of them."""
+    """Processor that workers keep off; 0: none, -1: not all workers keep off the same one."""
     EPOCH = 8
-    """Counts jobs; sleeping workers wait for it to change."""
+    """Number of jobs so far; sleeping workers wait for it to change."""
     CLAIM = 16
-    """The job's epoch, its number of parts and the next part that nobody has taken: 32, 16 and 16 bits."""
+    """Epoch of the job, its number of parts and the next part that no thread has taken: 32, 16 and 16 bits."""
     DONE = 24
-    """Parts that have ended; the owner may wait for it to change."""
+    """Number of parts that have ended; the owner may wait for it to change."""
     WAITING = 25
     """1 if the owner sleeps."""
     ERROR = 32
-    """The lowest part that failed and its status, 32 bits each; all ones while none has."""
+    """Lowest part that failed and its status, 32 bits each; all ones while none has."""
     SLEEPERS = 40
     STOP = 41
     """1: workers end."""
@@ -38,32 +38,32 @@ class PoolWord(IntEnum):
     """Bytes of scratch from one part to the next."""
     FIRST = 53
     TOTAL = 54
-    """Which part of the kernel the job's first one is, and of how many."""
+    """Number, among the parts of the whole kernel, of the job's first part; TOTAL is how many parts the whole kernel has."""
     WORKERS = 56
-    """Threads that wait for jobs, beside the one that brings them."""
+    """Number of workers."""
     BROUGHT = 57
     """1 while workers may be where their caller is: they sleep as soon as they have nothing to do."""
     LINES = 64
-    """A line of the cache for each thread, by the order in which workers were started; the last one is the owner's."""
+    """Lines of the cache, one for each thread, by the order in which workers were started; the last one is the owner's."""
     STAGE = 64 + 64 * 8
-    """What is tried just now, a `Stage`: the words from here on are `pool_trials.py`'s, and the owner's alone."""
+    """Stage of the trial, a `Stage`: only the owner, in `pool_trials.py`, uses the words from here on."""
     ALONE = STAGE + 1
     """1 while sharing does not pay, and the owner runs all parts."""
     LEFT = STAGE + 2
-    """Kernels until sharing is tried anew."""
+    """Number of kernels until the next trial."""
     SPENT = STAGE + 3
-    """Nanoseconds in this stage, or of what was timed alone and then shared too."""
+    """Nanoseconds of kernels in this stage; in the last stage, of those alone that were compared."""
     KERNELS = STAGE + 4
-    """How many ran in this stage."""
+    """Number of kernels that ran in this stage."""
     TIMED = STAGE + 5
-    """How many were timed alone."""
+    """Number of kernels that were timed alone."""
     SUM_ALONE = STAGE + 6
-    """Nanoseconds of kernels alone, and of the same kernels shared; trials count less the longer ago they were."""
+    """Nanoseconds of kernels alone; SUM_SHARED is those of the same kernels shared. Trials count less the longer ago they were."""
     SUM_SHARED = STAGE + 7
     TOOK = STAGE + 8
-    """Parts of the last job that the owner ran itself."""
+    """Number of parts of the last job that the owner ran itself."""
     TABLE = STAGE + 9
-    """Of kernels that were timed alone: which one at which sizes, and nanoseconds."""
+    """Kernels that were timed alone, two words each: a hash of the kernel and its sizes, and nanoseconds."""
     COUNT = TABLE + 2 * 64
 
 
@@ -71,33 +71,33 @@ class Line(IntEnum):
     """Places in the line of a thread."""
 
     ID = 0
-    """What the system calls the worker."""
+    """The system's number of the worker."""
     HOLDS = 1
-    """1 while it runs a part."""
+    """1 while the worker runs a part."""
     CLOCK = 2
-    """Its time on processors in nanoseconds, when the owner looked."""
+    """Nanoseconds that the worker had been on processors when the owner looked."""
     WORDS = 8
 
 
 class Stage(IntEnum):
-    """Of a trial."""
+    """Stage of a trial."""
 
     NONE = 0
     ALONE = 1
     """Kernels run alone and are timed."""
     WAKING = 2
-    """They are shared again, until workers that went to sleep are there."""
+    """Kernels are shared again, until workers that went to sleep are awake."""
     SHARED = 3
-    """They are shared, and those that were timed alone are timed again."""
+    """Kernels are shared, and those that were timed alone are timed again."""
 
 
 PART_BITS = 16
 MOST_THREADS = 64
 TABLE_PLACES = 64
 FIRST_TRIAL = 256
-"""Kernels of a new pool before the first trial: those of first calls say little of those that follow."""
+"""Number of kernels of a new pool before the first trial: kernels of first calls say little of those that follow."""
 
 
 def place(thread: int, word: Line) -> int:
-    """Of a word in the line of a thread."""
+    """Place of a word in the line of a thread."""
     return PoolWord.LINES + thread * Line.WORDS + word

@@ -1,41 +1,40 @@
-"""Whether sharing pays is tried now and then, and where it does not, kernels run alone until the next trial.
+"""Trials of sharing: kernels are timed alone and shared now and then, and run alone until the next trial where sharing does not pay.
 
 Two processors may be two halves of one core, have no common cache, or be held back by a limit that a container sets; a host may make them
-so for a while, and nothing tells. So one of some hundred kernels is timed alone, the same kernel at the same sizes soon after shared, and
-sharing goes on while it takes less time by a twentieth. Results are the same either way.
+so for a while, and no interface says so. So one of some hundred kernels is timed alone, the same kernel at the same sizes soon after
+shared, and sharing goes on while it takes less time by a twentieth. Results are the same either way.
 
-A trial has stages. Kernels run alone for `_STEP` nanoseconds, each remembered by its address and its scalars; then shared, not timed, until
-workers that went to sleep are there again, which beside processes that compute is when the system lets them: until then the owner runs all
-parts itself; then shared and timed, until those that were remembered have come again for as long.
+A trial has stages. Kernels run alone for `_STEP` nanoseconds, each put down by its address and its scalars. Then they are shared and not
+timed, until workers that went to sleep are awake: beside processes that compute that may take long, and the owner runs all parts itself
+meanwhile. Then they are shared and timed, until those that were put down have run again for as long.
 
 In: an open module. Out, for the owner of the pool: `pool_choose(pool)`, whether (1) or not (0) the next kernel should run alone;
-`pool_start(pool)`, when it began, 0 where nobody asks; `pool_tell(pool, start, kernel, scalars, count)`, at its end.
+`pool_start(pool)`, the time at which it begins, 0 outside of a trial; `pool_tell(pool, start, kernel, scalars, count)`, at its end.
 """
 
 from __future__ import annotations
 
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
-from anyshape.lower.llvm.types import I32, I64, PTR, VOID, Val, const
+from anyshape.lower.llvm.types import I64, PTR, VOID, Val, const
+from anyshape.vm.native.clock_code import nanoseconds
 from anyshape.vm.native.pool_layout import TABLE_PLACES, PoolWord, Stage
+from anyshape.vm.run.policies import Policy, in_use
 
 _STEP = 100_000
 """Nanoseconds of a stage: some ten kernels of a small model, and about what a worker needs to wake up in a virtual machine."""
 _WAKES = 10_000_000
-"""Nanoseconds of kernels after which nobody waits for workers any more: a few time slices of the system."""
+"""Nanoseconds of kernels after which a trial no longer waits for workers: a few time slices of the system."""
 _EVERY = 256
-"""Kernels between trials for each that is timed alone: a trial costs 1/256 of what sharing brings."""
+"""Number of kernels between trials for each that is timed alone: a trial costs 1/256 of what sharing brings."""
 _PATIENCE = 1024
-"""Kernels that may be shared before those that were timed alone come again."""
+"""Number of kernels that may be shared before those that were timed alone run again."""
 _OUTLIER = 2
-"""A kernel counts as at most so many times as long shared as alone, and alone as shared: more is somebody who lost a processor, or
-more than two threads, and decides nothing that this does not."""
+"""Factor: a kernel counts as at most so many times as long shared as alone, and alone as shared. More means that a thread lost its
+processor, or that there are more than two threads, and would decide nothing else."""
 _KEEPS = 7, 8
-"""What part of the sums the next trial finds: some eight trials decide."""
+"""Fraction of the sums that goes on to the next trial: some eight trials decide."""
 _PAYS = 19, 20
-"""Sharing pays where it takes less than this of the time alone: it takes others' processors, and a trial does not see all of its price."""
-_MONOTONIC = 1
-"""Linux: the number of the clock."""
-_SECOND = 1_000_000_000
+"""Fraction: sharing pays where it takes less than this of the time alone. It takes processors from other processes, which no trial sees."""
 _MIX = 0x9E3779B97F4A7C15 - (1 << 64)
 """2^64 over the golden ratio, odd: multiplicative hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4)."""
 
@@ -44,11 +43,11 @@ TELL = [("pool", PTR), ("start", I64), ("kernel", PTR), ("scalars", PTR), ("coun
 
 
 def add_trials(module: Module) -> None:
-    """Defines them; where Linux is not, everything is shared, untried."""
+    """Defines the three functions; on systems other than Linux every kernel is shared, without trials."""
     pool = [("pool", PTR)]
-    if "linux" in module.target.triple:
+    if "linux" in module.target.triple and in_use(Policy.TRIALS):
         with module.function("pool_now", I64, [], internal=True, inline=False) as f:
-            _now(f)
+            f.ret(nanoseconds(f))
         for name, body in (("pool_begin_trial", _begin), ("pool_end_trial", _end)):
             with module.function(name, VOID, pool, internal=True, inline=False, noalias=False) as f:
                 body(f)
@@ -100,13 +99,6 @@ def _go_to(f: FunctionBuilder, pool: Val, stage: Stage) -> None:
         f.store(const(I64, value), pool, word)
 
 
-def _now(f: FunctionBuilder) -> None:
-    f.module.declare("clock_gettime", I32, [I32, PTR])
-    time = f.alloca(I64, 2)
-    f.call("clock_gettime", I32, [const(I32, _MONOTONIC), time])
-    f.ret(f.add(f.mul(f.load(time, I64, 0), _SECOND), f.load(time, I64, 1)))
-
-
 def _add(f: FunctionBuilder, pool: Val, word: PoolWord, value: Val | int) -> Val:
     total = f.add(f.load(pool, I64, word), value)
     f.store(total, pool, word)
@@ -114,7 +106,7 @@ def _add(f: FunctionBuilder, pool: Val, word: PoolWord, value: Val | int) -> Val
 
 
 def _tell(f: FunctionBuilder) -> None:
-    """Puts down what a kernel took, and goes on to the next stage when there is enough of this one."""
+    """Puts down the time of a kernel, and goes on to the next stage when this one has had enough kernels."""
     pool, start, kernel, scalars, count = f.args
     taken = f.smax(f.sub(f.call("pool_now", I64, []), start), 1)
     stage, kernels = f.load(pool, I64, PoolWord.STAGE), _add(f, pool, PoolWord.KERNELS, 1)
@@ -143,7 +135,7 @@ def _tell(f: FunctionBuilder) -> None:
 
 
 def _name(f: FunctionBuilder, kernel: Val, scalars: Val, count: Val) -> Val:
-    """A number for a kernel at its sizes; its high bits are as good as any."""
+    """Hashes a kernel and its sizes; the high bits are as well mixed as any."""
     first = f.mul(f.convert("ptrtoint", kernel, I64), _MIX)
     with f.for_range(0, count, carried=[first]) as each:
         so_far = f.xor(each.carried[0], f.lshr(each.carried[0], 32))
@@ -162,7 +154,7 @@ def _compare(f: FunctionBuilder, pool: Val, name: Val, place: Val, shared: Val) 
 
 
 def _end(f: FunctionBuilder) -> None:
-    """Decides, and says when to try again. What could not be compared is shared."""
+    """Decides whether sharing pays, and when the next trial is. Where no kernel could be compared, kernels are shared."""
     (pool,) = f.args
     alone, shared = (f.load(pool, I64, word) for word in (PoolWord.SUM_ALONE, PoolWord.SUM_SHARED))
     compared = f.compare("gt", f.load(pool, I64, PoolWord.SPENT), 0)

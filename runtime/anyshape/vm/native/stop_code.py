@@ -1,37 +1,35 @@
-"""Whether a call is to stop, in generated code: the clock that makes calls look, and what they see.
+"""Stopping of calls in generated code: the clock that makes calls look, and the look itself.
 
 In: an open module. Out: `anyshape_tick(clock)`, the life of the thread that counts ticks; `anyshape_look(state) -> i32`, which loops and
 kernels call after a tick: whether the call is to stop, because it was cancelled, its deadline is over, or a signal's handler raised.
 
-Who looks wants more ticks, and says so. The thread ticks every 20 ms; when for a second nobody wanted any it sleeps until a call
-begins that finds it asleep. It says that it is asleep before its last tick: a call that did not see the one sees the other, and wakes it.
+A call that looks sets the word LOOKED. The thread ticks every 20 ms; after a second in which no call looked it sleeps until a call begins
+that finds it asleep. It sets the word ASLEEP before its last tick: a call that did not see the word sees the tick, and wakes the thread.
 
-Handlers of signals run in Python's main thread, with the interpreter's lock, as always: a call in that thread takes the lock and asks,
-so any
-handler of a user's, of any signal, does what it does elsewhere, exceptions included. Where another thread holds the lock for long, that is
-asked more seldom, so that it costs no more than a twentieth.
+Handlers of signals run in Python's main thread, with the interpreter's lock, as always: a call in that thread takes the lock and asks
+Python, so any handler of a user's, of any signal, does what it does elsewhere, exceptions included. Where another thread holds the lock
+for long, Python is asked more seldom, so that waiting costs no more than a twentieth.
 """
 
 from __future__ import annotations
 
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, VOID, Val, const
+from anyshape.vm.native.clock_code import nanoseconds
 from anyshape.vm.native.layout import Stop, Word
 from anyshape.vm.native.pool_code import futex_of
 from anyshape.vm.native.ticker import ASLEEP_NOW, PERIOD, ClockWord
 
 _IDLE_TICKS = 50
-_MONOTONIC = 1
-_SECOND = 1_000_000_000
 _SHARE_OF_LOCK = 20
 PYTHON = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch")
-"""What `anyshape_look` calls of Python."""
+"""Functions of Python that `anyshape_look` calls."""
 
 
 def add_stops(module: Module) -> None:
-    """Defines them; `pool_sleep` and `pool_wake` are defined already."""
+    """Defines both functions; `pool_sleep` and `pool_wake` are defined already."""
     with module.function("stop_now", I64, [], internal=True, inline=False) as f:
-        _now(f)
+        f.ret(nanoseconds(f))
     with module.function("anyshape_wake", VOID, [("clock", PTR)], inline=False, noalias=False) as f:
         (clock,) = f.args
         f.atomic_store(const(I64, 0), clock, ClockWord.ASLEEP)
@@ -45,15 +43,8 @@ def add_stops(module: Module) -> None:
         _look(f)
 
 
-def _now(f: FunctionBuilder) -> None:
-    f.module.declare("clock_gettime", I32, [I32, PTR])
-    time = f.alloca(I64, 2)
-    f.call("clock_gettime", I32, [const(I32, _MONOTONIC), time])
-    f.ret(f.add(f.mul(f.load(time, I64, 0), _SECOND), f.load(time, I64, 1)))
-
-
 def _pause(f: FunctionBuilder, clock: Val) -> None:
-    """One period, or until the thread is to end."""
+    """Sleeps for one period, or until the thread is to end."""
     if futex_of(f.target) is not None:
         stop = f.gep(clock, int(ClockWord.STOP), I64)
         f.call("pool_sleep", VOID, [stop, const(I64, 0), const(I64, PERIOD)])
@@ -78,7 +69,7 @@ def _tick(f: FunctionBuilder) -> None:
         f.atomic_update("add", clock, const(I64, 1), ClockWord.TICKS)
 
     def go_on_if_wanted() -> None:
-        with f.if_(f.compare("ne", f.atomic_update("xchg", clock, const(I64, 0), ClockWord.WANTED), 0)):
+        with f.if_(f.compare("ne", f.atomic_update("xchg", clock, const(I64, 0), ClockWord.LOOKED), 0)):
             f.atomic_store(const(I64, 0), clock, ClockWord.ASLEEP)
             f.store(const(I64, _IDLE_TICKS), left)
             f.jump(awake)
@@ -115,7 +106,7 @@ def _tick(f: FunctionBuilder) -> None:
 def _look(f: FunctionBuilder) -> None:
     (state,) = f.args
     clock = f.load(state, PTR, Word.CLOCK)
-    f.atomic_store(const(I64, 1), clock, ClockWord.WANTED)
+    f.atomic_store(const(I64, 1), clock, ClockWord.LOOKED)
     with f.if_(f.compare("eq", f.atomic_load(clock, I64, ClockWord.ASLEEP), ASLEEP_NOW)):
         f.call("anyshape_wake", VOID, [clock])
     cancels = f.atomic_load(f.load(state, PTR, Word.CANCELS), I64)
@@ -135,7 +126,7 @@ def _look(f: FunctionBuilder) -> None:
 
 
 def _signals(f: FunctionBuilder) -> None:
-    """Runs handlers that wait; whether one raised, and then what, which is kept in the state."""
+    """Runs handlers of signals that wait; returns whether one raised an exception, which is kept in the state."""
     (state,) = f.args
     for name, result, types in (
         ("PyGILState_Ensure", I32, []),

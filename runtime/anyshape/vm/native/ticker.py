@@ -1,5 +1,5 @@
-"""The thread that makes calls look up: one per process, started by the first call, forgotten in a forked child, ended before the
-interpreter.
+"""Clock thread that makes calls look whether to stop: one per process, started by the first call, forgotten in a forked child, ended
+before the interpreter.
 
 In: generated code (`stop_code.py`). Out: words that it shares with all calls, behind those that kernels compare (`lower/llvm/polling.py`).
 """
@@ -23,22 +23,22 @@ class ClockWord(IntEnum):
 
     TICKS = 0
     ASLEEP = 1
-    """0: it ticks, 1: the thread sleeps, or will after one more tick; 2: there is no thread."""
-    WANTED = 2
+    """0: the thread ticks; 1: it sleeps, or will after one more tick; 2: there is no thread."""
+    LOOKED = 2
     """1: a call has looked since the last tick."""
     STOP = 3
     """1: the thread ends."""
     MAIN = 4
-    """What the system calls Python's main thread."""
+    """The system's number of Python's main thread."""
     NEXT = 5
-    """Of the system's clock, in nanoseconds: signals are not asked for before."""
+    """Time before which Python is not asked for signals, in nanoseconds of the monotonic clock."""
 
 
 ASLEEP_NOW, NO_THREAD = 1, 2
 
 
 class Ticker:
-    """`tick` is the life of the thread."""
+    """Owner of the clock thread. `tick` is the life of the thread, `wake` wakes it."""
 
     def __init__(self, tick: Callable[[int], object], wake: Callable[[int], object]) -> None:
         self._tick, self._wake = tick, wake
@@ -54,7 +54,7 @@ class Ticker:
         return ADDRESS
 
     def ensure(self) -> None:
-        """There is a thread that ticks, if the system lets us have one."""
+        """Starts or wakes the thread, if the system allows one."""
         if WORDS[ClockWord.ASLEEP] == 0:
             return
         with self._lock:
@@ -70,7 +70,7 @@ class Ticker:
             self._thread = thread
 
     def stop(self) -> None:
-        """The thread ends; it may not be in generated code when that is unloaded."""
+        """Ends the thread, which may not be in generated code when that is unloaded."""
         with self._lock:
             if self._thread is not None:
                 WORDS[ClockWord.STOP], WORDS[ClockWord.ASLEEP] = 1, NO_THREAD
@@ -79,7 +79,7 @@ class Ticker:
                 self._thread = None
 
     def forget(self) -> None:
-        """In a forked child, where the thread does not exist."""
+        """Resets the words in a forked child, where the thread does not exist."""
         self._lock = threading.Lock()
         self._thread = None
         WORDS[ClockWord.ASLEEP], WORDS[ClockWord.STOP], WORDS[ClockWord.NEXT] = NO_THREAD, 0, 0

@@ -1,6 +1,6 @@
-"""Whether a program is safe to run without looking: every number in its table refers to something.
+"""Verifier of programs: every number in a table must refer to something that is there.
 
-In: a program. Out: nothing, or a VerifyError. The native loop checks none of this, so it is done once, before the first call.
+In: a program. Out: nothing, or a VerifyError. The native loop checks none of this, so a program is verified once, before its first call.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from anyshape.vm.program.table import ELEMENTS, Op, Program
 
 
 def verify_program(program: Program, functions: int = 0) -> None:
-    """`functions`: how many it may call. Raises VerifyError with the word of the instruction that is wrong."""
+    """Raises VerifyError with the word of the first instruction that is wrong. `functions`: how many functions the program may call."""
     listed = list(program.instructions())
     there: dict[str, Container[int]] = {
         "argument": range(len(program.arguments)), "constant": range(len(program.constants)), "check": range(len(program.checks)),

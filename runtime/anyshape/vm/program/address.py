@@ -10,11 +10,11 @@ import numpy as np
 
 Int64 = ctypes.c_int64
 DATA_OFFSET = 16
-"""Where the data pointer is in an array object: the first field of NumPy's published PyArrayObject, after CPython's header."""
+"""Offset of the data pointer in an array object: the first field of NumPy's published PyArrayObject, after CPython's header."""
 
 
 def _published_layout() -> bool:
-    """Whether arrays of this interpreter are laid out so; checked once, on arrays of several kinds."""
+    """Tests, once and on arrays of several kinds, whether arrays of this interpreter have their data pointer there."""
     try:
         trials: list[np.ndarray[Any, Any]] = [
             np.empty(3),

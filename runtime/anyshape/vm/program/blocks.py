@@ -1,4 +1,4 @@
-"""The head of a block, an element of a list in memory; and lists as a call's arguments and results, packed into arrays.
+"""Head of a block, which is an element of a list in memory; and lists as a call's arguments and results, packed into arrays.
 
 A block is `bytes, rank, dims…`, as 64-bit words, up to the next multiple of 64 bytes; then the elements, `bytes` of them.
 
@@ -22,13 +22,13 @@ from anyshape.vm.program.address import address_of
 
 Array = NDArray[Any]
 BYTES, RANK, DIMS = 0, 1, 2
-"""Words of a head."""
+"""Places of words in a head."""
 ALIGNMENT = 64
 WORDS = parse_dtype("i64")
 
 
 def head_bytes(rank: int) -> int:
-    """How far the elements are from the beginning of a block."""
+    """Number of bytes from the beginning of a block to its elements."""
     return (8 * (DIMS + rank) + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
@@ -38,19 +38,19 @@ def array_type(t: TensorType) -> TensorType:
 
 
 def result_dtypes(t: TensorType) -> tuple[DType, ...]:
-    """The dtypes of the arrays that a program gives for a result."""
+    """The dtypes of the arrays that a program returns for a result."""
     return (WORDS, U8) if isinstance(t, ListType) else (t.dtype,)
 
 
-def pack(given: Any, t: TensorType) -> Array:
-    """An argument as the program takes it; the arrays in it have to outlive the call."""
-    return np.array(_words(given, t), np.int64) if isinstance(t, ListType) else given
+def pack(argument: Any, t: TensorType) -> Array:
+    """Packs an argument as the program takes it; the arrays in it have to outlive the call."""
+    return np.array(_words(argument, t), np.int64) if isinstance(t, ListType) else argument
 
 
-def _words(given: Sequence[Any], t: TensorType) -> list[int]:
+def _words(elements: Sequence[Any], t: TensorType) -> list[int]:
     assert isinstance(t, ListType)
-    words = [len(given)]
-    for element in given:
+    words = [len(elements)]
+    for element in elements:
         if isinstance(t.element, ListType):
             words += _words(element, t.element)
         else:
@@ -59,7 +59,7 @@ def _words(given: Sequence[Any], t: TensorType) -> list[int]:
 
 
 def unpack(arrays: Iterator[Array], t: TensorType) -> Any:
-    """A result from as many of the arrays as it has."""
+    """Unpacks a result from as many of the arrays as it takes."""
     words = next(arrays)
     if not isinstance(t, ListType):
         return words
@@ -67,7 +67,7 @@ def unpack(arrays: Iterator[Array], t: TensorType) -> Any:
 
 
 def shown(result: Any, t: TensorType) -> Any:
-    """A result as callers see it: of an optional, the element or None; strings of their characters."""
+    """Converts a result to what callers see: an optional to its element or None, characters to strings."""
     if t.dtype is CHAR and result.ndim:
         return as_strings(result)
     if not isinstance(t, ListType):

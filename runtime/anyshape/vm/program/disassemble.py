@@ -8,7 +8,7 @@ from anyshape.vm.program.table import ELEMENTS, Mode, Operand, Parameter, Progra
 
 
 def disassemble(program: Program) -> str:
-    """Word numbers are left out unless something jumps, so that an inserted instruction does not change every line."""
+    """Spells a program. Numbers of words are left out unless there is a jump, so that one more instruction does not change every line."""
     listed = list(program.instructions())
     jumps = any(p.of == "word" for _, op, _ in listed for p in op.parameters)
     lines = [f"program {program.name}({', '.join(program.arguments)})"]
@@ -19,7 +19,7 @@ def disassemble(program: Program) -> str:
 
 
 def _shown(program: Program, parameter: Parameter, operand: Operand) -> Any:
-    """What the text of an instruction may use of an operand: a register as `r3`, or what the number is of."""
+    """Value of an operand in the text of an instruction: a register as `r3`, or the thing that the number is of."""
     if isinstance(operand, tuple):
         return ", ".join(f"r{k}" for k in operand)
     if parameter.mode is not Mode.NUMBER:

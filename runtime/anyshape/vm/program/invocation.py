@@ -1,4 +1,4 @@
-"""What an instruction that runs a kernel does, for profiles: operations and bytes as formulas of a call's sizes."""
+"""Cost of an instruction that runs a kernel, for profiles: operations and bytes as formulas of a call's sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anyshape.types import TensorType
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Invocation:
-    """What an instruction that runs a kernel does. `moved`: bytes of its results, and of its operands what is read, each once."""
+    """Work of an instruction that runs a kernel. `moved`: bytes of its results, and of its operands what is read, each once."""
 
     step: KernelStep
     outputs: tuple[Value, ...]
@@ -41,20 +41,20 @@ class Invocation:
         return max(shapes, key=len, default=())
 
     def shares(self, sizes: Mapping[Dim, int]) -> dict[Node, float]:
-        """Of the time, by node: as its operations are of all, or alike where there are none."""
+        """Shares of the time, by node: in the ratio of the nodes' operations, or alike where there are none."""
         counts = {n: float(evaluate(c, sizes)) for n, c in self._operations_by_node().items()}
         total = sum(counts.values())
         return {n: c / total if total else 1 / len(counts) for n, c in counts.items()}
 
     def _operations_by_node(self) -> dict[Node, Size]:
-        """Equations stand in the order of the nodes, and a node's last one makes its last output."""
+        """Operations by node. Equations stand in the order of the nodes, and a node's last one makes its last output."""
         ends = {self.step.tensors[v]: n for n in self.step.nodes for v in n.outputs if v in self.step.tensors}
-        found: dict[Node, Size] = dict.fromkeys(self.step.nodes, 0)
+        operations_of: dict[Node, Size] = dict.fromkeys(self.step.nodes, 0)
         waiting = []
         for q in self.step.equations:
             waiting.append(q)
             node = ends.get(q.target)
             if node is not None:
-                found[node] = found[node] + operations(waiting)
+                operations_of[node] = operations_of[node] + operations(waiting)
                 waiting = []
-        return found
+        return operations_of

@@ -1,4 +1,4 @@
-"""Where values lie in memory, decided once for all shapes: lifetimes and symbolic sizes in, symbolic offsets out.
+"""Layout of values in memory, decided once for all shapes: lifetimes and symbolic sizes in, symbolic offsets out.
 
 A value lies on top of values that live at the same time and were placed before it: its offset is the maximum, taken at run time, of
 where those end. So no two values that are alive at one step overlap, whatever the sizes turn out to be, and one large value may take
@@ -20,10 +20,10 @@ from anyshape.errors import OverflowedError
 _LADDER = (1, 512, 8, 128, 32, 64, 256, 16)
 """Typical values of a symbol: powers of two that occur as batches and lengths."""
 _MANY = 1500
-"""From this many values on, orders are not compared."""
+"""Number of values from which on orders are not compared."""
 
 Sizes = NDArray[np.float64]
-"""Bytes of each value (rows) at each point (columns)."""
+"""Table of bytes: values are rows, points are columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Of each tenant, those it lies directly on (none: it lies at 0); `top`: those of which the highest end is the size of all.
-    `typical`: the most bytes alive at once at the largest of the typical points."""
+    """Places of tenants. `below`: for each tenant, those it lies directly on (none: it lies at 0); `top`: those of which the highest end
+    is the size of all; `typical`: the most bytes alive at once at the largest of the typical points."""
 
     order: tuple[int, ...]
     below: tuple[tuple[int, ...], ...]
@@ -47,7 +47,7 @@ class Layout:
 
 
 def lay_out(tenants: Sequence[Tenant]) -> Layout:
-    """The best of several orders of placing."""
+    """Places tenants in several orders, and returns the best layout."""
     sizes = at_typical_points(tenants)
     conflicts = _conflicts(tenants)
     alive = most_alive(tenants, sizes)
@@ -61,7 +61,7 @@ def lay_out(tenants: Sequence[Tenant]) -> Layout:
 
 
 def at_typical_points(tenants: Sequence[Tenant]) -> Sizes:
-    """The sizes at a few assignments of the symbols, among them ones where each symbol is large and the others are small."""
+    """Evaluates the sizes at a few assignments of the symbols, among them some where one symbol is large and the others are small."""
     symbols = sorted({s for t in tenants for s in free_symbols(t.bytes)}, key=lambda s: s.uid)
     points = [
         {s: _clamped(s, _LADDER[(k * (2 * j + 1) + j) % len(_LADDER)]) for j, s in enumerate(symbols)} for k in range(8)
@@ -74,7 +74,8 @@ def at_typical_points(tenants: Sequence[Tenant]) -> Sizes:
 
 
 def _bytes_at(size: Size, point: Mapping[Dim, int]) -> float:
-    """More than any memory where the number, or one on the way to it, is none of 64 bits: a point is an example, and no call."""
+    """Evaluates a size; more than any memory where the size, or a number on the way to it, has more than 64 bits: no call is refused for
+    a point that is only an example."""
     try:
         return float(max(0, evaluate(size, point)))
     except OverflowedError:
@@ -94,19 +95,19 @@ def most_alive(tenants: Sequence[Tenant], sizes: Sizes) -> NDArray[np.float64]:
     for t, size in zip(tenants, sizes, strict=True):
         change[t.start] += size
         change[t.end + 1] -= size
-    found: NDArray[np.float64] = change.cumsum(axis=0).max(axis=0)
-    return found
+    most: NDArray[np.float64] = change.cumsum(axis=0).max(axis=0)
+    return most
 
 
 def _conflicts(tenants: Sequence[Tenant]) -> list[list[int]]:
-    """Of each tenant, those alive at a step where it is too."""
+    """Lists, for each tenant, those that are alive at a step at which it is alive."""
     starts = np.array([t.start for t in tenants], np.int64)
     ends = np.array([t.end for t in tenants], np.int64)
-    found = []
+    conflicts = []
     for k, t in enumerate(tenants):
         others = np.flatnonzero((starts <= t.end) & (ends >= t.start))
-        found.append([int(j) for j in others if j != k])
-    return found
+        conflicts.append([int(j) for j in others if j != k])
+    return conflicts
 
 
 def _orders(tenants: Sequence[Tenant], sizes: Sizes) -> Iterator[tuple[int, ...]]:
@@ -133,7 +134,7 @@ def _orders(tenants: Sequence[Tenant], sizes: Sizes) -> Iterator[tuple[int, ...]
 
 
 def _by_slots(tenants: Sequence[Tenant], share: Sequence[float]) -> tuple[int, ...]:
-    """By slots that hold one tenant at a time, the largest slot first: so the plan is never worse than the sum of such slots."""
+    """Orders tenants by slots that hold one tenant at a time, the largest slot first: so the plan is never worse than the sum of slots."""
     slots: list[list[int]] = []
     room: list[float] = []
     for k in sorted(range(len(tenants)), key=lambda k: (tenants[k].start, -share[k])):
@@ -149,22 +150,22 @@ def _by_slots(tenants: Sequence[Tenant], share: Sequence[float]) -> tuple[int, .
 
 
 def _by_breadth(tenants: Sequence[Tenant], share: Sequence[float]) -> tuple[int, ...]:
-    """The tenants of the fullest step first, then those of the next."""
+    """Orders tenants by steps, the fullest step first."""
     last = max((t.end for t in tenants), default=0)
     alive: list[list[int]] = [[] for _ in range(last + 1)]
     for k, t in enumerate(tenants):
         for step in range(t.start, t.end + 1):
             alive[step].append(k)
     fullest = sorted(range(last + 1), key=lambda step: -sum(share[k] for k in alive[step]))
-    found: dict[int, None] = {}
+    order: dict[int, None] = {}
     for step in fullest:
         for k in sorted(alive[step], key=lambda k: (tenants[k].start - tenants[k].end, -share[k])):
-            found[k] = None
-    return tuple(found)
+            order[k] = None
+    return tuple(order)
 
 
 def _score(order: Sequence[int], conflicts: Sequence[Sequence[int]], sizes: Sizes, ideal: NDArray[np.float64]) -> float:
-    """The mean over the points of bytes needed to bytes alive."""
+    """Ratio of bytes needed to bytes alive, in the mean over the points."""
     tops = np.zeros_like(sizes)  # zero until placed, which leaves the maximum alone
     for k in order:
         tops[k] = sizes[k]
@@ -174,7 +175,8 @@ def _score(order: Sequence[int], conflicts: Sequence[Sequence[int]], sizes: Size
 
 
 def _placed(tenants: Sequence[Tenant], order: Sequence[int], conflicts: Sequence[Sequence[int]]) -> Layout:
-    """What each lies on, without those that end no higher than another: what those others lie on, and smaller ones beside them."""
+    """Lays tenants out in an order. Of those that a tenant lies on, it leaves out those that surely end no higher than another one: what
+    that other one lies on, and smaller tenants beside it."""
     bit = 0
     under = [0] * len(tenants)  # bit sets: everything below, directly or not
     below: list[tuple[int, ...]] = [()] * len(tenants)

@@ -1,4 +1,4 @@
-"""What lies where in the memory of a call: a record kept beside a program's table, and executed by nothing.
+"""Memory plan of a call: a record kept beside a program's table, and executed by nothing.
 
 In: layouts. Out: their places for any sizes.
 """
@@ -35,7 +35,8 @@ class Area:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a loop keeps from turn to turn: `bytes` of what one turn makes of it, as often as there are turns where it is collected."""
+    """Memory that a loop keeps from iteration to iteration: `bytes` that one iteration makes, as often as there are iterations where it is
+    collected."""
 
     what: str
     regions: tuple[int, ...]

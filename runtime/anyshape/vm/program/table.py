@@ -1,4 +1,4 @@
-"""A program: one table of 64-bit words that says everything a call does, and the objects its words refer to by number.
+"""Program: one table of 64-bit words that says everything a call does, and the objects its words refer to by number.
 
 Layout, fixed, so that a native loop can walk the same words: an instruction is `opcode, length, operands…`, `length` counting
 its words from the opcode on; the next instruction follows, unless the instruction jumps to the word of another. Registers are signed
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum, StrEnum, unique
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,7 +34,7 @@ Operand = int | tuple[int, ...]
 
 
 class Mode(StrEnum):
-    """What an operand is, by the sign behind its name."""
+    """Kind of an operand, by the sign behind its name."""
 
     WRITTEN = "="
     """A register that is written; always the first operand."""
@@ -43,16 +43,16 @@ class Mode(StrEnum):
     SPREADING = "~"
     """A register that is read. If its number is lost, so is the one that is written."""
     OPTIONAL = "?"
-    """A register that is read. What follows if its number is lost is up to the instruction."""
+    """A register that is read. The instruction decides what follows if its number is lost."""
     LIST = "*"
     """A count and that many registers that are needed; only lists follow."""
     NUMBER = ":"
-    """The number of something, which is named behind the sign."""
+    """The number of a thing, whose kind is named behind the sign."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An operand of an instruction. `of`: what it is the number of."""
+    """An operand of an instruction. `of`: the kind of thing it is the number of."""
 
     name: str
     mode: Mode
@@ -91,7 +91,7 @@ class Instruction(IntEnum):
 
     @property
     def handler(self) -> str:
-        """The name of what handles it in an executor."""
+        """The name of the instruction's handler in an executor."""
         return f"do_{self.name.lower()}"
 
     def named(self, operands: Sequence[Operand]) -> dict[str, Any]:
@@ -104,12 +104,12 @@ class Op(Instruction):
     """Numbers are part of the layout: never reuse one."""
 
     RETURN = 0, "", "ends the call as DONE"
-    CONST = 1, "d= n:number", "that number", "{d} = {n}"
+    CONST = 1, "d= n:number", "the number", "{d} = {n}"
     ADD = 2, "d= a~ b~", "lost beyond 64 bits", "{d} = {a} + {b}"
     SUB = 3, "d= a~ b~", "lost beyond 64 bits", "{d} = {a} - {b}"
     MUL = 4, "d= a~ b~", "lost beyond 64 bits", "{d} = {a} * {b}"
     FLOORDIV = 5, "d= a~ b~", "floored, and 0 where b is 0; lost beyond 64 bits", "{d} = {a} // {b}"
-    MOD = 6, "d= a~ b~", "what the floored quotient leaves, and 0 where b is 0", "{d} = {a} % {b}"
+    MOD = 6, "d= a~ b~", "the remainder of the floored division, and 0 where b is 0", "{d} = {a} % {b}"
     MIN = 7, "d= a~ b~", "the lesser"
     MAX = 8, "d= a~ b~", "the greater"
     EQ = 9, "d= a~ b~", "0 or 1", "{d} = {a} == {b}"
@@ -121,52 +121,55 @@ class Op(Instruction):
     AND = 15, "d= a? b?", "0 or 1; a side that is 0 decides, whatever became of the other", "{d} = {a} and {b}"
     OR = 16, "d= a? b?", "0 or 1; a side that is not 0 decides, whatever became of the other", "{d} = {a} or {b}"
     NOT = 17, "d= a~", "1 where it is 0, else 0"
-    SELECT = 18, "d= cond~ then? other?", "`then` where the condition is not 0, else `other`; lost where the chosen one is"
+    SELECT = 18, "d= cond~ then? other?", "`then` where the condition is not 0, else `other`; lost where the selected one is"
     DIM = 19, "d= :argument :axis", "the size of an axis", "{d} = dim {argument}[{axis}]"
     ARGUMENT = 20, "d= :argument", "the address of its elements, or of a called function the handle of a list"
     CONSTANT = 21, "d= :constant", "the address of its elements"
     LOAD = 22, "d= address index:number of:type", "the element; lost beyond 64 bits", "{d} = load {of[0]} {address}[{index}]"
     STORE = 23, "address index:number value of:type", "OverflowedError where it does not fit", "store {of[0]} {address}[{index}] = {value}"
-    CHECK = 24, "cond :check", "a 0 raises what the check record says", "check {cond}  # {check.equation}"
-    GUARD = 25, "cond", "a 0 ends the call as DECLINED: another variant of the program has to run it"
+    CHECK = 24, "cond :check", "raises the error of the check record if the condition is 0", "check {cond}  # {check.equation}"
+    GUARD = 25, "cond", "ends the call as DECLINED if the condition is 0: another variant of the program has to run it"
     REGION = 26, "d= :region size", "the address of the region, grown to at least so many bytes; old contents are lost"
     OUTPUT = 27, "d= :result dims*", "the address of a new array with these dims", "{d} = output {result.name}: {result.dtype}[{dims}]"
     VIEW = 28, "d= address offset", "the address so many bytes further"
     COPY = 29, "to address size", "copies bytes from an address to another"
-    INVOKE = 30, ":kernel scratch scalars* buffers*", "in one part", "invoke {kernel.name}({scalars}; {buffers}; scratch {scratch})"
-    JUMP = 31, "to:word", "goes on there"
-    UNLESS = 32, "cond to:word", "goes on there if the condition is 0"
+    INVOKE = (30, ":kernel scratch scalars* buffers*", "runs the kernel in one part",
+              "invoke {kernel.name}({scalars}; {buffers}; scratch {scratch})")
+    JUMP = 31, "to:word", "goes on at that word"
+    UNLESS = 32, "cond to:word", "goes on at that word if the condition is 0"
     EXTEND = 40, "d= :region size", "like region, but grows by at least half of itself, and keeps its contents"
-    SWAP = 41, "one:region other:region", "the regions change places"
-    THREADS = 42, "d=", "how many threads a kernel of this call may use"
+    SWAP = 41, "one:region other:region", "swaps the memory of the regions"
+    THREADS = 42, "d=", "the number of threads that a kernel of this call may use"
     SHARE = (43, ":kernel scratch each parts? slices? scalars* buffers*", "like invoke, in parts; their number is 1 where it is lost",
              "share {kernel.name}({scalars}; {buffers}; {parts} parts, {slices} slices, scratch {scratch} + {each} each)")
-    STACK = 44, "d= :region size what:check", "like extend; the record says for what", "{d} = stack {region}, {size}  # {what.equation}"
+    STACK = (44, "d= :region size what:check", "like extend; an error for want of memory names what the record says",
+             "{d} = stack {region}, {size}  # {what.equation}")
     LIST = 50, "d= lists:number", "a new list, held once; 1: of lists, 0: of blocks"
     BLOCK = 51, "d= size", "a new block of so many bytes, held once"
     RETAIN = 52, "handle", "the object is held once more"
     RELEASE = 53, "handle", "the object is held once less"
     OWN = 54, "d= handle", "the list, to be changed: the same if it is held once, else a copy that takes its place with this holder"
-    LENGTH = 55, "d= handle", "how many elements the list has"
+    LENGTH = 55, "d= handle", "the number of elements of the list"
     INSERT = 56, "handle position element", "puts an element, with the hold on it, into a list before a position"
     ERASE = 57, "handle position", "takes the element at a position out of a list, and releases it"
     ELEMENT = 58, "d= handle position", "the element of a list at a position, which only the list holds"
     ROWS = 59, "to to_step address step size count", "copies so many rows of so many bytes; the steps are from row to row"
     CALL = 60, "function words*", "calls the function of that number with words: of a tensor its address and dims, of a list its handle"
-    GIVE = 61, "place:number words*", "puts words from a place on into what this function gives"
-    TAKEN = 62, "d= place:number", "a word of what the last call gave"
+    GIVE = 61, "place:number words*", "writes words into the results of this function, from a place on"
+    TAKEN = 62, "d= place:number", "a word of the results of the last call"
 # fmt: on
 _BY_NUMBER = {int(op): op for op in Op}
 
 
 def handlers(ops: Iterable[Instruction], *rooms: Mapping[str, Any]) -> dict[Instruction, Callable[..., Any]]:
-    """What namespaces have for each instruction. Raises TypeError where one has none or two, or what is there is for none."""
-    found = [(name, handler) for room in rooms for name, handler in room.items() if name.startswith("do_")]
-    surplus = Counter(name for name, _ in found)
+    """Handlers by instruction, from namespaces. Raises TypeError for an instruction without or with two handlers, and for a handler
+    without an instruction."""
+    named_handlers = [(name, handler) for room in rooms for name, handler in room.items() if name.startswith("do_")]
+    surplus = Counter(name for name, _ in named_handlers)
     surplus.subtract(op.handler for op in ops)
     if wrong := sorted(name for name, count in surplus.items() if count):
         raise TypeError(f"there is not one handler for one instruction: {', '.join(wrong)}")
-    by_name = dict(found)
+    by_name = dict(named_handlers)
     return {op: by_name[op.handler] for op in ops}
 
 
@@ -181,13 +184,14 @@ ELEMENT_CODE: dict[str, int] = {dtype: code for code, (dtype, _, _) in ELEMENTS.
 
 @dataclass(frozen=True, slots=True)
 class CheckRecord:
-    """What a `check` raises: `parts` put together, expressions among them with their values. The numbers behind `symbols` are read
-    from `registers`. `equation` is the condition as text."""
+    """Message of a `check`: `parts` put together, expressions among them with their values. The numbers of `symbols` are read from
+    `registers`. `equation` is the condition as text."""
 
     parts: tuple[str | Dim | Cond, ...]
     symbols: tuple[Dim, ...]
     registers: tuple[int, ...]
     equation: str
+    _: KW_ONLY
     op: str = ""
     source: str = ""
 
@@ -224,23 +228,24 @@ class Program:
     code: NDArray[np.int64]
     registers: int
     regions: int
-    constants: tuple[NDArray[Any], ...]
-    kernels: tuple[CallableKernel, ...]
-    checks: tuple[CheckRecord, ...]
-    results: tuple[ResultType, ...]
-    arguments: tuple[str, ...]
+    _: KW_ONLY
+    constants: tuple[NDArray[Any], ...] = ()
+    kernels: tuple[CallableKernel, ...] = ()
+    checks: tuple[CheckRecord, ...] = ()
+    results: tuple[ResultType, ...] = ()
+    arguments: tuple[str, ...] = ()
     memory: MemoryPlan | None = None
-    """For people; nothing is executed by it."""
+    """Memory plan, for people; the table alone is executed."""
     notes: Mapping[int, Invocation] = field(default_factory=dict)
-    """By word of an instruction that runs a kernel, what that does: only for profiles."""
+    """Work of kernels by the word of the instruction that runs them; only for profiles."""
     functions: tuple[Program, ...] = ()
-    """What it and they call, by number."""
+    """Functions that the program and its functions call, by number."""
     passes: tuple[int, ...] = ()
-    """Of a function: how many dims come with each argument; -1 for a list, which comes as its handle."""
+    """Number of dims that come with each argument of a function; -1 for a list, which comes as its handle."""
     returns: int = 0
-    """Of a function: how many words it gives."""
+    """Number of words that a function returns."""
     roomy: tuple[int, ...] = ()
-    """Regions that typical calls need more than `arena.ROOMY` of, however little the first call may need."""
+    """Regions of which typical calls need more than `arena.ROOMY`, however little the first call may need."""
 
     def instructions(self) -> Iterator[tuple[int, Op, tuple[Operand, ...]]]:
         """(word, opcode, operands), a counted list as a tuple. Raises VerifyError where the table is damaged."""

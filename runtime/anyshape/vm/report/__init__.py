@@ -1,1 +1,1 @@
-"""What a compile did, for people: variants, causes, schedules."""
+"""Reports of compiles, for people: variants, causes, schedules."""

@@ -1,4 +1,4 @@
-"""Why something is not known before a program runs: from an operand or a dim, the shortest way back to what decides it, in words.
+"""Causes of what is not known before a program runs: from an operand or a dim, the shortest way back to what decides it, in words.
 
 In: an optimised function. Out: text. A symbol is decided by an input's dim, by an input's values, or by a node, whose data decides
 a size; what has no symbol at all is followed to the nearest input or node of which nothing is known.
@@ -16,7 +16,7 @@ from anyshape.graph.value import Node, Value
 
 
 class Causes:
-    """Of one function; what happens in its regions is told by the nodes there."""
+    """Causes in one function; those in its regions are named by the nodes there."""
 
     def __init__(self, f: Function) -> None:
         self.entry = set(f.symbols())
@@ -45,7 +45,7 @@ class Causes:
                 self.born.setdefault(s, v)
 
     def of_node(self, node: Node) -> str:
-        """Why a dyn node stays that, or a node's result has an unknown size."""
+        """Says why a dyn node stays dyn, or why a node's result has an unknown size."""
         name = named(node)
         for operand, v in node.operand_inputs().items():
             if v is not None and v.constant is None and not self.is_known(v):
@@ -59,21 +59,21 @@ class Causes:
         return f"{name} stays dyn: its shape is decided by its data"
 
     def of_value(self, v: Value) -> str:
-        """The nearest thing that decides the elements (or, where those are no matter, the dims) of a value, and what lies between."""
+        """Names the nearest thing that decides the elements of a value (or its dims, where elements do not matter), and nodes between."""
         way = self._way(v)
         end, between = way[-1], [named(u.node) for u in way[:-1] if u.node is not None]
         text = self._source(end)
         return f"{text}, through {', '.join(reversed(between))}" if between else text
 
     def of_type(self, v: Value) -> str:
-        """What decides the dims of a value that is not static."""
+        """Says what decides the dims of a value that is not static."""
         if v.type.shape is None:
             why = self._unsized(v.node) if v.node is not None else None
             return "its rank is not known" + (f", because of {self.of_value(why)}" if why is not None else "")
         return "its dims come from " + ", ".join(self._places(v.type.symbols()))
 
     def unknown_dims(self) -> list[str]:
-        """What decides the sizes that are no expressions of the inputs' dims; and which values are of unknown rank, and why."""
+        """Says what decides the sizes that are no expressions of the inputs' dims, and which values are of unknown rank, and why."""
         used: dict[str, None] = {}
         for node in self.nodes:
             for v in node.outputs:
@@ -85,14 +85,14 @@ class Causes:
         return list(used)
 
     def _unsized(self, node: Node) -> Value | None:
-        """What of a node's operands leaves it without a rank: a parameter whose values are not known, or data of unknown rank."""
+        """The operand that leaves a node without a rank: a parameter whose values are not known, or data of unknown rank."""
         for v in node.operand_inputs().values():
             if v is not None and v.constant is None and not self.is_known(v):
                 return v
         return next((v for v in node.inputs if v is not None and v.type.shape is None), None)
 
     def of_dim(self, s: Dim) -> str:
-        """What decides a size that is no dim of an input."""
+        """Says what decides a size that is no dim of an input."""
         v = self.born.get(s)
         low, high = bounds(s)
         limits = f"; {low} to {high}" if low is not None and high is not None else ""
@@ -109,16 +109,16 @@ class Causes:
         return f"a size of {named(v.node)}, which {'its data' if by is None else self.of_value(by)} decides{limits}"
 
     def _param(self, v: Value) -> str:
-        """An input, or what a region is given, which is another one in each turn."""
+        """Names an input, or a parameter of a region, which has another value in each iteration."""
         around = self.around.get(v)
         return f"the input {v.name}" if around is None else f"{v.name} within {named(around)}, which its turns decide"
 
     def _places(self, symbols: set[Dim]) -> list[str]:
-        found: dict[str, None] = {}
+        places: dict[str, None] = {}
         for s in sorted(symbols, key=str):
             known = self.shapes.get(s, [str(s)]) if s in self.entry else [self.of_dim(s).partition(";")[0]]
-            found.update((place, None) for place in known)
-        return list(found)
+            places.update((place, None) for place in known)
+        return list(places)
 
     def _dims(self, v: Value) -> str:
         """Dims of inputs that a known operand is made of."""
@@ -133,14 +133,14 @@ class Causes:
         return f"{named(v.node)}, which is computed from data"
 
     def _way(self, v: Value) -> list[Value]:
-        """From the value to the nearest one that decides, through the fewest nodes."""
-        wanted = {self.born[s] for s in self._unknown(v) if s in self.born}
+        """The way from the value to the nearest one that decides it, through the fewest nodes."""
+        deciding = {self.born[s] for s in self._unknown(v) if s in self.born}
         before: dict[Value, Value | None] = {v: None}
         waiting = deque([v])
         last = v
         while waiting:
             last = waiting.popleft()
-            if last in wanted or last.node is None:
+            if last in deciding or last.node is None:
                 break
             for u in self._blamed(last.node):
                 if u not in before:
@@ -152,15 +152,15 @@ class Causes:
         return way[::-1]
 
     def _unknown(self, v: Value) -> set[Dim]:
-        found = {s for e in v.contents for s in free_symbols(e)} if v.contents is not None else v.type.symbols()
-        return found - self.entry
+        symbols = {s for e in v.contents for s in free_symbols(e)} if v.contents is not None else v.type.symbols()
+        return symbols - self.entry
 
     def _blamed(self, node: Node) -> Iterator[Value]:
-        given = [v for v in node.inputs if v is not None and v.constant is None]
-        return iter([v for v in given if not self.is_known(v)] or given)
+        open_inputs = [v for v in node.inputs if v is not None and v.constant is None]
+        return iter([v for v in open_inputs if not self.is_known(v)] or open_inputs)
 
     def is_known(self, v: Value) -> bool:
-        """Whether the elements follow from the inputs' dims."""
+        """Tests whether the elements follow from the inputs' dims."""
         return v.contents is not None and all(free_symbols(e) <= self.entry for e in v.contents)
 
     def _sized(self, v: Value) -> bool:
@@ -169,10 +169,10 @@ class Causes:
 
 def symbols_of(v: Value) -> set[Dim]:
     """Symbols of a value's dims and elements."""
-    found: set[Any] = set(v.type.symbols())
+    symbols: set[Any] = set(v.type.symbols())
     for e in v.contents or ():
-        found |= free_symbols(e)
-    return found
+        symbols |= free_symbols(e)
+    return symbols
 
 
 def named(node: Node) -> str:

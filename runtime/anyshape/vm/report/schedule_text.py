@@ -1,4 +1,4 @@
-"""A schedule as text: the kernels of a function, what they read and make, and their equations."""
+"""A schedule as text: the kernels of a function, what they read and make, why fusion made them, and their equations."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ def spell_schedule(schedule: Schedule) -> str:
     lines: list[str] = []
     for step in schedule.steps:
         if isinstance(step, KernelStep):
-            made = ", ".join(f"{names[v]}: {v.type}" for v in step.outputs)
-            lines.append(f"{made} = kernel {step_name(step)}({', '.join(names[v] for v in step.inputs)})")
+            outputs = ", ".join(f"{names[v]}: {v.type}" for v in step.outputs)
+            lines.append(f"{outputs} = kernel {step_name(step)}({', '.join(names[v] for v in step.inputs)})")
+            lines += [f"    joined by {', '.join(step.joined_by)}"] if step.joined_by else []
+            lines += [f"    apart from {names[v]}: {why}" for v, why in step.apart_from.items()]
             lines += [f"    {q}" for q in step.equations]
         elif isinstance(step, RegionStep):
-            made = ", ".join(f"{names[v]}: {v.type}" for v in step.node.outputs)
-            lines.append(f"{made} = {step.node.op.full_name} {{")
+            outputs = ", ".join(f"{names[v]}: {v.type}" for v in step.node.outputs)
+            lines.append(f"{outputs} = {step.node.op.full_name} {{")
             for body in step.bodies:
                 lines += [f"  {body.function.name}:", *(f"    {line}" for line in spell_schedule(body).splitlines())]
             lines.append("}")
         elif isinstance(step, TableStep):
-            made = ", ".join(f"{names[v]}: {v.type}" for v in step.node.outputs)
-            given = ", ".join(names[v] for v in step.node.inputs if v is not None)
-            lines.append(f"{made} = {step.node.op.full_name}({given})")
+            outputs = ", ".join(f"{names[v]}: {v.type}" for v in step.node.outputs)
+            inputs = ", ".join(names[v] for v in step.node.inputs if v is not None)
+            lines.append(f"{outputs} = {step.node.op.full_name}({inputs})")
         else:
             lines.append(f"{names[step.output]}: {step.output.type} = view {names[step.input]}")
     return "\n".join(lines)

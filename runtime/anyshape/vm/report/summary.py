@@ -1,4 +1,4 @@
-"""What a compile did, for people: variants of ops, why something stayed dynamic, kernels, seconds per phase."""
+"""Summary of a compile, for people: variants of ops, why something stayed dynamic, kernels, seconds per phase."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from anyshape.dims import Dim
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node
 from anyshape.vm.report.causes import Causes
+from anyshape.wording import counted
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Report:
     """`dyn_symbolic`: dyn ops whose results have dims that are expressions of the inputs' dims and those of what they work on.
     `still_dynamic`: the others, each with its cause; `unknown_dims`: sizes that only the run decides, with theirs. `programs` and
@@ -38,7 +39,7 @@ class Report:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Seconds spent here, without those of phases inside."""
+        """Counts the seconds spent inside for this phase, without those of phases within it."""
         self._inner.append(0.0)
         start = time.perf_counter()
         try:
@@ -50,13 +51,13 @@ class Report:
             self.phases[name] = self.phases.get(name, 0.0) + total - inside
 
     def compiled(self, kernels: int) -> None:
-        """One more program."""
+        """Counts one more program with so many kernels."""
         self.programs += 1
         self.kernels += kernels
         self.compiled_after_first_call += self.finished
 
     def count_variants(self, imported: Function, optimised: Function) -> None:
-        """Fills in what became of the dyn ops."""
+        """Counts what became of the dyn ops."""
         entry = set(optimised.symbols())
         left = [n for n in optimised.all_nodes() if n.op.variant == "dyn"]
         self.imported_dyn = sum(n.op.variant == "dyn" for n in imported.all_nodes())
@@ -71,12 +72,13 @@ class Report:
     def __str__(self) -> str:
         seconds = ", ".join(f"{name} {s * 1e3:.1f} ms" for name, s in self.phases.items())
         lines = [
-            f"{self.imported_dyn} ops came in dyn: {self.became_static} became static or were folded away, "
-            f"{self.dyn_symbolic} are dyn with all dims symbolic, {len(self.still_dynamic)} stayed dynamic",
+            f"{counted(self.imported_dyn, 'dyn op')} in the model: {self.became_static} became static or constant, "
+            f"{self.dyn_symbolic} dyn with all dims symbolic, {len(self.still_dynamic)} stayed dynamic",
             *(f"  {reason}" for reason in self.still_dynamic),
-            *(["sizes that are no expression of the inputs' dims:"] if self.unknown_dims else []),
+            *(["data-dependent sizes, which are no expression of the inputs' dims:"] if self.unknown_dims else []),
             *(f"  {reason}" for reason in self.unknown_dims),
-            f"{self.nodes} nodes in {self.steps} steps, {self.kernels} kernels, {self.programs} programs; {seconds}",
+            f"{counted(self.nodes, 'node')} in {counted(self.steps, 'step')}, {counted(self.kernels, 'kernel')}, "
+            f"{counted(self.programs, 'program')}; {seconds}",
         ]
         lines += self.notes
         if self.rebuilt:
@@ -85,7 +87,7 @@ class Report:
 
 
 def _decides_a_size(node: Node, entry: set[Dim]) -> bool:
-    """Whether nothing but the values of the node's operands says a size or a rank of a result, or what is done at all."""
+    """Tests whether the values of the node's operands alone decide a size or a rank of a result, or what the node does at all."""
     data = node.data_inputs
     known = entry.union(*(v.type.symbols() for v in data if v is not None))
     return node.bound is None or any(not v.type.symbols() <= known for v in node.outputs)

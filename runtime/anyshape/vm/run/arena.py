@@ -20,31 +20,31 @@ from numpy.typing import NDArray
 from anyshape.errors import AnyshapeError
 from anyshape.vm.run.available import LOOKED_AT, available_memory
 from anyshape.vm.run.limits import Bounds
+from anyshape.vm.run.policies import Policy, in_use
 
 ALIGNMENT = 64
 MAPPED = 1 << 21
-"""From this many bytes on (the size of a huge page), memory is mapped."""
+"""Bytes of a huge page; a region of as many bytes or more is mapped."""
 SMALL = 1 << 16
-"""Where the size varies, it is at least this, touched at once; what needs more is mapped."""
+"""Bytes that a region of varying size has at least, touched at once; one that needs more is mapped."""
 NEAR = 1 << 19
-"""Of memory that the system has just given, so many bytes are read: a call at a shape larger than those before would be the first to have
-them in its caches."""
+"""Bytes of new memory that are read: a call at a shape larger than those before would be the first to have them in its caches."""
 ROOMY = 1 << 12
-"""What typically needs more than this is mapped at once: a call at a shape that is not typical may need many times as much."""
+"""Bytes: a region that typically needs more is mapped at once, since a call at a shape that is not typical may need many times as much."""
 
 
 class Region:
-    """One growable piece of memory. `varies`: another call may need more; `roomy`: a typical one needs more than `ROOMY`."""
+    """A growable piece of memory. `varies`: another call may need more; `roomy`: a typical one needs more than `ROOMY`."""
 
     __slots__ = ("_owner", "_varies", "address", "capacity", "roomy")
 
     def __init__(self, varies: bool = False, roomy: bool = False) -> None:
         self.address, self.capacity = 0, 0
-        self._varies, self.roomy = varies, roomy
+        self._varies, self.roomy = varies and in_use(Policy.MAPPING), roomy
         self._owner: NDArray[np.uint8] | mmap.mmap | None = None
 
     def grow(self, size: int) -> None:
-        """At least `size` bytes; the old ones become part of them or are given back first, so that both are never held together."""
+        """Grows to at least `size` bytes; the old ones become part of them or are freed first, so that both are never held together."""
         held = self.capacity
         if size >= LOOKED_AT and size > (available := available_memory() + held):
             self.release()
@@ -68,7 +68,7 @@ class Region:
             raise AnyshapeError(f"{size} bytes of memory for intermediate values are not to be had") from None
 
     def extend(self, size: int) -> None:
-        """At least `size` bytes and half as many again as before, the old ones kept in front."""
+        """Grows to at least `size` bytes, and by half at least; the old bytes stay in front."""
         if size <= self.capacity and self.address:
             return
         size = max(size, self.capacity + self.capacity // 2)
@@ -92,7 +92,7 @@ class Region:
         self._hold(m, 0, size)
 
     def _stretch(self, m: mmap.mmap, size: int) -> bool:
-        """The same pages and more, perhaps at another address; or whether the system has no such thing."""
+        """Grows a mapping by new pages, perhaps at another address; returns whether the system can do that."""
         try:
             m.resize(size)
         except (OSError, SystemError, ValueError):
@@ -101,7 +101,7 @@ class Region:
         return True
 
     def _hold(self, m: mmap.mmap, old: int, size: int) -> None:
-        """Behind the old bytes, each huge page is touched: whichever call comes to need it finds it there."""
+        """Takes the mapping for this region's memory and touches each huge page behind the old bytes, so that no call waits for it."""
         for at in range(old, size, MAPPED):
             m[at] = 0
         self.capacity = size
@@ -116,8 +116,9 @@ class Region:
 
 
 def bring_near(address: int, size: int) -> None:
-    """Memory into the caches, by reading it."""
-    np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8).max()
+    """Reads memory, which brings it into the caches."""
+    if in_use(Policy.READING):
+        np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8).max()
 
 
 def _in_huge_pages(size: int) -> int:
@@ -125,7 +126,7 @@ def _in_huge_pages(size: int) -> int:
 
 
 class Context:
-    """What one call owns while it runs. Never shared by two calls at once."""
+    """Memory that one call owns while it runs; two calls never share it at once."""
 
     __slots__ = ("_callees", "bounds", "cancels", "regions")
 
@@ -134,26 +135,26 @@ class Context:
         self._callees: dict[int, Context] = {}
         self.cancels: Sequence[int] = (0,)
         self.bounds: Bounds | None = None
-        """Of the call that it is in."""
+        """Bounds of the call that the program runs in."""
 
     def under(self, cancels: Any) -> None:
-        """Calls stop once this counter is another than when they began."""
+        """Takes the counter of cancellations: a call stops once the counter is another than when the call began."""
         self.cancels = cancels
 
     def region(self, number: int, size: int) -> int:
         """The address of a region of at least `size` bytes."""
-        found = self.regions[number]
-        if size > found.capacity or not found.address:
-            found.grow(size)
-        return found.address
+        region = self.regions[number]
+        if size > region.capacity or not region.address:
+            region.grow(size)
+        return region.address
 
     def extend(self, number: int, size: int) -> int:
-        """The same, with the old contents kept."""
+        """The address of a region that has grown to at least `size` bytes, with its old contents."""
         self.regions[number].extend(size)
         return self.regions[number].address
 
     def callee(self, number: int, regions: int) -> Context:
-        """What a call of a function from here owns."""
+        """The context of a call of a function from here."""
         if number not in self._callees:
             self._callees[number] = Context(regions)
         return self._callees[number]
@@ -180,12 +181,12 @@ class ContextPool:
         try:
             return self._idle.pop()
         except IndexError:
-            made = self._make()
-            made.under(self._cancels)
-            return made
+            context = self._make()
+            context.under(self._cancels)
+            return context
 
     def cancel(self) -> None:
-        """Calls that are under way stop soon."""
+        """Makes calls that are under way stop soon."""
         self._cancels[0] += 1
 
     def give_back(self, context: Any) -> None:

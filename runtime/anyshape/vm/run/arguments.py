@@ -19,6 +19,7 @@ from anyshape.graph.value import Value
 from anyshape.strings import as_chars, is_text
 from anyshape.types import ListType, TensorType
 from anyshape.vm.run.available import LOOKED_AT, available_memory
+from anyshape.wording import counted
 
 Array = NDArray[Any]
 _ndarray = np.ndarray
@@ -35,7 +36,7 @@ class Signature:
         self._fast = tuple((None if p.type.dtype is LIST else p.type.dtype.numpy, p.type.rank) for p in params)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Array]:
-        """Raises ArgumentError, DtypeError or ShapeError."""
+        """Puts arguments in the order of the inputs. Raises ArgumentError, DtypeError or ShapeError for those that do not fit."""
         if len(args) + len(kwargs) < len(self.names):
             args, kwargs = self._members(args, kwargs)
         if not args and len(kwargs) == len(self.names) and all(map(kwargs.__contains__, self.names)):
@@ -67,48 +68,48 @@ class Signature:
         return tuple(spread), members
 
     def _in_order(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        wanted = f"the inputs are {', '.join(self.names) or 'none'}"
+        inputs = f"the inputs are {', '.join(self.names) or 'none'}"
         if len(args) > len(self.names):
-            raise ArgumentError(f"{len(args)} arguments were given, and {wanted}")
-        given = dict(zip(self.names, args))
+            raise ArgumentError(f"{len(args)} arguments were given, and {inputs}")
+        named = dict(zip(self.names, args))
         for name, a in kwargs.items():
-            if name in given:
+            if name in named:
                 raise ArgumentError(f"the argument {name} was given twice")
             if name not in self.names:
-                raise ArgumentError(f"there is no input {name}; {wanted}")
-            given[name] = a
-        missing = [n for n in self.names if n not in given]
+                raise ArgumentError(f"there is no input {name}; {inputs}")
+            named[name] = a
+        missing = [n for n in self.names if n not in named]
         if missing:
-            raise ArgumentError(f"the argument {', '.join(missing)} is missing; {wanted}")
-        return tuple(given[n] for n in self.names)
+            raise ArgumentError(f"the argument {', '.join(missing)} is missing; {inputs}")
+        return tuple(named[n] for n in self.names)
 
 
-def adapt(name: str, type: TensorType, given: Any) -> Any:
-    """A dense native array of the type's dtype and rank, or a list of such."""
+def adapt(name: str, type: TensorType, argument: Any) -> Any:
+    """Converts an argument to a dense native array of the type's dtype and rank, or to a list of such."""
     if isinstance(type, ListType):
-        return _adapted_list(name, type, given)
+        return _adapted_list(name, type, argument)
     try:
-        return _adapted(name, type, given)
+        return _adapted(name, type, argument)
     except MemoryError:
-        raise _no_memory(name, given) from None
+        raise _no_memory(name, argument) from None
 
 
-def _adapted(name: str, type: TensorType, given: Any) -> Any:
+def _adapted(name: str, type: TensorType, argument: Any) -> Any:
     if type.dtype is CHAR:
-        return _characters(name, type, given)
-    a = _as_array(name, type, given)
-    wanted = type.dtype.numpy
-    if a.dtype != wanted:
-        if a.dtype.newbyteorder("=") != wanted:
+        return _characters(name, type, argument)
+    a = _as_array(name, type, argument)
+    dtype = type.dtype.numpy
+    if a.dtype != dtype:
+        if a.dtype.newbyteorder("=") != dtype:
             raise DtypeError(f"input {name} must be {type.dtype}, got {_dtype_name(a.dtype)}")
-        a = _copied(name, a, wanted)
+        a = _copied(name, a, dtype)
     if type.rank is not None and a.ndim != type.rank:
         raise ShapeError(f"input {name} must be {type}, of rank {type.rank}; got rank {a.ndim}, shape {a.shape}")
-    return a if a.flags.c_contiguous else _copied(name, a, wanted)
+    return a if a.flags.c_contiguous else _copied(name, a, dtype)
 
 
 def _copied(name: str, a: Array, dtype: np.dtype[Any]) -> Array:
-    """Dense and native. An array of stride 0 takes no memory until it is copied, however many elements it has."""
+    """Copies an array to a dense native one. An array of stride 0 takes no memory until it is copied, however many elements it has."""
     if a.nbytes >= LOOKED_AT and a.nbytes > available_memory():
         raise _no_memory(name, a)
     return a.astype(dtype, order="C")
@@ -119,31 +120,33 @@ def _no_memory(name: str, a: Any) -> ArgumentError:
     return ArgumentError(f"input {name}{shape} has to be copied to be dense, and there is no memory for the copy")
 
 
-def _characters(name: str, type: TensorType, given: Any) -> Array:
-    """Of strings, which have a dim less than the type; or of code points, u32, which have all."""
-    a = np.asarray(given)
+def _characters(name: str, type: TensorType, argument: Any) -> Array:
+    """Converts strings, which have a dim less than the type, or code points, u32, which have all dims."""
+    a = np.asarray(argument)
     if a.dtype == CHAR.computed and a.ndim == type.rank:
         return np.ascontiguousarray(a).reshape(a.shape).view(CHAR.numpy)
-    wanted = f"input {name} must be strings, of type {type}"
+    demand = f"input {name} must be strings, of type {type}"
     if not is_text(a) and a.size:
-        raise DtypeError(f"{wanted}; got {_dtype_name(a.dtype)}")
+        raise DtypeError(f"{demand}; got {_dtype_name(a.dtype)}")
     if type.rank is not None and a.ndim != type.rank - 1:
-        raise ShapeError(f"{wanted}, of rank {type.rank - 1}; got rank {a.ndim}, shape {a.shape}")
+        raise ShapeError(f"{demand}, of rank {type.rank - 1}; got rank {a.ndim}, shape {a.shape}")
     try:
         return as_chars(a if is_text(a) else np.zeros(a.shape, str))
     except TypeError as e:
-        raise DtypeError(f"{wanted}: {e}") from None
+        raise DtypeError(f"{demand}: {e}") from None
 
 
-def _adapted_list(name: str, type: ListType, given: Any) -> list[Any]:
-    """Of an optional, None is nothing, and anything else the element."""
+def _adapted_list(name: str, type: ListType, argument: Any) -> list[Any]:
+    """Converts a list element by element. Of an optional, None is the empty list, and anything else the element."""
     if type.optional:
-        return [] if given is None else [adapt(name, type.element, given)]
-    if not isinstance(given, list | tuple):
-        raise ArgumentError(f"input {name} must be a list of arrays, of type {type}; got {_short(given)}")
-    if given and type.never:
-        raise ArgumentError(f"input {name} must be an empty list, of type {type}; got {len(given)} elements")
-    return [adapt(f"{name}[{k}]", type.element, element) for k, element in enumerate(given)]
+        return [] if argument is None else [adapt(name, type.element, argument)]
+    if not isinstance(argument, list | tuple):
+        raise ArgumentError(f"input {name} must be a list of arrays, of type {type}; got {_short(argument)}")
+    if argument and type.never:
+        raise ArgumentError(
+            f"input {name} must be an empty list, of type {type}; got {counted(len(argument), 'element')}"
+        )
+    return [adapt(f"{name}[{k}]", type.element, element) for k, element in enumerate(argument)]
 
 
 def _dtype_name(dtype: np.dtype[Any]) -> str:
@@ -153,22 +156,22 @@ def _dtype_name(dtype: np.dtype[Any]) -> str:
         return str(dtype)
 
 
-def _as_array(name: str, type: TensorType, given: Any) -> Array:
-    if isinstance(given, np.ndarray | np.generic):
-        return np.asarray(given)
+def _as_array(name: str, type: TensorType, argument: Any) -> Array:
+    if isinstance(argument, np.ndarray | np.generic):
+        return np.asarray(argument)
     try:
-        if hasattr(given, "__dlpack__"):
-            return np.from_dlpack(given)
-        a = np.asarray(given)
-        if isinstance(given, (int, float, list, tuple)) and np.can_cast(a.dtype, type.dtype.numpy, "same_kind"):
-            return np.asarray(given, type.dtype.numpy)
+        if hasattr(argument, "__dlpack__"):
+            return np.from_dlpack(argument)
+        a = np.asarray(argument)
+        if isinstance(argument, (int, float, list, tuple)) and np.can_cast(a.dtype, type.dtype.numpy, "same_kind"):
+            return np.asarray(argument, type.dtype.numpy)
     except (TypeError, ValueError, RuntimeError, BufferError, OverflowError) as e:
-        raise ArgumentError(f"input {name} must be an array of type {type}, got {_short(given)}: {e}") from None
+        raise ArgumentError(f"input {name} must be an array of type {type}, got {_short(argument)}: {e}") from None
     if a.dtype == object:
-        raise ArgumentError(f"input {name} must be an array of type {type}, got {_short(given)}")
+        raise ArgumentError(f"input {name} must be an array of type {type}, got {_short(argument)}")
     return a
 
 
-def _short(given: Any) -> str:
-    text = repr(given)
+def _short(argument: Any) -> str:
+    text = repr(argument)
     return text if len(text) < 60 else f"{text[:57]}..."

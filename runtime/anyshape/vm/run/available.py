@@ -1,4 +1,4 @@
-"""How much memory this process can still have.
+"""Memory that this process can still have.
 
 Out: bytes. Linux promises memory that is not there, and ends a process that then writes to it; so large requests look first: at what the
 kernel estimates to be available without swapping (`MemAvailable` of proc_meminfo(5)), and at the limit of the control group (`memory.max`
@@ -11,19 +11,19 @@ import sys
 from pathlib import Path
 
 LOOKED_AT = 1 << 26
-"""From this many bytes on, it is seen first whether they are there: a system may promise more than it has."""
+"""Bytes from which on a request first looks whether they are available: a system may promise more than it has."""
 MEMINFO = Path("/proc/meminfo")
 GROUP = Path("/sys/fs/cgroup")
 
 
 def available_memory(meminfo: Path = MEMINFO, group: Path = GROUP) -> int:
-    """Bytes; as many as there are addresses where the system does not say."""
+    """Number of bytes that are available; that of all addresses where the system does not say."""
     return max(0, min(_of_machine(meminfo), _of_group(group)))
 
 
 def _of_machine(meminfo: Path) -> int:
-    found = _numbers(meminfo).get("MemAvailable:")
-    return sys.maxsize if found is None else found * 1024
+    kibibytes = _numbers(meminfo).get("MemAvailable:")
+    return sys.maxsize if kibibytes is None else kibibytes * 1024
 
 
 def _of_group(group: Path) -> int:
@@ -35,7 +35,7 @@ def _of_group(group: Path) -> int:
 
 
 def _numbers(path: Path) -> dict[str, int]:
-    """Lines of a name and a number."""
+    """Reads a file of lines with a name and a number."""
     try:
         lines = [line.split() for line in path.read_text().splitlines()]
         return {words[0]: int(words[1]) for words in lines if len(words) > 1}
@@ -43,6 +43,6 @@ def _numbers(path: Path) -> dict[str, int]:
         return {}
 
 
-def spendable(wanted: int) -> int:
-    """How many bytes may be taken, in small pieces, before it is asked again; 0 where `wanted` are not there."""
-    return wanted + LOOKED_AT if wanted + 2 * LOOKED_AT <= available_memory() else 0
+def spendable(size: int) -> int:
+    """Number of bytes that may be taken, in small pieces, before this is asked again; 0 where `size` bytes are not available."""
+    return size + LOOKED_AT if size + 2 * LOOKED_AT <= available_memory() else 0

@@ -1,6 +1,6 @@
-"""Arrays that a caller gives for results: which of them results can be computed in. There are none for lists.
+"""Destinations: the caller's arrays for results, and which of them results can be computed in. There are none for lists.
 
-In: what `run(outputs=)` was given. Out: for every result the array to compute it in, or None: then it is computed elsewhere and copied. A
+In: the mapping `outputs` of `run`. Out: for every result the array to compute it in, or None: then it is computed elsewhere and copied. A
 result is not computed where an argument or another result lies, nor in memory that is not dense.
 """
 
@@ -23,7 +23,7 @@ _ndarray = np.ndarray
 
 
 class Destinations:
-    """What can be given for the results of an executable."""
+    """The results of an executable that can have destinations."""
 
     __slots__ = ("_numbers", "_results")
 
@@ -34,34 +34,35 @@ class Destinations:
     def number(self, name: str) -> int:
         return self._numbers[name][0]
 
-    def listed(self, given: Mapping[str, Any]) -> list[Any]:
-        """What was given, in the order of the results. Raises KeyError for a name that no result has."""
-        found: list[Any] = [None] * len(self._results)
-        for name, place in given.items():
-            found[self._numbers[name][0]] = place
-        return found
+    def listed(self, outputs: Mapping[str, Any]) -> list[Any]:
+        """Puts destinations in the order of the results. Raises KeyError for a name that no result has."""
+        places: list[Any] = [None] * len(self._results)
+        for name, place in outputs.items():
+            places[self._numbers[name][0]] = place
+        return places
 
-    def plan(self, given: Mapping[str, Any], arguments: Sequence[Any]) -> list[Array | None]:
-        """Raises ArgumentError for a name that no result has, and for what is not a writable array of the result's dtype."""
-        found: list[Array | None] = [None] * len(self._results)
+    def plan(self, outputs: Mapping[str, Any], arguments: Sequence[Any]) -> list[Array | None]:
+        """Chooses the destinations in which results can be computed. Raises ArgumentError for a name that no result has, and for a
+        destination that is not a writable array of the result's dtype."""
+        places: list[Array | None] = [None] * len(self._results)
         taken = [(at := address_of(a), at + a.nbytes) for a in arguments]
-        for name, place in given.items():
+        for name, place in outputs.items():
             if name not in self._numbers:
                 raise ArgumentError(f"there is no output {name}; the outputs are {', '.join(self._numbers)}")
             k, dtype = self._numbers[name]
-            _demand_apart(name, place, given)
+            _demand_apart(name, place, outputs)
             if place.__class__ is not _ndarray or place.dtype is not dtype or not place.flags.carray:
                 self._refuse(name, dtype, place)
                 continue
             start = address_of(place)
             end = start + place.nbytes
             if all(start >= e or s >= end for s, e in taken):
-                found[k] = place
+                places[k] = place
             taken.append((start, end))
-        return found
+        return places
 
     def _refuse(self, name: str, dtype: Any, place: Any) -> None:
-        """Raises for what no result can be copied to; anything else is copied to."""
+        """Raises ArgumentError for a destination that no result can be copied to."""
         if not isinstance(place, np.ndarray) or place.dtype != dtype or not place.flags.writeable:
             raise ArgumentError(f"output {name} must be a writable array of dtype {dtype}, got {_described(place)}")
 
@@ -69,21 +70,21 @@ class Destinations:
         return unfit_destination(self._results[number], dims, place)
 
 
-def _demand_apart(name: str, place: Any, given: Mapping[str, Any]) -> None:
-    """Raises ArgumentError for a place whose elements lie on one another, or on those of another place: no two results can be there."""
+def _demand_apart(name: str, place: Any, outputs: Mapping[str, Any]) -> None:
+    """Raises ArgumentError for a destination whose elements overlap one another, or those of another destination."""
     if not isinstance(place, np.ndarray):
         return
     if overlaps_itself(place):
         raise ArgumentError(f"output {name}: elements of the array lie on one another, by its strides {place.strides}")
-    for other, theirs in given.items():
+    for other, theirs in outputs.items():
         if other != name and isinstance(theirs, np.ndarray) and _overlap(place, theirs):
             raise ArgumentError(f"output {name}: its array shares memory with that of output {other}")
 
 
 _WORK: Any = 1 << 12
-"""Of looking whether two arrays with strides share memory; more is as good as yes."""
+"""Most work of a test whether two arrays with strides share memory; where more would be needed, they are taken to share it."""
 _FEW = 1 << 16
-"""Elements whose places are compared one by one."""
+"""Most elements whose places are compared one by one."""
 
 
 def _overlap(a: Array, b: Array) -> bool:
@@ -94,8 +95,8 @@ def _overlap(a: Array, b: Array) -> bool:
 
 
 def overlaps_itself(a: Array) -> bool:
-    """Whether two elements of an array share memory. Dims nested in one another have none that do; other strides are looked at element by
-    element, and taken to overlap where those are many."""
+    """Tests whether two elements of an array share memory. Where dims are nested in one another, none do; for other strides, elements are
+    compared one by one, and taken to overlap where there are many."""
     if a.flags.c_contiguous or a.size <= 1:
         return False
     dims = sorted((abs(s), n) for s, n in zip(a.strides, a.shape) if n > 1)
@@ -114,8 +115,8 @@ def overlaps_itself(a: Array) -> bool:
 
 
 def unfit_destination(result: ResultType, dims: tuple[int, ...], place: Array) -> ArgumentError:
-    wanted = f"an array of shape {dims} and dtype {result.dtype.numpy}"
-    return ArgumentError(f"output {result.name} must be {wanted}, got {_described(place)}")
+    demand = f"an array of shape {dims} and dtype {result.dtype.numpy}"
+    return ArgumentError(f"output {result.name} must be {demand}, got {_described(place)}")
 
 
 def _described(place: Any) -> str:

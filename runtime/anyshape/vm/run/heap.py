@@ -1,7 +1,7 @@
-"""Lists and their elements as the interpreter keeps them: counted objects by handle. The native loop has its own (`native/heap.py`).
+"""Heap of lists and their elements in the interpreter: counted objects by handle. The native loop has its own (`native/heap.py`).
 
-In: instructions on lists. Out: handles: a block's is its address, a list's a number. A program releases all that it made; one that does
-not is wrong, and the interpreter says so.
+In: instructions on lists. Out: handles: a block's is its address, a list's a number. A program releases all objects that it made; one that
+does not is wrong, and the interpreter says so.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Heap:
             raise AnyshapeError(no_memory_text(size)) from None
         return self._add(address_of(memory), memory)
 
-    def _add(self, handle: int, made: Object) -> int:
-        self._objects[handle], self._holders[handle] = made, 1
+    def _add(self, handle: int, added: Object) -> int:
+        self._objects[handle], self._holders[handle] = added, 1
         return handle
 
     def elements(self, handle: int) -> list[int]:
-        found = self._objects[handle]
-        assert isinstance(found, list)
-        return found
+        elements = self._objects[handle]
+        assert isinstance(elements, list)
+        return elements
 
     def retain(self, handle: int) -> None:
         self._holders[handle] += 1
@@ -62,15 +62,15 @@ class Heap:
     def own(self, handle: int) -> int:
         if self._holders[handle] == 1:
             return handle
-        made = self.new_list()
-        self.elements(made).extend(self.elements(handle))
+        copy = self.new_list()
+        self.elements(copy).extend(self.elements(handle))
         for element in self.elements(handle):
             self.retain(element)
         self._holders[handle] -= 1
-        return made
+        return copy
 
     def finish(self, name: str) -> None:
-        """At the end of a program. Raises VerifyError if something is still held."""
+        """Ends a program. Raises VerifyError if an object is still held."""
         if self._objects:
             raise VerifyError(f"{name}: {len(self._objects)} objects of lists are still held at the end of the program")
 

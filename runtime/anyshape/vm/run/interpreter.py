@@ -1,4 +1,4 @@
-"""The interpreter of programs: walks the table word by word. Traceable and obvious; what every faster executor must agree with.
+"""Interpreter of programs: walks the table word by word. It is traceable and obvious, and every faster executor must agree with it.
 
 In: a program, arguments (arrays that fit its parameters), a context. Out: the results, or None where a guard declined.
 
@@ -36,9 +36,9 @@ Trace = Callable[[int, Op, tuple[Operand, ...], list[int | None]], None]
 def run(
     program: Program, arguments: Sequence[Array], context: Context, trace: Trace | None = None
 ) -> list[Array] | None:
-    """Raises ShapeError for a failed check or kernel, OverflowedError where a size beyond 64 bits is needed."""
-    heap, tables = Heap(), dict[int, _Table]()
-    frames = [_Run(program, [_Passed(address_of(a), a.shape) for a in arguments], context, trace, heap, tables)]
+    """Runs a program. Raises ShapeError for a failed check or kernel, OverflowedError where a size beyond 64 bits is needed."""
+    whole = _Whole(Heap(), {}, trace)
+    frames = [_Run(program, [_Passed(address_of(a), a.shape) for a in arguments], context, whole)]
     while True:
         end = frames[-1].go()
         if isinstance(end, _Call):
@@ -48,7 +48,7 @@ def run(
         elif end == DECLINED:
             return None
         elif len(frames) == 1:
-            heap.finish(program.name)
+            whole.heap.finish(program.name)
             return [a for a in frames[0].results if a is not None]
         else:
             gone = frames.pop()
@@ -57,7 +57,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Passed:
-    """An argument: where its elements are (or the handle of a list), and its dims."""
+    """An argument: address of its elements, or handle of a list, and its dims."""
 
     address: int
     shape: tuple[int, ...]
@@ -74,23 +74,24 @@ class _Call:
 _Table = tuple[dict[int, tuple[Op, tuple[Operand, ...]]], dict[int, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """State that all frames of a call share; `tables` are decoded programs by their identity."""
+
+    heap: Heap
+    tables: dict[int, _Table]
+    trace: Trace | None
+
+
 class _Run:
     """A frame. `go` runs until it returns or calls."""
 
-    def __init__(
-        self,
-        program: Program,
-        arguments: Sequence[_Passed],
-        context: Context,
-        trace: Trace | None,
-        heap: Heap,
-        tables: dict[int, _Table],
-    ) -> None:
-        self.program, self.arguments, self.context, self.trace = program, arguments, context, trace
+    def __init__(self, program: Program, arguments: Sequence[_Passed], context: Context, whole: _Whole) -> None:
+        self.program, self.arguments, self.context, self.whole = program, arguments, context, whole
         self.r: list[int | None] = [0] * program.registers
-        """None: the number is lost."""
+        """Registers; None where the number is lost."""
         self.results: list[Array | None] = [None] * len(program.results)
-        self.heap, self.tables = heap, tables
+        self.heap, self.trace, tables = whole.heap, whole.trace, whole.tables
         self.bounds = context.bounds
         self.gives = [0] * program.returns
         self.taken: list[int] = []
@@ -102,7 +103,7 @@ class _Run:
             tables[id(program)] = (table, dict(pairwise(sorted(table))))
 
     def callee(self, call: _Call, program: Program) -> _Run:
-        """The frame of a call from here."""
+        """Makes the frame of a call from here."""
         arguments, at = [], 0
         for rank in program.passes:
             n = max(rank, 0)
@@ -110,10 +111,10 @@ class _Run:
             at += 1 + n
         context = self.context.callee(call.number, program.regions)
         context.bounds = self.bounds
-        return _Run(program, arguments, context, self.trace, self.heap, self.tables)
+        return _Run(program, arguments, context, self.whole)
 
     def go(self) -> int | _Call:
-        table, following = self.tables[id(self.program)]
+        table, following = self.whole.tables[id(self.program)]
         self.end = None
         while self.end is None:
             if self.at not in table:
@@ -126,7 +127,7 @@ class _Run:
         return self.end
 
     def step(self, op: Op, operands: tuple[Operand, ...]) -> None:
-        """One instruction, by its row: reads what its handler gets, and writes what that gives."""
+        """Runs one instruction by its row: reads the operands of its handler, and writes the handler's result."""
         values: list[Any] = []
         spreads = False
         for p, o in zip(op.parameters, operands):
@@ -136,16 +137,16 @@ class _Run:
                 raise OverflowedError(overflow_text(self.program, op.named(operands)))
             spreads |= lost and p.mode is Mode.SPREADING
             values.append(value)
-        made = None if spreads else getattr(self, op.handler)(*values[op.writes :])
+        number = None if spreads else getattr(self, op.handler)(*values[op.writes :])
         if op.writes:
             assert isinstance(operands[0], int)
-            self.r[operands[0]] = int(made) if made is not None and INT64_MIN <= made <= INT64_MAX else None
+            self.r[operands[0]] = int(number) if number is not None and INT64_MIN <= number <= INT64_MAX else None
 
     def read(self, registers: tuple[int, ...]) -> Any:
         return tuple(self.r[k] for k in registers)
 
     def look(self) -> None:
-        """Whether the call is to stop."""
+        """Raises if the call is to stop."""
         if self.bounds is not None:
             self.bounds.look()
 
@@ -224,8 +225,8 @@ class _Run:
         self.context.swap(one, other)
 
     def do_output(self, result: int, dims: tuple[int, ...]) -> int:
-        made = self.program.results[result]
-        a = self.results[result] = new_result(dims, made.dtype.numpy, made.name)
+        result_type = self.program.results[result]
+        a = self.results[result] = new_result(dims, result_type.dtype.numpy, result_type.name)
         return address_of(a)
 
     def do_invoke(self, kernel: int, scratch: int, scalars: tuple[int, ...], buffers: tuple[int, ...]) -> None:
@@ -291,7 +292,7 @@ def failed_check(program: Program, number: int, values: Sequence[int]) -> Anysha
 
 @contextmanager
 def growing(program: Program, number: int) -> Iterator[None]:
-    """Says of what a loop stacks or carries, whose name is the text of a check, that there is no memory for it."""
+    """Names, in an error for want of memory, the value that a loop stacks or carries: its name is the text of a check."""
     try:
         yield
     except AnyshapeError as e:
@@ -299,12 +300,12 @@ def growing(program: Program, number: int) -> Iterator[None]:
 
 
 def failed_kernel(
-    program: Program, number: int, status: int, scalars: Sequence[int], told: Sequence[int]
+    program: Program, number: int, status: int, scalars: Sequence[int], failure: Sequence[int]
 ) -> AnyshapeError:
-    """`scalars`: what the kernel was called with; `told`: the words ahead of them."""
+    """Makes the error of a kernel that failed. `scalars` are those of its call; `failure` is its report, the words ahead of them."""
     kernel = program.kernels[number]
     if 0 < status <= len(kernel.errors):
-        return ShapeError(refusal(kernel.errors[status - 1], scalars, told))
+        return ShapeError(refusal(kernel.errors[status - 1], scalars, failure))
     return AnyshapeError(f"kernel {kernel.name} ended with the unknown status {status}")
 
 
@@ -317,7 +318,7 @@ def too_deep_text(function: Program) -> str:
 
 
 def overflow_text(program: Program, operands: Mapping[str, Any]) -> str:
-    """What a number beyond 64 bits was needed for, by the operands' names."""
+    """Spells the error of an instruction that needs a number beyond 64 bits, by the operands' names."""
     beyond = "does not fit a signed 64-bit integer"
     if "check" in operands:
         record = program.checks[operands["check"]]

@@ -1,7 +1,7 @@
-"""What bounds a call: its deadline, and whether its executable was told to stop.
+"""Limits of a call: its deadline, and cancellation.
 
 In: `Executable.run(deadline=)` and `Executable.cancel()`. Out: errors, in the thread that calls. Machine code looks at words of its state
-(`native/stop_code.py`); this is for everything around it: a call that is done by several programs, and programs that Python runs.
+(`native/stop_code.py`); this is for everything around it: calls that run several programs, and programs that Python runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anyshape.errors import ArgumentError, Cancelled, DeadlineExceeded
 
 _LOCAL = threading.local()
 _FURTHEST = 1e9
-"""Seconds: further away than anybody waits."""
+"""Seconds to the latest deadline, longer than anybody waits."""
 
 
 def cancelled_text(name: str) -> str:
@@ -28,7 +28,7 @@ def late_text(name: str) -> str:
 
 
 def checked_deadline(seconds: Any) -> float:
-    """Raises ArgumentError for what is no number of seconds."""
+    """The deadline as a number of seconds. Raises ArgumentError for anything else."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
         raise ArgumentError(f"deadline must be a number of seconds, not negative, got {seconds!r}")
     return min(float(seconds), _FURTHEST)
@@ -36,7 +36,7 @@ def checked_deadline(seconds: Any) -> float:
 
 @contextmanager
 def until(seconds: float) -> Iterator[None]:
-    """Calls of this thread end by then."""
+    """Bounds all calls of this thread: they end by then."""
     outer = deadline()
     own = time.monotonic_ns() + round(seconds * 1e9)
     _LOCAL.deadline = min(own, outer) if outer else own
@@ -47,12 +47,12 @@ def until(seconds: float) -> Iterator[None]:
 
 
 def deadline() -> int:
-    """Of what this thread calls, in nanoseconds of the monotonic clock; 0: none."""
+    """The deadline of this thread's calls, in nanoseconds of the monotonic clock; 0: none."""
     return int(getattr(_LOCAL, "deadline", 0))
 
 
 class Bounds:
-    """Of one program that Python runs, made where its call begins: `look` raises once the call is to stop."""
+    """Bounds of one program that Python runs, made where its call begins: `look` raises once the call is to stop."""
 
     __slots__ = ("_cancels", "_name", "_seen", "_until")
 

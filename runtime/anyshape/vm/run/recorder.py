@@ -1,4 +1,4 @@
-"""Kernels of a call timed one by one: a program with notes, walked by the interpreter.
+"""Recording of kernels, timed one by one: a program with notes is walked by the interpreter.
 
 In: a program and a `Recorder`. Out: a `Sample` of every kernel. Walking is slow, but only kernels are timed, and they are the machine code
 that users run, in one part.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,21 +26,22 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One kernel of a call."""
+    """Time and work of one kernel of a call."""
 
     name: str
     seconds: float
     operations: int
     moved: int
     nodes: tuple[tuple[Node, float], ...]
-    """With their shares of the seconds."""
+    """Nodes, and their shares of the seconds."""
+    _: KW_ONLY
     result: tuple[int, ...] = ()
-    """The shape of what it makes; of several results, of the one with most dims."""
+    """Shape of the kernel's result; of several results, of the one with most dims."""
 
 
 @dataclass(eq=False, slots=True)
 class Recorder:
-    """Takes the samples of calls. `overhead`: seconds that timing a kernel adds."""
+    """Collector of samples. `overhead`: seconds that timing a kernel adds."""
 
     samples: list[Sample] = field(default_factory=list)
     overhead: float = field(init=False)
@@ -53,13 +54,13 @@ class Recorder:
         self.overhead = float(np.median(times))
 
     def taken(self) -> tuple[Sample, ...]:
-        """What was recorded since the last time."""
-        found, self.samples = tuple(self.samples), []
-        return found
+        """Takes out the samples recorded since the last time."""
+        samples, self.samples = tuple(self.samples), []
+        return samples
 
 
 class RecordedExecutor:
-    """Walks a program that has notes, and records its kernels."""
+    """Executor that walks a program with notes and records its kernels."""
 
     def __init__(self, program: Program, recorder: Recorder) -> None:
         self.program, self.recorder = program, recorder
@@ -72,20 +73,20 @@ class RecordedExecutor:
 
     def run(self, arguments: Sequence[Array], context: Context, places: Sequence[Array | None]) -> list[Array] | None:
         times: list[float] = []
-        made: list[Callable[[float], Sample]] = []
+        unfinished: list[Callable[[float], Sample]] = []
 
         def trace(word: int, op: Op, operands: tuple[Operand, ...], registers: list[int | None]) -> None:
             kernel = op.named(operands).get("kernel")
             if kernel is not None:
                 note = self.program.notes[word]
                 sizes = {s: registers[r] or 0 for s, r in note.registers.items()}
-                made.append(_sample(self.program.kernels[kernel].name, note, sizes))
+                unfinished.append(_sample(self.program.kernels[kernel].name, note, sizes))
 
         kernels = tuple(_TimedKernel(k, times) for k in self.program.kernels)
         results = interpreter.run(replace(self.program, kernels=kernels), arguments, context, trace)
         if results is not None:
             self.recorder.samples += [
-                sample(max(0.0, t - self.recorder.overhead)) for sample, t in zip(made, times, strict=True)
+                sample(max(0.0, t - self.recorder.overhead)) for sample, t in zip(unfinished, times, strict=True)
             ]
         return results
 
@@ -94,7 +95,7 @@ def _sample(name: str, note: Invocation, sizes: Mapping[Dim, int]) -> Callable[[
     counts = int(evaluate(note.operations, sizes)), int(evaluate(note.moved, sizes))
     shares = tuple(note.shares(sizes).items())
     result = tuple(int(evaluate(n, sizes)) for n in note.result)
-    return lambda seconds: Sample(name, seconds, *counts, shares, result)
+    return lambda seconds: Sample(name, seconds, *counts, shares, result=result)
 
 
 class _TimedKernel:

@@ -1,4 +1,4 @@
-"""Results allocated by NumPy, where there is no direct entry to make them (`native/allocator_code.py`).
+"""Allocation of results by NumPy, where there is no direct entry to make them (`native/allocator_code.py`).
 
 In: shape and dtype. Out: an array without contents.
 """
@@ -15,7 +15,7 @@ from anyshape.errors import AnyshapeError
 
 
 def new_result(shape: Sequence[int], dtype: np.dtype[Any], name: str = "") -> NDArray[Any]:
-    """An array of any contents, for the result of this name. Raises AnyshapeError where there is no memory, or no such array."""
+    """Makes an array of any contents for the result of this name. Raises AnyshapeError where there is no memory, or no such array."""
     try:
         return np.empty(shape, dtype)
     except (MemoryError, ValueError) as e:

@@ -45,8 +45,8 @@ def cos(f: FunctionBuilder, x: Val) -> Val:
 
 
 def _with_large(f: FunctionBuilder, name: str, x: Val, ordinary: Val) -> Val:
-    """`ordinary`, and where a lane is too large for its reduction what libm says: of that lane alone, since the result for a number must
-    not depend on its neighbours, and of a vector that is not full some are nobody's."""
+    """`ordinary`, or libm's result for lanes that are too large for the reduction: for those alone, since the result for a number must not
+    depend on its neighbours, and a vector that is not full has lanes that are not used."""
     limit = 2.0**40 if x.type.scalar == F32 and f.target.fma else 2.0**20
     large = f.compare("ge", abs_(f, x), limit)
     anywhere = f.reduce("or", large) if x.type.lanes else large
@@ -68,16 +68,16 @@ def _by_libm(f: FunctionBuilder, name: str, x: Val) -> Val:
     return f.load(space, x.type)
 
 
-def _by_quadrant(f: FunctionBuilder, x: Val, iteration: float) -> Val:
-    """sin(x + turn pi/2): sine or cosine of the rest, with a sign, by the quadrant."""
+def _by_quadrant(f: FunctionBuilder, x: Val, quadrants: float) -> Val:
+    """sin(x + quadrants pi/2): sine or cosine of the rest, with a sign, by the quadrant."""
     short = x.type.scalar == F32
     wide = f.convert("fpext", x, F64) if short else x
     n = round_even(f, f.mul(wide, 0.6366197723675814))
     first = f.fma(n, -_HALF_PI[0], wide)
     second = f.fma(n, -_HALF_PI[1], first)
     r = f.fma(n, -_HALF_PI[2], second)
-    transposed = f.add(n, iteration)
-    quadrant = f.fma(floor(f, f.mul(transposed, 0.25)), -4.0, transposed)
+    shifted = f.add(n, quadrants)
+    quadrant = f.fma(floor(f, f.mul(shifted, 0.25)), -4.0, shifted)
     square = f.mul(r, r)
     sine = f.fma(f.mul(r, square), horner(f, square, _SIN_SHORT if short else _SIN_LONG), r)
     quarter = horner(f, square, _COS_SHORT if short else _COS_LONG)

@@ -1,4 +1,4 @@
-"""The file itself: a header, a record, blobs and arrays, each with a checksum.
+"""Container of a saved model: a file of a header, a record, blobs and arrays, each with a checksum.
 
 In: a record (what JSON can hold) that refers to blobs and arrays by number. Out: one file, and read access to it over a memory map.
 
@@ -7,7 +7,7 @@ In: a record (what JSON can hold) that refers to blobs and arrays by number. Out
     data     from the next page on: blobs (program tables, machine code) and arrays, each at a multiple of 64
 
 Header, record and blobs are checked when the file is opened, so that everything that decides what runs is as it was written. Arrays
-are checked one by one, when somebody asks (`check`): they may be large, and opening a file should not read them. Where there is a signing
+are checked one by one by `check`: they may be large, and opening a file should not read them. Where there is a signing
 key (`anyshape.signing`), the header is signed, the record says that it is, and checksums of arrays are cryptographic like all others,
 so that the signature is one of the whole file.
 """
@@ -62,7 +62,7 @@ def array_digest(a: Array, signed: bool = False) -> str:
 
 
 def is_saved(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins like a saved model."""
+    """Tests whether a file begins like a saved model."""
     try:
         with open_plain(path) as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -95,7 +95,7 @@ class Builder:
         return len(self.blobs) - 1
 
     def array(self, a: Array) -> int:
-        """The number of an array; one that is there already is not put there again."""
+        """Adds an array, unless an equal one is there; its number."""
         if id(a) not in self._by_id:
             self._kept.append(a)
             dense = np.ascontiguousarray(a).reshape(a.shape)
@@ -108,7 +108,7 @@ class Builder:
         return self._by_id[id(a)]
 
     def write(self, path: Path, record: dict[str, Any]) -> None:
-        """Written beside the place and renamed, so that a reader sees the old file or the new one, whole."""
+        """Writes the file beside its place and renames it, so that a reader sees the old file or the new one, whole."""
         whole = {**record, "signed": self._key is not None, "blobs": self.blobs, "arrays": self.arrays}
         text = json.dumps(whole, separators=(",", ":")).encode()
         start = _aligned(HEADER.size + len(text), PAGE)
@@ -123,7 +123,7 @@ class Builder:
 
 
 def header(size: int, text: bytes, key: bytes | None = None) -> bytes:
-    """Of a file of so many bytes with that record."""
+    """Makes the header of a file of so many bytes with that record."""
     head = HEADER.pack(MAGIC, FORMAT, size, len(text), hashlib.sha256(text).digest(), b"", b"")[: -SIZE - 32]
     head += _signature(key, head) if key is not None else bytes(SIZE)
     return head + hashlib.sha256(head).digest()

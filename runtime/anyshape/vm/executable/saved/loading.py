@@ -1,8 +1,8 @@
-"""`anyshape.load(path)`: a saved model, ready to run without being compiled.
+"""Loading of saved models: `anyshape.load(path)` makes one ready to run without compiling it.
 
-In: the path of a file that `exe.save` wrote. Out: an executable over the mapped file. What decides what runs is checked before anything is
-made of it; constants are checked at the first call, which reads them anyway (`verify=True`: at once). A file of other code, or for another
-processor, is compiled again from the function in it, and says so in the report.
+In: the path of a file that `exe.save` wrote. Out: an executable over the mapped file. Programs and code are checked before they are used;
+constants are checked at the first call, which reads them anyway (`verify=True`: at once). A file of other code, or for another
+processor, is compiled again from the function in it, and the report says so.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from anyshape.vm.report.summary import Report
 
 Record = dict[str, Any]
 NOT_A_RECORD = (KeyError, IndexError, TypeError, ValueError, AttributeError)
-"""What reading a record of another structure raises; checksums make that a matter of files that `save` did not write."""
+"""Errors of reading a record of another structure, which only a file has that `save` did not write: the others have checksums."""
 
 
 @edge
 def load(
     path: str | os.PathLike[str], *, verify: bool = False, rebuild: bool = True, threads: int | None = None
 ) -> Executable:
-    """The executable that was saved. `threads` as in `compile`. `verify` checks all constants now; without `rebuild`, a file of other
+    """Loads a saved executable. `threads` is that of `compile`. `verify` checks all constants now; without `rebuild`, a file of other
     code or for another processor is refused. Raises SavedFileError for a file that is refused."""
     report = Report()
     with report.phase("load"):
@@ -78,7 +78,7 @@ def _read_head(container: Container, threads: int | None) -> tuple[Options, Save
 
 
 def _unfit(record: Record, options: Options) -> str:
-    """Why the programs of a file are not for this process; empty if they are."""
+    """Says why the programs of a file are not for this process; empty if they are."""
     if record["target"] != asdict(target_called(options.target)):
         return f"its machine code is for another processor ({record['target']['cpu']})"
     other = [p for p, version in record["code"].items() if not is_package(p) or code_version(p) != version]
@@ -96,23 +96,24 @@ def _programs(container: Container, options: Options) -> list[Program]:
 
 
 def _chain(programs: Sequence[Program], compiler: Compiler, head: SavedHead, guarded: bool) -> Plan:
-    """Each program with the next one for what its guards decline; behind the last, if it has guards, what is compiled when needed."""
+    """Makes a plan of programs, each of which has the next one for calls that its guards decline; the last one, if it has guards, has a
+    plan that is compiled when it is needed."""
     following: Callable[[], Plan] | None = (lambda: compiler.plan(head.whole(), 0)) if guarded else None
     types = ([p.type for p in head.params], [v.type for v in head.results])
     expect_results(types[1], compiler.options)
     plan: Straight | None = None
     for k, program in reversed(list(enumerate(programs))):
-        plan = Straight(program, following, compiler.options, types, compiler.lock)
+        plan = Straight(program, following, compiler.options, types=types, lock=compiler.lock)
         if k + 1 < len(programs):
             plan.general()
-        following = (lambda made: lambda: made)(plan)
+        following = (lambda fixed: lambda: fixed)(plan)
     assert plan is not None
     return plan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SavedHead:
-    """What callers see of a function in a file; the rest of it is read when it is needed."""
+    """Signature of a function in a file; the function itself is read when it is needed."""
 
     container: Container
     name: str
@@ -127,7 +128,12 @@ class SavedHead:
         size = SizeReader(head["sizes"])
         params, results = read_values(head["params"], size), read_values(head["results"], size)
         return SavedHead(
-            container, head["name"], tuple(params), tuple(results), tuple(head["result_names"]), read_form(head["form"])
+            container=container,
+            name=head["name"],
+            params=tuple(params),
+            results=tuple(results),
+            result_names=tuple(head["result_names"]),
+            form=read_form(head["form"]),
         )
 
     def whole(self) -> Function:

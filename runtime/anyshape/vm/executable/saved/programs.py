@@ -1,7 +1,7 @@
-"""Programs as records, and back: the table and the machine code as blobs, constants as arrays, the rest as data.
+"""Conversion of programs to records and back: the table and the machine code are blobs, constants are arrays, the rest is data.
 
-In: a program whose kernels are machine code, and the builder of the file; or a record and the open file. Out: the other one. All kernels
-of a file are linked at once.
+In: a program whose kernels are machine code, and the builder of the file; or a record and the open file. Out: a record, or a program. All
+kernels of a file are linked at once.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from anyshape.lower.llvm.jit import keep_object, load_objects
 from anyshape.lower.target import Target
 from anyshape.vm.compiling.kernels import ENTRY, MachineCode, NativeKernel
 from anyshape.vm.executable.saved.container import Builder, Container
-from anyshape.vm.native.executor import loop_objects
+from anyshape.vm.native import loop_objects
 from anyshape.vm.program.table import CheckRecord, Program, ResultType
 
 Record = dict[str, Any]
 
 
 class ProgramWriter:
-    """Records of programs that share symbols and machine code."""
+    """Writer of records of programs that share symbols and machine code."""
 
     def __init__(self, builder: Builder, target: Target) -> None:
         self.builder, self.target = builder, target
         self.size = SizeWriter()
         self.codes: dict[str, MachineCode] = {}
-        """By symbol, which is a hash of the text."""
+        """Machine code by symbol, which is a hash of the text."""
 
     def program(self, p: Program) -> Record:
         return {
@@ -60,7 +60,7 @@ class ProgramWriter:
         return [parts, [self.size(s) for s in c.symbols], c.registers, c.equation, c.op, c.source]
 
     def common(self) -> Record:
-        """What all the programs refer to: to be recorded once, after them."""
+        """Makes the record of what all programs refer to, once, after their own records."""
         codes = [[c.symbol, self.builder.blob(c.image), c.imports] for c in self.codes.values()]
         elements = elements_of(i for c in self.codes.values() for i in c.imports)
         shared = {library_key(self.target, e): library_object(self.target, e) for e in elements} | loop_objects()
@@ -69,7 +69,7 @@ class ProgramWriter:
 
 
 class ProgramReader:
-    """Programs over the constants of an open file."""
+    """Reader of programs over the constants of an open file."""
 
     def __init__(self, container: Container, common: Record, target: Target) -> None:
         self.container = container
@@ -96,15 +96,21 @@ class ProgramReader:
         )
 
     def _check(
-        self, parts: Sequence[Any], symbols: Sequence[Any], registers: Sequence[int], *texts: str
+        self,
+        parts: Sequence[Any],
+        symbols: Sequence[Any],
+        registers: Sequence[int],
+        equation: str,
+        op: str,
+        source: str,
     ) -> CheckRecord:
         read = [self.size(p) for p in parts]
         said = tuple(p if isinstance(p, str | Dim | Cond) else str(p) for p in read)
-        return CheckRecord(said, tuple(map(self.size, symbols)), tuple(registers), *texts)
+        return CheckRecord(said, tuple(map(self.size, symbols)), tuple(registers), equation, op=op, source=source)
 
 
 def _linked(container: Container, common: Record, target: Target) -> list[MachineCode]:
-    """Kernels, and what all models share: the library of products and the native loop, which go where a cache would look for them."""
+    """Links all kernels. The library of products and the native loop, which all models share, go to the object cache first."""
     for key, k in common["objects"]:
         keep_object(key, container.blob(k))
     codes = [(symbol, container.blob(k), tuple(imports)) for symbol, k, imports in common["codes"]]

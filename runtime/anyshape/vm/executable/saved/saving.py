@@ -1,7 +1,8 @@
-"""`exe.save(path)`: everything that running and compiling again takes, in one file.
+"""Saving of executables: `exe.save(path)` writes what running and compiling again take into one file.
 
 In: an executable. Out: the file. Programs of straight plans are kept with their machine code: the main one, and the general one if a call
-has needed it. The function itself is always there, so that what is not kept, or not for this processor, is compiled from it.
+has needed it. The function itself is always in the file, so that programs that are not kept, or not for this processor, are compiled from
+it.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 KEPT_OPTIONS = ("executor", "target", "kernels", "fuse")
-"""Those that decide what is compiled; the others belong to who runs it."""
+"""Options that decide what is compiled; the process that loads the file decides the others."""
 
 
 def save(executable: Executable, path: str | os.PathLike[str]) -> None:
-    """Raises AnyshapeError if the file cannot be written."""
+    """Writes the file. Raises AnyshapeError if it cannot be written."""
     f, builder = executable.function, Builder()
     options = executable.options
     record = {
@@ -55,7 +56,7 @@ def save(executable: Executable, path: str | os.PathLike[str]) -> None:
 
 
 def packages(f: Function) -> set[str]:
-    """Where the ops of f come from."""
+    """The packages from which the ops of f come."""
     return {_package(node.op) for node in f.nodes}
 
 
@@ -63,8 +64,8 @@ _OWN = "anyshape", "anyshape_ops"
 
 
 def is_package(name: str) -> bool:
-    """Whether ops may come from there: our own packages, those of registered ops, and a module that is imported already. A name in a file
-    that is none of them is not looked for: finding a submodule would import its parent."""
+    """Tests whether ops may come from a module: one of our own packages, of those of registered ops, or a module that is imported already.
+    Any other name in a file is not searched for: finding a submodule would import its parent."""
     return (
         name in _OWN or name in map(_package, registry.all_ops().values()) or ("." not in name and name in sys.modules)
     )
@@ -75,7 +76,7 @@ def _package(op: OpDef) -> str:
 
 
 def _head(f: Function) -> Record:
-    """What callers see, to be read without the function."""
+    """Makes the record of a function's signature, which is read without the function."""
     size = SizeWriter()
     params, results = value_records(f.params, size), value_records(f.results, size)
     return {
@@ -89,21 +90,22 @@ def _head(f: Function) -> Record:
 
 
 def report_record(report: Report) -> Record:
-    """Counts and reasons of the compile, nothing of the clock or of later calls."""
+    """Records counts and reasons of the compile, but no times and nothing of later calls."""
     own = {f.name: getattr(report, f.name) for f in fields(report) if f.name[0] != "_"}
     later = ("finished", "compiled_after_first_call")
     return {name: v for name, v in own.items() if isinstance(v, int | list) and name not in later}
 
 
 def read_report(report: Report, record: Record) -> None:
-    """What `report_record` gave, put back; nothing else of what a file says."""
+    """Reads what `report_record` wrote into a report, and nothing else of the file."""
     for name in report_record(report).keys() & record.keys():
         if isinstance(record[name], type(getattr(report, name))):
             setattr(report, name, record[name])
 
 
 def _programs(plan: Plan, builder: Builder, options: Options) -> Record:
-    """No programs where a rank is found at run time, or kernels are interpreted: such plans are compiled when they are loaded."""
+    """Records the programs of a plan; none where a rank is known at run time only, or kernels are interpreted: such plans are compiled when
+    they are loaded."""
     straight = _straight(plan)
     kernels = [k for s in straight for p in (s.program, *s.program.functions) for k in p.kernels]
     if not all(isinstance(k, NativeKernel) for k in kernels):
@@ -114,10 +116,10 @@ def _programs(plan: Plan, builder: Builder, options: Options) -> Record:
 
 
 def _straight(plan: Plan) -> list[Straight]:
-    """The plan and the variants behind it, as far as they are straight."""
-    found: list[Straight] = []
+    """Lists the plan and the variants behind it, as far as they are straight."""
+    plans: list[Straight] = []
     following: Plan | None = plan
     while isinstance(following, Straight):
-        found.append(following)
+        plans.append(following)
         following = following.compiled_general
-    return found
+    return plans

@@ -11,26 +11,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from anyshape.dtypes import BF16, F16, DType
+from anyshape.dtypes import DType
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation, Run
 from anyshape.equations.expr import Apply, Const, Expr, Read, Scalar, Var
 from anyshape.equations.traversal import walk
+from anyshape.kernel_model.costs import LOAD, LOOKED_UP_INSTRUCTIONS, ROUNDING_INSTRUCTIONS, cost_of
 
 MOST_INSTRUCTIONS = 2_000
 """The most instructions of one element in a group's kernel: beyond them, fusion leaves the next node to another kernel. Code generation
 takes some 0.1 ms for each instruction, in a few copies, and more than in proportion for much larger kernels."""
-
-INSTRUCTIONS = {
-    "philox": 168, "pow": 150, "sin": 52, "cos": 52, "erf": 40, "log": 38, "exp": 28, "tanh": 30,
-    "floordiv": 20, "mod": 15, "fmod": 8, "trunc_div": 8, "div": 6, "shift_left": 4, "shift_right": 5,
-    "min": 3, "max": 3, "and": 2, "or": 2, "not": 2, "wrap": 3, "sqrt": 2,
-}  # fmt: skip
-"""The number of instructions that an operation on a vector takes, about; one for all others."""
-ROUNDING = {F16: 5, BF16: 17}
-"""The instructions that each operation takes beside the one that computes wider."""
-READ, LOOKED_UP = 2, 20
-"""A read; one at an index that is data, which is checked and finds its elements one by one."""
 
 Place = tuple[Hashable, ...]
 
@@ -125,14 +115,15 @@ def _term(i: Expr, values: Mapping[Var, Hashable]) -> Hashable:
 
 def _instructions(e: Expr) -> int:
     if isinstance(e, Read):
-        return LOOKED_UP if any(isinstance(n, Read) for i in e.index for n in walk(i)) else READ
+        looked_up = any(isinstance(n, Read) for i in e.index for n in walk(i))
+        return LOOKED_UP_INSTRUCTIONS if looked_up else LOAD.instructions
     if isinstance(e, Apply):
-        return INSTRUCTIONS.get(e.op, 1) + (_rounding(e.dtype) if e.op != "select" else 0)
+        return cost_of(e.op).instructions + (_rounding(e.dtype) if e.op != "select" else 0)
     return 0 if isinstance(e, Const | Scalar | Var) else 1
 
 
 def _rounding(dtype: DType | None) -> int:
-    return 0 if dtype is None else ROUNDING.get(dtype, 0)
+    return 0 if dtype is None else ROUNDING_INSTRUCTIONS.get(dtype, 0)
 
 
-__all__ = ["INSTRUCTIONS", "MOST_INSTRUCTIONS", "KernelSizes"]
+__all__ = ["MOST_INSTRUCTIONS", "KernelSizes"]

@@ -1,6 +1,6 @@
-"""Proofs of several ops beside each other: each takes its op alone.
+"""Proves several ops in parallel processes.
 
-In: ops with the keys of their verdicts, and how many processes there may be. Out: the verdicts, in that order.
+In: ops with the keys of their verdicts, and the greatest number of processes. Out: the verdicts, in that order.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from anyshape_gen.bounds.store import Safety, safety
 Ops = Sequence[tuple[OpAnalysis, str]]
 
 FEW = 8
-"""Up to so many are proved here: another process takes as long to begin as some of them take."""
+"""The number of ops up to which all are proved in this process: to start another takes longer."""
 _ops: Ops = ()
-"""What a forked process was given: it has the ops from its parent, and is told numbers."""
+"""The ops, which a forked process inherits from its parent; it is sent their numbers."""
 
 
 def safeties(ops: Ops, processes: int) -> list[Safety]:
     if (
         len(ops) <= FEW or processes < 2 or sys.platform != "linux"
-    ):  # elsewhere a fork may not go on as its parent would
+    ):  # on other systems a forked process may not be able to continue
         return [safety(a, key) for a, key in ops]
     context = multiprocessing.get_context("fork")
     with context.Pool(min(processes, len(ops)), _begin, (ops,)) as pool:

@@ -6,7 +6,7 @@ import pytest
 
 from anyshape_gen.analysis import analyse
 from anyshape_gen.emit.cases import case
-from anyshape_gen.emit.wants import ANY, Between, Wants, unconditional
+from anyshape_gen.emit.constraints import ANY, Between, Constraints, unconditional
 from anyshape_gen.nodes import (
     Assert,
     Assign,
@@ -38,8 +38,8 @@ def compare(a: Expr, op: str, b: Expr) -> Compare:
     return Compare(a, ((op, b),))
 
 
-def wants(*conditions: Expr) -> Wants:
-    return Wants([Assert(c, None) for c in conditions])
+def constraints(*conditions: Expr) -> Constraints:
+    return Constraints([Assert(c, None) for c in conditions])
 
 
 def known(e: Expr) -> bool:
@@ -66,23 +66,23 @@ def known(e: Expr) -> bool:
     ids=str,
 )
 def test_values(conditions: tuple[Expr, ...], values: tuple[Expr | None, ...]) -> None:
-    assert wants(*conditions).values(M, known) == values
+    assert constraints(*conditions).values(M, known) == values
 
 
 def test_an_equality_is_solved_for_the_name() -> None:
     product = BinOp("*", M, Int(2))
-    assert wants(compare(BinOp("+", M, Int(1)), "==", N)).values(M, known) == (BinOp("-", N, Int(1)),)
-    assert wants(compare(N, "==", product)).values(M, known) == (BinOp("//", N, Int(2)),)
-    assert wants(compare(BinOp("*", M, M), "==", N)).values(M, known) == ()  # no equation of one place
+    assert constraints(compare(BinOp("+", M, Int(1)), "==", N)).values(M, known) == (BinOp("-", N, Int(1)),)
+    assert constraints(compare(N, "==", product)).values(M, known) == (BinOp("//", N, Int(2)),)
+    assert constraints(compare(BinOp("*", M, M), "==", N)).values(M, known) == ()  # no equation of one place
     assert (
-        wants(compare(BinOp("*", M, BinOp("-", N, Int(1))), "==", Int(4))).values(M, known) == ()
+        constraints(compare(BinOp("*", M, BinOp("-", N, Int(1))), "==", Int(4))).values(M, known) == ()
     )  # perhaps a factor 0
 
 
 def test_an_equality_under_a_condition_leaves_the_rest_open() -> None:
     side = IfExp(N, M, K)
-    assert wants(compare(side, "==", N)).values(M, known) == (IfExp(N, N, ANY),)
-    assert wants(compare(side, "==", N)).values(K, known) == (IfExp(N, ANY, N),)
+    assert constraints(compare(side, "==", N)).values(M, known) == (IfExp(N, N, ANY),)
+    assert constraints(compare(side, "==", N)).values(K, known) == (IfExp(N, ANY, N),)
     assert unconditional(IfExp(N, ANY, Int(3))) == Int(3) and unconditional(N) == N
 
 
@@ -92,52 +92,56 @@ def test_names_are_seen_through() -> None:
         Assign(("a", "b"), VecLit((N, Int(7)))),
         Assert(compare(M, "==", Name("room")), None),
     )
-    assert Wants(rule).values(M, known) == (BinOp("-", N, Int(1)),)
-    assert Wants((*rule[:2], Assert(compare(M, "==", Name("b")), None))).values(M, known) == (Int(7),)
+    assert Constraints(rule).values(M, known) == (BinOp("-", N, Int(1)),)
+    assert Constraints((*rule[:2], Assert(compare(M, "==", Name("b")), None))).values(M, known) == (Int(7),)
     double = Function("double", ("v",), (), BinOp("*", Name("v"), Int(2)))
     called = Assert(compare(M, "==", Call("double", (N,))), None)
-    assert Wants([called], functions=[double]).values(M, known) == (BinOp("*", N, Int(2)),)
-    assert Wants([called]).values(M, known) == ()
+    assert Constraints([called], functions=[double]).values(M, known) == (BinOp("*", N, Int(2)),)
+    assert Constraints([called]).values(M, known) == ()
 
 
 def test_a_name_of_a_branch_is_not_known_behind_it() -> None:
     rule = (If(N, (Assign(("a",), N),), ()), Assert(compare(M, "==", Name("a")), None))
-    assert Wants(rule).values(M, known) == ()
+    assert Constraints(rule).values(M, known) == ()
 
 
 def test_asserts_of_a_branch() -> None:
     pair, rank = VecLit((N, Int(1))), compare(Call("len", (M,)), "==", Int(2))
-    assert Wants([If(rank, (Assert(compare(M, "==", pair), None),), ())]).equal(M, known) == (pair,)
-    assert Wants([If(N, (Assert(compare(M, "==", Int(3)), None),), ())]).equal(M, known) == (IfExp(N, Int(3), ANY),)
+    assert Constraints([If(rank, (Assert(compare(M, "==", pair), None),), ())]).equal(M, known) == (pair,)
+    assert Constraints([If(N, (Assert(compare(M, "==", Int(3)), None),), ())]).equal(M, known) == (
+        IfExp(N, Int(3), ANY),
+    )
     assert (
-        Wants([If(K, (Assert(compare(M, "==", Int(3)), None),), ())]).equal(M, known) == ()
+        Constraints([If(K, (Assert(compare(M, "==", Int(3)), None),), ())]).equal(M, known) == ()
     )  # nothing known decides it
 
 
 def test_bounds() -> None:
-    assert wants(compare(M, "<", N), compare(Int(0), "<=", M)).bounds(M, known) == Between(
+    assert constraints(compare(M, "<", N), compare(Int(0), "<=", M)).bounds(M, known) == Between(
         Int(0), BinOp("-", N, Int(1))
     )
-    assert wants(compare(BinOp("*", Int(2), M), "<=", N)).bounds(M, known) == Between(None, BinOp("//", N, Int(2)))
-    assert wants(compare(M, "<", K)).bounds(M, known) is None
+    assert constraints(compare(BinOp("*", Int(2), M), "<=", N)).bounds(M, known) == Between(
+        None, BinOp("//", N, Int(2))
+    )
+    assert constraints(compare(M, "<", K)).bounds(M, known) is None
     items = Reduction("all", compare(Index(M, (K,)), "<=", Index(N, (K,))), (Generator((Target("k"),), Int(3)),))
-    assert wants(items).bounds(M, known) == Between(None, N)
+    assert constraints(items).bounds(M, known) == Between(None, N)
 
 
 def test_divisors_and_multiples() -> None:
-    assert wants(compare(BinOp("%", N, M), "==", Int(0))).divides("m", known) == N
-    assert wants(compare(BinOp("%", M, N), "==", Int(0))).multiple("m", known) == N
-    assert Wants([], [Call("exact_div", (M, N))]).multiple("m", known) == N
-    assert wants(compare(BinOp("%", N, M), "==", Int(1))).divides("m", known) is None
+    assert constraints(compare(BinOp("%", N, M), "==", Int(0))).divides("m", known) == N
+    assert constraints(compare(BinOp("%", M, N), "==", Int(0))).multiple("m", known) == N
+    assert Constraints([], [Call("exact_div", (M, N))]).multiple("m", known) == N
+    assert constraints(compare(BinOp("%", N, M), "==", Int(1))).divides("m", known) is None
 
 
 def test_items() -> None:
-    assert wants(compare(Index(M, (Int(0),)), "==", N)).items("m", known) == [(0, N)]
+    assert constraints(compare(Index(M, (Int(0),)), "==", N)).items("m", known) == [(0, N)]
     each = Reduction(
         "all", BoolOp("or", (compare(K, "==", N), compare(K, "==", Int(1)))), (Generator((Target("k"),), M),)
     )
-    assert wants(each).each("m", known) == (N, Int(1))
-    assert wants(each).each("n", known) == ()
+    assert constraints(each).each("m", known) == (N, Int(1))
+    assert constraints(each).each("n", known) == ()
     a, b = Name("a"), Name("b")
     zipped = Call("zip", (N, M))
     open_ = Reduction(
@@ -145,23 +149,23 @@ def test_items() -> None:
         BoolOp("or", (compare(b, "==", Int(0)), compare(a, "==", b))),
         (Generator((Target("a"), Target("b")), zipped),),
     )
-    assert wants(open_).like("m", known) == (N, (Int(0),))
-    assert wants(open_).like("k", known) is None
+    assert constraints(open_).like("m", known) == (N, (Int(0),))
+    assert constraints(open_).like("k", known) is None
 
 
 def test_what_broadcasts_to_a_name() -> None:
-    assert wants(Call("broadcasts", (N, M))).broadcast_of("m", known) == N
-    assert wants(Call("broadcasts", (K, M))).broadcast_of("m", known) is None
+    assert constraints(Call("broadcasts", (N, M))).broadcast_of("m", known) == N
+    assert constraints(Call("broadcasts", (K, M))).broadcast_of("m", known) is None
 
 
 def test_inputs_that_are_there_together() -> None:
     def same(a: str, b: str) -> Compare:
         return compare(Call("present", (Name(a),)), "==", Call("present", (Name(b),)))
 
-    assert wants(same("a", "b"), compare(M, "==", N), same("c", "d"), same("d", "b")).together() == [
+    assert constraints(same("a", "b"), compare(M, "==", N), same("c", "d"), same("d", "b")).together() == [
         ("a", "b", "c", "d")
     ]
-    assert wants(same("a", "b"), same("c", "d")).together() == [("a", "b"), ("c", "d")]
+    assert constraints(same("a", "b"), same("c", "d")).together() == [("a", "b"), ("c", "d")]
 
 
 @pytest.mark.parametrize("op", ["qlinear_conv", "reverse_sequence", "grouped_query_attention", "matmul_nbits"])

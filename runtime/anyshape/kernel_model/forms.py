@@ -1,6 +1,6 @@
 """What kind of computation a node is, read off its equations and never off its name.
 
-map: no reduction. row: a reduction. contraction: a sum of products of two reads that each own a loop variable.
+map: no reduction. row: a reduction. contraction: what `contractions.py` matches.
 move: a map whose value is one read, so that its index map can be folded into its consumer.
 """
 
@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from enum import Enum
 
 from anyshape.equations.builder import Equation
-from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor
+from anyshape.equations.expr import Apply, Read, Reduce, Tensor
 from anyshape.equations.traversal import walk
-
-TRANSCENDENTAL = frozenset(("exp", "log", "tanh", "erf", "sin", "cos", "pow", "sqrt", "div", "philox"))
+from anyshape.kernel_model.contractions import EXPRESSIONS, contraction_of
+from anyshape.kernel_model.costs import cost_of
 
 
 class Kind(Enum):
@@ -33,7 +33,7 @@ def classify(equations: Iterable[Equation]) -> Kind:
 
 def _kind_of(q: Equation) -> Kind:
     reductions = [e for e in walk(q.value) if isinstance(e, Reduce)]
-    if any(is_contraction(e) for e in reductions):
+    if any(contraction_of(EXPRESSIONS, e) for e in reductions):
         return Kind.CONTRACTION
     if reductions:
         return Kind.ROW
@@ -46,32 +46,12 @@ def _kind_of(q: Equation) -> Kind:
     return Kind.MOVE if plain else Kind.MAP
 
 
-def is_contraction(e: Reduce) -> bool:
-    """sum(a * b), both using every summed variable, each with a free variable that the other lacks."""
-    if e.kind != "sum" or e.where is not None:
-        return False
-    body = _through_casts(e.body)
-    if not (isinstance(body, Apply) and body.op == "mul"):
-        return False
-    a, b = (_through_casts(x) for x in body.args)
-    if not (isinstance(a, Read) and isinstance(b, Read)):
-        return False
-    summed = set(e.vars)
-    return summed <= a.free and summed <= b.free and bool(a.free - b.free) and bool(b.free - a.free)
-
-
-def _through_casts(e: Expr) -> Expr:
-    while isinstance(e, Apply) and e.op == "cast":
-        e = e.args[0]
-    return e
-
-
 def is_cheap(equations: Iterable[Equation]) -> bool:
-    """Whether computing an element again costs no more than loading it: at most two reads, nothing transcendental."""
+    """Whether computing an element again costs no more than loading it: at most two reads, no operation that takes longer."""
     for q in equations:
         nodes = list(walk(q.value))
         if sum(isinstance(e, Read) for e in nodes) > 2 or any(
-            isinstance(e, Apply) and e.op in TRANSCENDENTAL for e in nodes
+            isinstance(e, Apply) and not cost_of(e.op).is_cheap for e in nodes
         ):
             return False
     return True

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from anyshape.dims import Size
-from anyshape.dtypes import BF16, F16
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
-from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce
+from anyshape.equations.expr import Const, Expr, Read, Reduce
 from anyshape.equations.traversal import walk
-from anyshape.passes.classify import is_contraction
+from anyshape.kernel_model.contractions import EXPRESSIONS, as_stored, contraction_of
 
 MOST_BESIDE = 4
 """Contractions in one kernel: code grows by each, and the results of all are held from then on."""
@@ -40,28 +39,20 @@ def left_operand(equations: Sequence[Equation]) -> LeftOperand | None:
     if len(sums) != 1 or any(q.form is not None or q.born is not None for q in equations):
         return None
     (q, e), own = sums[0], {q.target for q in equations}
-    if not is_contraction(e) or len(e.vars) != 1 or not _stay_in_place(equations, own):
+    product = contraction_of(EXPRESSIONS, e)
+    if product is None or len(product.summed) != 1 or not _stay_in_place(equations, own):
         return None
-    if not isinstance(e.body, Apply) or e.body.op != "mul":
-        return None
-    a, b = map(_as_stored, e.body.args)
+    a, b = (as_stored(EXPRESSIONS, x) for x in product.factors)
     if not (_is_outside(a, own) and _is_outside(b, own)):
         return None
     if not q.index or q.index[-1] not in a.free ^ b.free:
         return None
     left = b if q.index[-1] in a.free else a
-    roles: dict[Expr, int | Expr] = {**{i: k for k, i in enumerate(q.index)}, e.vars[0]: -1}
+    roles: dict[Expr, int | Expr] = {**{i: k for k, i in enumerate(q.index)}, product.summed[0]: -1}
     if not isinstance(left, Read) or not all(i in roles or isinstance(i, Const) for i in left.index):
         return None
     index = tuple(roles.get(i, i) for i in left.index)
-    return LeftOperand(left.tensor, index, q.target.shape[:-1], e.vars[0].extent)
-
-
-def _as_stored(factor: Expr) -> Expr:
-    """The factor as memory holds it, without the cast by which a product widens it."""
-    if isinstance(factor, Apply) and factor.op == "cast" and factor.args[0].dtype in (F16, BF16):
-        return factor.args[0]
-    return factor
+    return LeftOperand(left.tensor, index, q.target.shape[:-1], product.summed[0].extent)
 
 
 def _is_outside(factor: Expr, own: set[Tensor]) -> bool:

@@ -1,6 +1,6 @@
-"""Expressions of a rule with what its names stand for: an assert of `room` is one of what `room` is computed from.
+"""Inlines names and functions in expressions of a rule: an assert about `room` becomes one about the names `room` is computed from.
 
-In: assignments, functions of `define:`. Out: expressions of what a call gives.
+In: assignments, functions of `define:`. Out: expressions of the arguments of a call.
 """
 
 from __future__ import annotations
@@ -27,48 +27,48 @@ from anyshape_gen.nodes import (
 from anyshape_gen.traverse import bound_by, rebuild, walk
 
 LONGEST = 150
-"""Nodes of an expression that is looked into"""
+"""The most nodes of an expression after inlining"""
 
 
-def taken_apart(names: Sequence[str], value: Expr) -> Iterator[tuple[str, Expr]]:
-    """What each of the names is, that are assigned at once."""
+def unpacked(names: Sequence[str], value: Expr) -> Iterator[tuple[str, Expr]]:
+    """Yields the value of each name in an assignment to several."""
     match value:
         case _ if len(names) == 1:
             yield names[0], value
         case VecLit(items) if len(items) == len(names):
             yield from ((n, v) for n, v in zip(names, items) if not isinstance(v, (Star, Slice)))
         case IfExp(cond, then, other):
-            both = dict(taken_apart(names, then)), dict(taken_apart(names, other))
+            both = dict(unpacked(names, then)), dict(unpacked(names, other))
             yield from ((n, IfExp(cond, both[0][n], both[1][n])) for n in names if all(n in b for b in both))
 
 
-def seen_through(e: Expr, assigned: Mapping[str, Expr], functions: Mapping[str, Function]) -> Expr:
-    """With what names stand for, and what functions give, in so far as it is short."""
+def inlined(e: Expr, assigned: Mapping[str, Expr], functions: Mapping[str, Function]) -> Expr:
+    """Inlines values of names and results of functions in an expression, unless it becomes longer than LONGEST."""
 
     def change(node: Expr, hidden: frozenset[str] = frozenset()) -> Expr:
         if isinstance(node, Name):
             return assigned[node.id] if node.id in assigned and node.id not in hidden else node
         if isinstance(node, (Comprehension, Reduction)):
             hidden |= bound_by(node.generators)
-        made = rebuild(node, lambda n: change(n, hidden))
-        if isinstance(made, IfExp) and isinstance(made.cond, Bool):
-            return made.then if made.cond.value else made.other
+        rebuilt = rebuild(node, lambda n: change(n, hidden))
+        if isinstance(rebuilt, IfExp) and isinstance(rebuilt.cond, Bool):
+            return rebuilt.then if rebuilt.cond.value else rebuilt.other
         return (
-            _called(functions[made.func], made, functions)
-            if isinstance(made, Call) and made.func in functions
-            else made
+            _called(functions[rebuilt.func], rebuilt, functions)
+            if isinstance(rebuilt, Call) and rebuilt.func in functions
+            else rebuilt
         )
 
-    found = change(e)
-    return found if sum(1 for _ in walk(found)) <= LONGEST else e
+    expression = change(e)
+    return expression if sum(1 for _ in walk(expression)) <= LONGEST else e
 
 
 def _called(f: Function, call: Call, functions: Mapping[str, Function]) -> Expr:
-    """What the function gives for these arguments."""
+    """Inlines a call of a function."""
     local = {name: a for name, a in zip(f.args, call.args) if is_expression(a)}
     for s in f.body:
-        local.update(taken_apart(s.names, seen_through(s.value, local, functions)))
-    return seen_through(f.result, local, functions)
+        local.update(unpacked(s.names, inlined(s.value, local, functions)))
+    return inlined(f.result, local, functions)
 
 
 def assigned_in(s: If) -> Iterator[str]:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
-from anyshape.equations.expr import Apply, Expr, Read, Reduce, Var
+from anyshape.equations.expr import Expr, Read, Reduce, Var
 from anyshape.equations.traversal import walk
-from anyshape.passes.classify import is_contraction
+from anyshape.kernel_model.contractions import EXPRESSIONS, Contraction, contraction_of
 
 
 def by_rows(equations: Sequence[Equation], operand: Tensor) -> bool:
@@ -33,35 +33,40 @@ def by_rows(equations: Sequence[Equation], operand: Tensor) -> bool:
 
 def has_own_rows(products: Sequence[Sequence[Equation]]) -> bool:
     """Whether there is one contraction, one factor of which alone has the rows of the result, and the other alone its columns."""
-    reductions = [(q, e) for equations in products for q in equations for e in walk(q.value) if isinstance(e, Reduce)]
-    if len(reductions) != 1 or not is_contraction(reductions[0][1]) or len(reductions[0][0].index) < 2:
+    only = _only_contraction([q for equations in products for q in equations])
+    if only is None or len(only[0].index) < 2:
         return False
-    q, e = reductions[0]
-    row, column = q.index[-2:]
-    return any(row in a.free - b.free and column in b.free - a.free for a, b in _factors(e))
+    row, column = only[0].index[-2:]
+    return any(row in a.free - b.free and column in b.free - a.free for a, b in _orders(only[1]))
 
 
 def multiplies_rows(equations: Sequence[Equation], operand: Tensor) -> bool:
     """Whether there is one contraction, over the last axis of the operand, whose rows are the operand's and not the other factor's."""
-    reductions = [(q, e) for q in equations for e in walk(q.value) if isinstance(e, Reduce)]
-    if len(reductions) != 1 or not is_contraction(reductions[0][1]):
+    only = _only_contraction(equations)
+    if only is None:
         return False
-    q, e = reductions[0]
-    for a, b in _factors(e):
+    q, product = only
+    for a, b in _orders(product):
         reads = [r for r in walk(a) if isinstance(r, Read) and r.tensor is operand]
         if len(reads) == 1 and len(reads[0].index) > 1:
             *rows, last = reads[0].index
             own = all(isinstance(i, Var) and i in q.index for i in rows) and len(set(rows)) == len(rows)
-            return own and e.vars == (last,) and rows[-1] not in b.free and operand not in _tensors(b)
+            return own and product.summed == (last,) and rows[-1] not in b.free and operand not in _tensors(b)
     return False
 
 
-def _factors(e: Reduce) -> tuple[tuple[Expr, Expr], tuple[Expr, Expr]]:
-    body = e.body
-    while isinstance(body, Apply) and body.op == "cast":
-        body = body.args[0]
-    assert isinstance(body, Apply)
-    a, b = body.args
+def _only_contraction(equations: Sequence[Equation]) -> tuple[Equation, Contraction[Expr, Var]] | None:
+    """The equation and the contraction that is its only reduction, and that of all the equations."""
+    reductions = [(q, e) for q in equations for e in walk(q.value) if isinstance(e, Reduce)]
+    if len(reductions) != 1:
+        return None
+    q, e = reductions[0]
+    product = contraction_of(EXPRESSIONS, e)
+    return None if product is None else (q, product)
+
+
+def _orders(product: Contraction[Expr, Var]) -> tuple[tuple[Expr, Expr], tuple[Expr, Expr]]:
+    a, b = product.factors
     return (a, b), (b, a)
 
 

@@ -1,7 +1,7 @@
-"""What the asserts of a rule want of what a random call draws: most draws that know it are valid ones.
+"""Solves the asserts of a rule for the names that a random call draws, so that most draws are valid.
 
-In: a rule. Out: of a name (or of the length of a run) the values that an assert allows, its bounds, what divides it; which inputs are
-there together. Names that the rule assigns are seen through: an assert of `room` is one of what `room` is computed from.
+In: a rule. Out: for a name (or the length of a run) the values that an assert allows, its bounds and its divisors; and the inputs that
+are present together. Names that the rule assigns are inlined: an assert about `room` is one about the names `room` is computed from.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from anyshape_gen.emit.seen_through import assigned_in, is_expression, seen_through, taken_apart
+from anyshape_gen.emit.inlining import assigned_in, inlined, is_expression, unpacked
 from anyshape_gen.nodes import (
     Assert,
     Assign,
@@ -40,7 +40,7 @@ from anyshape_gen.nodes import (
 )
 from anyshape_gen.traverse import free_names, rebuild, walk
 
-SAID = (
+COMPUTABLE = (
     Name,
     Int,
     Bool,
@@ -59,53 +59,53 @@ SAID = (
     Generator,
     Target,
 )
-"""What a random call can compute of what it has drawn, beside CALLS; what has no value there rejects the draw."""
+"""Nodes that a random call can compute from drawn names, besides CALLS; one that fails rejects the draw."""
 CALLS = ("len", "rank", "prod", "sum", "min", "max", "fill", "ceil_div", "put", "present")
 WIDE = 8
-"""Values between two bounds that are drawn as one of them; of more any will do."""
+"""The most values between two bounds that are drawn from a list of all"""
 SOME = 5
-"""Values from a bound on"""
+"""The number of values above a bound that are drawn from"""
 ANY = Name("any_other")
-"""Stands for any value, where a condition leaves it open"""
+"""An expression for any value, where a condition does not decide it"""
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 Known = Callable[[Expr], bool]
 
 
 @dataclass(frozen=True)
 class Between:
-    """Bounds of a number, or of the items of a vector; None where there is none."""
+    """Bounds of a number, or of the items of a vector; None where a bound is missing."""
 
     low: Expr | None
     high: Expr | None
 
 
-class Wants:
-    """The asserts that hold of every call, each condition by itself; and those of some calls only, under an `if`."""
+class Constraints:
+    """The conditions that asserts require of every call, one by one; and those of some calls only, under an `if`."""
 
     def __init__(
         self, rule: Sequence[Statement], divisions: Sequence[Expr] = (), functions: Sequence[Function] = ()
     ) -> None:
-        """`divisions`: calls of `exact_div` elsewhere, which ask as an assert does; `functions`: those that the rule calls."""
+        """Collects conditions. `divisions`: calls of `exact_div` outside asserts, also conditions; `functions`: those of the rule."""
         self._functions = {f.name: f for f in functions}
         self.parts: list[Expr] = []
         self.sometimes: list[tuple[Expr, Expr]] = []
-        """conditions, and what they ask for"""
+        """(condition of an `if`, condition that is required under it)"""
         self._collect(rule, {}, self.parts)
         for q in divisions:
             match q:
                 case Call("exact_div", (n, by), ()) if is_expression(n) and is_expression(by):
                     self.parts.append(Compare(BinOp("%", n, by), (("==", Int(0)),)))
 
-    def _collect(self, statements: Sequence[Statement], assigned: dict[str, Expr], found: list[Expr]) -> None:
+    def _collect(self, statements: Sequence[Statement], assigned: dict[str, Expr], conditions: list[Expr]) -> None:
         for s in statements:
             match s:
                 case Assign(names, value):
-                    whole = seen_through(value, assigned, self._functions)
-                    assigned.update(taken_apart(names, whole))
+                    whole = inlined(value, assigned, self._functions)
+                    assigned.update(unpacked(names, whole))
                 case Assert(cond):
-                    found += [seen_through(p, assigned, self._functions) for p in all_of(cond)]
+                    conditions += [inlined(p, assigned, self._functions) for p in all_of(cond)]
                 case If(cond, then, other):
-                    seen = seen_through(cond, assigned, self._functions)
+                    seen = inlined(cond, assigned, self._functions)
                     for branch, holds in ((then, seen), (other, Unary("not", seen))):
                         asked: list[Expr] = []
                         self._collect(branch, dict(assigned), asked)
@@ -114,54 +114,56 @@ class Wants:
                         assigned.pop(name, None)
 
     def values(self, subject: Expr, known: Known) -> tuple[Expr | None, ...]:
-        """What the subject must be, one for each alternative that an assert leaves; None where the alternative leaves it open. Empty
-        where no assert speaks of it in terms that are known."""
+        """Returns values that the subject must have, one for each alternative of an assert; None for one that does not decide it. Empty
+        where no assert relates it to known names."""
         return self.equal(subject, known) or self._between(subject) or self._least(subject, known)
 
     def equal(self, subject: Expr, known: Known) -> tuple[Expr | None, ...]:
-        """The same, of equalities alone."""
+        """Returns values as `values` does, from equalities alone."""
         for part in self.parts:
-            found = tuple(_equal(subject, a, known) for a in _any_of(part))
-            if any(v is not None for v in found):
-                return found
+            values = tuple(_equal(subject, a, known) for a in _any_of(part))
+            if any(v is not None for v in values):
+                return values
         some = []
         for cond, part in self.sometimes:
-            mine = free_names(subject) <= free_names(cond)  # as `len(m) == 1` is, which a value of m decides itself
+            mine = free_names(subject) <= free_names(cond)  # such as `len(m) == 1` for a value of m
             for value in (_equal(subject, a, known) for a in _any_of(part)):
-                if value is not None and (mine or (_can_be_said(cond) and known(cond))):
+                if value is not None and (mine or (_is_computable(cond) and known(cond))):
                     some.append(value if mine else IfExp(cond, value, ANY))
         return tuple(dict.fromkeys(some))
 
     def each(self, name: str, known: Known) -> tuple[Expr, ...]:
-        """What each item of the vector is one of."""
+        """Returns values of which each item of the vector must be one."""
         for part in self.parts:
             match part:
                 case Reduction("all", element, (Generator((target,), Name(id)),), ()) if id == name:
-                    found = [_equal(Name(target.name), a, known) for a in _any_of(element)]
-                    if found and all(v is not None for v in found):
-                        return tuple(v for v in found if v is not None)
+                    values = [_equal(Name(target.name), a, known) for a in _any_of(element)]
+                    if values and all(v is not None for v in values):
+                        return tuple(v for v in values if v is not None)
         return ()
 
     def broadcast_of(self, name: str, known: Known) -> Expr | None:
-        """What must broadcast to the name."""
+        """Returns a vector that must broadcast to the name."""
         for part in self.parts:
             match part:
                 case Call("broadcasts", (e, Name(id)), ()) if id == name and is_expression(e):
-                    return e if _can_be_said(e) and known(e) else None
+                    return e if _is_computable(e) and known(e) else None
         return None
 
     def broadcasts_to(self, name: str, known: Known) -> tuple[Expr, ...]:
-        """What the name must broadcast to: of all calls one vector, or else one for each `if` or `else` that asks for it."""
+        """Returns vectors that the name must broadcast to: one of all calls, or else one for each `if` or `else` that requires it."""
         for parts in (self.parts, [p for _, p in self.sometimes]):
-            found = tuple(
-                to for part in parts if (to := _broadcast_to(part, name)) is not None and _can_be_said(to) and known(to)
+            targets = tuple(
+                to
+                for part in parts
+                if (to := _broadcast_to(part, name)) is not None and _is_computable(to) and known(to)
             )
-            if found:
-                return found if parts is not self.parts else found[:1]
+            if targets:
+                return targets if parts is not self.parts else targets[:1]
         return ()
 
     def bounds(self, subject: Expr, known: Known) -> Between | None:
-        """What the subject, or each of its items, lies between."""
+        """Returns bounds of the subject, or of each of its items."""
         low = high = None
         for part in self.parts:
             for p in (p for alternative in _any_of(_itemwise(part)) for p in all_of(alternative)):
@@ -177,23 +179,27 @@ class Wants:
         return Between(low, high) if low is not None or high is not None else None
 
     def divides(self, name: str, known: Known) -> Expr | None:
-        """What the name must divide."""
+        """Returns an expression that the name must divide."""
         for part in self.parts:
             match part:
-                case Compare(BinOp("%", e, Name(id)), (("==", Int(0)),)) if id == name and _can_be_said(e) and known(e):
+                case Compare(BinOp("%", e, Name(id)), (("==", Int(0)),)) if (
+                    id == name and _is_computable(e) and known(e)
+                ):
                     return e
         return None
 
     def multiple(self, name: str, known: Known) -> Expr | None:
-        """What must divide the name."""
+        """Returns an expression that must divide the name."""
         for part in self.parts:
             match part:
-                case Compare(BinOp("%", Name(id), e), (("==", Int(0)),)) if id == name and _can_be_said(e) and known(e):
+                case Compare(BinOp("%", Name(id), e), (("==", Int(0)),)) if (
+                    id == name and _is_computable(e) and known(e)
+                ):
                     return e
         return None
 
     def like(self, name: str, known: Known) -> tuple[Expr, tuple[Expr, ...]] | None:
-        """The vector that the items are those of, one by one, and the numbers that may stand in place of any."""
+        """Returns a vector whose items the name's items must equal, one by one, and the numbers that an item may be instead."""
         for part in self.parts:
             both = _pairs(part)
             if both is None:
@@ -210,13 +216,13 @@ class Wants:
         return None
 
     def items(self, name: str, known: Known) -> list[tuple[int, Expr]]:
-        """Items that must have a value, by their place."""
-        found = []
+        """Returns (position, value) of items that must have a value."""
+        items = []
         for part in self.parts:
             match part:
-                case Compare(Index(Name(id), (Int(k),)), (("==", e),)) if id == name and _can_be_said(e) and known(e):
-                    found.append((k, e))
-        return found
+                case Compare(Index(Name(id), (Int(k),)), (("==", e),)) if id == name and _is_computable(e) and known(e):
+                    items.append((k, e))
+        return items
 
     def positive(self, name: str) -> bool:
         return any(_bound(p, Name(name)) in ((">", 0), (">=", 1)) for p in self.parts)
@@ -242,9 +248,9 @@ class Wants:
         return tuple(Int(v) for v in range(max(lows), min(highs) + 1))
 
     def _least(self, subject: Expr, known: Known) -> tuple[Expr, ...]:
-        """Some that are not below a bound, where there is none above."""
-        found = self.bounds(subject, known)
-        low, high = (found.low, found.high) if found is not None else (None, None)
+        """Returns some values from the lower bound on, where there is no upper bound."""
+        bounds = self.bounds(subject, known)
+        low, high = (bounds.low, bounds.high) if bounds is not None else (None, None)
         nothing_between = isinstance(low, Int) and isinstance(high, Int) and high.value < low.value
         if low is None or (high is not None and not nothing_between):
             return ()
@@ -253,7 +259,7 @@ class Wants:
         return (low, *(_plus(low, k) for k in range(1, SOME)))
 
     def together(self) -> list[tuple[str, ...]]:
-        """Inputs of which all are there, or none is."""
+        """Returns groups of inputs of which all or none must be present."""
         groups: list[set[str]] = []
         for part in self.parts:
             match part:
@@ -264,7 +270,7 @@ class Wants:
 
 
 def all_of(e: Expr) -> Iterator[Expr]:
-    """Conditions that hold where e does; of a chain each comparison."""
+    """Yields the conditions of which e is the conjunction; for a chain each comparison."""
     match e:
         case BoolOp("and", items):
             for item in items:
@@ -289,13 +295,13 @@ def _any_of(e: Expr) -> tuple[Expr, ...]:
 
 
 def _of(names: Iterable[str]) -> Known:
-    """Whether nothing else is named."""
+    """Returns a predicate of expressions that read no other names."""
     own = frozenset(names)
     return lambda e: free_names(e) <= own
 
 
 def _equal(subject: Expr, alternative: Expr, known: Known) -> Expr | None:
-    """What equals the subject where the alternative holds."""
+    """Returns the value of the subject where the alternative holds, if it decides it."""
     for part in all_of(alternative):
         match _solved(subject, part, known):
             case ("==", e):
@@ -304,7 +310,7 @@ def _equal(subject: Expr, alternative: Expr, known: Known) -> Expr | None:
 
 
 def _solved(subject: Expr, part: Expr, known: Known) -> tuple[str, Expr] | None:
-    """The comparison with the subject alone on its left side: of sums and products with one place of it."""
+    """Solves a comparison for the subject: sums and products that have it once."""
     match part:
         case Compare(a, ((op, b),)) if op in FLIPPED:
             for op_, one, other in ((op, a, b), (FLIPPED[op], b, a)):
@@ -314,8 +320,8 @@ def _solved(subject: Expr, part: Expr, known: Known) -> tuple[str, Expr] | None:
 
 
 def _isolated(subject: Expr, op: str, one: Expr, other: Expr, known: Known) -> tuple[str, Expr] | None:
-    """`one op other` as `subject op e`. A factor is taken for a positive one. Where the subject counts under a condition only, e is ANY
-    under the other one."""
+    """Solves `one op other` for the subject: `subject op e`. Factors are assumed to be positive. Where `one` depends on the subject under a
+    condition only, e is ANY otherwise."""
     conditions: list[tuple[Expr, bool]] = []
     while one != subject:
         match one:
@@ -341,7 +347,7 @@ def _isolated(subject: Expr, op: str, one: Expr, other: Expr, known: Known) -> t
                     conditions.append((cond, one is a))
             case _:
                 return None
-    if not all(_can_be_said(e) and known(e) for e in (other, *(c for c, _ in conditions))):
+    if not all(_is_computable(e) and known(e) for e in (other, *(c for c, _ in conditions))):
         return None
     for cond, holds in reversed(conditions):
         other = IfExp(cond, other, ANY) if holds else IfExp(cond, ANY, other)
@@ -349,7 +355,7 @@ def _isolated(subject: Expr, op: str, one: Expr, other: Expr, known: Known) -> t
 
 
 def unconditional(e: Expr) -> Expr:
-    """A value that some call asks for, without the condition."""
+    """Removes the conditions of a value that is required under them."""
     match e:
         case IfExp(_, then, other) if ANY in (then, other):
             return unconditional(then if other == ANY else other)
@@ -363,7 +369,7 @@ def _plus(e: Expr, more: int) -> Expr:
 
 
 def _itemwise(part: Expr) -> Expr:
-    """`all(s[k] <= d[k] or … for k in …)` as `s <= d or …`: a comparison of vectors is one of all their items."""
+    """Rewrites `all(s[k] <= d[k] or … for k in …)` to `s <= d or …`, a comparison of all items of vectors."""
     match part:
         case Reduction("all", element, (Generator((target,), _),), ()):
 
@@ -378,7 +384,7 @@ def _itemwise(part: Expr) -> Expr:
 
 
 def _pairs(part: Expr) -> tuple[dict[str, Expr], Expr] | None:
-    """Of `all(… for a, b in zip(x, y))` what each variable goes through, and the condition."""
+    """Splits `all(… for a, b in zip(x, y))` into the vector of each variable, and the condition."""
     match part:
         case Reduction("all", element, (Generator(targets, Call("zip", domains, ())),), ()):
             names = {t.name: d for t, d in zip(targets, domains) if is_expression(d)}
@@ -386,8 +392,8 @@ def _pairs(part: Expr) -> tuple[dict[str, Expr], Expr] | None:
     return None
 
 
-def _can_be_said(e: Expr) -> bool:
-    """Whether a random call can compute it."""
+def _is_computable(e: Expr) -> bool:
+    """Whether a random call can compute the expression."""
     return all(map(_is_computed, walk(e)))
 
 
@@ -397,11 +403,11 @@ def _is_computed(n: Node) -> bool:
             return op in ("+", "-", "*") or (op in ("//", "%") and right != Int(0))
         case Call(name) | Reduction(name):
             return name in CALLS
-    return isinstance(n, SAID)
+    return isinstance(n, COMPUTABLE)
 
 
 def _bound(part: Expr, subject: Expr) -> tuple[str, int] | None:
-    """`subject op number`, whichever side the number stands on."""
+    """Matches `subject op number`, with the number on either side."""
     match part:
         case Compare(a, ((op, Int(value)),)) if a == subject:
             return op, value

@@ -1,0 +1,121 @@
+"""What it would bring to compile for shapes rather than for all of them: one generic executable beside one made for each shape.
+
+    PYTHONPATH=runtime:generated python -m benchmarks.specialisation [rows bert_mini ...] [--seconds 6] [--json out.json]
+
+Three policies by their two costs. `generic`: one executable, dims unknown. `bucketed`: one for lengths up to each power of two, which
+knows the bound and nothing else. `specialised`: one for each shape, in which every dim is a number. Printed is the least time of steady
+calls of `generic` over that of each other (above 1: the policy pays), what compiling for one more shape took, and how many calls
+of that shape it takes until the time spent is won back. Rows are chains of softmax over short ragged rows, where bounds matter most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+import anyshape
+from anyshape import ops
+from benchmarks import streams
+from benchmarks.engines import Engine
+from benchmarks.models import Arrays, load
+from benchmarks.models_bench import mean
+
+ROWS = [(1, 3), (64, 3), (512, 7), (4096, 5), (1000, 17), (333, 33), (8, 100), (1, 512)]
+"""Batch and length of rows."""
+
+
+def rows_function() -> anyshape.Function:
+    x = anyshape.input("x", "f32[batch, length]")
+    return anyshape.function([x], ops.softmax(ops.mul(ops.tanh(x), x), axis=-1))
+
+
+def rows_inputs(batch: int, length: int, seed: int = 0) -> Arrays:
+    return {"x": np.random.default_rng(seed).standard_normal((batch, length), np.float32)}
+
+
+def made(source: Any, dims: Mapping[str, Any] | None) -> tuple[Engine, float]:
+    """An executable for these dims, and the seconds that it took with nothing on disk that is its own."""
+    started = time.perf_counter()
+    exe = anyshape.compile(source, dims, threads=1)
+    seconds = time.perf_counter() - started
+    return Engine("", exe.run, seconds, lambda: None), seconds
+
+
+def bucket(length: int) -> int:
+    return 1 << max(length - 1, 0).bit_length()
+
+
+def measure(name: str, source: Any, calls: dict[streams.Shape, Arrays], limit: float) -> dict[str, Any]:
+    """One table; prints as it goes."""
+    print(
+        f"\n{name}\n  {'shape':>9} {'generic':>12} {'bucketed':>9} {'specialised':>12} {'compiled in':>12} {'pays after':>12}"
+    )
+    generic, _ = made(source, None)
+    found: list[dict[str, Any]] = []
+    for shape, arguments in calls.items():
+        batch, length = shape
+        policies = {
+            "generic": generic,
+            "bucketed": made(source, {"length": (1, bucket(length))})[0],
+            "specialised": made(source, {"batch": batch, "length": length})[0],
+        }
+        engines = [Engine(n, e.run, e.seconds, e.late) for n, e in policies.items()]
+        runners = [streams.Local(partial(engines.__getitem__, k), {shape: [arguments]}) for k in range(len(engines))]
+        times = streams.steady(runners, [shape], limit / len(calls))
+        least = {n: min(t[shape]) for n, t in times.items()}
+        won = least["generic"] - least["specialised"]
+        spent = policies["specialised"].seconds
+        row = {
+            "shape": shape, "seconds": least, "compile": spent, "calls": spent / won if won > 0 else None,
+            **{n: least["generic"] / least[n] for n in ("bucketed", "specialised")},
+        }  # fmt: skip
+        found.append(row)
+        after = "never" if row["calls"] is None else f"{row['calls']:.3g} calls"
+        print(
+            f"  {f'{batch}x{length}':>9} {least['generic'] * 1e3:9.4f} ms {row['bucketed']:9.2f} {row['specialised']:12.2f} "
+            f"{spent:10.2f} s {after:>12}",
+            flush=True,
+        )
+    means = {n: mean(r[n] for r in found) for n in ("bucketed", "specialised")}
+    print(
+        f"  geometric mean of generic over bucketed {means['bucketed']:.3f}, over specialised {means['specialised']:.3f}"
+    )
+    return {"name": name, "rows": found, **means}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", help="rows, or models with a batch and a length (rows bert_mini)")
+    parser.add_argument("--seconds", type=float, default=6.0, help="of calls, for each model")
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args()
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in options.models or ["rows", "bert_mini"]:
+            if name == "rows":
+                calls = {s: rows_inputs(*s) for s in ROWS}
+                results.append(measure("rows: softmax(tanh(x) * x)", rows_function(), calls, options.seconds))
+                continue
+            model = load(name)
+            path = model.build(Path(folder) / f"{name}.onnx")
+            calls = {s: model.inputs(*s, seed=1) for s in model.SHAPES[::3]}
+            results.append(measure(name, path, calls, options.seconds))
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""What a contraction is, and what of it the matrix product reads as memory holds it: the one matcher, for equations and for the lowering.
+
+In: a term, and `Terms` by which the matcher sees it: expressions of equations (`EXPRESSIONS`) or nodes of the graph that is scheduled. Out:
+the contraction that the term is, or None. A contraction is a sum of products of two factors that both vary with what is summed over, and
+each with a loop variable that the other lacks. Which op it came from does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from anyshape.dtypes import BF16, F16, F32, F64, I32, I64, DType
+from anyshape.equations.expr import Apply, Expr, Reduce, Var
+
+SUMS = frozenset((F32, F64, I32, I64))
+"""The dtypes in which the matrix product adds up."""
+WIDENED = frozenset(((F16, F32), (BF16, F32)))
+"""Dtypes of memory that the matrix product reads, each with the dtype that it widens them to."""
+
+T = TypeVar("T")
+V = TypeVar("V")
+V_co = TypeVar("V_co", covariant=True)
+
+
+class Terms(Protocol[T, V_co]):
+    """How the matcher sees the terms of one kind of graph."""
+
+    def dtype(self, term: T) -> DType | None: ...
+
+    def variables(self, term: T) -> Set[V_co]:
+        """The loop variables that a term varies with."""
+
+    def sum_of(self, term: T) -> tuple[tuple[V_co, ...], T] | None:
+        """The variables and the body of a sum without a condition."""
+
+    def arguments(self, operation: str, term: T) -> tuple[T, ...] | None:
+        """The arguments of a term that is this operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction(Generic[T, V]):
+    """The sum of the product of `factors` over `summed`."""
+
+    term: T
+    summed: tuple[V, ...]
+    factors: tuple[T, T]
+
+
+def contraction_of(terms: Terms[T, V], term: T) -> Contraction[T, V] | None:
+    """The contraction that a term is."""
+    total = terms.sum_of(term)
+    if total is None or terms.dtype(term) not in SUMS:
+        return None
+    summed, body = total
+    match terms.arguments("mul", body):
+        case (a, b):
+            of_a, of_b = terms.variables(a), terms.variables(b)
+            if summed and set(summed) <= of_a & of_b and of_a - of_b and of_b - of_a:
+                return Contraction(term, summed, (a, b))
+    return None
+
+
+def as_stored(terms: Terms[T, V], factor: T) -> T:
+    """A factor as memory holds it: without the cast by which the product widens it."""
+    match terms.arguments("cast", factor):
+        case (stored,) if (terms.dtype(stored), terms.dtype(factor)) in WIDENED:
+            return stored
+    return factor
+
+
+class _Expressions:
+    """Equations as they are stated. A variable counts whatever its extent is, so that what shares a kernel does not depend on which sizes
+    are known; in the lowering's graph variables of one value are gone, and a product of one row is loops."""
+
+    def dtype(self, term: Expr) -> DType | None:
+        return term.dtype
+
+    def variables(self, term: Expr) -> Set[Var]:
+        return term.free
+
+    def sum_of(self, term: Expr) -> tuple[tuple[Var, ...], Expr] | None:
+        if isinstance(term, Reduce) and term.kind == "sum" and term.where is None:
+            return term.vars, term.body
+        return None
+
+    def arguments(self, operation: str, term: Expr) -> tuple[Expr, ...] | None:
+        return term.args if isinstance(term, Apply) and term.op == operation else None
+
+
+EXPRESSIONS: Terms[Expr, Var] = _Expressions()
+
+__all__ = ["EXPRESSIONS", "SUMS", "WIDENED", "Contraction", "Terms", "as_stored", "contraction_of"]

@@ -1,0 +1,261 @@
+"""The rules by which nodes come to share a kernel, in the order in which they are tried.
+
+`python -m anyshape.passes.fusion_rules` prints them.
+
+In: an edge, a value with the node that reads it. Out: the groups that a rule makes one, or None. What holds for every rule is asked by
+`fuse.py`. Rules look at equations and shapes, never at an op's name; what the lowering can do with equations, `kernel_model` knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from anyshape.equations.expr import Var
+from anyshape.graph.value import Node, Value
+from anyshape.kernel_model.forms import Kind, classify, is_cheap, looks_up, puts_rows
+from anyshape.kernel_model.left_operand import MOST_BESIDE
+from anyshape.kernel_model.rows import by_rows, has_own_rows, multiplies_rows
+from anyshape.passes.group_equations import GroupEquations
+from anyshape.passes.group_graph import FusionGroup, GroupGraph
+from anyshape.passes.simplify import viewed
+
+Groups = Sequence[FusionGroup]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Edge:
+    """A value that a node reads, the group that computes it, and the group of the node. For contractions side by side: what both read, and
+    the groups of both."""
+
+    graph: GroupGraph
+    stated: GroupEquations
+    value: Value
+    node: Node
+    producer: FusionGroup
+    consumer: FusionGroup
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nothing else reads the value."""
+        return self.graph.is_read_by(self.value, self.producer, self.consumer)
+
+    @property
+    def has_same_domain(self) -> bool:
+        return self.producer.shape == self.consumer.shape
+
+
+class When(Enum):
+    OPERAND = "for each operand"
+    VIEW = "for each view"
+    END = "at the end"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """`joins`: the groups that become one, producers first; None where the rule does not apply. It is asked for producers and consumers
+    of these kinds."""
+
+    name: str
+    description: str
+    when: When
+    producers: frozenset[Kind]
+    consumers: frozenset[Kind]
+    joins: Callable[[Edge], Groups | None]
+
+
+def _pair(name: str, description: str, kinds: tuple[str, str], fits: Callable[[Edge], bool]) -> Rule:
+    """A rule that makes producer and consumer one. `kinds`: those that either may be of."""
+
+    def joins(e: Edge) -> Groups | None:
+        several = any(e.graph.outputs_read(n) > 1 for n in (e.value.node, e.node) if n is not None)
+        return (e.producer, e.consumer) if not several and fits(e) else None
+
+    producers, consumers = map(_kinds, kinds)
+    return Rule(
+        name=name, description=description, when=When.OPERAND, producers=producers, consumers=consumers, joins=joins
+    )
+
+
+def _kinds(names: str) -> frozenset[Kind]:
+    return frozenset(map(Kind, names.split()))
+
+
+# --- chains of contractions ---
+
+
+def _rows_between(e: Edge) -> Groups | None:
+    """The first contraction, its rows, and the contraction of these rows."""
+    rows, second = e.producer, e.consumer
+    if second.contractions > 1 or not e.is_private:
+        return None
+    if not multiplies_rows(e.stated.equations[e.node], e.stated.tensors[e.value]):
+        return None
+    scores = _scores(e, rows)
+    return None if scores is None or scores.node is None else (e.graph.group_of[scores.node], rows, second)
+
+
+def _scores(e: Edge, rows: FusionGroup) -> Value | None:
+    """The result of a contraction of which the group computes its own, row by row, if nothing else reads it."""
+    inputs = (v for n in rows.nodes for v in n.data_inputs if v is not None)
+    for v in dict.fromkeys(v for v in inputs if v.node is not None and v.node not in rows.nodes):
+        assert v.node is not None
+        first = e.graph.group_of[v.node]
+        same = first.kind is Kind.CONTRACTION and first.shape == v.type.shape == e.value.type.shape
+        if same and first.contractions == 1 and not first.apart and e.graph.is_read_by(v, rows):
+            stated = [e.stated.equations[n] for n in first.nodes]
+            products = [equations for equations in stated if classify(equations) is Kind.CONTRACTION]
+            if has_own_rows(products) and by_rows(rows.equations, e.stated.tensors[v]):
+                return v
+    return None
+
+
+# --- pairs ---
+
+
+def _stores_by_rows(e: Edge) -> bool:
+    """Whether the node only puts the value's rows elsewhere: every axis once, the last one staying last."""
+    (q, *others) = e.stated.equations[e.node]
+    if others or not e.is_private or not puts_rows(q, e.stated.tensors[e.value]):
+        return False
+    # where its elements are found by no index of the value, it would have to be in memory first
+    definition = e.stated.equations[e.value.node][-1] if e.value.node in e.stated.equations else q
+    return all(isinstance(i, Var) for i in definition.index)
+
+
+def _is_one_move(e: Edge) -> bool:
+    """A permutation or slice folds into strides, a move of an epilogue's operand too; gathers do not come here."""
+    return e.is_private and len(e.producer.nodes) == 1
+
+
+def _is_read_once_a_row(e: Edge) -> bool:
+    """Whether nothing is computed twice for a row: it only moves, or its domain is that of the rows."""
+    shapes = [v.type.shape for v in e.node.inputs if v is not None and v.type.shape is not None]
+    widest = max(shapes, key=len) if shapes else None
+    return e.is_private and (e.producer.kind is Kind.MOVE or e.value.type.shape == widest)
+
+
+def _may_be_computed_again(e: Edge) -> bool:
+    same = e.value.type.shape == e.node.outputs[0].type.shape
+    return e.is_private and (e.producer.kind is Kind.MOVE or same or is_cheap(e.producer.equations))
+
+
+# --- others ---
+
+
+def _across_views(e: Edge) -> Groups | None:
+    """The map before the views, the views, and the map behind them."""
+    views: list[Node] = []
+    seen: Value | None = e.value
+    while seen is not None and seen.node is not None and seen.node.op.view:
+        views.append(seen.node)
+        seen = viewed(seen.node)
+    if not views or seen is None or seen.node is None:
+        return None
+    producer, between = e.graph.group_of[seen.node], [e.graph.group_of[n] for n in reversed(views)]
+    if producer.kind not in (Kind.MOVE, Kind.MAP) or any(len(g.nodes) > 1 for g in between):
+        return None
+    if e.graph.outputs_read(seen.node) > 1 or e.graph.outputs_read(e.node) > 1 or any(n.checks for n in views):
+        return None
+    inside = {*producer.nodes, *views, *e.consumer.nodes}
+    if any(e.graph.is_read_outside(v, inside) for v in (seen, *(v for n in views for v in n.outputs))):
+        return None
+    same = seen.type.count() == e.node.outputs[0].type.count()
+    again = same or (is_cheap(producer.equations) and not looks_up(producer.equations))
+    return (producer, *between, e.consumer) if again else None
+
+
+def _side_by_side(e: Edge) -> Groups | None:
+    few = e.producer.contractions < MOST_BESIDE
+    return (e.producer, e.consumer) if few and e.graph.are_apart(e.producer, e.consumer) else None
+
+
+RULES = (
+    Rule(
+        name="rows between contractions",
+        description="a contraction, rows of its result, and a contraction of these rows, if nobody else reads what is between",
+        when=When.OPERAND,
+        producers=_kinds("row"),
+        consumers=_kinds("contraction"),
+        joins=_rows_between,
+    ),
+    _pair(
+        "epilogue of a contraction",
+        "a map of a contraction's domain takes the sums from registers",
+        ("contraction", "map"),
+        lambda e: e.has_same_domain,
+    ),
+    _pair(
+        "move behind a contraction",
+        "a move of as many elements takes the sums from registers, if nobody else reads them",
+        ("contraction", "move"),
+        lambda e: e.has_same_domain and e.is_private,
+    ),
+    _pair(
+        "rows stored elsewhere",
+        "a move that puts whole rows of a contraction elsewhere is where they are stored, if nobody else reads them",
+        ("contraction", "map move"),
+        _stores_by_rows,
+    ),
+    _pair(
+        "epilogue of rows",
+        "a map of the domain of a reduction's result follows it row by row",
+        ("row", "map"),
+        lambda e: e.has_same_domain,
+    ),
+    _pair(
+        "maps of one domain",
+        "maps of one domain are one loop, whoever else reads what is between",
+        ("map", "map"),
+        lambda e: e.has_same_domain,
+    ),
+    _pair(
+        "move before a contraction",
+        "a single move that a contraction alone reads is in its strides",
+        ("move", "contraction"),
+        _is_one_move,
+    ),
+    _pair(
+        "prologue of rows",
+        "a move, or a map of the rows' own domain, that a reduction alone reads is computed as it is read",
+        ("move map", "row"),
+        _is_read_once_a_row,
+    ),
+    _pair(
+        "computed where it is read",
+        "a move, a map of the reader's shape, or a cheap map that a map or move alone reads is computed there",
+        ("move map", "map move"),
+        _may_be_computed_again,
+    ),
+    Rule(
+        name="maps across views",
+        description="maps with nothing but views between them, which nobody else reads, are one over the refinement of both shapes",
+        when=When.VIEW,
+        producers=_kinds("move"),
+        consumers=_kinds("move map"),
+        joins=_across_views,
+    ),
+    Rule(
+        name="side by side",
+        description="contractions that read one operand alike, none of which needs another, are shared out to threads together",
+        when=When.END,
+        producers=_kinds("contraction"),
+        consumers=_kinds("contraction"),
+        joins=_side_by_side,
+    ),
+)  # fmt: skip
+"""Operands are tried as a node is added, those of contractions first; of each the first rule that applies is taken. Moves with several
+readers are tried again whenever all of these may be in one group."""
+
+
+def table() -> str:
+    """The rules as a table of Markdown."""
+    lines = [f"| {k} | {r.name} | {r.description} | {r.when.value} |" for k, r in enumerate(RULES, 1)]
+    return "\n".join(["| | rule | what becomes one kernel | tried |", "|---|---|---|---|", *lines])
+
+
+__all__ = ["RULES", "Edge", "Groups", "Rule", "When", "table"]
+
+if __name__ == "__main__":
+    print(table())

@@ -1,0 +1,166 @@
+"""The rules of fusion: each has a graph in which it joins nodes and one, nearly the same, in which it must not; the page lists them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import ops
+from anyshape.graph.function import Function
+from anyshape.passes.fuse import MAX_NODES, fuse
+from anyshape.passes.fusion_rules import RULES, table
+from anyshape.passes.steps import KernelStep
+from anyshape.vm import compile
+
+ROOT = Path(__file__).parents[2]
+Build = Any
+
+
+def kernels(f: Function) -> list[KernelStep]:
+    return [s for s in fuse(f).steps if isinstance(s, KernelStep)]
+
+
+def joined_by(f: Function) -> Counter[str]:
+    return Counter(name for step in kernels(f) for name in step.joined_by)
+
+
+def x(shape: str = "n, 8", name: str = "x") -> Any:
+    return anyshape.input(name, f"f32[{shape}]")
+
+
+def function(*results: Any) -> Function:
+    """Of all the inputs that the results need."""
+    seen: dict[Any, None] = {}
+    left = list(results)
+    while left:
+        v = left.pop()
+        if v.node is not None:
+            left += [i for i in v.node.inputs if i is not None]
+        elif v.constant is None:
+            seen[v] = None
+    return anyshape.function(list(seen), list(results))
+
+
+def weights(*shape: int) -> Any:
+    return np.random.default_rng(1).normal(size=shape).astype(np.float32)
+
+
+def scores() -> Any:
+    return ops.matmul(x("s, 8", "q"), x("8, s", "k"))
+
+
+def turned(v: Any) -> Any:
+    return ops.transpose(v, axes=[1, 0])
+
+
+def heads(v: Any) -> Any:
+    return ops.transpose(ops.reshape(v, [0, 2, 4]), axes=[1, 0, 2])
+
+
+def reshaped(v: Any) -> Any:
+    return ops.reshape(v, [0, 2, 4])
+
+
+CASES: dict[str, tuple[Build, Build]] = {
+    "rows between contractions": (
+        lambda: [ops.matmul(ops.softmax(scores(), axis=-1), x("s, 8", "v"))],
+        lambda: [p := ops.softmax(scores(), axis=-1), ops.matmul(p, x("s, 8", "v"))],
+    ),
+    "epilogue of a contraction": (
+        lambda: [ops.relu(ops.matmul(x(), weights(8, 5)))],
+        lambda: [ops.add(ops.matmul(x(), weights(8, 1)), x("n, 5", "y"))],
+    ),
+    "move behind a contraction": (
+        lambda: [ops.flip(ops.matmul(x(), weights(8, 5)), axes=[0])],
+        lambda: [s := ops.matmul(x(), weights(8, 5)), ops.flip(s, axes=[0])],
+    ),
+    "rows stored elsewhere": (
+        lambda: [ops.transpose(ops.matmul(x("b, n, 8"), weights(8, 5)), axes=[1, 0, 2])],
+        lambda: [ops.transpose(ops.matmul(x("b, n, 8"), weights(8, 5)), axes=[0, 2, 1])],
+    ),
+    "epilogue of rows": (
+        lambda: [ops.exp(ops.sum(x(), axes=[1]))],
+        lambda: [ops.sub(y := x(), ops.sum(y, axes=[1], keepdims=True))],
+    ),
+    "maps of one domain": (
+        lambda: [y := ops.exp(x()), ops.neg(y)],
+        lambda: [y := ops.exp(x("n, 1")), ops.add(y, x("n, 8", "z"))],
+    ),
+    "move before a contraction": (
+        lambda: [ops.matmul(turned(x("8, n")), weights(8, 5))],
+        lambda: [y := turned(x("8, n")), ops.matmul(y, weights(8, 5))],
+    ),
+    "prologue of rows": (
+        lambda: [ops.sum(ops.exp(x()), axes=[1])],
+        lambda: [y := ops.exp(x()), ops.sum(y, axes=[1])],
+    ),
+    "computed where it is read": (
+        lambda: [ops.add(turned(x("8, n")), x("n, 8", "z"))],
+        lambda: [y := turned(x("8, n")), ops.add(ops.softmax(y), x("n, 8", "z"))],
+    ),
+    "maps across views": (
+        lambda: [ops.exp(reshaped(ops.neg(x())))],
+        lambda: [y := ops.neg(x()), ops.exp(reshaped(y))],
+    ),
+    "side by side": (
+        lambda: [ops.matmul(y := x(), weights(8, 5)), ops.matmul(y, weights(8, 7))],
+        lambda: [z := ops.matmul(y := x(), weights(8, 8)), ops.matmul(ops.softmax(z), weights(8, 7)), ops.exp(y)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", [r.name for r in RULES])
+def test_a_rule_joins_what_it_says_and_nothing_like_it(rule: str) -> None:
+    fits, does_not = (function(*build()) for build in CASES[rule])
+    assert joined_by(fits)[rule] == 1, joined_by(fits)
+    assert joined_by(does_not)[rule] == 0, joined_by(does_not)
+
+
+def test_every_rule_has_a_name_and_a_line_of_its_own() -> None:
+    assert len({r.name for r in RULES}) == len({r.description for r in RULES}) == len(RULES) == len(CASES)
+    assert all("\n" not in r.description and r.description[0].islower() for r in RULES)
+
+
+def test_the_page_lists_the_rules() -> None:
+    page = (ROOT / "docs/lowering.md").read_text()
+    assert table() in page
+    assert table().replace("one loop", "two loops") not in page
+
+
+def test_a_kernel_says_by_which_rules_it_came_together() -> None:
+    q = x("s, 8", "q")
+    y = ops.add(ops.matmul(ops.softmax(ops.div(ops.matmul(q, turned(x("s, 8", "k"))), 3.0)), x("s, 8", "v")), q)
+    (step,) = kernels(function(y))
+    assert step.joined_by == (
+        "move before a contraction", "epilogue of a contraction", "rows between contractions", "epilogue of a contraction"
+    )  # fmt: skip
+
+
+def test_scores_that_reach_the_values_by_another_way_stay_in_memory() -> None:
+    """The chain and what reads the scores beside it would need each other."""
+    s = scores()
+    rows, columns = ops.softmax(ops.add(s, x("s, s", "mask")), axis=-1), ops.softmax(s, axis=0)
+    f = function(ops.matmul(rows, columns))
+    assert joined_by(f)["rows between contractions"] == 0
+    given = {"q": weights(5, 8), "k": weights(8, 5), "mask": weights(5, 5)}
+    (got,), (want,) = (compile(f, **how).run(given) for how in ({}, {"kernels": "interpret", "fuse": False}))
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_a_kernel_has_so_many_nodes_and_no_more() -> None:
+    v = start = x()
+    for _ in range(MAX_NODES + 1):
+        v = ops.exp(v)
+    assert sorted(len(step.nodes) for step in kernels(anyshape.function([start], v))) == [1, MAX_NODES]
+
+
+def test_an_element_that_decides_a_size_is_in_memory_first() -> None:
+    count = anyshape.input("count", "i64[1]")
+    doubled = ops.add(count, count)
+    f = anyshape.function([count], ops.dyn.broadcast_to(np.float32(2), doubled))
+    assert all(len(step.nodes) == 1 for step in kernels(f))
