@@ -398,7 +398,6 @@ KEPT: tuple[Kept, ...] = (
         'refused', 'ai.onnx.ml:LabelEncoder', 'keys_tensor=[[]] | values_tensor=[[]]',
         'ai.onnx.ml:LabelEncoder-4 labels_by_tensors: keys_tensor=[]',
         'keys without values, or values without keys',
-        'wanted',
     ),
     Kept(
         'wrong', 'ai.onnx.ml:TreeEnsemble', 'T is *',
@@ -426,7 +425,8 @@ KEPT: tuple[Kept, ...] = (
         'weights of one leaf for one target add up; onnxruntime takes the first',
     ),
     Kept(
-        'other', 'ai.onnx.ml:TreeEnsembleRegressor', 'X with largest',
+        'other', 'ai.onnx.ml:TreeEnsembleRegressor',
+        'X with largest | nodes_values=* | nodes_featureids=* | nodes_truenodeids=* | nodes_falsenodeids=* | target_treeids=*',
         'ai.onnx.ml:TreeEnsembleRegressor-1 two_trees: X with largest',
         'a target for which no leaf has a weight has its base value; onnxruntime leaves that out',
     ),
