@@ -282,7 +282,9 @@ def _agree_in_shape(p: Value, first: Value, after: Value, varying: set[Dim], fac
 def _iteration_symbols(body: Function, n: int, outside: set[Dim]) -> set[Dim]:
     """Dims and elements of the body's own parameters that are symbols of one iteration."""
     own = (e for p in body.params[: 1 + n] for e in (*(p.type.shape or ()), *(p.contents or ())))
-    return {e for e in own if isinstance(e, Dim) and e.is_symbol and str(e).startswith("iteration.") and e not in outside}
+    return {
+        e for e in own if isinstance(e, Dim) and e.is_symbol and str(e).startswith("iteration.") and e not in outside
+    }
 
 
 def _trip_count(node: Node, body: Function) -> Size:

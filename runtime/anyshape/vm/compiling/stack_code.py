@@ -79,7 +79,11 @@ def reserve(stacks: Sequence[Stack], trip: int) -> None:
     g, node, code = stacks[0].g, stacks[0].node, stacks[0].code
     few = code.new(Op.LE, trip, code.register(MOST_ITERATIONS))
     iterations, equation = fresh("iterations"), f"iterations <= {MOST_ITERATIONS}"
-    parts = (f"more than {MOST_ITERATIONS} iterations are not stacked ({equation} does not hold: iterations = ", iterations, ")")
+    parts = (
+        f"more than {MOST_ITERATIONS} iterations are not stacked ({equation} does not hold: iterations = ",
+        iterations,
+        ")",
+    )
     g.checks.append(CheckRecord(parts, (iterations,), (trip,), equation, op="loop", source=node.source))
     code.emit(Op.CHECK, few, len(g.checks) - 1)
     none = code.unless(code.new(Op.LT, code.register(0), trip))

@@ -111,7 +111,9 @@ class Causes:
     def _param(self, v: Value) -> str:
         """Names an input, or a parameter of a region, which has another value in each iteration."""
         around = self.around.get(v)
-        return f"the input {v.name}" if around is None else f"{v.name} within {named(around)}, which its iterations decide"
+        return (
+            f"the input {v.name}" if around is None else f"{v.name} within {named(around)}, which its iterations decide"
+        )
 
     def _places(self, symbols: set[Dim]) -> list[str]:
         places: dict[str, None] = {}
