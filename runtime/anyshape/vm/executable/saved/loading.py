@@ -32,12 +32,15 @@ from anyshape.vm.executable.executable import Executable
 from anyshape.vm.executable.saved.container import AGAIN, Container
 from anyshape.vm.executable.saved.programs import ProgramReader, constants_of
 from anyshape.vm.executable.saved.saving import KEPT_OPTIONS, is_package, read_report
+from anyshape.vm.native import import_parts
 from anyshape.vm.program.table import Program
 from anyshape.vm.report.summary import Report
 
 Record = dict[str, Any]
 NOT_A_RECORD = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 """Errors of reading a record of another structure, which only a file has that `save` did not write: the others have checksums."""
+
+import_parts()  # with this module, so that the time of a load is work and not imports
 
 
 @edge
