@@ -1269,7 +1269,7 @@ def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(WHERE, [c, a, b], {}, source)[0]
 
 
-# specs/ensembles.yaml:111
+# specs/ensembles.yaml:113
 @called
 def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, source: str = "") -> Value:
     """The value beside each element's first equal in a list of keys, or another value where no key is equal; NaN
@@ -1280,7 +1280,7 @@ def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, sourc
     return call(LOOK_UP, [x, keys, values, other], {}, source)[0]
 
 
-# specs/ensembles.yaml:164
+# specs/ensembles.yaml:166
 @called
 def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") -> Value:
     """x with a value, NaN perhaps, replaced along its last axis by one value or by one for each column.
@@ -1290,7 +1290,7 @@ def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") 
     return call(IMPUTE, [x, values, replaced], {}, source)[0]
 
 
-# specs/ensembles.yaml:187
+# specs/ensembles.yaml:189
 @called
 def tree_links(
     tree: Operand,
@@ -1312,7 +1312,7 @@ def tree_links(
     return call(TREE_LINKS, [tree, node, yes_id, no_id, leaf, target_tree, target_node], {}, source)
 
 
-# specs/ensembles.yaml:303
+# specs/ensembles.yaml:305
 @called
 def tree_ensemble(
     x: Operand,
@@ -1346,7 +1346,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:555
+# specs/ensembles.yaml:557
 @called
 def count_grams(
     x: Operand,

@@ -103,7 +103,7 @@ class _Checker:
                 self.findings.add(
                     node.span, "a mapping's term stands behind `->`; `return` is for functions of `terms:`"
                 )
-        inputs = {a.name for a in mapping.arguments if a.source in ("input", "rest", "turn")}
+        inputs = {a.name for a in mapping.arguments if a.source in ("input", "rest", "interleaved")}
         bound = self.body(mapping.body, inputs) or inputs
         if term is not None:
             self.term(term, bound, mapping.body)

@@ -193,8 +193,8 @@ class OnnxArgument(Node):
 
     name: str
     source: str
-    """`input`: the next input; `rest`: all further inputs; `turn`: of all further inputs every so many, by how many have this source;
-    `in`: the next input, through `expr` (where it has this name); `expr`: computed, from attributes and ranks"""
+    """`input`: the next input; `rest`: all further inputs; `interleaved`: of all further inputs every so many, by how many arguments
+    have this source; `in`: the next input, through `expr` (where it has this name); `expr`: computed, from attributes and ranks"""
     expr: Expr | None = None
 
 

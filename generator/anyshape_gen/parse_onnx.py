@@ -5,7 +5,7 @@ further lines, and the functions of a file's `terms:`. Out: `OnnxMapping`, `Term
 
     x, *xs            the next input; all further inputs (a name may be an input or an operand parameter of the op)
     x, *xs, *ys       groups of one length, one after the other, of all further inputs
-    x, *(a, b)        all further inputs in turns: the first is an a, the second its b, the third an a again
+    x, *(a, b)        all further inputs, interleaved: the first is an a, the second its b, the third an a again
     p=attr            the attribute of the same name; attr.name another one; attr(1), attr.name(1) with a default
     attr(p, q(1))     attributes of the same names, as `p=attr, q=attr(1)`; also among the arguments of a call of an op
     p=in(expr)        the next input through an expression, in which it has the name p (an absent one reads as [])
@@ -22,7 +22,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from anyshape_gen.model import OnnxArgument, OnnxMapping, TermFunction
 from anyshape_gen.nodes import Assign, Call, Expr, Return, Statement
@@ -33,7 +33,7 @@ from anyshape_gen.traverse import reachable
 
 _STATEMENT = re.compile(r"\s*(assert |if .*:\s*(#.*)?$|[A-Za-z_]\w* += )", re.MULTILINE)
 _PLAIN = re.compile(r"\*?[A-Za-z_]\w*\Z")
-_DEALT = re.compile(r"\*\(([A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)+)\)\Z")
+_INTERLEAVED = re.compile(r"\*\(([A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)+)\)\Z")
 _NAMED = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)\s*")
 _AS = re.compile(r"as\s+(\d+)\s*(,|(?=->)|\Z)")
 
@@ -42,6 +42,7 @@ class TermReader(RuleReader):
     """Parses terms and functions: the rule language with attributes by name, and `return`."""
 
     def call(self, node: ast.Call) -> Expr:
+        """Parses a call; `attr(p, q(1))` among its arguments, and `p=attr`, become keywords."""
         positional: list[ast.expr] = []
         named: list[ast.keyword] = []
         for argument in node.args:
@@ -105,6 +106,7 @@ def _attribute(name: str, node: ast.expr) -> ast.expr:
 
 
 def _at(place: ast.expr, node: ast.expr) -> ast.expr:
+    """Gives an expression, and what is new in it, the position of another."""
     for part in ast.walk(node):
         if isinstance(part, ast.expr) and not hasattr(part, "lineno"):
             ast.copy_location(part, place)
@@ -123,9 +125,8 @@ class MappingReader:
     own_inputs: tuple[str, ...]
     functions: Mapping[str, TermFunction]
     findings: Findings
-
-    def __post_init__(self) -> None:
-        self.earlier: dict[int, OnnxMapping] = {}
+    earlier: dict[int, OnnxMapping] = field(default_factory=dict)
+    """The entries parsed so far, by opset"""
 
     def parse(self, since: int, text: Text) -> OnnxMapping:
         """Parses one entry."""
@@ -183,10 +184,10 @@ class MappingReader:
         return tuple(argument for part in split_top(text, ",") if part.value for argument in self._argument(part))
 
     def _argument(self, text: Text) -> Iterable[OnnxArgument]:
-        dealt, named = _DEALT.match(text.value), _NAMED.match(text.value)
-        if dealt is not None:
-            names = split_top(text.cut(dealt.start(1), dealt.end(1)), ",")
-            return [OnnxArgument(name.value, "turn", span=name.span()) for name in names]
+        interleaved, named = _INTERLEAVED.match(text.value), _NAMED.match(text.value)
+        if interleaved is not None:
+            names = split_top(text.cut(interleaved.start(1), interleaved.end(1)), ",")
+            return [OnnxArgument(name.value, "interleaved", span=name.span()) for name in names]
         if _PLAIN.match(text.value):
             source = "rest" if text.value.startswith("*") else "input"
             return [OnnxArgument(text.value.lstrip("*"), source, span=text.span())]

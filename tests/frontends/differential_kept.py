@@ -344,6 +344,12 @@ KEPT: tuple[Kept, ...] = (
         'onnxruntime moves one sum on from channel to channel, which NaN does not leave, and multiplies its pads by alpha',
     ),
     Kept(
+        'refused', 'MaxUnpool', 'kernel_shape=[[]]',
+        'MaxUnpool-11 maxunpool_export_without_output_shape: kernel_shape=[]',
+        'a kernel has a length for each axis; onnxruntime goes without it',
+        'the length of kernel: wanted 2, got 0',
+    ),
+    Kept(
         'refused', 'MaxUnpool', 'strides absent',
         'MaxUnpool-11 maxunpool_export_with_output_shape: strides absent',
         'places that strides of 1 do not make; onnxruntime has them in output_shape',
@@ -358,6 +364,11 @@ KEPT: tuple[Kept, ...] = (
         'wrong', 'ai.onnx.ml:LinearClassifier', 'intercepts absent',
         'ai.onnx.ml:LinearClassifier-1 linear_classes: intercepts absent',
         'scores to which nothing is added; the reference adds NaN, onnxruntime refuses it',
+    ),
+    Kept(
+        'wrong', 'ai.onnx.ml:LinearClassifier', 'X with inf',
+        'ai.onnx.ml:LinearClassifier-1 linear_classes_of_words: X with inf',
+        'infinity times 0 is NaN, and a score that is NaN is the largest, as in ArgMax; onnxruntime passes over it',
     ),
     Kept(
         'refused', 'ai.onnx.ml:LinearClassifier', 'classlabels_* absent | classlabels_*=[[]]',
@@ -397,6 +408,7 @@ KEPT: tuple[Kept, ...] = (
     Kept(
         'refused', 'ai.onnx.ml:LabelEncoder', 'keys_tensor=[[]] | values_tensor=[[]]',
         'ai.onnx.ml:LabelEncoder-4 labels_by_tensors: keys_tensor=[]',
+        'a key has one value',
         'keys without values, or values without keys',
     ),
     Kept(

@@ -61,7 +61,7 @@ def everything() -> set[str]:
     found |= {f"key {key.name}" for key in (*FILE_KEYS, *OP_KEYS, *PARAM_KEYS)}
     found |= {f"{type_.__name__} with {name}" for type_ in WITH_OPTIONS for name in optional(type_)}
     found |= {f"{type_.__name__} of several {name}" for type_, name in SEVERAL.items()}
-    found |= {f"onnx argument {source}" for source in ("input", "rest", "turn", "in", "expr")}
+    found |= {f"onnx argument {source}" for source in ("input", "rest", "interleaved", "in", "expr")}
     return found | {"element of a variadic", "size found here"}
 
 

@@ -27,7 +27,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound, Rule
 
 
-# specs/ensembles.yaml:111
+# specs/ensembles.yaml:113
 def look_up_kernel(eqs: Equations, bound: Bound) -> None:
     d, n = bound.d, bound.n
     x = eqs.tensor("x")
@@ -46,17 +46,17 @@ def look_up_kernel(eqs: Equations, bound: Bound) -> None:
                 or_(eq(keys[j], x[*i]), and_(ne(keys[j], keys[j]), ne(x[*i], x[*i]))), lambda: j, lambda: n
             ),
         ),
-        "specs/ensembles.yaml:119",
+        "specs/ensembles.yaml:121",
     )
     i = eqs.indices("i", d)
     eqs.define(
         y[*i],
         where(lt(at_[*i], n), lambda: values[clamp(at_[*i], 0, n - 1)], lambda: other[()]),
-        "specs/ensembles.yaml:120: y[*i] = values[clamp(at[*i], 0, n - 1)] if at[*i] < n else other[()]",
+        "specs/ensembles.yaml:122: y[*i] = values[clamp(at[*i], 0, n - 1)] if at[*i] < n else other[()]",
     )
 
 
-# specs/ensembles.yaml:164
+# specs/ensembles.yaml:166
 def impute_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, m = bound.o, bound.n, bound.m
     x, values, replaced, y = eqs.tensor("x"), eqs.tensor("values"), eqs.tensor("replaced"), eqs.tensor("y")
@@ -68,11 +68,11 @@ def impute_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: values[where(rules.eq(m, 1), lambda: 0, lambda: k)],
             lambda: x[*i, k],
         ),
-        "specs/ensembles.yaml:172",
+        "specs/ensembles.yaml:174",
     )
 
 
-# specs/ensembles.yaml:187
+# specs/ensembles.yaml:189
 def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
     m, e = bound.m, bound.e
     tree = eqs.tensor("tree")
@@ -185,10 +185,10 @@ def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
     with procedure.loop("l", e) as l:
         with procedure.range("r", checked(at_)[l] + 1, m + 1) as r:
             procedure.set(checked(start)[r], 1, "add")
-    procedure.end({bound.t: t}, source="specs/ensembles.yaml:196")
+    procedure.end({bound.t: t}, source="specs/ensembles.yaml:198")
 
 
-# specs/ensembles.yaml:303
+# specs/ensembles.yaml:305
 def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     m, f, t, e, targets, s, n, how = bound.m, bound.f, bound.t, bound.e, bound.targets, bound.s, bound.n, bound.how
     x = eqs.tensor("x")
@@ -207,37 +207,37 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, mode[r]), lt(mode[r], 8))),
         ("a mode is not within 0..7",),
-        "specs/ensembles.yaml:327: all(0 <= mode[r] < 8 for r in m) does not hold",
+        "specs/ensembles.yaml:329: all(0 <= mode[r] < 8 for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, feature[r]), lt(feature[r], f))),
         ("a feature is none of ", f),
-        "specs/ensembles.yaml:328: all(0 <= feature[r] < f for r in m) does not hold",
+        "specs/ensembles.yaml:330: all(0 <= feature[r] < f for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, yes[r]), lt(yes[r], m))),
         ("a child is none of ", m, " rows"),
-        "specs/ensembles.yaml:329: all(0 <= yes[r] < m for r in m) does not hold",
+        "specs/ensembles.yaml:331: all(0 <= yes[r] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, no[r]), lt(no[r], m))),
         ("another child is none of ", m, " rows"),
-        "specs/ensembles.yaml:330: all(0 <= no[r] < m for r in m) does not hold",
+        "specs/ensembles.yaml:332: all(0 <= no[r] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [t], lambda k: and_(le(0, root[k]), lt(root[k], m))),
         ("a root is none of ", m, " rows"),
-        "specs/ensembles.yaml:331: all(0 <= root[k] < m for k in t) does not hold",
+        "specs/ensembles.yaml:333: all(0 <= root[k] < m for k in t) does not hold",
     )
     eqs.demand(
         reduce_("all", [m + 1], lambda r: and_(le(0, start[r]), le(start[r], e))),
         ("weights begin behind the last of ", e),
-        "specs/ensembles.yaml:332: all(0 <= start[r] <= e for r in m + 1) does not hold",
+        "specs/ensembles.yaml:334: all(0 <= start[r] <= e for r in m + 1) does not hold",
     )
     eqs.demand(
         reduce_("all", [e], lambda l: and_(le(0, target[l]), lt(target[l], targets))),
         ("a target is none of ", targets),
-        "specs/ensembles.yaml:333: all(0 <= target[l] < targets for l in e) does not hold",
+        "specs/ensembles.yaml:335: all(0 <= target[l] < targets for l in e) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -331,10 +331,10 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
         if how == "average":
             with procedure.loop("c", targets) as c:
                 procedure.set(checked(y)[i, c], checked(y)[i, c] / cast(rule.max(t, 1), eqs.dtypes["F"]))
-    procedure.end(source="specs/ensembles.yaml:335")
+    procedure.end(source="specs/ensembles.yaml:337")
 
 
-# specs/ensembles.yaml:555
+# specs/ensembles.yaml:557
 def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     k = bound.k
@@ -355,12 +355,12 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda a: and_(le(0, starts[a]), le(starts[a], p))),
         ("n-grams begin behind the last of ", p, " items"),
-        "specs/ensembles.yaml:570: all(0 <= starts[a] <= p for a in k) does not hold",
+        "specs/ensembles.yaml:572: all(0 <= starts[a] <= p for a in k) does not hold",
     )
     eqs.demand(
         reduce_("all", [g], lambda a: and_(le(0, places[a]), lt(places[a], size))),
         ("a column is none of ", size),
-        "specs/ensembles.yaml:571: all(0 <= places[a] < size for a in g) does not hold",
+        "specs/ensembles.yaml:573: all(0 <= places[a] < size for a in g) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -408,4 +408,4 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
                     procedure.set(
                         checked(y)[*b, u], where(gt(checked(y)[*b, u], 0), lambda: checked(factor)[u], lambda: 0)
                     )
-    procedure.end(source="specs/ensembles.yaml:573")
+    procedure.end(source="specs/ensembles.yaml:575")

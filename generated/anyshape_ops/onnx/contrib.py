@@ -14,10 +14,10 @@ from anyshape.frontends.onnx.node import (
     dtype_of,
     each,
     fold,
+    interleaved,
     needed,
     rank_of,
     scalar,
-    turns,
     vector,
 )
 from anyshape.graph.value import Value
@@ -444,9 +444,9 @@ def com_microsoft_qlinear_where_1(n: OnnxNode) -> Sequence[Value]:
 def com_microsoft_qlinear_concat_1(n: OnnxNode) -> Sequence[Value]:
     parts_ = each(
         lambda x_, scale_, zero_: [api.dequantize_linear(x_, scale_, zero_, source=n.source)],
-        turns(n, 2, 3)[0],
-        turns(n, 2, 3)[1],
-        turns(n, 2, 3)[2],
+        interleaved(n, 2, 3)[0],
+        interleaved(n, 2, 3)[1],
+        interleaved(n, 2, 3)[2],
     )
     return [
         api.quantize_linear(

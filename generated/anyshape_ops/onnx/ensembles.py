@@ -7,21 +7,33 @@ from collections.abc import Sequence
 from typing import Any
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, choice, dtype_of, positions, scalar, strings, vector
+from anyshape.frontends.onnx.node import (
+    Mapping,
+    OnnxNode,
+    choice,
+    dtype_of,
+    length_of,
+    positions,
+    scalar,
+    strings,
+    vector,
+)
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/ensembles.yaml:63
+# specs/ensembles.yaml:64
 def _listed(n: OnnxNode, texts_: Any, tensor_: Any, numbers_: Any) -> Any:
     if texts_ is not None:
         return strings(texts_)
     return vector(tensor_ if tensor_ is not None else numbers_)
 
 
-# specs/ensembles.yaml:69
+# specs/ensembles.yaml:70
 def _looked_up(n: OnnxNode, x_: Any, keys_: Any, values_: Any, other_: Any) -> Any:
     place_: Any
+    if length_of(n, keys_) != length_of(n, values_):
+        n.refuse("keys without values, or values without keys")
     if (dtype_of(n, keys_) != parse_dtype("char")) and (dtype_of(n, values_) != parse_dtype("char")):
         return api.look_up(x_, keys_, values_, api.gather(other_, scalar(0), axis=0, source=n.source), source=n.source)
     if dtype_of(n, keys_) == parse_dtype("char"):
@@ -37,14 +49,14 @@ def _looked_up(n: OnnxNode, x_: Any, keys_: Any, values_: Any, other_: Any) -> A
     return api.gather(api.concat((values_, other_), axis=0, source=n.source), place_, axis=0, source=n.source)
 
 
-# specs/ensembles.yaml:78
+# specs/ensembles.yaml:80
 def _in_working_dtype(n: OnnxNode, x_: Any) -> Any:
     return api.cast(
         x_, to=(parse_dtype("f64") if dtype_of(n, x_) == parse_dtype("f64") else parse_dtype("f32")), source=n.source
     )
 
 
-# specs/ensembles.yaml:82
+# specs/ensembles.yaml:84
 def _numbered_trees(
     n: OnnxNode, rows_: Any, target_tree_: Any, target_node_: Any, target_: Any, weight_: Any, targets_: Any, how_: Any
 ) -> Any:
@@ -89,7 +101,7 @@ def _numbered_trees(
     )
 
 
-# specs/ensembles.yaml:94
+# specs/ensembles.yaml:96
 def _base_values(n: OnnxNode, rows_: Any) -> Any:
     if (n.attr("base_values") is None) and (n.attr("base_values_as_tensor") is None):
         return api.cast(scalar(0.0), to=dtype_of(n, rows_), source=n.source)
@@ -98,14 +110,14 @@ def _base_values(n: OnnxNode, rows_: Any) -> Any:
     )
 
 
-# specs/ensembles.yaml:99
+# specs/ensembles.yaml:101
 def _transformed(n: OnnxNode, y_: Any, logistic_: Any, softmaxed_: Any) -> Any:
     if logistic_:
         return api.sigmoid(y_, source=n.source)
     return (api.softmax(y_, axis=-1, source=n.source) if softmaxed_ else y_)
 
 
-# specs/ensembles.yaml:105
+# specs/ensembles.yaml:107
 def _children(n: OnnxNode, ids_: Any, are_leaves_: Any, nodes_: Any) -> Any:
     node_ = api.where(api.less(ids_, nodes_, source=n.source), ids_, scalar(-1), source=n.source)
     leaf_ = api.where(
@@ -121,7 +133,7 @@ def _children(n: OnnxNode, ids_: Any, are_leaves_: Any, nodes_: Any) -> Any:
     return api.where(api.equal(are_leaves_, scalar(0), source=n.source), node_, leaf_, source=n.source)
 
 
-# specs/ensembles.yaml:125
+# specs/ensembles.yaml:127
 def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     values_: Any
@@ -140,7 +152,7 @@ def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(api.concat((values_, other_), axis=0, source=n.source), place_, axis=0, source=n.source)]
 
 
-# specs/ensembles.yaml:137
+# specs/ensembles.yaml:139
 def ai_onnx_ml_label_encoder_2(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     other_: Any
@@ -156,7 +168,7 @@ def ai_onnx_ml_label_encoder_2(n: OnnxNode) -> Sequence[Value]:
     return [_looked_up(n, n.input(0), keys_, values_, other_)]
 
 
-# specs/ensembles.yaml:145
+# specs/ensembles.yaml:147
 def ai_onnx_ml_label_encoder_4(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     other_: Any
@@ -187,7 +199,7 @@ def ai_onnx_ml_label_encoder_4(n: OnnxNode) -> Sequence[Value]:
     return [_looked_up(n, n.input(0), keys_, values_, other_)]
 
 
-# specs/ensembles.yaml:178
+# specs/ensembles.yaml:180
 def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     values_ = vector(
@@ -207,7 +219,7 @@ def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:387
+# specs/ensembles.yaml:389
 def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     how_ = (n.attr("aggregate_function", "SUM") or "SUM")
@@ -238,7 +250,7 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(y_, to=parse_dtype("f32"), source=n.source)]
 
 
-# specs/ensembles.yaml:399
+# specs/ensembles.yaml:401
 def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     place_: Any
@@ -309,7 +321,7 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:425
+# specs/ensembles.yaml:427
 def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     how_ = n.attr("aggregate_function", 1)
@@ -392,7 +404,7 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:603
+# specs/ensembles.yaml:605
 def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
     items_: Any
     wanted_: Any

@@ -7,7 +7,7 @@ import anyshape_ops.kernels.ensembles as kernels
 import anyshape_ops.relations.ensembles as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/ensembles.yaml:111
+# specs/ensembles.yaml:113
 # look_up: no dyn variant, it has no parameters
 LOOK_UP = OpDef(
     name="look_up",
@@ -24,11 +24,11 @@ LOOK_UP = OpDef(
     relation=relations.look_up_relation,
     kernel=kernels.look_up_kernel,
     summary="The value beside each element's first equal in a list of keys, or another value where no key is equal; NaN is found by NaN.",
-    source="specs/ensembles.yaml:111",
+    source="specs/ensembles.yaml:113",
     moves=("V",),
 )
 
-# specs/ensembles.yaml:164
+# specs/ensembles.yaml:166
 # impute: no dyn variant, it has no parameters
 IMPUTE = OpDef(
     name="impute",
@@ -44,10 +44,10 @@ IMPUTE = OpDef(
     relation=relations.impute_relation,
     kernel=kernels.impute_kernel,
     summary="x with a value, NaN perhaps, replaced along its last axis by one value or by one for each column.",
-    source="specs/ensembles.yaml:164",
+    source="specs/ensembles.yaml:166",
 )
 
-# specs/ensembles.yaml:187
+# specs/ensembles.yaml:189
 # tree_links: no dyn variant, it has no parameters
 TREE_LINKS = OpDef(
     name="tree_links",
@@ -73,10 +73,10 @@ TREE_LINKS = OpDef(
     relation=relations.tree_links_relation,
     kernel=kernels.tree_links_kernel,
     summary="Rows of the children that nodes name by number, the first row of each tree that is no child, and the order of weights by row.",
-    source="specs/ensembles.yaml:187",
+    source="specs/ensembles.yaml:189",
 )
 
-# specs/ensembles.yaml:303
+# specs/ensembles.yaml:305
 # tree_ensemble: no dyn variant, it has no parameters that are operands
 TREE_ENSEMBLE = OpDef(
     name="tree_ensemble",
@@ -104,10 +104,10 @@ TREE_ENSEMBLE = OpDef(
     relation=relations.tree_ensemble_relation,
     kernel=kernels.tree_ensemble_kernel,
     summary="Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some targets.",
-    source="specs/ensembles.yaml:303",
+    source="specs/ensembles.yaml:305",
 )
 
-# specs/ensembles.yaml:555
+# specs/ensembles.yaml:557
 # count_grams: no dyn variant, it has no parameters that are operands
 COUNT_GRAMS = OpDef(
     name="count_grams",
@@ -131,5 +131,5 @@ COUNT_GRAMS = OpDef(
     relation=relations.count_grams_relation,
     kernel=kernels.count_grams_kernel,
     summary="How often each of some n-grams of integers is in each row, counted in the column that the n-gram names, plain or weighted.",
-    source="specs/ensembles.yaml:555",
+    source="specs/ensembles.yaml:557",
 )

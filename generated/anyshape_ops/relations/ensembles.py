@@ -8,7 +8,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, eq, ge, gt
 
 
-# specs/ensembles.yaml:111
+# specs/ensembles.yaml:113
 def look_up_relation(rule: Rule, *, x: Vec, keys: Vec, values: Vec, other: Vec) -> Bound:
     rule.require(eq(len(keys), 1), lambda: f"keys must have rank 1, got rank {len(keys)}")
     rule.require(eq(len(values), 1), lambda: f"values must have rank 1, got rank {len(values)}")
@@ -20,7 +20,7 @@ def look_up_relation(rule: Rule, *, x: Vec, keys: Vec, values: Vec, other: Vec) 
     return rule.bind(outputs={"y": x}, d=d, n=n)
 
 
-# specs/ensembles.yaml:164
+# specs/ensembles.yaml:166
 def impute_relation(rule: Rule, *, x: Vec, values: Vec, replaced: Vec) -> Bound:
     rule.require(ge(len(x), 1), lambda: f"x must have at least rank 1, got rank {len(x)}")
     rule.require(eq(len(values), 1), lambda: f"values must have rank 1, got rank {len(values)}")
@@ -32,7 +32,7 @@ def impute_relation(rule: Rule, *, x: Vec, values: Vec, replaced: Vec) -> Bound:
     return rule.bind(outputs={"y": x}, o=o, n=n, m=m)
 
 
-# specs/ensembles.yaml:187
+# specs/ensembles.yaml:189
 def tree_links_relation(
     rule: Rule, *, tree: Vec, node: Vec, yes_id: Vec, no_id: Vec, leaf: Vec, target_tree: Vec, target_node: Vec
 ) -> Bound:
@@ -59,7 +59,7 @@ def tree_links_relation(
     )
 
 
-# specs/ensembles.yaml:303
+# specs/ensembles.yaml:305
 def tree_ensemble_relation(
     rule: Rule,
     *,
@@ -107,7 +107,7 @@ def tree_ensemble_relation(
     return rule.bind(outputs={"y": Vec((n, targets))}, m=m, f=f, t=t, e=e, targets=targets, s=s, n=n, how=how)
 
 
-# specs/ensembles.yaml:555
+# specs/ensembles.yaml:557
 def count_grams_relation(
     rule: Rule,
     *,

@@ -14,13 +14,14 @@ from anyshape.rules import Vec
 
 # specs/ensembles.yaml:5
 def looked_up(x: Any, keys: Any, values: Any, other: Any) -> Any:
+    assert len(keys) == len(values), "keys without values, or values without keys"
     table = {"nan" if k != k else k: v for k, v in reversed(list(zip(keys.tolist(), values)))}
     return np.array(
         [table.get("nan" if v != v else v, other) for v in x.ravel().tolist()], values.dtype
     ).reshape(x.shape)
 
 
-# specs/ensembles.yaml:32
+# specs/ensembles.yaml:33
 def linked(tree: Any, node: Any, yes_id: Any, no_id: Any, leaf: Any, target_tree: Any, target_node: Any) -> Any:
     keys = list(zip(tree.tolist(), node.tolist()))
     rows = {key: k for k, key in enumerate(keys) if keys.count(key) == 1}
@@ -34,12 +35,12 @@ def linked(tree: Any, node: Any, yes_id: Any, no_id: Any, leaf: Any, target_tree
     return (yes, no, roots, order, np.searchsorted(at[order], np.arange(len(tree) + 1)))
 
 
-# specs/ensembles.yaml:43
+# specs/ensembles.yaml:44
 def row_of(rows: Any, trees: Any, ids: Any) -> Any:
     return np.array([rows.get(key, -1) for key in zip(trees.tolist(), ids.tolist())], np.int64).reshape(-1)
 
 
-# specs/ensembles.yaml:8
+# specs/ensembles.yaml:9
 def walked(
     x: Any,
     feature: Any,
@@ -87,7 +88,7 @@ def walked(
     return y.astype(x.dtype)
 
 
-# specs/ensembles.yaml:44
+# specs/ensembles.yaml:45
 def n_grams(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, least: Any, most: Any, skips: Any, size: Any, mode: Any
 ) -> Any:
@@ -110,14 +111,14 @@ def n_grams(
     return y.reshape(*x.shape[:-1], size).astype(np.float32)
 
 
-# specs/ensembles.yaml:111
+# specs/ensembles.yaml:113
 def look_up_case(d: Draw) -> Case:
     d_ = d.run("d")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
     return Case({"x": d_, "keys": Vec((n,)), "values": Vec((n,)), "other": Vec(())}, {})
 
 
-# specs/ensembles.yaml:121
+# specs/ensembles.yaml:123
 def look_up_reference(x: Any, keys: Any, values: Any, other: Any) -> Any:
     return looked_up(x, keys, values, other)
 
@@ -137,7 +138,7 @@ LOOK_UP = Property(
             {},
             {"y": Given(value=(1.5, 0.5, -2.0), dtype="f32")},
             None,
-            "specs/ensembles.yaml:158",
+            "specs/ensembles.yaml:160",
         ),
         Example(
             {
@@ -149,23 +150,23 @@ LOOK_UP = Property(
             {},
             {"y": Given(value=(4, 0), dtype="i64")},
             None,
-            "specs/ensembles.yaml:160",
+            "specs/ensembles.yaml:162",
         ),
         Example(
             {"x": Given((2,)), "keys": Given((0,)), "values": Given((0,)), "other": Given(())},
             {},
             {},
             "a list of no keys",
-            "specs/ensembles.yaml:162",
+            "specs/ensembles.yaml:164",
         ),
     ),
-    "specs/ensembles.yaml:111",
-    asserts=(Refusal(r"a list of no keys", "specs/ensembles.yaml:117"),),
-    reference_source="specs/ensembles.yaml:121",
+    "specs/ensembles.yaml:113",
+    asserts=(Refusal(r"a list of no keys", "specs/ensembles.yaml:119"),),
+    reference_source="specs/ensembles.yaml:123",
 )
 
 
-# specs/ensembles.yaml:164
+# specs/ensembles.yaml:166
 def impute_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -173,7 +174,7 @@ def impute_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n)), "values": Vec((m,)), "replaced": Vec(())}, {})
 
 
-# specs/ensembles.yaml:174
+# specs/ensembles.yaml:176
 def impute_reference(x: Any, values: Any, replaced: Any) -> Any:
     return np.where((x == replaced) | (x != x) & (replaced != replaced), values, x)
 
@@ -192,30 +193,30 @@ IMPUTE = Property(
             {},
             {"y": Given(value=((1, 6), (5, 2)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:182",
+            "specs/ensembles.yaml:184",
         ),
         Example(
             {"x": Given(value=(1, 0)), "values": Given(value=(7,)), "replaced": Given(value=0)},
             {},
             {"y": Given(value=(1, 7))},
             None,
-            "specs/ensembles.yaml:184",
+            "specs/ensembles.yaml:186",
         ),
         Example(
             {"x": Given((2, 3)), "values": Given((2,)), "replaced": Given(())},
             {},
             {},
             "values for",
-            "specs/ensembles.yaml:185",
+            "specs/ensembles.yaml:187",
         ),
     ),
-    "specs/ensembles.yaml:164",
-    asserts=(Refusal(r".* values for .* columns", "specs/ensembles.yaml:170"),),
-    reference_source="specs/ensembles.yaml:174",
+    "specs/ensembles.yaml:166",
+    asserts=(Refusal(r".* values for .* columns", "specs/ensembles.yaml:172"),),
+    reference_source="specs/ensembles.yaml:176",
 )
 
 
-# specs/ensembles.yaml:187
+# specs/ensembles.yaml:189
 def tree_links_case(d: Draw) -> Case:
     m = d.dim("m")
     e = d.dim("e")
@@ -233,7 +234,7 @@ def tree_links_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:262
+# specs/ensembles.yaml:264
 def tree_links_reference(
     tree: Any, node: Any, yes_id: Any, no_id: Any, leaf: Any, target_tree: Any, target_node: Any
 ) -> Any:
@@ -264,7 +265,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:265",
+            "specs/ensembles.yaml:267",
         ),
         Example(
             {
@@ -285,7 +286,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 1, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:268",
+            "specs/ensembles.yaml:270",
         ),
         Example(
             {
@@ -306,7 +307,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 1, 2, 3)),
             },
             None,
-            "specs/ensembles.yaml:271",
+            "specs/ensembles.yaml:273",
         ),
         Example(
             {
@@ -327,7 +328,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 0, 1, 1, 1, 2, 3, 3, 3)),
             },
             None,
-            "specs/ensembles.yaml:283",
+            "specs/ensembles.yaml:285",
         ),
         Example(
             {
@@ -348,7 +349,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(3, 3, 3, 3, 3, 3)),
             },
             None,
-            "specs/ensembles.yaml:288",
+            "specs/ensembles.yaml:290",
         ),
         Example(
             {
@@ -369,7 +370,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 3, 4)),
             },
             None,
-            "specs/ensembles.yaml:292",
+            "specs/ensembles.yaml:294",
         ),
         Example(
             {
@@ -390,7 +391,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 0, 0, 0, 0)),
             },
             None,
-            "specs/ensembles.yaml:295",
+            "specs/ensembles.yaml:297",
         ),
         Example(
             {
@@ -411,16 +412,16 @@ TREE_LINKS = Property(
                 "start": Given(value=(1, 1, 1, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:299",
+            "specs/ensembles.yaml:301",
         ),
     ),
-    "specs/ensembles.yaml:187",
-    reference_source="specs/ensembles.yaml:262",
+    "specs/ensembles.yaml:189",
+    reference_source="specs/ensembles.yaml:264",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:303
+# specs/ensembles.yaml:305
 def tree_ensemble_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -459,7 +460,7 @@ def tree_ensemble_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:383
+# specs/ensembles.yaml:385
 def tree_ensemble_reference(
     x: Any,
     feature: Any,
@@ -502,7 +503,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((5,), (6,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:446",
+            "specs/ensembles.yaml:448",
         ),
         Example(
             {
@@ -522,7 +523,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:450",
+            "specs/ensembles.yaml:452",
         ),
         Example(
             {
@@ -542,7 +543,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((4,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:454",
+            "specs/ensembles.yaml:456",
         ),
         Example(
             {
@@ -562,7 +563,7 @@ TREE_ENSEMBLE = Property(
             {"how": "max"},
             {"y": Given(value=((6,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:458",
+            "specs/ensembles.yaml:460",
         ),
         Example(
             {
@@ -582,7 +583,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:462",
+            "specs/ensembles.yaml:464",
         ),
         Example(
             {
@@ -602,7 +603,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:466",
+            "specs/ensembles.yaml:468",
         ),
         Example(
             {
@@ -622,7 +623,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:470",
+            "specs/ensembles.yaml:472",
         ),
         Example(
             {
@@ -642,7 +643,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:474",
+            "specs/ensembles.yaml:476",
         ),
         Example(
             {
@@ -662,7 +663,7 @@ TREE_ENSEMBLE = Property(
             {"targets": 0},
             {},
             "0 targets",
-            "specs/ensembles.yaml:478",
+            "specs/ensembles.yaml:480",
         ),
         Example(
             {
@@ -682,7 +683,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:480",
+            "specs/ensembles.yaml:482",
         ),
         Example(
             {
@@ -702,7 +703,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:482",
+            "specs/ensembles.yaml:484",
         ),
         Example(
             {
@@ -722,7 +723,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:484",
+            "specs/ensembles.yaml:486",
         ),
         Example(
             {
@@ -742,7 +743,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:486",
+            "specs/ensembles.yaml:488",
         ),
         Example(
             {
@@ -762,7 +763,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:488",
+            "specs/ensembles.yaml:490",
         ),
         Example(
             {
@@ -782,7 +783,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin behind",
-            "specs/ensembles.yaml:490",
+            "specs/ensembles.yaml:492",
         ),
         Example(
             {
@@ -802,7 +803,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is none",
-            "specs/ensembles.yaml:492",
+            "specs/ensembles.yaml:494",
         ),
         Example(
             {
@@ -822,7 +823,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:494",
+            "specs/ensembles.yaml:496",
         ),
         Example(
             {
@@ -842,7 +843,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,), (1,), (1,)))},
             None,
-            "specs/ensembles.yaml:497",
+            "specs/ensembles.yaml:499",
         ),
         Example(
             {
@@ -862,7 +863,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:500",
+            "specs/ensembles.yaml:502",
         ),
         Example(
             {
@@ -882,7 +883,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:503",
+            "specs/ensembles.yaml:505",
         ),
         Example(
             {
@@ -902,7 +903,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:506",
+            "specs/ensembles.yaml:508",
         ),
         Example(
             {
@@ -922,7 +923,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,), (4,)))},
             None,
-            "specs/ensembles.yaml:509",
+            "specs/ensembles.yaml:511",
         ),
         Example(
             {
@@ -942,7 +943,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:513",
+            "specs/ensembles.yaml:515",
         ),
         Example(
             {
@@ -962,7 +963,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:516",
+            "specs/ensembles.yaml:518",
         ),
         Example(
             {
@@ -982,7 +983,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:519",
+            "specs/ensembles.yaml:521",
         ),
         Example(
             {
@@ -1002,7 +1003,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:522",
+            "specs/ensembles.yaml:524",
         ),
         Example(
             {
@@ -1022,7 +1023,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:525",
+            "specs/ensembles.yaml:527",
         ),
         Example(
             {
@@ -1042,7 +1043,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin",
-            "specs/ensembles.yaml:528",
+            "specs/ensembles.yaml:530",
         ),
         Example(
             {
@@ -1062,7 +1063,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is",
-            "specs/ensembles.yaml:531",
+            "specs/ensembles.yaml:533",
         ),
         Example(
             {
@@ -1082,7 +1083,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,),))},
             None,
-            "specs/ensembles.yaml:534",
+            "specs/ensembles.yaml:536",
         ),
         Example(
             {
@@ -1102,7 +1103,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((-3,),))},
             None,
-            "specs/ensembles.yaml:537",
+            "specs/ensembles.yaml:539",
         ),
         Example(
             {
@@ -1122,7 +1123,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((1.5,),))},
             None,
-            "specs/ensembles.yaml:540",
+            "specs/ensembles.yaml:542",
         ),
         Example(
             {
@@ -1142,7 +1143,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:543",
+            "specs/ensembles.yaml:545",
         ),
         Example(
             {
@@ -1162,7 +1163,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((8,),))},
             None,
-            "specs/ensembles.yaml:547",
+            "specs/ensembles.yaml:549",
         ),
         Example(
             {
@@ -1182,17 +1183,17 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((3,),))},
             None,
-            "specs/ensembles.yaml:551",
+            "specs/ensembles.yaml:553",
         ),
     ),
-    "specs/ensembles.yaml:303",
-    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:326"),),
-    reference_source="specs/ensembles.yaml:383",
+    "specs/ensembles.yaml:305",
+    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:328"),),
+    reference_source="specs/ensembles.yaml:385",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:555
+# specs/ensembles.yaml:557
 def count_grams_case(d: Draw) -> Case:
     o = d.run("o")
     l = d.dim("l")
@@ -1211,7 +1212,7 @@ def count_grams_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:599
+# specs/ensembles.yaml:601
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -1234,7 +1235,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "skips": 4},
             {"y": Given(value=((1, 1),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:615",
+            "specs/ensembles.yaml:617",
         ),
         Example(
             {
@@ -1247,7 +1248,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "mode": "IDF"},
             {"y": Given(value=((0.5,),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:617",
+            "specs/ensembles.yaml:619",
         ),
         Example(
             {
@@ -1260,7 +1261,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:619",
+            "specs/ensembles.yaml:621",
         ),
         Example(
             {
@@ -1273,7 +1274,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:621",
+            "specs/ensembles.yaml:623",
         ),
         Example(
             {
@@ -1286,7 +1287,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:623",
+            "specs/ensembles.yaml:625",
         ),
         Example(
             {
@@ -1299,7 +1300,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:625",
+            "specs/ensembles.yaml:627",
         ),
         Example(
             {
@@ -1312,7 +1313,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:627",
+            "specs/ensembles.yaml:629",
         ),
         Example(
             {
@@ -1325,7 +1326,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:628",
+            "specs/ensembles.yaml:630",
         ),
         Example(
             {
@@ -1338,7 +1339,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:629",
+            "specs/ensembles.yaml:631",
         ),
         Example(
             {
@@ -1351,7 +1352,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:630",
+            "specs/ensembles.yaml:632",
         ),
         Example(
             {
@@ -1364,7 +1365,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:631",
+            "specs/ensembles.yaml:633",
         ),
         Example(
             {
@@ -1377,7 +1378,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:633",
+            "specs/ensembles.yaml:635",
         ),
         Example(
             {
@@ -1390,7 +1391,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:635",
+            "specs/ensembles.yaml:637",
         ),
         Example(
             {
@@ -1403,7 +1404,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:637",
+            "specs/ensembles.yaml:639",
         ),
         Example(
             {
@@ -1416,7 +1417,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:639",
+            "specs/ensembles.yaml:641",
         ),
         Example(
             {
@@ -1429,7 +1430,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2, "most": 2, "skips": 9},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:642",
+            "specs/ensembles.yaml:644",
         ),
         Example(
             {
@@ -1442,7 +1443,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:644",
+            "specs/ensembles.yaml:646",
         ),
         Example(
             {
@@ -1455,7 +1456,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:645",
+            "specs/ensembles.yaml:647",
         ),
         Example(
             {
@@ -1468,11 +1469,11 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:646",
+            "specs/ensembles.yaml:648",
         ),
     ),
-    "specs/ensembles.yaml:555",
-    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:568"), Refusal(r".* skipped", "specs/ensembles.yaml:569")),
-    reference_source="specs/ensembles.yaml:599",
+    "specs/ensembles.yaml:557",
+    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:570"), Refusal(r".* skipped", "specs/ensembles.yaml:571")),
+    reference_source="specs/ensembles.yaml:601",
     stepped=True,
 )

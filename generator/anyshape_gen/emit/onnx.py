@@ -51,7 +51,7 @@ KNOWN = {
     **dict.fromkeys(
         (
             *("OnnxNode", "accumulate", "aligned", "choice", "dtype_of", "each", "einsum", "fold", "groups"),
-            *("length_of", "needed", "positions", "rank_of", "scalar", "strings", "turns", "vector"),
+            *("length_of", "needed", "positions", "rank_of", "scalar", "strings", "interleaved", "vector"),
         ),
         "anyshape.frontends.onnx.node",
     ),
@@ -209,13 +209,13 @@ class _Terms:
         """Emits the reads of the node's inputs, one for each name."""
         at, seen = 0, 0
         kinds = [argument.source for argument in m.arguments]
-        count, several = kinds.count("rest"), kinds.count("turn")
+        count, several = kinds.count("rest"), kinds.count("interleaved")
         for argument in m.arguments:
             if argument.source == "rest" and count > 1:
                 self.names[argument.name] = f"{use('groups')}(n, {at}, {count})[{seen}]"
                 seen += 1
-            elif argument.source == "turn":
-                self.names[argument.name] = f"{use('turns')}(n, {at}, {several})[{seen}]"
+            elif argument.source == "interleaved":
+                self.names[argument.name] = f"{use('interleaved')}(n, {at}, {several})[{seen}]"
                 seen += 1
             elif argument.source == "rest":
                 self.names[argument.name] = f"n.inputs({at})" if at else "n.inputs()"

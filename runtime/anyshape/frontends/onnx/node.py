@@ -168,11 +168,11 @@ def groups(n: OnnxNode, start: int, count: int) -> Sequence[Sequence[Value]]:
     return [rest[k * size : (k + 1) * size] for k in range(count)]
 
 
-def turns(n: OnnxNode, start: int, count: int) -> Sequence[Sequence[Value | None]]:
-    """Deals the inputs from a position on out to a number of groups, one to each in turn."""
+def interleaved(n: OnnxNode, start: int, count: int) -> Sequence[Sequence[Value | None]]:
+    """Splits the inputs from a position on into interleaved groups: one input of each, then the next of each."""
     rest = [n.input(k) for k in range(start, n.input_count)]
     if not rest or len(rest) % count:
-        n.refuse(f"{len(rest)} inputs from {start} on, which should be in turns of {count}")
+        n.refuse(f"{len(rest)} inputs from {start} on, which should be groups of {count}, interleaved")
     return [rest[k::count] for k in range(count)]
 
 
