@@ -295,7 +295,8 @@ def chosen(only: str = "", part: tuple[int, int] = (0, 1)) -> list[Trial]:
 
 
 def is_kept(d: Difference) -> bool:
-    return any(e.covers(d.kind, d.trial.operator, d.trial.opset, d.trial.change, d.why) for e in KEPT)
+    t = d.trial
+    return any(e.covers(d.kind, t.operator, t.opset, t.case, t.change, d.why) for e in KEPT)
 
 
 def differences(of: Sequence[Trial]) -> Iterator[tuple[Trial, Difference | None]]:
