@@ -173,7 +173,8 @@ def test_what_is_refused_for_some_sizes_is_told_and_runs_as_before() -> None:
 
 WRONG: list[tuple[Any, str]] = [
     ("fast", "policy must be one of generic, specialised, bucketed"),
-    (5, "policy must be one of"),
+    (5, "policy must be "),
+    ({"n": 5}, "policy must be "),
     (Specialised(dims=("m",)), "no input has a dim m; there are b, n"),
     (Specialised(ops=("conv",)), "the model has no op conv"),
     (Specialised(at=[{"b": 3}]), "has none for n"),
@@ -219,6 +220,8 @@ def test_a_saved_model_has_the_program_for_all_sizes(tmp_path: Path) -> None:
     for shape in SHAPES:
         np.testing.assert_array_equal(loaded(array(*shape)), exe(array(*shape)))
     assert loaded.report.variants == []
+    with pytest.raises(ArgumentError, match="pass policy when you compile the ONNX model"):
+        anyshape.compile(tmp_path / "m.anyshape", policy="specialised")
 
 
 def test_calls_from_many_threads() -> None:

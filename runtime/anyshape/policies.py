@@ -15,10 +15,10 @@ from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
 from anyshape.public import fits, short
 
-Bound: TypeAlias = "int | tuple[int, int | None]"
+Bound: TypeAlias = int | tuple[int, int | None]
 """A size that code is made for: a number, or (least, most)."""
 Bounds: TypeAlias = Mapping[str, Bound]
-Rule: TypeAlias = Callable[[Mapping[str, int]], "Bounds | None"]
+Rule: TypeAlias = Callable[[Mapping[str, int]], Bounds | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +139,9 @@ class PerDim(SizePolicy):
 
 
 NAMED: Mapping[str, Callable[[], SizePolicy]] = {"generic": Generic, "specialised": Specialised, "bucketed": Bucketed}
+
+
+PolicyArgument: TypeAlias = SizePolicy | str | Mapping[str, SizePolicy | str] | Rule | None
 
 
 def size_policy(said: Any) -> SizePolicy:
