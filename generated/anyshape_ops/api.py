@@ -1375,7 +1375,7 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:138
+# specs/images.yaml:139
 @called
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
@@ -1385,7 +1385,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:163
+# specs/images.yaml:164
 @called
 def resize(
     x: Operand,
@@ -1431,7 +1431,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:357
+# specs/images.yaml:358
 @called
 def grid_sample(
     x: Operand,
@@ -1452,7 +1452,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:415
+# specs/images.yaml:424
 @called
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -1466,7 +1466,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:442
+# specs/images.yaml:451
 @called
 def crop_and_resize(
     x: Operand,
@@ -3146,7 +3146,7 @@ def adagrad(
     return call(ADAGRAD, [rate, step, x, gradient, squares], {"norm": norm, "decay": decay, "epsilon": epsilon}, source)
 
 
-# specs/training.yaml:59
+# specs/training.yaml:61
 @called
 def momentum(
     rate: Operand,
@@ -3173,7 +3173,7 @@ def momentum(
     )
 
 
-# specs/training.yaml:87
+# specs/training.yaml:89
 @called
 def adam(
     rate: Operand,

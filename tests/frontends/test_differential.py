@@ -45,7 +45,7 @@ def test_what_is_kept_differs(e: Kept, by: Runtimes):
     t = NAMED[e.example]
     d = difference(t, by)
     assert d is not None, "it differs no more: take it off the list"
-    assert e.covers(d.kind, t.operator, t.opset, t.change, d.why), d
+    assert e.covers(d.kind, t.operator, t.opset, t.case, t.change, d.why), d
 
 
 def test_nothing_else_differs():
