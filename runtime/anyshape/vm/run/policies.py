@@ -19,8 +19,6 @@ VARIABLE = "ANYSHAPE_WITHOUT"
 class Policy(StrEnum):
     """Policy by its name in ANYSHAPE_WITHOUT. Each docstring says how a call runs without the policy."""
 
-    TRIALS = "trials"
-    """Every kernel with more than one part is shared, without being timed."""
     AFFINITY = "affinity"
     """The system alone decides on which processor a worker runs."""
     STALLS = "stalls"
