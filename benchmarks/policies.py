@@ -153,7 +153,6 @@ PLANS = {
     Policy.READING: Plan(stream, first=True),
     Policy.MAPPING: Plan(stream, first=True),
     Policy.ENTRY: Plan(small),
-    Policy.PLAIN: Plan(small),
 }
 
 

@@ -86,7 +86,6 @@ CODE = {
     Policy.AFFINITY: "call void @pool_keep_off",
     Policy.STALLS: "call void @pool_bring",
     Policy.SPINS: "4000",
-    Policy.PLAIN: "call i64 @anyshape_plain",
 }
 """What stands in the loop's text by reason of a policy."""
 

@@ -176,9 +176,7 @@ def do_share(frame: Frame) -> None:
     f = frame.f
     place = _arguments(frame)
     kernel, scratch = f.load(frame.kernels, PTR, frame.operand("kernel")), frame.address("scratch")
-    parts, slices = frame.register("parts"), frame.register("slices")
-    if frame.careful:
-        parts, slices = (f.select(frame.lost(k), const(I64, 1), n) for k, n in (("parts", parts), ("slices", slices)))
+    parts, slices = (f.select(frame.lost(k), const(I64, 1), frame.register(k)) for k in ("parts", "slices"))
     pool = f.load(frame.state, PTR, Word.POOL)
     shared = [pool, kernel, frame.frame, place, scratch, frame.register("each"), parts]
     with f.if_else(f.compare("le", slices, 1)) as whole:

@@ -37,8 +37,6 @@ class Policy(StrEnum):
     """Arena regions of varying size below 2 MiB come from the process's heap, as large as the call needs them and untouched."""
     ENTRY = "entry"
     """Calls go through ctypes: arguments are bound and results are made by Python."""
-    PLAIN = "plain"
-    """Every call runs in the loop that keeps account of overflows."""
 
 
 @cache
