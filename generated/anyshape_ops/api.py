@@ -1385,7 +1385,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:164
+# specs/images.yaml:168
 @called
 def resize(
     x: Operand,
@@ -1431,7 +1431,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:358
+# specs/images.yaml:362
 @called
 def grid_sample(
     x: Operand,
@@ -1452,7 +1452,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:424
+# specs/images.yaml:428
 @called
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -1466,7 +1466,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:451
+# specs/images.yaml:455
 @called
 def crop_and_resize(
     x: Operand,

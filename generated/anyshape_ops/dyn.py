@@ -235,7 +235,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:164
+# specs/images.yaml:168
 @called
 def resize(
     x: Operand,
@@ -280,7 +280,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:424
+# specs/images.yaml:428
 @called
 def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -292,7 +292,7 @@ def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, s
     return call(DYN_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:451
+# specs/images.yaml:455
 @called
 def crop_and_resize(
     x: Operand,

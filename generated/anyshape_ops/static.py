@@ -237,7 +237,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:164
+# specs/images.yaml:168
 @called
 def resize(
     x: Operand,
@@ -282,7 +282,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:424
+# specs/images.yaml:428
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -294,7 +294,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:451
+# specs/images.yaml:455
 @called
 def crop_and_resize(
     x: Operand,

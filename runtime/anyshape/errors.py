@@ -13,7 +13,7 @@ LONGEST = 20_000
 
 
 class AnyshapeError(Exception):
-    """Base of all errors meant for users. `args` has the whole message; as text, long lines lack their middle, long messages their end."""
+    """Base of all errors meant for users. The text leaves out the middle of long lines and the end of long messages; `args` has all."""
 
     def __str__(self) -> str:
         text = super().__str__()
