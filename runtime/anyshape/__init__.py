@@ -33,7 +33,7 @@ _MODULES = {
 _ROOMS = {
     "errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes",
     "control": "anyshape.control", "lists": "anyshape.lists",
-    "onnx_backend": "anyshape.frontends.onnx_backend",
+    "onnx_backend": "anyshape.frontends.onnx_backend", "policies": "anyshape.policies",
 }  # fmt: skip
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "ops",
     "parse",
     "passes",
+    "policies",
     "profile",
     "seed",
     "simplify",

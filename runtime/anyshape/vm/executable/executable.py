@@ -20,12 +20,14 @@ from anyshape.graph.function import Function
 from anyshape.graph.retype import constrained
 from anyshape.graph.tuples import Form, formed
 from anyshape.graph.value import Value
+from anyshape.policies import Bounds, Generic, size_policy
 from anyshape.public import edge, fits, public, short
 from anyshape.types import ListType, TensorType
 from anyshape.vm.compiling.folding import folding
 from anyshape.vm.compiling.modules import load_modules
 from anyshape.vm.compiling.options import Options, make_options
 from anyshape.vm.compiling.plans import Compiler, Plan, expect, packed_beside
+from anyshape.vm.compiling.size_plan import SizePlan
 from anyshape.vm.compiling.uncollected import uncollected
 from anyshape.vm.native import wait_for_memory
 from anyshape.vm.program.blocks import shown
@@ -43,13 +45,14 @@ PROBABLE = 1 << 28
 
 
 @edge
-def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Any) -> Executable:
+def compile(model: Any, dims: Mapping[str, Any] | None = None, *, policy: Any = None, **options: Any) -> Executable:
     """Compiles a Function, or an ONNX model (a path, its bytes, or the loaded proto), for all shapes at once.
 
-    `dims` says more of the inputs' symbols: {"seq": 128} or {"seq": (1, 512)}. Options are the fields of `Options`, such as
-    kernels="interpret". Raises a subclass of AnyshapeError for a model that is wrong or not supported.
+    `dims` says more of the inputs' symbols: {"seq": 128} or {"seq": (1, 512)}. `policy`, of `anyshape.policies` or its name, says for
+    which sizes of calls code is made besides. Options are the fields of `Options`, such as kernels="interpret". Raises a subclass of
+    AnyshapeError for a model that is wrong or not supported.
     """
-    chosen = make_options({**options, "dims": dims or {}})
+    chosen, sizes = make_options({**options, "dims": dims or {}}), size_policy(policy)
     report = Report()
     with report.phase("modules"):
         load_modules(reads_a_model=not isinstance(model, Function))
@@ -57,7 +60,14 @@ def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Any) -
         expect(packing, _size_of_file(model), chosen)
         with report.phase("import"):
             f = _function(model, chosen, report.notes)
-        plan = Compiler(chosen, report, threading.RLock(), packing, folding(chosen)).plan(f)
+        plan: Plan = Compiler(chosen, report, threading.RLock(), packing, folding(chosen)).plan(f)
+    sizes = sizes.restricted(f)
+    if not isinstance(sizes, Generic):
+
+        def compile_for(bounds: Bounds) -> Plan:
+            return Compiler(chosen, Report(), threading.RLock(), None, folding(chosen)).plan(constrained(f, bounds))
+
+        plan = SizePlan(plan, f, sizes, compile_for, report.variants)
     report.finished = True
     return Executable(f, plan, report, chosen)
 
@@ -202,7 +212,9 @@ class Executable:
     @public
     def wait(self) -> None:
         """Returns once nothing of the compile goes on beside its caller any more: large constants are laid out meanwhile, for which calls
-        wait by themselves, and memory for large results is touched."""
+        wait by themselves, memory for large results is touched, and code is made for sizes that a policy names."""
+        if isinstance(self.plan, SizePlan):
+            self.plan.wait()
         _ = self.plan.programs
         wait_for_memory()
 
