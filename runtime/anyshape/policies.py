@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, fields, replace
+from typing import TypeAlias
 
 from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
-from anyshape.public import fits, short
+from anyshape.public import fits, hints_of, public, short, spell
 
-Bound: TypeAlias = "int | tuple[int, int | None]"
+Bound: TypeAlias = int | tuple[int, int | None]
 """A size that code is made for: a number, or (least, most)."""
 Bounds: TypeAlias = Mapping[str, Bound]
-Rule: TypeAlias = Callable[[Mapping[str, int]], "Bounds | None"]
+Rule: TypeAlias = Callable[[Mapping[str, int]], Bounds | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,19 @@ class SizePolicy:
     at: Sequence[Mapping[str, int]] = ()
     hot: int = 16
     most: int = 8
+
+    def __post_init__(self) -> None:
+        """Raises ArgumentError for a value that is not of its field's kind."""
+        hints = hints_of(type(self))
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if not fits(value, hints[f.name]) or (f.name in ("dims", "ops") and isinstance(value, str)):
+                raise ArgumentError(
+                    f"{type(self).__name__}: {f.name} must be {spell(hints[f.name])}, got {short(value)}"
+                )
+        for name in ("hot", "most"):
+            if getattr(self, name) < 0:
+                raise ArgumentError(f"{type(self).__name__}: {name} must be at least 0, got {getattr(self, name)}")
 
     def bounds(self, sizes: Mapping[str, int]) -> Bounds:
         """The bounds to compile for, of a call's sizes by name; empty for the program for all sizes."""
@@ -92,6 +105,7 @@ class Bucketed(SizePolicy):
     hot: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if list(self.edges) != sorted(set(self.edges)) or any(e < 1 for e in self.edges):
             raise ArgumentError(f"Bucketed: edges must be numbers of at least 1 that grow, got {list(self.edges)}")
 
@@ -141,7 +155,11 @@ class PerDim(SizePolicy):
 NAMED: Mapping[str, Callable[[], SizePolicy]] = {"generic": Generic, "specialised": Specialised, "bucketed": Bucketed}
 
 
-def size_policy(said: Any) -> SizePolicy:
+PolicyArgument: TypeAlias = SizePolicy | str | Mapping[str, SizePolicy | str] | Rule | None
+
+
+@public
+def size_policy(said: PolicyArgument) -> SizePolicy:
     """Reads `policy=`: a name, a policy, a rule, or a policy for each dim by its name. Raises ArgumentError for anything else."""
     if said is None:
         return Generic()
@@ -159,8 +177,4 @@ def size_policy(said: Any) -> SizePolicy:
     else:
         kinds = f"{', '.join(NAMED)}, a policy of anyshape.policies, one for each dim by name, or a function from sizes to bounds"
         raise ArgumentError(f"policy must be one of {kinds}, got {short(said)}")
-    for name in ("hot", "most"):
-        value = getattr(policy, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise ArgumentError(f"policy: {name} must be a number of at least 0, got {short(value)}")
     return policy

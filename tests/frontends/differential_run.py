@@ -103,7 +103,7 @@ def _family(e: Exception) -> str:
 
 
 def ours(model: bytes, feed: dict[str, np.ndarray]) -> Results:
-    from anyshape.frontends import onnx_backend
+    from anyshape import onnx_backend
 
     prepared = onnx_backend.prepare(onnx.load_model_from_string(model))
     return list(prepared.run({n: a for n, a in feed.items() if n in prepared.executable.input_names}))

@@ -24,6 +24,7 @@ from anyshape.cli.compare import apart, typed
 from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import accepted_inputs, make_inputs
 from anyshape.errors import AnyshapeError, ArgumentError
+from anyshape.files import is_saved
 from anyshape.frontends.onnx.control import captured_names
 from anyshape.frontends.onnx.reader import read_model
 
@@ -79,8 +80,6 @@ def diff(args: argparse.Namespace) -> tuple[str, bool]:
 def whole(path: str) -> Any:
     """Reads a model with its weights. Raises ModelError for damage, ArgumentError for a saved program."""
     import onnx
-
-    from anyshape.vm.executable.saved import is_saved
 
     if is_saved(path):
         raise ArgumentError(f"{path} is a saved model; diff needs the ONNX model from which it was compiled")

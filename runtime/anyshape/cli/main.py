@@ -246,13 +246,8 @@ def _compiled(args: argparse.Namespace) -> Executable:
     dims = arguments.dims(args.dim)
     with progress(f"compiling {args.model}"):
         from anyshape.vm import compile
-        from anyshape.vm.executable.saved import is_saved, load
 
-        if is_saved(args.model):
-            if dims:
-                raise ArgumentError(f"--dim: {args.model} is a saved model; pass dims when you compile the ONNX model")
-            return load(args.model, threads=args.threads)
-        return compile(args.model, dims, threads=args.threads, repair=args.repair)
+        return compile(args.model, dims, threads=args.threads, repair=args.repair or None)
 
 
 def _run(exe: Executable, args: argparse.Namespace) -> str:

@@ -12,7 +12,7 @@ from anyshape.cli import arguments
 from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import accepted_inputs, make_inputs, spell_shape
 from anyshape.errors import AnyshapeError, ArgumentError
-from anyshape.files import write_plain
+from anyshape.files import is_saved, write_plain
 from anyshape.vm.executable.profile import Profile, profile
 from anyshape.vm.run.recorder import Sample
 from anyshape.wording import counted
@@ -53,7 +53,6 @@ def profile_command(args: argparse.Namespace) -> str:
     """Returns the text to print; writes the timeline if asked for."""
     from anyshape.lower.limits import measure_copy, measure_peak
     from anyshape.vm import compile
-    from anyshape.vm.executable.saved import is_saved
 
     if args.repeat < 1:
         raise ArgumentError(f"--repeat must be at least 1, got {args.repeat}")

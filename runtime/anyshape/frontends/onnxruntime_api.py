@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from numpy.typing import NDArray
 
@@ -18,6 +18,7 @@ from anyshape.public import edge, public
 from anyshape.strings import as_objects
 from anyshape.types import ListType, TensorType
 from anyshape.vm import compile
+from anyshape.vm.compiling.options import CompileOptions
 
 PROVIDER = "CPUExecutionProvider"
 _ELEMENT = {"f16": "float16", "bf16": "bfloat16", "f32": "float", "f64": "double", "bool": "bool", "char": "string"}
@@ -42,10 +43,11 @@ class InferenceSession:
         sess_options: Any = None,
         providers: Sequence[Any] | None = None,
         provider_options: Sequence[Any] | None = None,
-        **options: Any,
+        dims: Mapping[str, Any] | None = None,
+        **options: Unpack[CompileOptions],
     ) -> None:
-        """`options` are those of `anyshape.compile`. Raises ModelError or UnsupportedError."""
-        self.executable = compile(path_or_bytes, **options)
+        """`path_or_bytes`, `dims` and `options` are those of `anyshape.compile`. Raises ModelError or UnsupportedError."""
+        self.executable = compile(path_or_bytes, dims, **options)
 
     @public
     def get_inputs(self) -> list[NodeArg]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from anyshape.errors import ModelError
-from anyshape.files import open_plain
+from anyshape.files import SAVED, open_plain
 from anyshape.frontends.onnx.legible import check_text
 from anyshape.frontends.onnx.wire import strip_weights
 
@@ -33,6 +33,7 @@ def read_model(source: Any) -> Source:
     """Parses a model; `source` as in `load`. Raises ModelError where the file cannot be read or is not an ONNX model."""
     import onnx
 
+    source = getattr(source, "model_proto", source)  # torch.onnx.ONNXProgram
     if isinstance(source, onnx.ModelProto):
         read = Source(source, "model", None)
     elif isinstance(source, (bytes, bytearray, memoryview)):
@@ -58,6 +59,8 @@ def _contents(path: Path) -> memoryview:
 
 
 def _source(data: memoryview, name: str, folder: Path | None) -> Source:
+    if data[: len(SAVED)] == SAVED:
+        raise ModelError(f"{name}: it is a saved model; what is needed is the ONNX model from which it was compiled")
     stripped = strip_weights(data)
     if stripped is None:
         return Source(parse(bytes(data), name), name, folder)

@@ -1,4 +1,4 @@
-"""Implements ONNX's standard backend interface as `anyshape.onnx_backend`, for tools that test or compare backends.
+"""Implements ONNX's standard backend interface, for tools that test or compare backends.
 
 Anything unsupported raises UnsupportedError, so that a refusal is never mistaken for a failure.
 """
@@ -6,7 +6,7 @@ Anything unsupported raises UnsupportedError, so that a refusal is never mistake
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import onnx
@@ -21,6 +21,7 @@ from anyshape.frontends.onnx.dtypes import NUMBER_OF, STRING
 from anyshape.public import edge, public, short
 from anyshape.strings import as_objects, is_text
 from anyshape.vm import Executable, compile
+from anyshape.vm.compiling.options import CompileOptions
 from anyshape.wording import counted
 
 Array = NDArray[Any]
@@ -61,11 +62,13 @@ class Backend(BaseBackend):  # type: ignore[misc]  # onnx has no types
 
     @classmethod
     @edge
-    def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> Prepared:
+    def prepare(
+        cls, model: Any, device: str = "CPU", dims: Mapping[str, Any] | None = None, **kwargs: Unpack[CompileOptions]
+    ) -> Prepared:
         """Compiles a model, given as for `anyshape.compile`; options of `compile` may follow."""
         if not cls.supports_device(device):
             raise UnsupportedError(f"device {device!r} is not supported; there is CPU")
-        return Prepared(compile(model, **kwargs))
+        return Prepared(compile(model, dims, **kwargs))
 
     @classmethod
     @edge
