@@ -21,6 +21,7 @@ from anyshape_gen.analysis_model import (
 )
 from anyshape_gen.check import check_completeness, check_meaning
 from anyshape_gen.check_compose import check_compositions
+from anyshape_gen.check_meeting import check_meeting
 from anyshape_gen.check_onnx import check_file_mapping, check_terms
 from anyshape_gen.check_sequence import check_elements
 from anyshape_gen.float_defaults import with_computed_floats
@@ -168,7 +169,7 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
         return None
     known = {function.name: function for function in spec.defines}
     params: list[Node] = [*spec.params, *spec.inputs, *spec.outputs]
-    return OpAnalysis(
+    analysed = OpAnalysis(
         spec=spec,
         file=file,
         steps=steps,
@@ -181,6 +182,8 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
         kernel=kernel,
         procedure=procedure,
     )
+    check_meeting(analysed, findings)
+    return analysed if len(findings.items) == before else None
 
 
 def _split_asserts(spec: OpSpec) -> tuple[tuple[Statement, ...], tuple[Assert, ...]]:

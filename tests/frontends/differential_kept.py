@@ -14,8 +14,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "onnx.md"
 
 @dataclass(frozen=True)
 class Kept:
-    """Trials of some operators (`Clip`, or `Clip-11` in one opset) and changes, both patterns as file names have them, that differ in one
-    way, `case` in one case only; `said` is a part of what is said then. `kind` may be two. `example` is one of them, which `make test` runs."""
+    """Trials that differ in one way: of some operators (`Clip`, or `Clip-11` in one opset) with some changes, both patterns as for file
+    names, and with `case` of that case only. `said` is a part of the difference's text; `kind` may be two kinds; `make test` runs
+    `example`."""
 
     kind: str
     operators: str

@@ -12,8 +12,8 @@ Each runtime has a child process of its own, so that one that dies or hangs cost
 - `died`: we end in anything but a result or an AnyshapeError, or not at all.
 
 What onnxruntime gives too is no difference, whatever the reference gives: it passes over NaN, clips and much of what old opsets say.
-Nor is an infinity or NaN of another runtime where all numbers given are finite and the reference of 64 bits gives what we give: something that
-it computed on the way overflowed. An infinity or NaN of ours is a difference.
+Nor is an infinity or NaN of another runtime where all inputs are finite and the reference of 64 bits gives what we give: one of its
+intermediate values overflowed. An infinity or NaN of ours is a difference.
 `differential_kept.py` has what is known to differ, with reasons; it is printed with `--all` only. Exit code 1 for any other difference.
 """
 
@@ -223,10 +223,9 @@ def is_finite(trial: Trial) -> bool:
 
 def _without_overflows(theirs: Any, us: Any) -> Any:
     """Their result with our elements in place of infinities and NaN."""
-    if isinstance(theirs, np.ndarray) and isinstance(us, np.ndarray) and "float" in us.dtype.name:
-        if theirs.dtype == us.dtype and theirs.shape == us.shape:
-            return np.where(np.isfinite(theirs), theirs, us)
-    return theirs
+    arrays = isinstance(theirs, np.ndarray) and isinstance(us, np.ndarray)
+    alike = arrays and "float" in us.dtype.name and theirs.dtype == us.dtype and theirs.shape == us.shape
+    return np.where(np.isfinite(theirs), theirs, us) if alike else theirs
 
 
 def _declared(trial: Trial) -> tuple[str, str, int]:

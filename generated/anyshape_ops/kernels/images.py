@@ -33,6 +33,7 @@ from anyshape.equations.functions import (
     reflect,
     round_even,
     where,
+    widened,
     wrap,
 )
 from anyshape.rules import Bound
@@ -390,7 +391,7 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
         eqs.define(
             y[n, h, *p],
-            pad(x, 0)[n, h, *(pixel(base(at_[n, *p, e]), d[e]) for e in rules.range_(len(d)))],
+            pad(x, 0)[n, h, *(pixel(base(widened(at_[n, *p, e])), d[e]) for e in rules.range_(len(d)))],
             "specs/images.yaml:397: y[n, h, *p] = pad(x, 0)[n, h, *[pixel(base(at[n, *p, "
             "e]), d[e]) for e in range(len(d))]]",
         )
@@ -405,7 +406,10 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
                     pad(x, 0)[
                         n,
                         h,
-                        *(pixel(base(at_[n, *p, e]) + cast(q[e], eqs.dtypes["P"]), d[e]) for e in rules.range_(len(d))),
+                        *(
+                            pixel(base(widened(at_[n, *p, e])) + cast(q[e], eqs.dtypes["P"]), d[e])
+                            for e in rules.range_(len(d))
+                        ),
                     ],
                     eqs.dtypes["U"],
                 )

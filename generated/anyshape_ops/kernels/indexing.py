@@ -24,6 +24,7 @@ from anyshape.equations.functions import (
     reduce_,
     reflect,
     where,
+    widened,
     wrap,
 )
 from anyshape.rules import Bound, Rule
@@ -114,7 +115,7 @@ def gather_nd_kernel(eqs: Equations, bound: Bound) -> None:
     a, u, c = eqs.indices("a", b), eqs.indices("u", j), eqs.indices("c", r)
     eqs.define(
         y[*a, *u, *c],
-        x[*a, *(wrap(p0, n_) for p0, n_ in zip((index[*a, *u, l] for l in range(q)), n)), *c],
+        x[*a, *(wrap(p0, n_) for p0, n_ in zip((widened(index[*a, *u, l]) for l in range(q)), n)), *c],
         "specs/indexing.yaml:160: y[*a, *u, *c] = x[*a, *wrap([index[*a, *u, l] for l in q], n), *c]",
     )
 
