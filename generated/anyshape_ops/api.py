@@ -68,15 +68,23 @@ from anyshape_ops.ops.decoding import (
     CODE_TOKENS,
     DYN_APPEND_AT,
     DYN_GROUPED_QUERY_ATTENTION,
+    DYN_LINEAR_ATTENTION,
     DYN_PLACE_TOKENS,
     KNOWN_TOKENS,
-    LINEAR_ATTENTION,
     STATIC_APPEND_AT,
     STATIC_GROUPED_QUERY_ATTENTION,
+    STATIC_LINEAR_ATTENTION,
     STATIC_PLACE_TOKENS,
 )
-from anyshape_ops.ops.deformable import DEFORM_CONV
-from anyshape_ops.ops.detection import DYN_NON_MAX_SUPPRESSION, MAX_ROI_POOL, ROI_ALIGN, STATIC_NON_MAX_SUPPRESSION
+from anyshape_ops.ops.deformable import DYN_DEFORM_CONV, STATIC_DEFORM_CONV
+from anyshape_ops.ops.detection import (
+    DYN_MAX_ROI_POOL,
+    DYN_NON_MAX_SUPPRESSION,
+    DYN_ROI_ALIGN,
+    STATIC_MAX_ROI_POOL,
+    STATIC_NON_MAX_SUPPRESSION,
+    STATIC_ROI_ALIGN,
+)
 from anyshape_ops.ops.elementwise import (
     ABS,
     ADD,
@@ -105,7 +113,15 @@ from anyshape_ops.ops.elementwise import (
     TANH,
     WHERE,
 )
-from anyshape_ops.ops.ensembles import COUNT_GRAMS, IMPUTE, LOOK_UP, TREE_ENSEMBLE, TREE_LINKS
+from anyshape_ops.ops.ensembles import (
+    DYN_COUNT_GRAMS,
+    DYN_TREE_ENSEMBLE,
+    IMPUTE,
+    LOOK_UP,
+    STATIC_COUNT_GRAMS,
+    STATIC_TREE_ENSEMBLE,
+    TREE_LINKS,
+)
 from anyshape_ops.ops.images import (
     DYN_AFFINE_GRID,
     DYN_CROP_AND_RESIZE,
@@ -117,26 +133,28 @@ from anyshape_ops.ops.images import (
     STATIC_RESIZE,
 )
 from anyshape_ops.ops.indexing import (
-    DEPTH_TO_SPACE,
     DYN_CENTER_CROP_PAD,
+    DYN_DEPTH_TO_SPACE,
     DYN_DILATE,
     DYN_FLIP,
     DYN_ONE_HOT,
     DYN_PAD,
     DYN_REPEAT,
     DYN_ROLL,
+    DYN_SPACE_TO_DEPTH,
     DYN_TILE,
     GATHER_ELEMENTS,
     GATHER_ND,
     REVERSE_SEQUENCE,
-    SPACE_TO_DEPTH,
     STATIC_CENTER_CROP_PAD,
+    STATIC_DEPTH_TO_SPACE,
     STATIC_DILATE,
     STATIC_FLIP,
     STATIC_ONE_HOT,
     STATIC_PAD,
     STATIC_REPEAT,
     STATIC_ROLL,
+    STATIC_SPACE_TO_DEPTH,
     STATIC_TILE,
 )
 from anyshape_ops.ops.matching import DYN_ENSURE_SHAPE, STATIC_ENSURE_SHAPE
@@ -144,17 +162,18 @@ from anyshape_ops.ops.movement import (
     CONCAT,
     DYN_BROADCAST_TO,
     DYN_EXPAND_DIMS,
+    DYN_FLATTEN,
     DYN_RESHAPE,
     DYN_SLICE,
     DYN_SPLIT,
     DYN_SQUEEZE,
     DYN_TRANSPOSE,
     DYN_TRILU,
-    FLATTEN,
     GATHER,
     STACK,
     STATIC_BROADCAST_TO,
     STATIC_EXPAND_DIMS,
+    STATIC_FLATTEN,
     STATIC_RESHAPE,
     STATIC_SLICE,
     STATIC_SPLIT,
@@ -165,15 +184,17 @@ from anyshape_ops.ops.movement import (
 from anyshape_ops.ops.normalisation import (
     BATCH_NORM,
     BATCH_NORM_TRAINING,
+    DYN_GROUP_NORM,
+    DYN_LRN,
     GLOBAL_AVERAGE_POOL,
     GLOBAL_LP_POOL,
     GLOBAL_MAX_POOL,
-    GROUP_NORM,
     INSTANCE_NORM,
     LP_NORM,
-    LRN,
     MEAN_VARIANCE_NORM,
     RMS_NORM,
+    STATIC_GROUP_NORM,
+    STATIC_LRN,
 )
 from anyshape_ops.ops.quantisation import (
     DEQUANTIZE_LINEAR,
@@ -266,8 +287,16 @@ from anyshape_ops.ops.sparse import (
     SELECT,
     STATIC_SPARSE_FILL_EMPTY_ROWS,
 )
-from anyshape_ops.ops.supports import COUPLE_PAIRS, PAIR_VOTES, PAIR_WEIGHTS
+from anyshape_ops.ops.supports import (
+    DYN_COUPLE_PAIRS,
+    DYN_PAIR_VOTES,
+    PAIR_WEIGHTS,
+    STATIC_COUPLE_PAIRS,
+    STATIC_PAIR_VOTES,
+)
 from anyshape_ops.ops.text import (
+    DYN_STRING_SPLIT,
+    STATIC_STRING_SPLIT,
     STRING_AT,
     STRING_CONCAT,
     STRING_EQUAL,
@@ -275,22 +304,28 @@ from anyshape_ops.ops.text import (
     STRING_PLACE,
     STRING_PLACES,
     STRING_RANK,
-    STRING_SPLIT,
 )
 from anyshape_ops.ops.training import ADAGRAD, ADAM, MOMENTUM
 from anyshape_ops.ops.trigonometry import ACOS, ACOSH, ASIN, ASINH, ATAN, ATANH, COS, COSH, SIN, SINH, TAN
 from anyshape_ops.ops.window import (
-    AVERAGE_POOL,
-    CONV,
-    CONV_INTEGER,
-    CONV_TRANSPOSE,
+    DYN_AVERAGE_POOL,
     DYN_COL2IM,
+    DYN_CONV,
+    DYN_CONV_INTEGER,
+    DYN_CONV_TRANSPOSE,
+    DYN_LP_POOL,
+    DYN_MAX_POOL,
     DYN_MAX_UNPOOL,
-    LP_POOL,
-    MAX_POOL,
-    QLINEAR_CONV,
+    DYN_QLINEAR_CONV,
+    STATIC_AVERAGE_POOL,
     STATIC_COL2IM,
+    STATIC_CONV,
+    STATIC_CONV_INTEGER,
+    STATIC_CONV_TRANSPOSE,
+    STATIC_LP_POOL,
+    STATIC_MAX_POOL,
     STATIC_MAX_UNPOOL,
+    STATIC_QLINEAR_CONV,
 )
 
 
@@ -891,19 +926,22 @@ def linear_attention(
     decay: Operand = None,
     beta: Operand = None,
     *,
-    groups: int,
-    shared: int = 1,
+    groups: int | Value,
+    shared: int | Value | None = 1,
     scale: float = 0.0,
     source: str = "",
 ) -> tuple[Value, ...]:
     """What queries read of a state to which every token adds its key times its value.
 
+    The dyn variant if one of these is a Value, else the static one: groups, shared.
+
     (query: F[b, n, (groups, shared, e)], key: F[b, n, (groups, e)], value: F[b, n, (groups, f)], state: S[b,
     groups, e, f]?, decay: F[b, n, *w:1] = 0, beta: F[b, n, *r:1] = 1) -> (y: F[b, n, (groups, shared, f)],
     last: U[b, groups, e, f])
     """
-    return call(
-        LINEAR_ATTENTION,
+    return call_alias(
+        STATIC_LINEAR_ATTENTION,
+        DYN_LINEAR_ATTENTION,
         [query, key, value, state, decay, beta],
         {"groups": groups, "shared": shared, "scale": scale},
         source,
@@ -918,22 +956,25 @@ def deform_conv(
     offset: Operand,
     bias: Operand = None,
     mask: Operand = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    groups: int = 1,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
+    groups: int | Value | None = 1,
     offset_groups: int = 1,
     *,
     source: str = "",
 ) -> Value:
     """A convolution each tap of which is moved by an offset of its own for every window, and weighed by a mask.
 
+    The dyn variant if one of these is a Value, else the static one: strides, dilations, pads, groups.
+
     (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], offset: F[b, (offset_groups, prod(k), len(d)),
     *o:len(d)], bias: F[(groups, m)] = 0, mask: F[b, (offset_groups, prod(k)), *o] = 1) -> (y: F[b, (groups, m),
     *o])
     """
-    return call(
-        DEFORM_CONV,
+    return call_alias(
+        STATIC_DEFORM_CONV,
+        DYN_DEFORM_CONV,
         [x, w, offset, bias, mask],
         {"strides": strides, "dilations": dilations, "pads": pads, "groups": groups, "offset_groups": offset_groups},
         source,
@@ -974,9 +1015,9 @@ def roi_align(
     x: Operand,
     rois: Operand,
     image: Operand,
-    size: Sequence[int] = (1, 1),
+    size: Sequence[int] | Value | None = (1, 1),
     mode: str = "avg",
-    ratio: int = 0,
+    ratio: int | Value | None = 0,
     scale: float = 1.0,
     half_pixel: bool = True,
     *,
@@ -985,10 +1026,13 @@ def roi_align(
     """Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples between the
     elements.
 
+    The dyn variant if one of these is a Value, else the static one: size, ratio.
+
     (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
     """
-    return call(
-        ROI_ALIGN,
+    return call_alias(
+        STATIC_ROI_ALIGN,
+        DYN_ROI_ALIGN,
         [x, rois, image],
         {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
         source,
@@ -998,14 +1042,18 @@ def roi_align(
 # specs/detection.yaml:308
 @called
 def max_roi_pool(
-    x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
+    x: Operand, rois: Operand, image: Operand, size: Sequence[int] | Value, scale: float = 1.0, *, source: str = ""
 ) -> Value:
     """Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the largest
     element, 0 of none.
 
+    The dyn variant if one of these is a Value, else the static one: size.
+
     (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
     """
-    return call(MAX_ROI_POOL, [x, rois, image], {"size": size, "scale": scale}, source)[0]
+    return call_alias(
+        STATIC_MAX_ROI_POOL, DYN_MAX_ROI_POOL, [x, rois, image], {"size": size, "scale": scale}, source
+    )[0]
 
 
 # specs/elementwise.yaml:37
@@ -1327,7 +1375,7 @@ def tree_ensemble(
     target: Operand,
     weight: Operand,
     member: Operand,
-    targets: int = 1,
+    targets: int | Value | None = 1,
     how: str = "sum",
     *,
     source: str = "",
@@ -1335,11 +1383,14 @@ def tree_ensemble(
     """Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some
     targets.
 
+    The dyn variant if one of these is a Value, else the static one: targets.
+
     (x: F[n, f], feature: i64[m], split: F[m], mode: i64[m], yes: i64[m], no: i64[m], missing: i64[m], root:
     i64[t], start: i64[m + 1], target: i64[e], weight: F[e], member: F[s]) -> (y: F[n, targets])
     """
-    return call(
-        TREE_ENSEMBLE,
+    return call_alias(
+        STATIC_TREE_ENSEMBLE,
+        DYN_TREE_ENSEMBLE,
         [x, feature, split, mode, yes, no, missing, root, start, target, weight, member],
         {"targets": targets, "how": how},
         source,
@@ -1354,10 +1405,10 @@ def count_grams(
     starts: Operand,
     places: Operand,
     weight: Operand,
-    size: int,
-    least: int = 1,
-    most: int = 1,
-    skips: int = 0,
+    size: int | Value,
+    least: int | Value | None = 1,
+    most: int | Value | None = 1,
+    skips: int | Value | None = 0,
     mode: str = "TF",
     *,
     source: str = "",
@@ -1365,10 +1416,13 @@ def count_grams(
     """How often each of some n-grams of integers is in each row, counted in the column that the n-gram names,
     plain or weighted.
 
+    The dyn variant if one of these is a Value, else the static one: size, least, most, skips.
+
     (x: X[*o, l], pool: i64[p], starts: i64[k], places: i64[g], weight: f32[g]) -> (y: f32[*o, size])
     """
-    return call(
-        COUNT_GRAMS,
+    return call_alias(
+        STATIC_COUNT_GRAMS,
+        DYN_COUNT_GRAMS,
         [x, pool, starts, places, weight],
         {"size": size, "least": least, "most": most, "skips": skips, "mode": mode},
         source,
@@ -1587,22 +1641,26 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = 
 
 # specs/indexing.yaml:176
 @called
-def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
+def depth_to_space(x: Operand, size: int | Value, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
+
+    The dyn variant if one of these is a Value, else the static one: size.
 
     (x: T[b, f, h, w]) -> (y: T[b, c, (h, size), (w, size)])
     """
-    return call(DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
+    return call_alias(STATIC_DEPTH_TO_SPACE, DYN_DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
 
 
 # specs/indexing.yaml:203
 @called
-def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
+def space_to_depth(x: Operand, size: int | Value, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
+
+    The dyn variant if one of these is a Value, else the static one: size.
 
     (x: T[b, c, (h, size), (w, size)]) -> (y: T[b, c * size * size, h, w])
     """
-    return call(SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
+    return call_alias(STATIC_SPACE_TO_DEPTH, DYN_SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
 # specs/indexing.yaml:230
@@ -1718,12 +1776,14 @@ def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") ->
 
 # specs/movement.yaml:87
 @called
-def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
+def flatten(x: Operand, axis: int | Value | None = 1, *, source: str = "") -> Value:
     """A matrix of the same elements; the axes before `axis` make its rows, the others its columns.
+
+    The dyn variant if one of these is a Value, else the static one: axis.
 
     (x: T[*d]) -> (y: T[prod(d[:cut]), prod(d[cut:])])
     """
-    return call(FLATTEN, [x], {"axis": axis}, source)[0]
+    return call_alias(STATIC_FLATTEN, DYN_FLATTEN, [x], {"axis": axis}, source)[0]
 
 
 # specs/movement.yaml:110
@@ -1883,14 +1943,18 @@ def instance_norm(x: Operand, scale: Operand, bias: Operand, epsilon: float = 1e
 # specs/normalisation.yaml:85
 @called
 def group_norm(
-    x: Operand, scale: Operand, bias: Operand, groups: int, epsilon: float = 1e-05, *, source: str = ""
+    x: Operand, scale: Operand, bias: Operand, groups: int | Value, epsilon: float = 1e-05, *, source: str = ""
 ) -> Value:
     """Groups of channels of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by
     channel.
 
+    The dyn variant if one of these is a Value, else the static one: groups.
+
     (x: F[b, (groups, c), *d], scale: F[(groups, c)], bias: F[(groups, c)]) -> (y: F[b, (groups, c), *d])
     """
-    return call(GROUP_NORM, [x, scale, bias], {"groups": groups, "epsilon": epsilon}, source)[0]
+    return call_alias(
+        STATIC_GROUP_NORM, DYN_GROUP_NORM, [x, scale, bias], {"groups": groups, "epsilon": epsilon}, source
+    )[0]
 
 
 # specs/normalisation.yaml:118
@@ -1929,13 +1993,15 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
 # specs/normalisation.yaml:214
 @called
 def lrn(
-    x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
+    x: Operand, size: int | Value, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
 ) -> Value:
     """Every element divided by a power of the mean square of its neighbours in `size` channels.
 
+    The dyn variant if one of these is a Value, else the static one: size.
+
     (x: F[b, c, *d]) -> (y: F[b, c, *d])
     """
-    return call(LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
+    return call_alias(STATIC_LRN, DYN_LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
 # specs/normalisation.yaml:240
@@ -3022,23 +3088,27 @@ def pair_weights(coefficients: Operand, owner: Operand, *, source: str = "") -> 
 
 # specs/supports.yaml:103
 @called
-def pair_votes(scores: Operand, classes: int, *, source: str = "") -> Value:
+def pair_votes(scores: Operand, classes: int | Value, *, source: str = "") -> Value:
     """How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any other
     one for the second.
 
+    The dyn variant if one of these is a Value, else the static one: classes.
+
     (scores: F[n, p]) -> (y: i64[n, classes])
     """
-    return call(PAIR_VOTES, [scores], {"classes": classes}, source)[0]
+    return call_alias(STATIC_PAIR_VOTES, DYN_PAIR_VOTES, [scores], {"classes": classes}, source)[0]
 
 
 # specs/supports.yaml:126
 @called
-def couple_pairs(shares: Operand, classes: int, *, source: str = "") -> Value:
+def couple_pairs(shares: Operand, classes: int | Value, *, source: str = "") -> Value:
     """Probabilities of classes that agree best with how likely each class is beside each other one.
+
+    The dyn variant if one of these is a Value, else the static one: classes.
 
     (shares: F[n, p]) -> (y: F[n, classes])
     """
-    return call(COUPLE_PAIRS, [shares], {"classes": classes}, source)[0]
+    return call_alias(STATIC_COUPLE_PAIRS, DYN_COUPLE_PAIRS, [shares], {"classes": classes}, source)[0]
 
 
 # specs/text.yaml:59
@@ -3083,12 +3153,16 @@ def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 # specs/text.yaml:141
 @called
-def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: str = "") -> tuple[Value, ...]:
+def string_split(
+    x: Operand, delimiter: Operand, maxsplit: int | Value | None = -1, *, source: str = ""
+) -> tuple[Value, ...]:
     """The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.
+
+    The dyn variant if one of these is a Value, else the static one: maxsplit.
 
     (x: char[*d, w], delimiter: char[m]) -> (parts: char[*d, k, l], count: i64[*d])
     """
-    return call(STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
+    return call_alias(STATIC_STRING_SPLIT, DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
 # specs/text.yaml:200
@@ -3319,22 +3393,25 @@ def conv(
     x: Operand,
     w: Operand,
     bias: Operand = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
     auto_pad: str = "NOTSET",
-    groups: int = 1,
+    groups: int | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a
     bias.
 
+    The dyn variant if one of these is a Value, else the static one: strides, dilations, pads, groups.
+
     (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
     m), *s])
     """
-    return call(
-        CONV,
+    return call_alias(
+        STATIC_CONV,
+        DYN_CONV,
         [x, w, bias],
         {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
         source,
@@ -3345,10 +3422,10 @@ def conv(
 @called
 def max_pool(
     x: Operand,
-    kernel: Sequence[int],
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    kernel: Sequence[int] | Value,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
     auto_pad: str = "NOTSET",
     ceil_mode: bool = False,
     column_major: bool = False,
@@ -3357,10 +3434,13 @@ def max_pool(
 ) -> tuple[Value, ...]:
     """The largest element under a moving window, and where it stands in x, counted through the whole of x.
 
+    The dyn variant if one of these is a Value, else the static one: kernel, strides, dilations, pads.
+
     (x: T[b, c, *d]) -> (y: T[b, c, *s], indices: i64[b, c, *s])
     """
-    return call(
-        MAX_POOL,
+    return call_alias(
+        STATIC_MAX_POOL,
+        DYN_MAX_POOL,
         [x],
         {
             "kernel": kernel,
@@ -3379,10 +3459,10 @@ def max_pool(
 @called
 def average_pool(
     x: Operand,
-    kernel: Sequence[int],
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    kernel: Sequence[int] | Value,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
     auto_pad: str = "NOTSET",
     ceil_mode: bool = False,
     count_include_pad: bool = False,
@@ -3391,10 +3471,13 @@ def average_pool(
 ) -> Value:
     """The mean of the elements under a moving window, of those in x or of those in x and its pads.
 
+    The dyn variant if one of these is a Value, else the static one: kernel, strides, dilations, pads.
+
     (x: T[b, c, *d]) -> (y: T[b, c, *s])
     """
-    return call(
-        AVERAGE_POOL,
+    return call_alias(
+        STATIC_AVERAGE_POOL,
+        DYN_AVERAGE_POOL,
         [x],
         {
             "kernel": kernel,
@@ -3413,10 +3496,10 @@ def average_pool(
 @called
 def lp_pool(
     x: Operand,
-    kernel: Sequence[int],
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    kernel: Sequence[int] | Value,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
     auto_pad: str = "NOTSET",
     ceil_mode: bool = False,
     p: float = 2.0,
@@ -3425,10 +3508,13 @@ def lp_pool(
 ) -> Value:
     """The p-norm of the elements under a moving window.
 
+    The dyn variant if one of these is a Value, else the static one: kernel, strides, dilations, pads.
+
     (x: T[b, c, *d]) -> (y: T[b, c, *s])
     """
-    return call(
-        LP_POOL,
+    return call_alias(
+        STATIC_LP_POOL,
+        DYN_LP_POOL,
         [x],
         {
             "kernel": kernel,
@@ -3449,24 +3535,28 @@ def conv_transpose(
     x: Operand,
     w: Operand,
     bias: Operand = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    output_padding: Sequence[int] | None = None,
-    output_shape: Sequence[int] | None = None,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
+    output_padding: Sequence[int] | Value | None = None,
+    output_shape: Sequence[int] | Value | None = None,
     auto_pad: str = "NOTSET",
-    groups: int = 1,
+    groups: int | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a
     convolution.
 
+    The dyn variant if one of these is a Value, else the static one: strides, dilations, pads, output_padding,
+    output_shape, groups.
+
     (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
     m), *s])
     """
-    return call(
-        CONV_TRANSPOSE,
+    return call_alias(
+        STATIC_CONV_TRANSPOSE,
+        DYN_CONV_TRANSPOSE,
         [x, w, bias],
         {
             "strides": strides,
@@ -3488,22 +3578,25 @@ def conv_integer(
     w: Operand,
     x_zero: Operand = None,
     w_zero: Operand = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
     auto_pad: str = "NOTSET",
-    groups: int = 1,
+    groups: int | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """A convolution of narrow integers less their zero points, of which there is one, or for the weights one per
     result channel.
 
+    The dyn variant if one of these is a Value, else the static one: strides, dilations, pads, groups.
+
     (x: A[b, (groups, c), *d], w: B[(groups, m), c, *k:len(d)], x_zero: A[*u] = 0, w_zero: B[*z] = 0) -> (y:
     i32[b, (groups, m), *s])
     """
-    return call(
-        CONV_INTEGER,
+    return call_alias(
+        STATIC_CONV_INTEGER,
+        DYN_CONV_INTEGER,
         [x, w, x_zero, w_zero],
         {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
         source,
@@ -3522,23 +3615,26 @@ def qlinear_conv(
     y_scale: Operand,
     y_zero: Operand,
     bias: Operand = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
     auto_pad: str = "NOTSET",
-    groups: int = 1,
+    groups: int | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """A convolution of integers that stand for floats by scales and zero points, rounded to the result's own
     scale.
 
+    The dyn variant if one of these is a Value, else the static one: strides, dilations, pads, groups.
+
     (x: A[b, (groups, c), *d], x_scale: f32[*t], x_zero: A[*u], w: B[(groups, m), c, *k:len(d)], w_scale:
     f32[*v], w_zero: B[*z], y_scale: f32[*e], y_zero: Q[*f], bias: i32[(groups, m)] = 0) -> (y: Q[b, (groups,
     m), *s])
     """
-    return call(
-        QLINEAR_CONV,
+    return call_alias(
+        STATIC_QLINEAR_CONV,
+        DYN_QLINEAR_CONV,
         [x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias],
         {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
         source,
@@ -3550,9 +3646,9 @@ def qlinear_conv(
 def max_unpool(
     x: Operand,
     indices: Operand,
-    kernel: Sequence[int],
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    kernel: Sequence[int] | Value,
+    strides: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
     output_shape: Sequence[int] | Value | None = None,
     *,
     source: str = "",
@@ -3560,7 +3656,7 @@ def max_unpool(
     """Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than
     what was pooled.
 
-    The dyn variant if one of these is a Value, else the static one: output_shape.
+    The dyn variant if one of these is a Value, else the static one: kernel, strides, pads, output_shape.
 
     (x: T[b, c, *d], indices: i64[b, c, *d]) -> (y: T[*s])
     """
@@ -3579,15 +3675,15 @@ def col2im(
     x: Operand,
     image: Sequence[int] | Value,
     block: Sequence[int] | Value,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
     *,
     source: str = "",
 ) -> Value:
     """Images made of columns, each of which is a block; where blocks overlap, their elements are added.
 
-    The dyn variant if one of these is a Value, else the static one: image, block.
+    The dyn variant if one of these is a Value, else the static one: image, block, strides, dilations, pads.
 
     (x: T[b, (c, prod(block)), many]) -> (y: T[b, c, *image])
     """

@@ -221,10 +221,9 @@ GATHER_ND = OpDef(
 )
 
 # specs/indexing.yaml:176
-# depth_to_space: no dyn variant, it has no parameters that are operands
-DEPTH_TO_SPACE = OpDef(
+STATIC_DEPTH_TO_SPACE = OpDef(
     name="depth_to_space",
-    variant="",
+    variant="static",
     inputs=(InputDef("x", "T"),),
     params=(
         ParamDef("size", "int"),
@@ -238,15 +237,46 @@ DEPTH_TO_SPACE = OpDef(
     source="specs/indexing.yaml:176",
     moves=("T",),
 )
+DYN_DEPTH_TO_SPACE = OpDef(
+    name="depth_to_space",
+    variant="dyn",
+    inputs=(InputDef("x", "T"),),
+    params=(
+        ParamDef("size", "int", operand=True),
+        ParamDef("mode", "str", required=False, default="DCR", members=("DCR", "CRD")),
+    ),
+    outputs=(OutputDef("y", "T"),),
+    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
+    relation=relations.depth_to_space_relation,
+    kernel=kernels.depth_to_space_kernel,
+    summary="Channels of an image rearranged as blocks of pixels.",
+    source="specs/indexing.yaml:176",
+    moves=("T",),
+)
 
 # specs/indexing.yaml:203
-# space_to_depth: no dyn variant, it has no parameters that are operands
-SPACE_TO_DEPTH = OpDef(
+STATIC_SPACE_TO_DEPTH = OpDef(
     name="space_to_depth",
-    variant="",
+    variant="static",
     inputs=(InputDef("x", "T"),),
     params=(
         ParamDef("size", "int"),
+        ParamDef("mode", "str", required=False, default="DCR", members=("DCR", "CRD")),
+    ),
+    outputs=(OutputDef("y", "T"),),
+    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
+    relation=relations.space_to_depth_relation,
+    kernel=kernels.space_to_depth_kernel,
+    summary="Blocks of pixels of an image rearranged as channels.",
+    source="specs/indexing.yaml:203",
+    moves=("T",),
+)
+DYN_SPACE_TO_DEPTH = OpDef(
+    name="space_to_depth",
+    variant="dyn",
+    inputs=(InputDef("x", "T"),),
+    params=(
+        ParamDef("size", "int", operand=True),
         ParamDef("mode", "str", required=False, default="DCR", members=("DCR", "CRD")),
     ),
     outputs=(OutputDef("y", "T"),),

@@ -344,10 +344,9 @@ DYN_EXPAND_DIMS = OpDef(
 )
 
 # specs/movement.yaml:87
-# flatten: no dyn variant, it has no parameters that are operands
-FLATTEN = OpDef(
+STATIC_FLATTEN = OpDef(
     name="flatten",
-    variant="",
+    variant="static",
     inputs=(InputDef("x", "T"),),
     params=(ParamDef("axis", "int", required=False, default=1),),
     outputs=(OutputDef("y", "T"),),
@@ -382,6 +381,46 @@ FLATTEN = OpDef(
     view={"y": "x"},
     summary="A matrix of the same elements; the axes before `axis` make its rows, the others its columns.",
     source="specs/movement.yaml:87",
+    moves=("T",),
+)
+DYN_FLATTEN = OpDef(
+    name="flatten",
+    variant="dyn",
+    inputs=(InputDef("x", "T"),),
+    params=(ParamDef("axis", "int", required=False, default=1, operand=True),),
+    outputs=(OutputDef("y", "T"),),
+    dtypes={
+        "T": (
+            "f32",
+            "f64",
+            "i32",
+            "i64",
+            "f16",
+            "bf16",
+            "i8",
+            "i16",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "bool",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        )
+    },
+    relation=relations.flatten_relation,
+    view={"y": "x"},
+    summary="A matrix of the same elements; the axes before `axis` make its rows, the others its columns.",
+    source="specs/movement.yaml:87",
+    shaping=("axis",),
     moves=("T",),
 )
 
