@@ -65,7 +65,7 @@ class Import:
         self.read, self.where, self.graph = read, read.name, read.model.graph
         self.dims = DimNames(dims)
         self.refusals = Refusals(self.where)
-        self.opsets = opsets_of(read.model.opset_import, self.where)
+        self.opsets = opsets_of(read.model.opset_import, self.graph.node, self.where)
         self.resolver = Resolver(table, local_functions(read.model, self.opsets, self.where), self.where)
         self.fitting = fitting
         self.fitted: list[Fitted] = []
