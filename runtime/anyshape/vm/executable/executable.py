@@ -60,7 +60,7 @@ def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Unpack
     with uncollected(), packed_beside(report) as packing:
         expect(packing, _size_of_file(model), chosen)
         with report.phase("import"):
-            f = _function(model, chosen, report.notes)
+            f = _function(model, chosen, report)
         plan = Compiler(chosen, report, threading.RLock(), packing, folding(chosen)).plan(f)
     report.finished = True
     return Executable(f, plan, report, chosen)
@@ -87,8 +87,8 @@ def _size_of_file(model: Any) -> int:
     return 0
 
 
-def _function(model: Any, options: Options, notes: list[str]) -> Function:
-    dims = options.dims
+def _function(model: Any, options: Options, report: Report) -> Function:
+    dims, columns = options.dims, dict[str, Sequence[Any]]()
     if isinstance(model, Function):
         return constrained(model, dims) if dims else model
     if (
@@ -98,7 +98,9 @@ def _function(model: Any, options: Options, notes: list[str]) -> Function:
     ):
         from importlib import import_module
 
-        loaded = import_module("anyshape.frontends.onnx").load(model, dims or None, repair=options.repair, notes=notes)
+        load = import_module("anyshape.frontends.onnx").load
+        loaded = load(model, dims or None, repair=options.repair, notes=report.notes, columns=columns)
+        report.columns = list(columns.items())
         assert isinstance(loaded, Function)
         return loaded
     raise ArgumentError(
