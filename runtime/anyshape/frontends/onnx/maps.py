@@ -20,6 +20,7 @@ from anyshape.types import ListType
 from anyshape.wording import counted
 
 ZIP_MAP = ("ai.onnx.ml", "ZipMap")
+SESSION = "InferenceSession makes a list of maps of it"
 Labels = tuple[str, ...] | tuple[int, ...]
 
 
@@ -50,7 +51,7 @@ class Columns:
     def said(self, output: str) -> str:
         """Words for the report of a compile."""
         labels = ", ".join(map(str, self.labels[:8])) + " …" * (len(self.labels) > 8)
-        return f"output {output!r} is the tensor {self.tensor!r}, whose columns are of {labels}; InferenceSession makes a list of maps of it"
+        return f"output {output!r} is the tensor {self.tensor!r}, whose columns are of {labels}; {SESSION}"
 
 
 def columns_of(graph: Any, where: str) -> dict[str, Columns]:
