@@ -61,6 +61,7 @@ from anyshape_ops.ops.comparison import (
     LOGICAL_NOT,
     LOGICAL_OR,
     LOGICAL_XOR,
+    OF_A_CATEGORY,
 )
 from anyshape_ops.ops.contraction import CONTRACT, DET, GEMM, MATMUL
 from anyshape_ops.ops.decoding import (
@@ -671,6 +672,16 @@ def greater(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 # specs/comparison.yaml:87
 @called
+def of_a_category(x: Operand, count: Operand, *, source: str = "") -> Value:
+    """Which of some categories each element is of, as it is given, where each is of at least one.
+
+    (x: bool[*d, n], count: i64[*d]) -> (y: bool[*d, n])
+    """
+    return call(OF_A_CATEGORY, [x, count], {}, source)[0]
+
+
+# specs/comparison.yaml:100
+@called
 def greater_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are greater than or equal to those of b.
 
@@ -679,7 +690,7 @@ def greater_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(GREATER_EQUAL, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:100
+# specs/comparison.yaml:113
 @called
 def is_nan(x: Operand, *, source: str = "") -> Value:
     """Whether an element is not a number.
@@ -689,7 +700,7 @@ def is_nan(x: Operand, *, source: str = "") -> Value:
     return call(IS_NAN, [x], {}, source)[0]
 
 
-# specs/comparison.yaml:110
+# specs/comparison.yaml:123
 @called
 def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = True, *, source: str = "") -> Value:
     """Whether an element is infinite, with a sign that counts.
@@ -699,7 +710,7 @@ def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = Tru
     return call(IS_INF, [x], {"detect_negative": detect_negative, "detect_positive": detect_positive}, source)[0]
 
 
-# specs/comparison.yaml:122
+# specs/comparison.yaml:135
 @called
 def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether both elements are true.
@@ -709,7 +720,7 @@ def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_AND, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:133
+# specs/comparison.yaml:146
 @called
 def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether at least one of two elements is true.
@@ -719,7 +730,7 @@ def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_OR, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:144
+# specs/comparison.yaml:157
 @called
 def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether exactly one of two elements is true.
@@ -729,7 +740,7 @@ def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_XOR, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:154
+# specs/comparison.yaml:167
 @called
 def logical_not(x: Operand, *, source: str = "") -> Value:
     """Whether an element is false.
@@ -3838,6 +3849,7 @@ __all__ = [
     "neg",
     "non_max_suppression",
     "nonzero",
+    "of_a_category",
     "one_hot",
     "ones",
     "pad",

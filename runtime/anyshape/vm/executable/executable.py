@@ -71,7 +71,7 @@ def compile(
     with uncollected(), packed_beside(report) as packing:
         expect(packing, _size_of_file(model), chosen)
         with report.phase("import"):
-            f = _function(model, chosen, report.notes)
+            f = _function(model, chosen, report)
         plan: Plan = Compiler(chosen, report, threading.RLock(), packing, folding(chosen)).plan(f)
     sizes = sizes.restricted(f)
     if not isinstance(sizes, Generic):
@@ -105,8 +105,8 @@ def _size_of_file(model: Any) -> int:
     return 0
 
 
-def _function(model: Any, options: Options, notes: list[str]) -> Function:
-    dims = options.dims
+def _function(model: Any, options: Options, report: Report) -> Function:
+    dims, columns = options.dims, dict[str, Sequence[Any]]()
     if isinstance(model, Function):
         return constrained(model, dims) if dims else model
     if (
@@ -116,7 +116,9 @@ def _function(model: Any, options: Options, notes: list[str]) -> Function:
     ):
         from importlib import import_module
 
-        loaded = import_module("anyshape.frontends.onnx").load(model, dims or None, repair=options.repair, notes=notes)
+        load = import_module("anyshape.frontends.onnx").load
+        loaded = load(model, dims or None, repair=options.repair, notes=report.notes, columns=columns)
+        report.columns = list(columns.items())
         assert isinstance(loaded, Function)
         return loaded
     raise ArgumentError(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from anyshape.dims import Dim
 from anyshape.graph.function import Function
@@ -21,7 +22,7 @@ class Report:
     `still_dynamic`: the others, each with its cause; `unknown_dims`: sizes that only the run decides, with theirs. `programs` and
     `kernels` count what was compiled; `compiled_after_first_call`, programs compiled since. `rebuilt`: why a saved model was compiled
     again instead of loaded. `variants`: programs for some sizes that a policy asked for. `notes`: what the importer took for granted that
-    the model does not say."""
+    the model does not say. `columns`: outputs that are lists of maps in the model, and the labels of their columns."""
 
     imported_dyn: int = 0
     became_static: int = 0
@@ -38,6 +39,7 @@ class Report:
     rebuilt: str = ""
     notes: list[str] = field(default_factory=list)
     variants: list[SizeVariant] = field(default_factory=list)
+    columns: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
     _inner: list[float] = field(default_factory=lambda: [0.0])
 
     @contextmanager

@@ -70,7 +70,7 @@ def load(
         executable.check_first(lambda: container.check(constants_of(record["programs"])))
         read_report(report, record["report"])
     else:
-        report.rebuilt = unfit
+        report.rebuilt, report.columns = unfit, record["report"].get("columns", [])
         executable = Executable(head, compiler.plan(head.whole()), report, options)
     report.finished = True
     return executable
