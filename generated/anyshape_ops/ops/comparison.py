@@ -29,7 +29,7 @@ EQUAL = OpDef(
     traits=("commutative",),
 )
 
-# specs/comparison.yaml:38
+# specs/comparison.yaml:39
 # less: no dyn variant, it has no parameters
 LESS = OpDef(
     name="less",
@@ -44,10 +44,10 @@ LESS = OpDef(
     relation=relations.less_relation,
     kernel=kernels.less_kernel,
     summary="Whether elements of a are less than those of b.",
-    source="specs/comparison.yaml:38",
+    source="specs/comparison.yaml:39",
 )
 
-# specs/comparison.yaml:51
+# specs/comparison.yaml:52
 # less_equal: no dyn variant, it has no parameters
 LESS_EQUAL = OpDef(
     name="less_equal",
@@ -62,10 +62,10 @@ LESS_EQUAL = OpDef(
     relation=relations.less_equal_relation,
     kernel=kernels.less_equal_kernel,
     summary="Whether elements of a are less than or equal to those of b.",
-    source="specs/comparison.yaml:51",
+    source="specs/comparison.yaml:52",
 )
 
-# specs/comparison.yaml:64
+# specs/comparison.yaml:65
 # greater: no dyn variant, it has no parameters
 GREATER = OpDef(
     name="greater",
@@ -80,10 +80,10 @@ GREATER = OpDef(
     relation=relations.greater_relation,
     kernel=kernels.greater_kernel,
     summary="Whether elements of a are greater than those of b.",
-    source="specs/comparison.yaml:64",
+    source="specs/comparison.yaml:65",
 )
 
-# specs/comparison.yaml:87
+# specs/comparison.yaml:88
 # greater_equal: no dyn variant, it has no parameters
 GREATER_EQUAL = OpDef(
     name="greater_equal",
@@ -98,10 +98,10 @@ GREATER_EQUAL = OpDef(
     relation=relations.greater_equal_relation,
     kernel=kernels.greater_equal_kernel,
     summary="Whether elements of a are greater than or equal to those of b.",
-    source="specs/comparison.yaml:87",
+    source="specs/comparison.yaml:88",
 )
 
-# specs/comparison.yaml:100
+# specs/comparison.yaml:101
 # is_nan: no dyn variant, it has no parameters
 IS_NAN = OpDef(
     name="is_nan",
@@ -113,10 +113,10 @@ IS_NAN = OpDef(
     relation=relations.is_nan_relation,
     kernel=kernels.is_nan_kernel,
     summary="Whether an element is not a number.",
-    source="specs/comparison.yaml:100",
+    source="specs/comparison.yaml:101",
 )
 
-# specs/comparison.yaml:110
+# specs/comparison.yaml:111
 # is_inf: no dyn variant, it has no parameters that are operands
 IS_INF = OpDef(
     name="is_inf",
@@ -131,10 +131,10 @@ IS_INF = OpDef(
     relation=relations.is_inf_relation,
     kernel=kernels.is_inf_kernel,
     summary="Whether an element is infinite, with a sign that counts.",
-    source="specs/comparison.yaml:110",
+    source="specs/comparison.yaml:111",
 )
 
-# specs/comparison.yaml:122
+# specs/comparison.yaml:123
 # logical_and: no dyn variant, it has no parameters
 LOGICAL_AND = OpDef(
     name="logical_and",
@@ -149,11 +149,11 @@ LOGICAL_AND = OpDef(
     relation=relations.logical_and_relation,
     kernel=kernels.logical_and_kernel,
     summary="Whether both elements are true.",
-    source="specs/comparison.yaml:122",
+    source="specs/comparison.yaml:123",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:133
+# specs/comparison.yaml:135
 # logical_or: no dyn variant, it has no parameters
 LOGICAL_OR = OpDef(
     name="logical_or",
@@ -168,11 +168,11 @@ LOGICAL_OR = OpDef(
     relation=relations.logical_or_relation,
     kernel=kernels.logical_or_kernel,
     summary="Whether at least one of two elements is true.",
-    source="specs/comparison.yaml:133",
+    source="specs/comparison.yaml:135",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:144
+# specs/comparison.yaml:147
 # logical_xor: no dyn variant, it has no parameters
 LOGICAL_XOR = OpDef(
     name="logical_xor",
@@ -187,11 +187,11 @@ LOGICAL_XOR = OpDef(
     relation=relations.logical_xor_relation,
     kernel=kernels.logical_xor_kernel,
     summary="Whether exactly one of two elements is true.",
-    source="specs/comparison.yaml:144",
+    source="specs/comparison.yaml:147",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:154
+# specs/comparison.yaml:158
 # logical_not: no dyn variant, it has no parameters
 LOGICAL_NOT = OpDef(
     name="logical_not",
@@ -203,7 +203,7 @@ LOGICAL_NOT = OpDef(
     relation=relations.logical_not_relation,
     kernel=kernels.logical_not_kernel,
     summary="Whether an element is false.",
-    source="specs/comparison.yaml:154",
+    source="specs/comparison.yaml:158",
     traits=("involution",),
     rewrites=rewrites.LOGICAL_NOT,
 )

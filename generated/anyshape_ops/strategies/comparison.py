@@ -19,7 +19,7 @@ def equal_case(d: Draw) -> Case:
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:26
+# specs/comparison.yaml:27
 def equal_reference(a: Any, b: Any) -> Any:
     return np.equal(a, b)
 
@@ -29,35 +29,35 @@ EQUAL = Property(
     equal_case,
     equal_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:33"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:34"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:34"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:35"),
         Example(
             {"a": Given(value=((-0.0,), (nan,))), "b": Given(value=(0.0, nan))},
             {},
             {"y": Given(value=((True, False), (False, False)))},
             None,
-            "specs/comparison.yaml:35",
+            "specs/comparison.yaml:36",
         ),
         Example(
             {"a": Given(value=(9007199254740993,), dtype="i64"), "b": Given(value=(9007199254740992,), dtype="i64")},
             {},
             {"y": Given(value=(False,))},
             None,
-            "specs/comparison.yaml:36",
+            "specs/comparison.yaml:37",
         ),
     ),
     "specs/comparison.yaml:19",
-    reference_source="specs/comparison.yaml:26",
+    reference_source="specs/comparison.yaml:27",
 )
 
 
-# specs/comparison.yaml:38
+# specs/comparison.yaml:39
 def less_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:43
+# specs/comparison.yaml:44
 def less_reference(a: Any, b: Any) -> Any:
     return np.less(a, b)
 
@@ -67,35 +67,35 @@ LESS = Property(
     less_case,
     less_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:46"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:47"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:47"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:48"),
         Example(
             {"a": Given(value=((1.0,), (2.0,))), "b": Given(value=(2.0, nan))},
             {},
             {"y": Given(value=((True, False), (False, False)))},
             None,
-            "specs/comparison.yaml:48",
+            "specs/comparison.yaml:49",
         ),
         Example(
             {"a": Given(value=(1, 200), dtype="u8"), "b": Given(value=(200,), dtype="u8")},
             {},
             {"y": Given(value=(True, False))},
             None,
-            "specs/comparison.yaml:49",
+            "specs/comparison.yaml:50",
         ),
     ),
-    "specs/comparison.yaml:38",
-    reference_source="specs/comparison.yaml:43",
+    "specs/comparison.yaml:39",
+    reference_source="specs/comparison.yaml:44",
 )
 
 
-# specs/comparison.yaml:51
+# specs/comparison.yaml:52
 def less_equal_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:56
+# specs/comparison.yaml:57
 def less_equal_reference(a: Any, b: Any) -> Any:
     return np.less_equal(a, b)
 
@@ -105,35 +105,35 @@ LESS_EQUAL = Property(
     less_equal_case,
     less_equal_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:59"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:60"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:60"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:61"),
         Example(
             {"a": Given(value=((2.0,), (3.0,))), "b": Given(value=(2.0, nan))},
             {},
             {"y": Given(value=((True, False), (False, False)))},
             None,
-            "specs/comparison.yaml:61",
+            "specs/comparison.yaml:62",
         ),
         Example(
             {"a": Given(value=(1, 200, 201), dtype="u8"), "b": Given(value=(200,), dtype="u8")},
             {},
             {"y": Given(value=(True, True, False))},
             None,
-            "specs/comparison.yaml:62",
+            "specs/comparison.yaml:63",
         ),
     ),
-    "specs/comparison.yaml:51",
-    reference_source="specs/comparison.yaml:56",
+    "specs/comparison.yaml:52",
+    reference_source="specs/comparison.yaml:57",
 )
 
 
-# specs/comparison.yaml:64
+# specs/comparison.yaml:65
 def greater_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:69
+# specs/comparison.yaml:70
 def greater_reference(a: Any, b: Any) -> Any:
     return np.greater(a, b)
 
@@ -143,35 +143,35 @@ GREATER = Property(
     greater_case,
     greater_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:82"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:83"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:83"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:84"),
         Example(
             {"a": Given(value=((1.0,), (2.0,))), "b": Given(value=(1.0, nan))},
             {},
             {"y": Given(value=((False, False), (True, False)))},
             None,
-            "specs/comparison.yaml:84",
+            "specs/comparison.yaml:85",
         ),
         Example(
             {"a": Given(value=(200, 100), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(True, False))},
             None,
-            "specs/comparison.yaml:85",
+            "specs/comparison.yaml:86",
         ),
     ),
-    "specs/comparison.yaml:64",
-    reference_source="specs/comparison.yaml:69",
+    "specs/comparison.yaml:65",
+    reference_source="specs/comparison.yaml:70",
 )
 
 
-# specs/comparison.yaml:87
+# specs/comparison.yaml:88
 def greater_equal_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:92
+# specs/comparison.yaml:93
 def greater_equal_reference(a: Any, b: Any) -> Any:
     return np.greater_equal(a, b)
 
@@ -181,35 +181,35 @@ GREATER_EQUAL = Property(
     greater_equal_case,
     greater_equal_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:95"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:96"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:96"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:97"),
         Example(
             {"a": Given(value=((0.0,), (1.0,))), "b": Given(value=(1.0, nan))},
             {},
             {"y": Given(value=((False, False), (True, False)))},
             None,
-            "specs/comparison.yaml:97",
+            "specs/comparison.yaml:98",
         ),
         Example(
             {"a": Given(value=(200, 100, 99), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(True, True, False))},
             None,
-            "specs/comparison.yaml:98",
+            "specs/comparison.yaml:99",
         ),
     ),
-    "specs/comparison.yaml:87",
-    reference_source="specs/comparison.yaml:92",
+    "specs/comparison.yaml:88",
+    reference_source="specs/comparison.yaml:93",
 )
 
 
-# specs/comparison.yaml:100
+# specs/comparison.yaml:101
 def is_nan_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/comparison.yaml:104
+# specs/comparison.yaml:105
 def is_nan_reference(x: Any) -> Any:
     return np.isnan(x)
 
@@ -219,22 +219,22 @@ IS_NAN = Property(
     is_nan_case,
     is_nan_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:107"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:108"),
         Example(
             {"x": Given(value=(nan, inf, 0.0))},
             {},
             {"y": Given(value=(True, False, False))},
             None,
-            "specs/comparison.yaml:108",
+            "specs/comparison.yaml:109",
         ),
     ),
-    "specs/comparison.yaml:100",
-    reference_source="specs/comparison.yaml:104",
+    "specs/comparison.yaml:101",
+    reference_source="specs/comparison.yaml:105",
     refuses=False,
 )
 
 
-# specs/comparison.yaml:110
+# specs/comparison.yaml:111
 def is_inf_case(d: Draw) -> Case:
     d_ = d.run("d")
     detect_negative = d.truth()
@@ -244,7 +244,7 @@ def is_inf_case(d: Draw) -> Case:
     )
 
 
-# specs/comparison.yaml:117
+# specs/comparison.yaml:118
 def is_inf_reference(x: Any, detect_negative: Any, detect_positive: Any) -> Any:
     return np.isposinf(x) & detect_positive | np.isneginf(x) & detect_negative
 
@@ -259,22 +259,22 @@ IS_INF = Property(
             {},
             {"y": Given(value=(True, False, True))},
             None,
-            "specs/comparison.yaml:120",
+            "specs/comparison.yaml:121",
         ),
     ),
-    "specs/comparison.yaml:110",
-    reference_source="specs/comparison.yaml:117",
+    "specs/comparison.yaml:111",
+    reference_source="specs/comparison.yaml:118",
     refuses=False,
 )
 
 
-# specs/comparison.yaml:122
+# specs/comparison.yaml:123
 def logical_and_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:127
+# specs/comparison.yaml:129
 def logical_and_reference(a: Any, b: Any) -> Any:
     return np.logical_and(a, b)
 
@@ -284,27 +284,27 @@ LOGICAL_AND = Property(
     logical_and_case,
     logical_and_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:130"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:132"),
         Example(
             {"a": Given(value=((True,), (False,))), "b": Given(value=(True, False))},
             {},
             {"y": Given(value=((True, False), (False, False)))},
             None,
-            "specs/comparison.yaml:131",
+            "specs/comparison.yaml:133",
         ),
     ),
-    "specs/comparison.yaml:122",
-    reference_source="specs/comparison.yaml:127",
+    "specs/comparison.yaml:123",
+    reference_source="specs/comparison.yaml:129",
 )
 
 
-# specs/comparison.yaml:133
+# specs/comparison.yaml:135
 def logical_or_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:138
+# specs/comparison.yaml:141
 def logical_or_reference(a: Any, b: Any) -> Any:
     return np.logical_or(a, b)
 
@@ -314,27 +314,27 @@ LOGICAL_OR = Property(
     logical_or_case,
     logical_or_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:141"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:144"),
         Example(
             {"a": Given(value=((True,), (False,))), "b": Given(value=(True, False))},
             {},
             {"y": Given(value=((True, True), (True, False)))},
             None,
-            "specs/comparison.yaml:142",
+            "specs/comparison.yaml:145",
         ),
     ),
-    "specs/comparison.yaml:133",
-    reference_source="specs/comparison.yaml:138",
+    "specs/comparison.yaml:135",
+    reference_source="specs/comparison.yaml:141",
 )
 
 
-# specs/comparison.yaml:144
+# specs/comparison.yaml:147
 def logical_xor_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:148
+# specs/comparison.yaml:152
 def logical_xor_reference(a: Any, b: Any) -> Any:
     return np.logical_xor(a, b)
 
@@ -344,27 +344,27 @@ LOGICAL_XOR = Property(
     logical_xor_case,
     logical_xor_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:151"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:155"),
         Example(
             {"a": Given(value=((True,), (False,))), "b": Given(value=(True, False))},
             {},
             {"y": Given(value=((False, True), (True, False)))},
             None,
-            "specs/comparison.yaml:152",
+            "specs/comparison.yaml:156",
         ),
     ),
-    "specs/comparison.yaml:144",
-    reference_source="specs/comparison.yaml:148",
+    "specs/comparison.yaml:147",
+    reference_source="specs/comparison.yaml:152",
 )
 
 
-# specs/comparison.yaml:154
+# specs/comparison.yaml:158
 def logical_not_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/comparison.yaml:162
+# specs/comparison.yaml:167
 def logical_not_reference(x: Any) -> Any:
     return np.logical_not(x)
 
@@ -374,12 +374,12 @@ LOGICAL_NOT = Property(
     logical_not_case,
     logical_not_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:165"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:170"),
         Example(
-            {"x": Given(value=(True, False))}, {}, {"y": Given(value=(False, True))}, None, "specs/comparison.yaml:166"
+            {"x": Given(value=(True, False))}, {}, {"y": Given(value=(False, True))}, None, "specs/comparison.yaml:171"
         ),
     ),
-    "specs/comparison.yaml:154",
-    reference_source="specs/comparison.yaml:162",
+    "specs/comparison.yaml:158",
+    reference_source="specs/comparison.yaml:167",
     refuses=False,
 )
