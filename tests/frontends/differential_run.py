@@ -12,8 +12,8 @@ Each runtime has a child process of its own, so that one that dies or hangs cost
 - `died`: we end in anything but a result or an AnyshapeError, or not at all.
 
 What onnxruntime gives too is no difference, whatever the reference gives: it passes over NaN, clips and much of what old opsets say.
-Nor is an infinity or NaN of another runtime where all numbers given are finite and the reference of 64 bits gives what we give: something
-that it computed on the way overflowed. An infinity or NaN of ours is a difference.
+Nor is an infinity or NaN of another runtime where all inputs are finite and the reference of 64 bits gives what we give: one of its
+intermediate values overflowed. An infinity or NaN of ours is a difference.
 `differential_kept.py` has what is known to differ, with reasons; it is printed with `--all` only. Exit code 1 for any other difference.
 """
 
@@ -108,7 +108,7 @@ def _family(e: Exception) -> str:
 
 
 def ours(model: bytes, feed: dict[str, np.ndarray]) -> Results:
-    from anyshape.frontends import onnx_backend
+    from anyshape import onnx_backend
 
     prepared = onnx_backend.prepare(onnx.load_model_from_string(model))
     return list(prepared.run({n: a for n, a in feed.items() if n in prepared.executable.input_names}))
