@@ -96,7 +96,7 @@ def test_what_cannot_be_profiled_or_written(model: Path, tmp_path: Path, capsys:
     assert main(["profile", str(model), "--html", str(tmp_path / "no" / "p.html")]) == 2
     assert "cannot be written: No such file" in capsys.readouterr().err
     assert main(["profile", str(model), "--repeat", "0"]) == 2
-    assert "--repeat must be at least 1, got 0" in capsys.readouterr().err
+    assert "--repeat must be a number of calls, from 1 to 1000000, got 0" in capsys.readouterr().err
     saved = tmp_path / "m.anyshape"
     assert main(["compile", str(model), "-o", str(saved)]) == 0
     assert main(["profile", str(saved)]) == 2

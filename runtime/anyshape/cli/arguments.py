@@ -11,6 +11,12 @@ from numpy.typing import NDArray
 
 from anyshape.errors import ArgumentError
 from anyshape.files import open_plain
+from anyshape.public import short
+
+MOST_DIGITS = 400
+"""Digits of a size: Python refuses to read a number of some thousand"""
+MOST_CALLS = 1_000_000
+"""Calls that are measured: all times are kept"""
 
 
 def named(words: Sequence[str], option: str, form: str) -> dict[str, str]:
@@ -32,8 +38,8 @@ def shapes(words: Sequence[str]) -> dict[str, tuple[int, ...]]:
     sizes: dict[str, tuple[int, ...]] = {}
     for name, text in named(words, "--shape", form).items():
         pieces = () if text == "scalar" else tuple(text.split("x"))
-        if not all(p.isascii() and p.isdigit() for p in pieces):
-            raise ArgumentError(f"--shape must be {form}, got {name}={text}")
+        if not all(map(_is_number, pieces)):
+            raise ArgumentError(f"--shape must be {form}, got {name}={short(text)}")
         sizes[name] = tuple(int(p) for p in pieces)
     return sizes
 
@@ -44,8 +50,8 @@ def dims(words: Sequence[str]) -> dict[str, int | tuple[int, int | None]]:
     bindings: dict[str, int | tuple[int, int | None]] = {}
     for name, text in named(words, "--dim", form).items():
         low, colon, high = text.partition(":")
-        if not low.isdigit() or not (high.isdigit() or high == ""):
-            raise ArgumentError(f"--dim must be {form}, got {name}={text}")
+        if not _is_number(low) or not (_is_number(high) or high == ""):
+            raise ArgumentError(f"--dim must be {form}, got {name}={short(text)}")
         bindings[name] = (int(low), int(high) if high else None) if colon else int(low)
     return bindings
 
@@ -54,8 +60,8 @@ def numbers(words: Sequence[str], option: str) -> dict[str, int]:
     """Parses numbers: `batch=8`."""
     texts = named(words, option, "NAME=8")
     for name, text in texts.items():
-        if not (text.isascii() and text.isdigit()):
-            raise ArgumentError(f"{option} must be NAME=8, got {name}={text}")
+        if not _is_number(text):
+            raise ArgumentError(f"{option} must be NAME=8, got {name}={short(text)}")
     return {name: int(text) for name, text in texts.items()}
 
 
@@ -69,6 +75,18 @@ def bounds(text: str, option: str) -> tuple[int, int]:
     if not colon or limits[0] >= limits[1]:
         raise ArgumentError(f"{option} must be LOW:HIGH with LOW below HIGH, got {text!r}")
     return limits
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is a number without a sign, which no size of more than `MOST_DIGITS` is."""
+    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+
+
+def repeats(number: int, least: int) -> int:
+    """Checks `--repeat`: a number of calls whose times can be kept."""
+    if not least <= number <= MOST_CALLS:
+        raise ArgumentError(f"--repeat must be a number of calls, from {least} to {MOST_CALLS}, got {number}")
+    return number
 
 
 def arrays(words: Sequence[str]) -> dict[str, NDArray[Any]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from anyshape.cli import arguments
 from anyshape.cli.progress import progress
-from anyshape.errors import AnyshapeError, ArgumentError
+from anyshape.errors import AnyshapeError, ArgumentError, library_error
 
 if TYPE_CHECKING:
     from anyshape.vm import Executable
@@ -54,13 +54,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.timings:
             print(_timings(exe, time.perf_counter() - start))
     except AnyshapeError as e:
-        print(f"anyshape: {e}", file=sys.stderr)
-        return 2
+        return _refused(e)
+    except MemoryError:
+        return _refused("there is not enough memory")
+    except ImportError as e:
+        return _refused(library_error(e))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _refused(why: object) -> int:
+    """Prints why a command fails; the exit code."""
+    print(f"anyshape: {why}", file=sys.stderr)
+    return 2
 
 
 def parser() -> argparse.ArgumentParser:

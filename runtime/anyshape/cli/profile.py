@@ -55,8 +55,7 @@ def profile_command(args: argparse.Namespace) -> str:
     from anyshape.vm import compile
     from anyshape.vm.executable.saved import is_saved
 
-    if args.repeat < 1:
-        raise ArgumentError(f"--repeat must be at least 1, got {args.repeat}")
+    arguments.repeats(args.repeat, 1)
     if is_saved(args.model):
         raise ArgumentError(f"{args.model} is a saved model; profile the ONNX model from which it was compiled")
     dims = arguments.dims(args.dim)

@@ -20,7 +20,7 @@ from anyshape.vm import Executable
 def run(exe: Executable, args: argparse.Namespace) -> str:
     """Runs once, then `--repeat` times to measure the time. Returns the text to print."""
     shapes, contents = arguments.shapes(args.shape), arguments.arrays(args.input)
-    ints = arguments.bounds(args.ints, "--ints")
+    ints, repeat = arguments.bounds(args.ints, "--ints"), arguments.repeats(args.repeat, 0)
     make = partial(make_inputs, exe.input_names, exe.input_types, shapes, contents, ints, args.seed)
     called: list[tuple[float, list[NDArray[Any]]]] = []
     feed, sizes = accepted_inputs(lambda inputs: called.append(_timed(exe, inputs)), make)
@@ -30,7 +30,7 @@ def run(exe: Executable, args: argparse.Namespace) -> str:
         lines.append(f"(chosen sizes: {chosen}; set them by --shape NAME=4x128)")
     with progress("running"):
         first, results = called[0] if called else _timed(exe, feed)
-        times = [_timed(exe, feed)[0] for _ in range(args.repeat)]
+        times = [_timed(exe, feed)[0] for _ in range(repeat)]
     lines += [f"{name}: {_spell(a)}\n{_values(a)}" for name, a in zip(exe.output_names, results)]
     lines.append(f"first call {_seconds(first)}" + (f", best of {len(times)}: {_seconds(min(times))}" if times else ""))
     return "\n".join(lines)

@@ -11,7 +11,15 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-import llvmlite.binding as llvm
+from anyshape.errors import AnyshapeError
+
+try:
+    import llvmlite.binding as llvm
+except OSError as e:  # the library itself, which is loaded with the first function of it
+    raise AnyshapeError(
+        f"LLVM, which makes machine code, cannot be loaded: {e} It takes some 200 MB of address space: a process that has a limit "
+        "(ulimit -v, RLIMIT_AS) needs a higher one; otherwise install the package llvmlite again."
+    ) from e
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _FALLBACK = {1: 32 << 10, 2: 512 << 10, 3: 4 << 20}
