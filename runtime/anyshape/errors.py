@@ -6,6 +6,8 @@ ONNX node, an argument of a call. Nothing else in the library raises a bare KeyE
 
 from __future__ import annotations
 
+from importlib.machinery import EXTENSION_SUFFIXES
+
 LONGEST_LINE = 1_000
 """The most characters of one line of a message: more are a value of the caller's or a name in a file, whose middle says nothing"""
 LONGEST = 20_000
@@ -82,3 +84,13 @@ class DeadlineExceeded(Cancelled):
 
 class OverflowedError(AnyshapeError):
     """A size computed from shapes does not fit a signed 64-bit integer."""
+
+
+def library_error(e: ImportError) -> AnyshapeError:
+    """The error to raise in place of one that says that the system did not load the machine code of a package; any other is raised again: a
+    package that is not installed, a name that a module does not have."""
+    if not (e.path or "").endswith(tuple(EXTENSION_SUFFIXES)):
+        raise e
+    return AnyshapeError(
+        f"{e}: a process whose address space has a limit (ulimit -v, RLIMIT_AS) needs a higher one; otherwise install the package again"
+    )
