@@ -211,7 +211,18 @@ def test_a_file_that_fails_midway_leaves_the_old_one(tmp_path: Path) -> None:
 
 def test_files_are_opened_in_one_place() -> None:
     """By rule: no call that opens, reads or writes a file by its path but in `anyshape.files`, and in what reads the system's own files."""
-    calls = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "tofile", "fromfile", "memmap", "mkstemp", "load_model"}
+    calls = {
+        "open",
+        "read_text",
+        "read_bytes",
+        "write_text",
+        "write_bytes",
+        "tofile",
+        "fromfile",
+        "memmap",
+        "mkstemp",
+        "load_model",
+    }
     seen = 0
     for path in sorted(RUNTIME.rglob("*.py")):
         if path.name in SYSTEM or path == RUNTIME / "files.py" or "testing" in path.parts:
@@ -220,7 +231,9 @@ def test_files_are_opened_in_one_place() -> None:
             name = node.func if isinstance(node, ast.Call) else None
             called = name.id if isinstance(name, ast.Name) else name.attr if isinstance(name, ast.Attribute) else ""
             seen += called in ("open_plain", "replacing", "write_plain")
-            assert name is None or ast.unparse(name) != "onnx.load", f"{path}:{node.lineno}: it opens what the model names"
+            assert name is None or ast.unparse(name) != "onnx.load", (
+                f"{path}:{node.lineno}: it opens what the model names"
+            )
             assert called not in calls or _is_allowed(path, node), f"{path}:{getattr(node, 'lineno', 0)}: {called}"
     assert seen >= 10
 
