@@ -69,15 +69,23 @@ from anyshape_ops.ops.decoding import (
     CODE_TOKENS,
     DYN_APPEND_AT,
     DYN_GROUPED_QUERY_ATTENTION,
+    DYN_LINEAR_ATTENTION,
     DYN_PLACE_TOKENS,
     KNOWN_TOKENS,
-    LINEAR_ATTENTION,
     STATIC_APPEND_AT,
     STATIC_GROUPED_QUERY_ATTENTION,
+    STATIC_LINEAR_ATTENTION,
     STATIC_PLACE_TOKENS,
 )
-from anyshape_ops.ops.deformable import DEFORM_CONV
-from anyshape_ops.ops.detection import DYN_NON_MAX_SUPPRESSION, MAX_ROI_POOL, ROI_ALIGN, STATIC_NON_MAX_SUPPRESSION
+from anyshape_ops.ops.deformable import DYN_DEFORM_CONV, STATIC_DEFORM_CONV
+from anyshape_ops.ops.detection import (
+    DYN_MAX_ROI_POOL,
+    DYN_NON_MAX_SUPPRESSION,
+    DYN_ROI_ALIGN,
+    STATIC_MAX_ROI_POOL,
+    STATIC_NON_MAX_SUPPRESSION,
+    STATIC_ROI_ALIGN,
+)
 from anyshape_ops.ops.elementwise import (
     ABS,
     ADD,
@@ -106,7 +114,15 @@ from anyshape_ops.ops.elementwise import (
     TANH,
     WHERE,
 )
-from anyshape_ops.ops.ensembles import COUNT_GRAMS, IMPUTE, LOOK_UP, TREE_ENSEMBLE, TREE_LINKS
+from anyshape_ops.ops.ensembles import (
+    DYN_COUNT_GRAMS,
+    DYN_TREE_ENSEMBLE,
+    IMPUTE,
+    LOOK_UP,
+    STATIC_COUNT_GRAMS,
+    STATIC_TREE_ENSEMBLE,
+    TREE_LINKS,
+)
 from anyshape_ops.ops.images import (
     DYN_AFFINE_GRID,
     DYN_CROP_AND_RESIZE,
@@ -118,26 +134,28 @@ from anyshape_ops.ops.images import (
     STATIC_RESIZE,
 )
 from anyshape_ops.ops.indexing import (
-    DEPTH_TO_SPACE,
     DYN_CENTER_CROP_PAD,
+    DYN_DEPTH_TO_SPACE,
     DYN_DILATE,
     DYN_FLIP,
     DYN_ONE_HOT,
     DYN_PAD,
     DYN_REPEAT,
     DYN_ROLL,
+    DYN_SPACE_TO_DEPTH,
     DYN_TILE,
     GATHER_ELEMENTS,
     GATHER_ND,
     REVERSE_SEQUENCE,
-    SPACE_TO_DEPTH,
     STATIC_CENTER_CROP_PAD,
+    STATIC_DEPTH_TO_SPACE,
     STATIC_DILATE,
     STATIC_FLIP,
     STATIC_ONE_HOT,
     STATIC_PAD,
     STATIC_REPEAT,
     STATIC_ROLL,
+    STATIC_SPACE_TO_DEPTH,
     STATIC_TILE,
 )
 from anyshape_ops.ops.matching import DYN_ENSURE_SHAPE, STATIC_ENSURE_SHAPE
@@ -145,17 +163,18 @@ from anyshape_ops.ops.movement import (
     CONCAT,
     DYN_BROADCAST_TO,
     DYN_EXPAND_DIMS,
+    DYN_FLATTEN,
     DYN_RESHAPE,
     DYN_SLICE,
     DYN_SPLIT,
     DYN_SQUEEZE,
     DYN_TRANSPOSE,
     DYN_TRILU,
-    FLATTEN,
     GATHER,
     STACK,
     STATIC_BROADCAST_TO,
     STATIC_EXPAND_DIMS,
+    STATIC_FLATTEN,
     STATIC_RESHAPE,
     STATIC_SLICE,
     STATIC_SPLIT,
@@ -166,15 +185,17 @@ from anyshape_ops.ops.movement import (
 from anyshape_ops.ops.normalisation import (
     BATCH_NORM,
     BATCH_NORM_TRAINING,
+    DYN_GROUP_NORM,
+    DYN_LRN,
     GLOBAL_AVERAGE_POOL,
     GLOBAL_LP_POOL,
     GLOBAL_MAX_POOL,
-    GROUP_NORM,
     INSTANCE_NORM,
     LP_NORM,
-    LRN,
     MEAN_VARIANCE_NORM,
     RMS_NORM,
+    STATIC_GROUP_NORM,
+    STATIC_LRN,
 )
 from anyshape_ops.ops.quantisation import (
     DEQUANTIZE_LINEAR,
@@ -267,8 +288,16 @@ from anyshape_ops.ops.sparse import (
     SELECT,
     STATIC_SPARSE_FILL_EMPTY_ROWS,
 )
-from anyshape_ops.ops.supports import COUPLE_PAIRS, PAIR_VOTES, PAIR_WEIGHTS
+from anyshape_ops.ops.supports import (
+    DYN_COUPLE_PAIRS,
+    DYN_PAIR_VOTES,
+    PAIR_WEIGHTS,
+    STATIC_COUPLE_PAIRS,
+    STATIC_PAIR_VOTES,
+)
 from anyshape_ops.ops.text import (
+    DYN_STRING_SPLIT,
+    STATIC_STRING_SPLIT,
     STRING_AT,
     STRING_CONCAT,
     STRING_EQUAL,
@@ -276,22 +305,28 @@ from anyshape_ops.ops.text import (
     STRING_PLACE,
     STRING_PLACES,
     STRING_RANK,
-    STRING_SPLIT,
 )
 from anyshape_ops.ops.training import ADAGRAD, ADAM, MOMENTUM
 from anyshape_ops.ops.trigonometry import ACOS, ACOSH, ASIN, ASINH, ATAN, ATANH, COS, COSH, SIN, SINH, TAN
 from anyshape_ops.ops.window import (
-    AVERAGE_POOL,
-    CONV,
-    CONV_INTEGER,
-    CONV_TRANSPOSE,
+    DYN_AVERAGE_POOL,
     DYN_COL2IM,
+    DYN_CONV,
+    DYN_CONV_INTEGER,
+    DYN_CONV_TRANSPOSE,
+    DYN_LP_POOL,
+    DYN_MAX_POOL,
     DYN_MAX_UNPOOL,
-    LP_POOL,
-    MAX_POOL,
-    QLINEAR_CONV,
+    DYN_QLINEAR_CONV,
+    STATIC_AVERAGE_POOL,
     STATIC_COL2IM,
+    STATIC_CONV,
+    STATIC_CONV_INTEGER,
+    STATIC_CONV_TRANSPOSE,
+    STATIC_LP_POOL,
+    STATIC_MAX_POOL,
     STATIC_MAX_UNPOOL,
+    STATIC_QLINEAR_CONV,
 )
 
 
@@ -305,7 +340,7 @@ def clip(x: Operand, low: Operand = None, high: Operand = None, *, source: str =
     return call(CLIP, [x, low, high], {}, source)[0]
 
 
-# specs/activation.yaml:39
+# specs/activation.yaml:40
 @called
 def leaky_relu(x: Operand, alpha: float = 0.01, *, source: str = "") -> Value:
     """Every element, those below zero times alpha.
@@ -315,7 +350,7 @@ def leaky_relu(x: Operand, alpha: float = 0.01, *, source: str = "") -> Value:
     return call(LEAKY_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:52
+# specs/activation.yaml:53
 @called
 def prelu(x: Operand, slope: Operand, *, source: str = "") -> Value:
     """Every element, those below zero times the slope at their place.
@@ -325,7 +360,7 @@ def prelu(x: Operand, slope: Operand, *, source: str = "") -> Value:
     return call(PRELU, [x, slope], {}, source)[0]
 
 
-# specs/activation.yaml:70
+# specs/activation.yaml:71
 @called
 def elu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element, and alpha (e^x - 1) below zero.
@@ -335,7 +370,7 @@ def elu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(ELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:83
+# specs/activation.yaml:84
 @called
 def celu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element, and alpha (e^(x / alpha) - 1) below zero, smooth at zero for every alpha.
@@ -345,7 +380,7 @@ def celu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(CELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:96
+# specs/activation.yaml:97
 @called
 def selu(
     x: Operand, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805, *, source: str = ""
@@ -357,7 +392,7 @@ def selu(
     return call(SELU, [x], {"alpha": alpha, "gamma": gamma}, source)[0]
 
 
-# specs/activation.yaml:110
+# specs/activation.yaml:111
 @called
 def softplus(x: Operand, *, source: str = "") -> Value:
     """log(1 + e^x) of every element.
@@ -367,7 +402,7 @@ def softplus(x: Operand, *, source: str = "") -> Value:
     return call(SOFTPLUS, [x], {}, source)[0]
 
 
-# specs/activation.yaml:121
+# specs/activation.yaml:122
 @called
 def softsign(x: Operand, *, source: str = "") -> Value:
     """x / (1 + |x|) of every element.
@@ -377,7 +412,7 @@ def softsign(x: Operand, *, source: str = "") -> Value:
     return call(SOFTSIGN, [x], {}, source)[0]
 
 
-# specs/activation.yaml:132
+# specs/activation.yaml:133
 @called
 def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: str = "") -> Value:
     """alpha x + beta, cut to between 0 and 1.
@@ -387,7 +422,7 @@ def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: s
     return call(HARD_SIGMOID, [x], {"alpha": alpha, "beta": beta}, source)[0]
 
 
-# specs/activation.yaml:146
+# specs/activation.yaml:147
 @called
 def hard_swish(x: Operand, *, source: str = "") -> Value:
     """Every element times x / 6 + 1/2, cut to between 0 and 1.
@@ -397,7 +432,7 @@ def hard_swish(x: Operand, *, source: str = "") -> Value:
     return call(HARD_SWISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:157
+# specs/activation.yaml:158
 @called
 def mish(x: Operand, *, source: str = "") -> Value:
     """Every element times the hyperbolic tangent of its softplus.
@@ -407,7 +442,7 @@ def mish(x: Operand, *, source: str = "") -> Value:
     return call(MISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:168
+# specs/activation.yaml:169
 @called
 def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element times the logistic function of alpha times it.
@@ -417,7 +452,7 @@ def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(SWISH, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:183
+# specs/activation.yaml:184
 @called
 def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element above alpha, and zero in place of the others.
@@ -427,7 +462,7 @@ def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Val
     return call(THRESHOLDED_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:196
+# specs/activation.yaml:197
 @called
 def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "") -> Value:
     """Elements of at most `lambd` in magnitude become zero, all others come nearer to zero by `bias`.
@@ -523,7 +558,7 @@ def bitwise_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_AND, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:58
+# specs/bits.yaml:59
 @called
 def bitwise_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in at least one of two integers.
@@ -533,7 +568,7 @@ def bitwise_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_OR, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:71
+# specs/bits.yaml:73
 @called
 def bitwise_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in exactly one of two integers.
@@ -543,7 +578,7 @@ def bitwise_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_XOR, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:83
+# specs/bits.yaml:86
 @called
 def bitwise_not(x: Operand, *, source: str = "") -> Value:
     """All bits of an integer flipped.
@@ -553,7 +588,7 @@ def bitwise_not(x: Operand, *, source: str = "") -> Value:
     return call(BITWISE_NOT, [x], {}, source)[0]
 
 
-# specs/bits.yaml:98
+# specs/bits.yaml:102
 @called
 def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -> Value:
     """The bits of a, moved by b places up or down (then the sign stays); all are moved out where b is not below
@@ -564,7 +599,7 @@ def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -
     return call(BITWISE_SHIFT, [a, b], {"direction": direction}, source)[0]
 
 
-# specs/bits.yaml:117
+# specs/bits.yaml:122
 @called
 def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     """The bits of every element as those of another dtype that has as many; a bool has those of 0 or 1, and is
@@ -575,7 +610,7 @@ def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     return call(BITCAST, [x], {"to": to}, source)[0]
 
 
-# specs/bits.yaml:138
+# specs/bits.yaml:143
 @called
 def murmur_hash(words: Operand, seed: int = 0, *, source: str = "") -> Value:
     """The hash of 32 bits (MurmurHash3) of the words of each row.
@@ -585,7 +620,7 @@ def murmur_hash(words: Operand, seed: int = 0, *, source: str = "") -> Value:
     return call(MURMUR_HASH, [words], {"seed": seed}, source)[0]
 
 
-# specs/bits.yaml:179
+# specs/bits.yaml:184
 @called
 def murmur_hash_of_text(x: Operand, seed: Operand, *, source: str = "") -> Value:
     """The hash of 32 bits (MurmurHash3) of the bytes that each string has in UTF-8.
@@ -605,7 +640,7 @@ def equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(EQUAL, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:38
+# specs/comparison.yaml:39
 @called
 def less(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are less than those of b.
@@ -615,7 +650,7 @@ def less(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LESS, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:51
+# specs/comparison.yaml:52
 @called
 def less_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are less than or equal to those of b.
@@ -625,7 +660,7 @@ def less_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LESS_EQUAL, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:64
+# specs/comparison.yaml:65
 @called
 def greater(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are greater than those of b.
@@ -635,7 +670,7 @@ def greater(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(GREATER, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:87
+# specs/comparison.yaml:88
 @called
 def of_a_category(x: Operand, count: Operand, *, source: str = "") -> Value:
     """Which of some categories each element is of, as it is given, where each is of at least one.
@@ -645,7 +680,7 @@ def of_a_category(x: Operand, count: Operand, *, source: str = "") -> Value:
     return call(OF_A_CATEGORY, [x, count], {}, source)[0]
 
 
-# specs/comparison.yaml:100
+# specs/comparison.yaml:101
 @called
 def greater_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are greater than or equal to those of b.
@@ -655,7 +690,7 @@ def greater_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(GREATER_EQUAL, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:113
+# specs/comparison.yaml:114
 @called
 def is_nan(x: Operand, *, source: str = "") -> Value:
     """Whether an element is not a number.
@@ -665,7 +700,7 @@ def is_nan(x: Operand, *, source: str = "") -> Value:
     return call(IS_NAN, [x], {}, source)[0]
 
 
-# specs/comparison.yaml:123
+# specs/comparison.yaml:124
 @called
 def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = True, *, source: str = "") -> Value:
     """Whether an element is infinite, with a sign that counts.
@@ -675,7 +710,7 @@ def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = Tru
     return call(IS_INF, [x], {"detect_negative": detect_negative, "detect_positive": detect_positive}, source)[0]
 
 
-# specs/comparison.yaml:135
+# specs/comparison.yaml:136
 @called
 def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether both elements are true.
@@ -685,7 +720,7 @@ def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_AND, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:146
+# specs/comparison.yaml:148
 @called
 def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether at least one of two elements is true.
@@ -695,7 +730,7 @@ def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_OR, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:157
+# specs/comparison.yaml:160
 @called
 def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether exactly one of two elements is true.
@@ -705,7 +740,7 @@ def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_XOR, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:167
+# specs/comparison.yaml:171
 @called
 def logical_not(x: Operand, *, source: str = "") -> Value:
     """Whether an element is false.
@@ -726,7 +761,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MATMUL, [a, b], {}, source)[0]
 
 
-# specs/contraction.yaml:68
+# specs/contraction.yaml:69
 @called
 def gemm(
     a: Operand,
@@ -746,7 +781,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:140
+# specs/contraction.yaml:141
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -758,7 +793,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:194
+# specs/contraction.yaml:195
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
@@ -902,19 +937,22 @@ def linear_attention(
     decay: Operand = None,
     beta: Operand = None,
     *,
-    groups: int,
-    shared: int = 1,
+    groups: int | Value,
+    shared: int | Value | None = 1,
     scale: float = 0.0,
     source: str = "",
 ) -> tuple[Value, ...]:
     """What queries read of a state to which every token adds its key times its value.
 
+    The dyn variant if one of these is a Value, else the static one: groups, shared.
+
     (query: F[b, n, (groups, shared, e)], key: F[b, n, (groups, e)], value: F[b, n, (groups, f)], state: S[b,
     groups, e, f]?, decay: F[b, n, *w:1] = 0, beta: F[b, n, *r:1] = 1) -> (y: F[b, n, (groups, shared, f)],
     last: U[b, groups, e, f])
     """
-    return call(
-        LINEAR_ATTENTION,
+    return call_alias(
+        STATIC_LINEAR_ATTENTION,
+        DYN_LINEAR_ATTENTION,
         [query, key, value, state, decay, beta],
         {"groups": groups, "shared": shared, "scale": scale},
         source,
@@ -929,22 +967,25 @@ def deform_conv(
     offset: Operand,
     bias: Operand = None,
     mask: Operand = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    groups: int = 1,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
+    groups: int | Value | None = 1,
     offset_groups: int = 1,
     *,
     source: str = "",
 ) -> Value:
     """A convolution each tap of which is moved by an offset of its own for every window, and weighed by a mask.
 
+    The dyn variant if one of these is a Value, else the static one: strides, dilations, pads, groups.
+
     (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], offset: F[b, (offset_groups, prod(k), len(d)),
     *o:len(d)], bias: F[(groups, m)] = 0, mask: F[b, (offset_groups, prod(k)), *o] = 1) -> (y: F[b, (groups, m),
     *o])
     """
-    return call(
-        DEFORM_CONV,
+    return call_alias(
+        STATIC_DEFORM_CONV,
+        DYN_DEFORM_CONV,
         [x, w, offset, bias, mask],
         {"strides": strides, "dilations": dilations, "pads": pads, "groups": groups, "offset_groups": offset_groups},
         source,
@@ -985,9 +1026,9 @@ def roi_align(
     x: Operand,
     rois: Operand,
     image: Operand,
-    size: Sequence[int] = (1, 1),
+    size: Sequence[int] | Value | None = (1, 1),
     mode: str = "avg",
-    ratio: int = 0,
+    ratio: int | Value | None = 0,
     scale: float = 1.0,
     half_pixel: bool = True,
     *,
@@ -996,10 +1037,13 @@ def roi_align(
     """Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples between the
     elements.
 
+    The dyn variant if one of these is a Value, else the static one: size, ratio.
+
     (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
     """
-    return call(
-        ROI_ALIGN,
+    return call_alias(
+        STATIC_ROI_ALIGN,
+        DYN_ROI_ALIGN,
         [x, rois, image],
         {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
         source,
@@ -1009,14 +1053,18 @@ def roi_align(
 # specs/detection.yaml:308
 @called
 def max_roi_pool(
-    x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
+    x: Operand, rois: Operand, image: Operand, size: Sequence[int] | Value, scale: float = 1.0, *, source: str = ""
 ) -> Value:
     """Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the largest
     element, 0 of none.
 
+    The dyn variant if one of these is a Value, else the static one: size.
+
     (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
     """
-    return call(MAX_ROI_POOL, [x, rois, image], {"size": size, "scale": scale}, source)[0]
+    return call_alias(
+        STATIC_MAX_ROI_POOL, DYN_MAX_ROI_POOL, [x, rois, image], {"size": size, "scale": scale}, source
+    )[0]
 
 
 # specs/elementwise.yaml:37
@@ -1059,7 +1107,7 @@ def div(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(DIV, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:102
+# specs/elementwise.yaml:103
 @called
 def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The first tensor raised to the power of the second, in the dtype of the first; an integer is cut, if
@@ -1070,7 +1118,7 @@ def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(POW, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:127
+# specs/elementwise.yaml:128
 @called
 def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") -> Value:
     """What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.
@@ -1080,7 +1128,7 @@ def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") ->
     return call(MOD, [a, b], {"truncated": truncated}, source)[0]
 
 
-# specs/elementwise.yaml:143
+# specs/elementwise.yaml:144
 @called
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
@@ -1090,7 +1138,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:156
+# specs/elementwise.yaml:157
 @called
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
@@ -1100,7 +1148,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:169
+# specs/elementwise.yaml:170
 @called
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
@@ -1110,7 +1158,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:186
+# specs/elementwise.yaml:187
 @called
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
@@ -1120,7 +1168,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:202
+# specs/elementwise.yaml:204
 @called
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
@@ -1130,7 +1178,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:213
+# specs/elementwise.yaml:215
 @called
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
@@ -1140,7 +1188,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:224
+# specs/elementwise.yaml:226
 @called
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
@@ -1150,7 +1198,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:236
+# specs/elementwise.yaml:238
 @called
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
@@ -1160,7 +1208,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:248
+# specs/elementwise.yaml:250
 @called
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
@@ -1170,7 +1218,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:260
+# specs/elementwise.yaml:263
 @called
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
@@ -1180,7 +1228,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:277
+# specs/elementwise.yaml:280
 @called
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
@@ -1190,7 +1238,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:288
+# specs/elementwise.yaml:291
 @called
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
@@ -1200,7 +1248,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:299
+# specs/elementwise.yaml:302
 @called
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
@@ -1210,7 +1258,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:310
+# specs/elementwise.yaml:313
 @called
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
@@ -1220,7 +1268,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:322
+# specs/elementwise.yaml:325
 @called
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
@@ -1230,7 +1278,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:333
+# specs/elementwise.yaml:336
 @called
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
@@ -1240,7 +1288,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:349
+# specs/elementwise.yaml:352
 @called
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
@@ -1250,7 +1298,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:371
+# specs/elementwise.yaml:374
 @called
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
@@ -1260,7 +1308,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:384
+# specs/elementwise.yaml:388
 @called
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
@@ -1270,7 +1318,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:429
+# specs/elementwise.yaml:434
 @called
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
@@ -1338,7 +1386,7 @@ def tree_ensemble(
     target: Operand,
     weight: Operand,
     member: Operand,
-    targets: int = 1,
+    targets: int | Value | None = 1,
     how: str = "sum",
     *,
     source: str = "",
@@ -1346,11 +1394,14 @@ def tree_ensemble(
     """Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some
     targets.
 
+    The dyn variant if one of these is a Value, else the static one: targets.
+
     (x: F[n, f], feature: i64[m], split: F[m], mode: i64[m], yes: i64[m], no: i64[m], missing: i64[m], root:
     i64[t], start: i64[m + 1], target: i64[e], weight: F[e], member: F[s]) -> (y: F[n, targets])
     """
-    return call(
-        TREE_ENSEMBLE,
+    return call_alias(
+        STATIC_TREE_ENSEMBLE,
+        DYN_TREE_ENSEMBLE,
         [x, feature, split, mode, yes, no, missing, root, start, target, weight, member],
         {"targets": targets, "how": how},
         source,
@@ -1365,10 +1416,10 @@ def count_grams(
     starts: Operand,
     places: Operand,
     weight: Operand,
-    size: int,
-    least: int = 1,
-    most: int = 1,
-    skips: int = 0,
+    size: int | Value,
+    least: int | Value | None = 1,
+    most: int | Value | None = 1,
+    skips: int | Value | None = 0,
     mode: str = "TF",
     *,
     source: str = "",
@@ -1376,17 +1427,20 @@ def count_grams(
     """How often each of some n-grams of integers is in each row, counted in the column that the n-gram names,
     plain or weighted.
 
+    The dyn variant if one of these is a Value, else the static one: size, least, most, skips.
+
     (x: X[*o, l], pool: i64[p], starts: i64[k], places: i64[g], weight: f32[g]) -> (y: f32[*o, size])
     """
-    return call(
-        COUNT_GRAMS,
+    return call_alias(
+        STATIC_COUNT_GRAMS,
+        DYN_COUNT_GRAMS,
         [x, pool, starts, places, weight],
         {"size": size, "least": least, "most": most, "skips": skips, "mode": mode},
         source,
     )[0]
 
 
-# specs/images.yaml:138
+# specs/images.yaml:139
 @called
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
@@ -1396,7 +1450,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:167
+# specs/images.yaml:168
 @called
 def resize(
     x: Operand,
@@ -1442,7 +1496,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:361
+# specs/images.yaml:362
 @called
 def grid_sample(
     x: Operand,
@@ -1463,7 +1517,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:419
+# specs/images.yaml:428
 @called
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -1477,7 +1531,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:446
+# specs/images.yaml:455
 @called
 def crop_and_resize(
     x: Operand,
@@ -1550,7 +1604,7 @@ def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "")
     return call_alias(STATIC_REPEAT, DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:104
+# specs/indexing.yaml:105
 @called
 def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
@@ -1562,7 +1616,7 @@ def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str =
     return call_alias(STATIC_FLIP, DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:116
+# specs/indexing.yaml:117
 @called
 def roll(
     x: Operand, shift: Sequence[int] | Value, axes: Sequence[int] | Value | None = None, *, source: str = ""
@@ -1576,7 +1630,7 @@ def roll(
     return call_alias(STATIC_ROLL, DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:130
+# specs/indexing.yaml:131
 @called
 def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """For every place of the index tensor the element of x at that place, but along one axis where the index says.
@@ -1586,7 +1640,7 @@ def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = 
     return call(GATHER_ELEMENTS, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:152
+# specs/indexing.yaml:153
 @called
 def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = "") -> Value:
     """Slices of x that the rows of an index tensor name; negative indices count from the end.
@@ -1596,27 +1650,31 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = 
     return call(GATHER_ND, [x, index], {"batch_dims": batch_dims}, source)[0]
 
 
-# specs/indexing.yaml:176
+# specs/indexing.yaml:178
 @called
-def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
+def depth_to_space(x: Operand, size: int | Value, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
+
+    The dyn variant if one of these is a Value, else the static one: size.
 
     (x: T[b, f, h, w]) -> (y: T[b, c, (h, size), (w, size)])
     """
-    return call(DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
+    return call_alias(STATIC_DEPTH_TO_SPACE, DYN_DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:203
+# specs/indexing.yaml:205
 @called
-def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
+def space_to_depth(x: Operand, size: int | Value, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
+
+    The dyn variant if one of these is a Value, else the static one: size.
 
     (x: T[b, c, (h, size), (w, size)]) -> (y: T[b, c * size * size, h, w])
     """
-    return call(SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
+    return call_alias(STATIC_SPACE_TO_DEPTH, DYN_SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:230
+# specs/indexing.yaml:232
 @called
 def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
@@ -1629,7 +1687,7 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
     return call_alias(STATIC_ONE_HOT, DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:260
+# specs/indexing.yaml:262
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -1641,7 +1699,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value,
     return call_alias(STATIC_DILATE, DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:278
+# specs/indexing.yaml:280
 @called
 def center_crop_pad(
     x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
@@ -1656,7 +1714,7 @@ def center_crop_pad(
     return call_alias(STATIC_CENTER_CROP_PAD, DYN_CENTER_CROP_PAD, [x], {"axes": axes, "shape": shape}, source)[0]
 
 
-# specs/indexing.yaml:302
+# specs/indexing.yaml:304
 @called
 def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: int = 0, *, source: str = "") -> Value:
     """The first elements of each sequence of a batch in reverse order, as many as its length says; the others
@@ -1691,7 +1749,7 @@ def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False
     return call_alias(STATIC_RESHAPE, DYN_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:35
+# specs/movement.yaml:36
 @called
 def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
@@ -1703,7 +1761,7 @@ def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: 
     return call_alias(STATIC_TRANSPOSE, DYN_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:54
+# specs/movement.yaml:56
 @called
 def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
@@ -1715,7 +1773,7 @@ def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: st
     return call_alias(STATIC_SQUEEZE, DYN_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:72
+# specs/movement.yaml:75
 @called
 def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
@@ -1727,17 +1785,19 @@ def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") ->
     return call_alias(STATIC_EXPAND_DIMS, DYN_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:87
+# specs/movement.yaml:91
 @called
-def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
+def flatten(x: Operand, axis: int | Value | None = 1, *, source: str = "") -> Value:
     """A matrix of the same elements; the axes before `axis` make its rows, the others its columns.
+
+    The dyn variant if one of these is a Value, else the static one: axis.
 
     (x: T[*d]) -> (y: T[prod(d[:cut]), prod(d[cut:])])
     """
-    return call(FLATTEN, [x], {"axis": axis}, source)[0]
+    return call_alias(STATIC_FLATTEN, DYN_FLATTEN, [x], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:110
+# specs/movement.yaml:114
 @called
 def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
@@ -1750,7 +1810,7 @@ def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") 
     return call_alias(STATIC_BROADCAST_TO, DYN_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:128
+# specs/movement.yaml:132
 @called
 def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors side by side along one axis; their other dims are equal.
@@ -1760,7 +1820,7 @@ def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") ->
     return call(CONCAT, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:146
+# specs/movement.yaml:150
 @called
 def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors of one shape, side by side along a new axis.
@@ -1770,7 +1830,7 @@ def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> 
     return call(STACK, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:161
+# specs/movement.yaml:166
 @called
 def split(
     x: Operand,
@@ -1793,7 +1853,7 @@ def split(
     return call_alias(STATIC_SPLIT, DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:191
+# specs/movement.yaml:196
 @called
 def slice(
     x: Operand,
@@ -1816,7 +1876,7 @@ def slice(
     )[0]
 
 
-# specs/movement.yaml:221
+# specs/movement.yaml:227
 @called
 def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """The entries of x along one axis that an index tensor names; negative indices count from the end.
@@ -1826,7 +1886,7 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
     return call(GATHER, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:239
+# specs/movement.yaml:246
 @called
 def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
@@ -1894,14 +1954,18 @@ def instance_norm(x: Operand, scale: Operand, bias: Operand, epsilon: float = 1e
 # specs/normalisation.yaml:85
 @called
 def group_norm(
-    x: Operand, scale: Operand, bias: Operand, groups: int, epsilon: float = 1e-05, *, source: str = ""
+    x: Operand, scale: Operand, bias: Operand, groups: int | Value, epsilon: float = 1e-05, *, source: str = ""
 ) -> Value:
     """Groups of channels of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by
     channel.
 
+    The dyn variant if one of these is a Value, else the static one: groups.
+
     (x: F[b, (groups, c), *d], scale: F[(groups, c)], bias: F[(groups, c)]) -> (y: F[b, (groups, c), *d])
     """
-    return call(GROUP_NORM, [x, scale, bias], {"groups": groups, "epsilon": epsilon}, source)[0]
+    return call_alias(
+        STATIC_GROUP_NORM, DYN_GROUP_NORM, [x, scale, bias], {"groups": groups, "epsilon": epsilon}, source
+    )[0]
 
 
 # specs/normalisation.yaml:118
@@ -1940,13 +2004,15 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
 # specs/normalisation.yaml:214
 @called
 def lrn(
-    x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
+    x: Operand, size: int | Value, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
 ) -> Value:
     """Every element divided by a power of the mean square of its neighbours in `size` channels.
 
+    The dyn variant if one of these is a Value, else the static one: size.
+
     (x: F[b, c, *d]) -> (y: F[b, c, *d])
     """
-    return call(LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
+    return call_alias(STATIC_LRN, DYN_LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
 # specs/normalisation.yaml:240
@@ -2312,7 +2378,7 @@ def sum(
     )[0]
 
 
-# specs/reduction.yaml:67
+# specs/reduction.yaml:68
 @called
 def mean(
     x: Operand,
@@ -2333,7 +2399,7 @@ def mean(
     )[0]
 
 
-# specs/reduction.yaml:94
+# specs/reduction.yaml:96
 @called
 def prod(
     x: Operand,
@@ -2354,7 +2420,7 @@ def prod(
     )[0]
 
 
-# specs/reduction.yaml:112
+# specs/reduction.yaml:115
 @called
 def max(
     x: Operand,
@@ -2376,7 +2442,7 @@ def max(
     )[0]
 
 
-# specs/reduction.yaml:133
+# specs/reduction.yaml:137
 @called
 def min(
     x: Operand,
@@ -2398,7 +2464,7 @@ def min(
     )[0]
 
 
-# specs/reduction.yaml:154
+# specs/reduction.yaml:159
 @called
 def l1(
     x: Operand,
@@ -2419,7 +2485,7 @@ def l1(
     )[0]
 
 
-# specs/reduction.yaml:173
+# specs/reduction.yaml:178
 @called
 def l2(
     x: Operand,
@@ -2440,7 +2506,7 @@ def l2(
     )[0]
 
 
-# specs/reduction.yaml:191
+# specs/reduction.yaml:196
 @called
 def sum_square(
     x: Operand,
@@ -2465,7 +2531,7 @@ def sum_square(
     )[0]
 
 
-# specs/reduction.yaml:210
+# specs/reduction.yaml:215
 @called
 def log_sum(
     x: Operand,
@@ -2486,7 +2552,7 @@ def log_sum(
     )[0]
 
 
-# specs/reduction.yaml:228
+# specs/reduction.yaml:233
 @called
 def log_sum_exp(
     x: Operand,
@@ -2511,7 +2577,7 @@ def log_sum_exp(
     )[0]
 
 
-# specs/reduction.yaml:249
+# specs/reduction.yaml:254
 @called
 def any(
     x: Operand,
@@ -2532,7 +2598,7 @@ def any(
     )[0]
 
 
-# specs/reduction.yaml:264
+# specs/reduction.yaml:270
 @called
 def all(
     x: Operand,
@@ -2553,7 +2619,7 @@ def all(
     )[0]
 
 
-# specs/reduction.yaml:279
+# specs/reduction.yaml:286
 @called
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2566,7 +2632,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:291
+# specs/reduction.yaml:299
 @called
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2660,7 +2726,7 @@ def cumsum(x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool
     )[0]
 
 
-# specs/scan.yaml:32
+# specs/scan.yaml:33
 @called
 def cumprod(
     x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool = False, *, source: str = ""
@@ -2762,7 +2828,7 @@ def size(x: Operand, *, source: str = "") -> Value:
     return call(SIZE, [x], {}, source)[0]
 
 
-# specs/shapes.yaml:68
+# specs/shapes.yaml:69
 @called
 def arange(
     start: int | Value, stop: int | Value, step: int | Value | None = 1, dtype: DType | str = "i64", *, source: str = ""
@@ -2778,7 +2844,7 @@ def arange(
     )[0]
 
 
-# specs/shapes.yaml:94
+# specs/shapes.yaml:95
 @called
 def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
@@ -2790,7 +2856,7 @@ def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> V
     return call_alias(STATIC_FULL, DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:111
+# specs/shapes.yaml:112
 @called
 def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -2802,7 +2868,7 @@ def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: s
     return call_alias(STATIC_ZEROS, DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:122
+# specs/shapes.yaml:123
 @called
 def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
@@ -2814,7 +2880,7 @@ def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: st
     return call_alias(STATIC_ONES, DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:133
+# specs/shapes.yaml:134
 @called
 def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") -> Value:
     """A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.
@@ -2908,7 +2974,7 @@ def argsort(x: Operand, axis: int = -1, descending: bool = False, *, source: str
     return call(ARGSORT, [x], {"axis": axis, "descending": descending}, source)[0]
 
 
-# specs/sorting.yaml:42
+# specs/sorting.yaml:43
 @called
 def sort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = "") -> Value:
     """The elements along one axis in order, NaN as the greatest.
@@ -2918,7 +2984,7 @@ def sort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = 
     return call(SORT, [x], {"axis": axis, "descending": descending}, source)[0]
 
 
-# specs/sorting.yaml:58
+# specs/sorting.yaml:59
 @called
 def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first,
@@ -2931,7 +2997,7 @@ def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, so
     return call_alias(STATIC_TOPK, DYN_TOPK, [x], {"k": k, "axis": axis, "largest": largest}, source)
 
 
-# specs/sorting.yaml:90
+# specs/sorting.yaml:91
 @called
 def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different elements of a vector, sorted or as they come; where each is first, which one every element is,
@@ -2942,7 +3008,7 @@ def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value,
     return call(UNIQUE, [x], {"sorted": sorted}, source)
 
 
-# specs/sorting.yaml:130
+# specs/sorting.yaml:131
 @called
 def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different slices along one axis, sorted or as they come; where each is first, which one every slice is,
@@ -2953,7 +3019,7 @@ def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "
     return call(UNIQUE_SLICES, [x], {"axis": axis, "sorted": sorted}, source)
 
 
-# specs/sorting.yaml:187
+# specs/sorting.yaml:188
 @called
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among
@@ -2994,7 +3060,7 @@ def compress(x: Operand, condition: Operand, axis: int = 0, *, source: str = "")
     return call(COMPRESS, [x, condition], {"axis": axis}, source)[0]
 
 
-# specs/sparse.yaml:61
+# specs/sparse.yaml:62
 @called
 def select(x: Operand, mask: Operand, *, source: str = "") -> Value:
     """The elements for which a mask of the same shape holds, in row-major order.
@@ -3004,7 +3070,7 @@ def select(x: Operand, mask: Operand, *, source: str = "") -> Value:
     return call(SELECT, [x, mask], {}, source)[0]
 
 
-# specs/sparse.yaml:72
+# specs/sparse.yaml:73
 @called
 def sparse_fill_empty_rows(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""
@@ -3033,23 +3099,27 @@ def pair_weights(coefficients: Operand, owner: Operand, *, source: str = "") -> 
 
 # specs/supports.yaml:103
 @called
-def pair_votes(scores: Operand, classes: int, *, source: str = "") -> Value:
+def pair_votes(scores: Operand, classes: int | Value, *, source: str = "") -> Value:
     """How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any other
     one for the second.
 
+    The dyn variant if one of these is a Value, else the static one: classes.
+
     (scores: F[n, p]) -> (y: i64[n, classes])
     """
-    return call(PAIR_VOTES, [scores], {"classes": classes}, source)[0]
+    return call_alias(STATIC_PAIR_VOTES, DYN_PAIR_VOTES, [scores], {"classes": classes}, source)[0]
 
 
 # specs/supports.yaml:126
 @called
-def couple_pairs(shares: Operand, classes: int, *, source: str = "") -> Value:
+def couple_pairs(shares: Operand, classes: int | Value, *, source: str = "") -> Value:
     """Probabilities of classes that agree best with how likely each class is beside each other one.
+
+    The dyn variant if one of these is a Value, else the static one: classes.
 
     (shares: F[n, p]) -> (y: F[n, classes])
     """
-    return call(COUPLE_PAIRS, [shares], {"classes": classes}, source)[0]
+    return call_alias(STATIC_COUPLE_PAIRS, DYN_COUPLE_PAIRS, [shares], {"classes": classes}, source)[0]
 
 
 # specs/text.yaml:59
@@ -3094,12 +3164,16 @@ def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 # specs/text.yaml:141
 @called
-def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: str = "") -> tuple[Value, ...]:
+def string_split(
+    x: Operand, delimiter: Operand, maxsplit: int | Value | None = -1, *, source: str = ""
+) -> tuple[Value, ...]:
     """The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.
+
+    The dyn variant if one of these is a Value, else the static one: maxsplit.
 
     (x: char[*d, w], delimiter: char[m]) -> (parts: char[*d, k, l], count: i64[*d])
     """
-    return call(STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
+    return call_alias(STATIC_STRING_SPLIT, DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
 # specs/text.yaml:200
@@ -3157,7 +3231,7 @@ def adagrad(
     return call(ADAGRAD, [rate, step, x, gradient, squares], {"norm": norm, "decay": decay, "epsilon": epsilon}, source)
 
 
-# specs/training.yaml:59
+# specs/training.yaml:61
 @called
 def momentum(
     rate: Operand,
@@ -3184,7 +3258,7 @@ def momentum(
     )
 
 
-# specs/training.yaml:87
+# specs/training.yaml:89
 @called
 def adam(
     rate: Operand,
@@ -3330,22 +3404,25 @@ def conv(
     x: Operand,
     w: Operand,
     bias: Operand = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
     auto_pad: str = "NOTSET",
-    groups: int = 1,
+    groups: int | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a
     bias.
 
+    The dyn variant if one of these is a Value, else the static one: strides, dilations, pads, groups.
+
     (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
     m), *s])
     """
-    return call(
-        CONV,
+    return call_alias(
+        STATIC_CONV,
+        DYN_CONV,
         [x, w, bias],
         {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
         source,
@@ -3356,10 +3433,10 @@ def conv(
 @called
 def max_pool(
     x: Operand,
-    kernel: Sequence[int],
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    kernel: Sequence[int] | Value,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
     auto_pad: str = "NOTSET",
     ceil_mode: bool = False,
     column_major: bool = False,
@@ -3368,10 +3445,13 @@ def max_pool(
 ) -> tuple[Value, ...]:
     """The largest element under a moving window, and where it stands in x, counted through the whole of x.
 
+    The dyn variant if one of these is a Value, else the static one: kernel, strides, dilations, pads.
+
     (x: T[b, c, *d]) -> (y: T[b, c, *s], indices: i64[b, c, *s])
     """
-    return call(
-        MAX_POOL,
+    return call_alias(
+        STATIC_MAX_POOL,
+        DYN_MAX_POOL,
         [x],
         {
             "kernel": kernel,
@@ -3390,10 +3470,10 @@ def max_pool(
 @called
 def average_pool(
     x: Operand,
-    kernel: Sequence[int],
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    kernel: Sequence[int] | Value,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
     auto_pad: str = "NOTSET",
     ceil_mode: bool = False,
     count_include_pad: bool = False,
@@ -3402,10 +3482,13 @@ def average_pool(
 ) -> Value:
     """The mean of the elements under a moving window, of those in x or of those in x and its pads.
 
+    The dyn variant if one of these is a Value, else the static one: kernel, strides, dilations, pads.
+
     (x: T[b, c, *d]) -> (y: T[b, c, *s])
     """
-    return call(
-        AVERAGE_POOL,
+    return call_alias(
+        STATIC_AVERAGE_POOL,
+        DYN_AVERAGE_POOL,
         [x],
         {
             "kernel": kernel,
@@ -3424,10 +3507,10 @@ def average_pool(
 @called
 def lp_pool(
     x: Operand,
-    kernel: Sequence[int],
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    kernel: Sequence[int] | Value,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
     auto_pad: str = "NOTSET",
     ceil_mode: bool = False,
     p: float = 2.0,
@@ -3436,10 +3519,13 @@ def lp_pool(
 ) -> Value:
     """The p-norm of the elements under a moving window.
 
+    The dyn variant if one of these is a Value, else the static one: kernel, strides, dilations, pads.
+
     (x: T[b, c, *d]) -> (y: T[b, c, *s])
     """
-    return call(
-        LP_POOL,
+    return call_alias(
+        STATIC_LP_POOL,
+        DYN_LP_POOL,
         [x],
         {
             "kernel": kernel,
@@ -3460,24 +3546,28 @@ def conv_transpose(
     x: Operand,
     w: Operand,
     bias: Operand = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    output_padding: Sequence[int] | None = None,
-    output_shape: Sequence[int] | None = None,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
+    output_padding: Sequence[int] | Value | None = None,
+    output_shape: Sequence[int] | Value | None = None,
     auto_pad: str = "NOTSET",
-    groups: int = 1,
+    groups: int | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a
     convolution.
 
+    The dyn variant if one of these is a Value, else the static one: strides, dilations, pads, output_padding,
+    output_shape, groups.
+
     (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
     m), *s])
     """
-    return call(
-        CONV_TRANSPOSE,
+    return call_alias(
+        STATIC_CONV_TRANSPOSE,
+        DYN_CONV_TRANSPOSE,
         [x, w, bias],
         {
             "strides": strides,
@@ -3499,22 +3589,25 @@ def conv_integer(
     w: Operand,
     x_zero: Operand = None,
     w_zero: Operand = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
     auto_pad: str = "NOTSET",
-    groups: int = 1,
+    groups: int | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """A convolution of narrow integers less their zero points, of which there is one, or for the weights one per
     result channel.
 
+    The dyn variant if one of these is a Value, else the static one: strides, dilations, pads, groups.
+
     (x: A[b, (groups, c), *d], w: B[(groups, m), c, *k:len(d)], x_zero: A[*u] = 0, w_zero: B[*z] = 0) -> (y:
     i32[b, (groups, m), *s])
     """
-    return call(
-        CONV_INTEGER,
+    return call_alias(
+        STATIC_CONV_INTEGER,
+        DYN_CONV_INTEGER,
         [x, w, x_zero, w_zero],
         {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
         source,
@@ -3533,23 +3626,26 @@ def qlinear_conv(
     y_scale: Operand,
     y_zero: Operand,
     bias: Operand = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
     auto_pad: str = "NOTSET",
-    groups: int = 1,
+    groups: int | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """A convolution of integers that stand for floats by scales and zero points, rounded to the result's own
     scale.
 
+    The dyn variant if one of these is a Value, else the static one: strides, dilations, pads, groups.
+
     (x: A[b, (groups, c), *d], x_scale: f32[*t], x_zero: A[*u], w: B[(groups, m), c, *k:len(d)], w_scale:
     f32[*v], w_zero: B[*z], y_scale: f32[*e], y_zero: Q[*f], bias: i32[(groups, m)] = 0) -> (y: Q[b, (groups,
     m), *s])
     """
-    return call(
-        QLINEAR_CONV,
+    return call_alias(
+        STATIC_QLINEAR_CONV,
+        DYN_QLINEAR_CONV,
         [x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias],
         {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
         source,
@@ -3561,9 +3657,9 @@ def qlinear_conv(
 def max_unpool(
     x: Operand,
     indices: Operand,
-    kernel: Sequence[int],
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    kernel: Sequence[int] | Value,
+    strides: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
     output_shape: Sequence[int] | Value | None = None,
     *,
     source: str = "",
@@ -3571,7 +3667,7 @@ def max_unpool(
     """Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than
     what was pooled.
 
-    The dyn variant if one of these is a Value, else the static one: output_shape.
+    The dyn variant if one of these is a Value, else the static one: kernel, strides, pads, output_shape.
 
     (x: T[b, c, *d], indices: i64[b, c, *d]) -> (y: T[*s])
     """
@@ -3590,15 +3686,15 @@ def col2im(
     x: Operand,
     image: Sequence[int] | Value,
     block: Sequence[int] | Value,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | Value | None = None,
+    dilations: Sequence[int] | Value | None = None,
+    pads: Sequence[int] | Value | None = None,
     *,
     source: str = "",
 ) -> Value:
     """Images made of columns, each of which is a block; where blocks overlap, their elements are added.
 
-    The dyn variant if one of these is a Value, else the static one: image, block.
+    The dyn variant if one of these is a Value, else the static one: image, block, strides, dilations, pads.
 
     (x: T[b, (c, prod(block)), many]) -> (y: T[b, c, *image])
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from anyshape.code_version import VERSION
 
 if TYPE_CHECKING:
-    from anyshape import control, errors, lists, onnx_backend, ops, passes
+    from anyshape import control, errors, lists, onnx_backend, ops, passes, policies
     from anyshape.equations.entropy import seed
     from anyshape.errors import AnyshapeError
     from anyshape.frontends.onnx.simplified import simplify
@@ -37,7 +37,7 @@ _MODULES = {
 _ROOMS = {
     "errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes",
     "control": "anyshape.control", "lists": "anyshape.lists",
-    "onnx_backend": "anyshape.onnx_backend",
+    "onnx_backend": "anyshape.onnx_backend", "policies": "anyshape.policies",
 }  # fmt: skip
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "ops",
     "parse",
     "passes",
+    "policies",
     "profile",
     "seed",
     "simplify",

@@ -254,7 +254,7 @@ def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
         n.input(3),
         n.input(4),
         n.input(5),
-        groups=groups_,
+        groups=needed(n, groups_, "groups"),
         shared=n.attr("q_num_heads") // groups_,
         scale=n.attr("scale", 0.0),
         source=n.source,

@@ -87,11 +87,11 @@ def make_inputs(
 
 def _converted(name: str, a: NDArray[Any], t: TensorType) -> NDArray[Any]:
     """Converts an array to the dtype of an input. Dtypes that NumPy has not are stored as bytes."""
-    wanted = t.dtype.numpy
-    if a.dtype.kind == "V" and a.dtype.itemsize == wanted.itemsize:
-        return a.view(wanted)
+    declared = t.dtype.numpy
+    if a.dtype.kind == "V" and a.dtype.itemsize == declared.itemsize:
+        return a.view(declared)
     try:
-        return a.astype(wanted)
+        return a.astype(declared)
     except (TypeError, ValueError, OverflowError) as e:
         raise ArgumentError(f"{name} is {t}, and {a.dtype} cannot be converted to it: {e}") from None
 

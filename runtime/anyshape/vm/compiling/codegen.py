@@ -161,8 +161,7 @@ class Codegen(Emission):
                 self.check_sizes(v)
             if isinstance(step, KernelStep):
                 self.compute(at, step)
-        for v in outputs:
-            self.load_symbols(v)
+        self.load_symbols(outputs)
 
     def compute(self, at: int, step: KernelStep) -> None:
         """Emits a kernel step: values that registers hold are stored, for others a kernel is called."""

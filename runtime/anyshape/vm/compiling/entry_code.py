@@ -36,8 +36,7 @@ def emit_entry(g: Emission, list_argument: Callable[[int, Value], int | None]) -
         _check_size(g, p, axis, r)
     collect_checks(g)
     g.flush()
-    for p in g.f.params:
-        g.load_symbols(p)
+    g.load_symbols(g.f.params)
     for k, p in enumerate(g.f.params):
         handle = list_argument(k, p) if isinstance(p.type, ListType) else None
         if handle is not None:

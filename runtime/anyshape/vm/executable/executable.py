@@ -21,12 +21,14 @@ from anyshape.graph.function import Function
 from anyshape.graph.retype import constrained
 from anyshape.graph.tuples import Form, formed
 from anyshape.graph.value import Value
+from anyshape.policies import Bounds, Generic, PolicyArgument, size_policy
 from anyshape.public import edge, fits, public, short
 from anyshape.types import ListType, TensorType
 from anyshape.vm.compiling.folding import folding
 from anyshape.vm.compiling.modules import load_modules
 from anyshape.vm.compiling.options import CompileOptions, Options, RunOptions, make_options
 from anyshape.vm.compiling.plans import Compiler, Plan, expect, packed_beside
+from anyshape.vm.compiling.size_plan import SizePlan
 from anyshape.vm.compiling.uncollected import uncollected
 from anyshape.vm.native import wait_for_memory
 from anyshape.vm.program.blocks import shown
@@ -44,15 +46,24 @@ PROBABLE = 1 << 28
 
 
 @edge
-def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Unpack[CompileOptions]) -> Executable:
+def compile(
+    model: Any,
+    dims: Mapping[str, Any] | None = None,
+    *,
+    policy: PolicyArgument = None,
+    **options: Unpack[CompileOptions],
+) -> Executable:
     """Compiles a Function, or an ONNX model (a path, its bytes, an onnx.ModelProto or what has one as `model_proto`), for all shapes at
     once. A saved model is loaded.
 
-    `dims` says more of the inputs' symbols: {"seq": 128} or {"seq": (1, 512)}. Options are the fields of `Options`, such as
-    kernels="interpret". Raises a subclass of AnyshapeError for a model that is wrong or not supported.
+    `dims` says more of the inputs' symbols: {"seq": 128} or {"seq": (1, 512)}. `policy`, of `anyshape.policies` or its name, says for
+    which sizes of calls code is made besides. Options are the fields of `Options`, such as kernels="interpret". Raises a subclass of
+    AnyshapeError for a model that is wrong or not supported.
     """
-    chosen = make_options({**options, "dims": dims or {}})
+    chosen, sizes = make_options({**options, "dims": dims or {}}), size_policy(policy)
     if isinstance(model, (str, os.PathLike)) and is_saved(model):
+        if not isinstance(sizes, Generic):
+            raise ArgumentError(f"{os.fspath(model)} is a saved model; pass policy when you compile the ONNX model")
         return _loaded(model, chosen, options)
     report = Report()
     with report.phase("modules"):
@@ -61,7 +72,14 @@ def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Unpack
         expect(packing, _size_of_file(model), chosen)
         with report.phase("import"):
             f = _function(model, chosen, report)
-        plan = Compiler(chosen, report, threading.RLock(), packing, folding(chosen)).plan(f)
+        plan: Plan = Compiler(chosen, report, threading.RLock(), packing, folding(chosen)).plan(f)
+    sizes = sizes.restricted(f)
+    if not isinstance(sizes, Generic):
+
+        def compile_for(bounds: Bounds) -> Plan:
+            return Compiler(chosen, Report(), threading.RLock(), None, folding(chosen)).plan(constrained(f, bounds))
+
+        plan = SizePlan(plan, f, sizes, compile_for, report.variants)
     report.finished = True
     return Executable(f, plan, report, chosen)
 
@@ -224,7 +242,9 @@ class Executable:
     @public
     def wait(self) -> None:
         """Returns once nothing of the compile goes on beside its caller any more: large constants are laid out meanwhile, for which calls
-        wait by themselves, and memory for large results is touched."""
+        wait by themselves, memory for large results is touched, and code is made for sizes that a policy names."""
+        if isinstance(self.plan, SizePlan):
+            self.plan.wait()
         _ = self.plan.programs
         wait_for_memory()
 
