@@ -370,3 +370,29 @@ def test_attributes_that_give_no_value_are_named(attributes, said):
     product = node("MatMulNBits", "x q s", "y", domain="com.microsoft", **attributes)
     with pytest.raises(ModelError, match=said):
         anyshape.compile(model([product], declared, "y", domains=["com.microsoft"]))
+
+
+SCALES = {
+    "an operand of Resize": lambda scale: (node("Resize", "x - s", "y"), 18, np.float32([1, scale])),
+    "a constant of Resize": lambda scale: (node("Resize", "x - c", "y"), 18, np.float32([1, scale])),
+    "Resize of old": lambda scale: (node("Resize", "x s", "y"), 10, np.float32([1, scale])),
+    "an operand of Upsample": lambda scale: (node("Upsample", "x s", "y"), 9, np.float32([1, scale])),
+    "an attribute of Upsample": lambda scale: (node("Upsample", "x", "y", scales=[1.0, scale]), 7, None),
+}
+
+
+@pytest.mark.parametrize("scale", [np.nan, np.inf, -np.inf, 0.0, -1.0])
+@pytest.mark.parametrize("where", SCALES)
+def test_scales_that_no_size_follows_from(where, scale):
+    """By name, when the model is compiled or when it runs; 2 is a scale in all of these places."""
+    x = np.ones((2, 3), np.float32)
+    for value, is_refused in ((scale, True), (2.0, False)):
+        n, opset, scales = SCALES[where](value)
+        inputs = [tensor("x", ["n", 3]), *([tensor("s", [2])] if "s" in n.input else [])]
+        made = model([n], inputs, "y", {"c": scales} if "c" in n.input else None, opset)
+        feed = {"x": x, **({"s": scales} if "s" in n.input else {})}
+        if not is_refused:
+            assert anyshape.compile(made).run(feed)[0].shape == (2, 6)
+            continue
+        with pytest.raises(ShapeError, match=rf"{n.op_type} 'y'.*scales must be greater than 0 and finite"):
+            anyshape.compile(made).run(feed)

@@ -159,6 +159,16 @@ def _external(t: Any, folder: Path | None, dtype: np.dtype[Any], count: int, whe
     return _native(_map(path, offset, length, dtype, where), dtype)
 
 
+def external_bytes(t: Any, folder: Path | None, where: str) -> bytes:
+    """Reads the data of a tensor that is in another file, as it lies there. Raises ModelError."""
+    known = BY_NUMBER.get(t.data_type)
+    if known is None or t.data_type == STRING:
+        raise ModelError(f"{where}: no data of {spell(t.data_type)} can be in another file")
+    packed = -(-math.prod(t.dims) // _PER_BYTE.get(known.name, 1))
+    held = _external(t, folder, np.dtype(np.uint8), packed * known.numpy.itemsize, where)
+    return held.tobytes()
+
+
 def _map(path: Path, offset: int, length: int, dtype: np.dtype[Any], where: str) -> NDArray[Any]:
     start = offset - offset % mmap.ALLOCATIONGRANULARITY
     try:

@@ -1,8 +1,8 @@
 """Plans: the pipeline from a function to something that runs, and the variants of a program.
 
 In: a function. Out: a `Plan`. A function whose ranks are all known becomes a `Straight` plan: a *main* program that assumes entry
-dims to be at least 1, and a *general* one for calls with an empty dim, compiled when first needed. Any other is continued at run
-time (`continuation`).
+dims to be at least 1, but for those that are 0 in usual calls (`graph.retype`), and a *general* one for calls with another empty dim,
+compiled when first needed. Any other is continued at run time (`continuation`).
 """
 
 from __future__ import annotations
