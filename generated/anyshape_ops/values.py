@@ -331,7 +331,7 @@ class Spelled:
 
     def flatten(self) -> Value:
         """`x.flatten()`: The same elements in row-major order under a new shape."""
-        return api.reshape(x=self, newshape=[-1])
+        return api.reshape(x=self, newshape=(-1,))
 
     def max(self, axis: Any = None, keepdims: Any = None) -> Value:
         """`x.max(axis=axes, keepdims=keepdims)`: The largest element over some axes, by default over all; NaN if
@@ -358,7 +358,7 @@ class Spelled:
 
     def ravel(self) -> Value:
         """`x.ravel()`: The same elements in row-major order under a new shape."""
-        return api.reshape(x=self, newshape=[-1])
+        return api.reshape(x=self, newshape=(-1,))
 
     def repeat(self, repeats: Any, axis: Any) -> Value:
         """`x.repeat(repeats, axis)`: Every entry along an axis, as many times in a row as `repeats` says."""

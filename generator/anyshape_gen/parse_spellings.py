@@ -182,10 +182,11 @@ class _Reader:
         if p.kind.base in ("enum", "str", "dtype"):
             return text
         try:
-            return ast.literal_eval({"true": "True", "false": "False"}.get(text, text))
+            constant = ast.literal_eval({"true": "True", "false": "False"}.get(text, text))
         except (ValueError, SyntaxError):
             self.findings.add(node.span, f"a constant for '{p.name}' is expected here")
             return None
+        return tuple(constant) if isinstance(constant, list) else constant
 
     def _classes(self, node: YNode) -> Iterator[str]:
         for item in node.items if isinstance(node, YSeq) else (node,):

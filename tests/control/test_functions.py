@@ -209,7 +209,7 @@ def test_errors_when_building() -> None:
     g = control.define(control.function("g", {"x": "f32[n]"}, ["f32[n]"]), lambda x: x)
     with pytest.raises(DtypeError, match=r"if: result 0 is function.* on one side and function.* on the other"):
         control.if_(anyshape.input("c", "bool[]"), lambda: control.reference(f), lambda: control.reference(g))
-    with pytest.raises(UnsupportedError, match="ranks of what it takes and gives must be known"):
+    with pytest.raises(UnsupportedError, match="ranks of its parameters and results must be known"):
         control.function("h", {"x": "f32[...]"}, ["f32[n]"])
     with pytest.raises(ArgumentError, match="no parameter has a dim that is n alone"):
         control.function("h", {"x": "f32[2*n]"}, ["f32[n]"])

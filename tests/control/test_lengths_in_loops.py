@@ -144,9 +144,9 @@ def test_any_other_is_refused_before_anything_runs(text):
     for said in (
         "loop (Loop 'y')",
         "the length of the vector that",
-        " makes is, i64[",
+        ", i64[",
         "Expand 'o'",
-        "for its shape",
+        "as shape",
     ):
         assert said in str(e.value)
 

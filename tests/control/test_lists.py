@@ -98,7 +98,7 @@ def test_errors_when_building() -> None:
         lists.append(lists.of([x]), z)
     with pytest.raises(ShapeError, match="its element type is not known"):
         lists.of([])
-    with pytest.raises(ShapeError, match="list_at: the list is empty, nothing was put into it"):
+    with pytest.raises(ShapeError, match="list_at: the list is empty; nothing was put into it"):
         lists.at(lists.empty("f32[...]"), 0)
     with pytest.raises(DtypeError, match="its first operand must be a list, got f32"):
         lists.length(x)
@@ -108,7 +108,7 @@ def test_errors_when_building() -> None:
         ops.add(lists.of([x]), x)
     with pytest.raises(ShapeError, match="concat: axis 2 is out of range for rank 2"):
         lists.concat(lists.of([x]), axis=2)
-    with pytest.raises(DtypeError, match="only tensors are stacked"):
+    with pytest.raises(DtypeError, match="only tensors can be stacked"):
         control.loop(3, lambda i: [lists.of([x])], [], collects=1)
     with pytest.raises(DtypeError, match="on one side and"):
         control.loop(3, lambda i, a: [lists.of([lists.of([x])])], [lists.of([x])])

@@ -363,12 +363,6 @@ KEPT: tuple[Kept, ...] = (
         'onnxruntime updates one running sum from channel to channel, where NaN stays, and multiplies its padding by alpha',
     ),
     Kept(
-        'refused', 'MaxUnpool', 'kernel_shape=[[]]',
-        'MaxUnpool-11 maxunpool_export_without_output_shape: kernel_shape=[]',
-        'the kernel must have a length for each axis; onnxruntime does without',
-        'the length of kernel: expected 2, got 0',
-    ),
-    Kept(
         'refused', 'MaxUnpool', 'strides absent',
         'MaxUnpool-11 maxunpool_export_with_output_shape: strides absent',
         'indices out of the output that strides of 1 give; in onnxruntime they are positions in output_shape',

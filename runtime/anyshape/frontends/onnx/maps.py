@@ -57,12 +57,14 @@ class Columns:
 def columns_of(graph: Any, where: str) -> dict[str, Columns]:
     """Collects {output: its columns}. A ZipMap of which another node reads the result is left to be refused. Raises ModelError for labels
     that are none."""
-    made = {
+    zip_maps = {
         n.output[0]: n for n in graph.node if (n.domain, n.op_type) == ZIP_MAP and len(n.output) == 1 == len(n.input)
     }
-    read = set(free_names(graph.node)) if made else set()
+    read = set(free_names(graph.node)) if zip_maps else set()
     outputs = {o.name for o in graph.output} - read
-    return {name: Columns(spell_node(n), n.input[0], _labels(n, where)) for name, n in made.items() if name in outputs}
+    return {
+        name: Columns(spell_node(n), n.input[0], _labels(n, where)) for name, n in zip_maps.items() if name in outputs
+    }
 
 
 def _labels(node: Any, where: str) -> Labels:
@@ -70,13 +72,13 @@ def _labels(node: Any, where: str) -> Labels:
     texts, numbers = (said.pop(f"classlabels_{kind}", None) for kind in ("strings", "int64s"))
     if said:
         raise ModelError(f"{where}: {spell_node(node)} has no attribute {sorted(said)[0]}")
-    found: Labels = (
+    words: Labels = (
         tuple(s.decode("utf-8", "replace") for s in texts.strings) if texts is not None and texts.strings else ()
     )
     listed = tuple(numbers.ints) if numbers is not None else ()
-    if bool(found) == bool(listed):
+    if bool(words) == bool(listed):
         raise ModelError(f"{where}: {spell_node(node)} must have either classlabels_strings or classlabels_int64s")
-    labels: Labels = found or listed
+    labels: Labels = words or listed
     if len(set(labels)) < len(labels):
         raise ModelError(f"{where}: {spell_node(node)} has one label twice")
     return labels
