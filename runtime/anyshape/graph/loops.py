@@ -59,7 +59,7 @@ class Carried:
         mine, its = self.type.shape, spelled_type(result.type, self.facts).shape
         if mine is not None and its is not None and len(mine) != len(its):
             raise UnsupportedError(
-                f"{where}: its rank changes between iterations, from {len(mine)} to {len(its)}; a loop keeps the rank of what it carries"
+                f"{where}: its rank changes between iterations, from {len(mine)} to {len(its)}; a loop must keep carried ranks"
             )
         before = (self.type, self.contents)
         if FUNCTION in (self.type.dtype, result.type.dtype):
@@ -142,7 +142,7 @@ class _Loop:
             t = exported_type(v.type, outside)
             if isinstance(t, ListType | FunctionType):
                 raise DtypeError(
-                    f"loop: an iteration collects {t}; only tensors are stacked, a list of lists is carried"
+                    f"loop: an iteration collects {t}; only tensors can be stacked; carry a list of lists instead"
                 )
             types.append(TensorType(t.dtype, None if t.shape is None else (trip_count, *t.shape)))
             contents.append(None)
@@ -215,7 +215,7 @@ def carried_count(node: Node) -> int:
 
 def no_form(source: str) -> ShapeError:
     at = f" (at {source})" if source else ""
-    return ShapeError(f"loop: the shapes of its carried values have no form that all iterations share{at}")
+    return ShapeError(f"loop: no symbolic shapes of its carried values hold in all iterations{at}")
 
 
 def _check_operands(node: Node) -> None:

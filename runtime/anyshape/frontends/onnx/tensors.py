@@ -64,7 +64,7 @@ def tensor_array(t: Any, folder: Path | None, where: str, raw: memoryview | None
     try:
         return _frozen(flat.reshape(dims))
     except (ValueError, OverflowError):
-        raise ModelError(f"{where}: a tensor of shape {list(dims)} cannot be held in memory") from None
+        raise ModelError(f"{where}: a tensor of shape {list(dims)} does not fit in memory") from None
 
 
 def _strings(t: Any, dims: tuple[int, ...], where: str) -> NDArray[Any]:
@@ -145,7 +145,7 @@ def _external(t: Any, folder: Path | None, dtype: np.dtype[Any], count: int, whe
     said = {e.key: e.value for e in t.external_data}
     if folder is None:
         raise ModelError(
-            f"{where}: its data is in another file ({said.get('location', '?')}), and the model came without a folder; "
+            f"{where}: its data is in another file ({said.get('location', '?')}), and the model was passed without a path; "
             "load it by its path"
         )
     path = external_path(folder, said.get("location", ""), where)
@@ -188,7 +188,7 @@ def external_path(folder: Path, location: str, where: str) -> Path:
     """Returns the path of a file inside the model's folder. Raises ModelError for one outside of it, or reached by links or `..`."""
     pieces = PurePosixPath(location.replace("\\", "/"))
     if not pieces.parts or "\0" in location:
-        raise ModelError(f"{where}: its data is in another file, but {location!r} names none")
+        raise ModelError(f"{where}: its data is in another file, but {location!r} is not a file name")
     if pieces.is_absolute() or ".." in pieces.parts or Path(location).is_absolute() or ":" in pieces.parts[0]:
         raise ModelError(f"{where}: external data {location!r} would be outside the model's folder, which is refused")
     path = folder
