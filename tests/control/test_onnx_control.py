@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -282,8 +283,8 @@ def squeezed_if_one(x: str, axis: int, result: str) -> list[onnx.NodeProto]:
         node("Constant", "", f"{result}_axis", value_ints=[axis]),
         node("Squeeze", f"{x} {result}_axis", f"{result}_1"),
     ]
-    then = graph(squeeze, "", f"{result}_1:f?")
-    otherwise = graph([node("Identity", x, f"{result}_2")], "", f"{result}_2:f?")
+    then = graph(squeeze, "", f"{result}_1:f[?]")
+    otherwise = graph([node("Identity", x, f"{result}_2")], "", f"{result}_2:f[?]")
     return [
         node("Constant", "", f"{result}_at", value_ints=[axis]),
         node("Constant", "", f"{result}_one", value_ints=[1]),
@@ -298,9 +299,9 @@ def squeezed_if_one(x: str, axis: int, result: str) -> list[onnx.NodeProto]:
 def test_axes_that_are_squeezed_if_they_are_one_within_a_branch(times: int) -> None:
     """The second `If` learns the rank of its operand when the program runs, together with which of its branches cannot be taken."""
     names = ["x", "once", "twice"][: times + 1]
-    squeezed = [n for k, (x, y) in enumerate(zip(names, names[1:])) for n in squeezed_if_one(x, -k, y)]
-    then = graph([*squeezed, node("Exp", names[-1], "yes")], "", "yes:f?")
-    otherwise = graph([node("Neg", "x", "no")], "", "no:f?")
-    g = graph([node("If", "c", "y", then_branch=then, else_branch=otherwise)], "x:f[m,n] c:b[]", "y:f?")
+    squeezed = [n for k, (x, y) in enumerate(itertools.pairwise(names)) for n in squeezed_if_one(x, -k, y)]
+    then = graph([*squeezed, node("Exp", names[-1], "yes")], "", "yes:f[?]")
+    otherwise = graph([node("Neg", "x", "no")], "", "no:f[?]")
+    g = graph([node("If", "c", "y", then_branch=then, else_branch=otherwise)], "x:f[m,n] c:b[]", "y:f[?]")
     shapes = [(1, 4), (3, 4), (3, 1), (1, 1)]
     agree(model(g), [{"x": np.ones(s, np.float32), "c": c} for s in shapes for c in (True, False)])
