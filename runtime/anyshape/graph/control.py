@@ -67,7 +67,7 @@ class _If:
         except (ShapeError, DtypeError) as e:
             if not self.may_skip(node, k):
                 raise
-            return failed(region.name, params_for(region, self.captured(node)), reworded(str(e), node))
+            return failed(region.name, params_for(region.params, self.captured(node)), reworded(str(e), node))
 
     @staticmethod
     def _possible(node: Node, regions: tuple[Function, ...]) -> list[Function]:

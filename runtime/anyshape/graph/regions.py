@@ -46,9 +46,9 @@ def failed(name: str, params: Sequence[Value], failure: str) -> Function:
     return Function(params, (), name, failure=failure)
 
 
-def params_for(region: Function, operands: Sequence[Value]) -> list[Value]:
-    """The region's parameters with the types and contents of `operands`."""
-    return [inner_param(v, p.name) for p, v in zip(region.params, operands, strict=True)]
+def params_for(params: Sequence[Value], operands: Sequence[Value]) -> list[Value]:
+    """Parameters of these names with the types and contents of `operands`."""
+    return [inner_param(v, p.name) for p, v in zip(params, operands, strict=True)]
 
 
 def inner_param(v: Value, name: str) -> Value:
@@ -81,15 +81,22 @@ def typed(region: Function, operands: Sequence[Value], facts: Facts | None, cons
     if not constants and all(map(fits, region.params, operands)):
         return region
     kept = [not (constants and v.is_constant) for v in operands]
-    params = [p if k else v for p, v, k in zip(params_for(region, operands), operands, kept, strict=True)]
+    params = [p if k else v for p, v, k in zip(params_for(region.params, operands), operands, kept, strict=True)]
     own = [p for p, k in zip(params, kept) if k]
     if region.failure:
         return failed(region.name, own, region.failure)
-    checks = moved_checks(region, params, facts.renamed if facts is not None else {})
-    entry = EntryFacts(Function(own, (), region.name, (), checks=checks), facts)
-    mapped = _mapped(region.nodes, dict(zip(region.params, params)), entry)
+    return retyped(region, own, dict(zip(region.params, params)), facts)
+
+
+def retyped(
+    region: Function, params: Sequence[Value], final: Mapping[Value, Value], facts: Facts | None = None
+) -> Function:
+    """The region over `params`, with `final` in the place of its own parameters. Raises what inference raises."""
+    checks = moved_checks(region, [final[p] for p in region.params], facts.renamed if facts is not None else {})
+    entry = EntryFacts(Function(params, (), region.name, (), checks=checks), facts)
+    mapped = _mapped(region.nodes, final, entry)
     return Function(
-        own, [mapped.get(v, v) for v in region.results], region.name, region.result_names, checks=entry.checks
+        params, [mapped.get(v, v) for v in region.results], region.name, region.result_names, checks=entry.checks
     )
 
 
