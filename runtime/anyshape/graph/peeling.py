@@ -17,6 +17,7 @@ from contextvars import ContextVar
 import numpy as np
 
 from anyshape.dtypes import parse_dtype
+from anyshape.errors import ShapeError
 from anyshape.graph.control import IF
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
@@ -91,11 +92,15 @@ def _first_iteration(node: Node, why: RankChanges) -> list[Value]:
             rest = build(LOOP, inputs, node.attrs, source, regions=(_later(body, carried, captured, source),)).outputs
     except RankChanges:
         raise why from None
-    stacks = [_stacked(one, others, source) for one, others in zip(collected, rest[n:], strict=True)]
-    return [*rest[:n], *stacks]
+    return [*rest[:n], *(_stacked(k, one, rest[n + k], source) for k, one in enumerate(collected))]
 
 
-def _stacked(one: Value, others: Value, source: str) -> Value:
+def _stacked(k: int, one: Value, others: Value, source: str) -> Value:
+    mine, its = one.type.rank, others.type.rank
+    if mine is not None and its is not None and its != mine + 1:
+        raise ShapeError(
+            f"loop: collected value {k}: its rank changes between iterations, from {mine} to {its - 1}; a stack has one"
+        )
     return make("concat", [[make("expand_dims", [one], {"axes": (0,)}, source), others]], {"axis": 0}, source)
 
 
