@@ -20,7 +20,7 @@ from anyshape.graph.control import IF
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
 from anyshape.graph.lengths import repeated
-from anyshape.graph.loops import LIMIT, LOOP, PATIENCE, Carried, no_form
+from anyshape.graph.loops import LIMIT, LOOP, PATIENCE, Carried, RankChanges, no_form
 from anyshape.graph.match_shape import as_parameters, ensure, ensured, resolved
 from anyshape.graph.regions import captures, close, failed, spliced
 from anyshape.graph.tuples import Form, flat, flats, form_of, formed, member_names, spelled
@@ -162,10 +162,19 @@ def _settled(
         truth, *others = _members(results if taken.conditional else (constant(True), *results))
         again = (single(truth, source), *others)
         after = again[1 : 1 + len(initial)]
-        changed = [s.widen(r, f"loop: carried value {n}", attempt >= PATIENCE) for s, r, n in zip(states, after, names)]
+        changed = [_widened(s, r, f"loop: carried value {n}", attempt) for s, r, n in zip(states, after, names)]
         if not any(changed):
             return _Iteration((number, *params), again, results[len(results) - taken.collects :], since)
     raise no_form(source)
+
+
+def _widened(state: Carried, result: Value, where: str, attempt: int) -> bool:
+    """Joins a carried value after an iteration. One whose rank changes may have any in the body, until the loop is typed."""
+    try:
+        return state.widen(result, where, attempt >= PATIENCE)
+    except RankChanges:
+        state.forget()
+        return True
 
 
 @public

@@ -233,7 +233,6 @@ def test_constants_and_operands_inside_become_static() -> None:
     ("body", "error", "text"),
     [
         (lambda i, v: [ops.cast(v, to="f64")], DtypeError, "and f64 after an iteration"),
-        (lambda i, v: [ops.static.reshape(v, newshape=(1, -1))], UnsupportedError, "rank changes between iterations"),
         (lambda i, v: [v, v], ArgumentError, "1 carried and 0 collected"),
     ],
 )

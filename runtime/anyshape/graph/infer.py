@@ -49,6 +49,14 @@ class Inference:
     regions: tuple[Function, ...] = ()
 
 
+class Restated(Exception):
+    """A call that is another one, of the same results: a loop whose first iteration has a form of its own."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__()
+        self.node = node
+
+
 _MEMORY = Memory[Inference]()
 
 
@@ -125,7 +133,7 @@ def build(
     regions: tuple[Function, ...] = (),
     count: int | None = None,
 ) -> Node:
-    """A node with its outputs typed. `inputs` are flattened; raises what `infer` raises.
+    """A node with its outputs typed, of another op where the call is stated as one. `inputs` are flattened; raises what `infer` raises.
 
     `count` says how many outputs there are, for an op of which only the run tells; any other number is a ShapeError then.
     """
@@ -133,6 +141,8 @@ def build(
     node.count = count
     try:
         result = _inferred(node, facts)
+    except Restated as e:
+        return e.node
     except (RecursionError, NestedTooDeep):
         raise UnsupportedError(
             f"{op.full_name}{f' (at {source})' if source else ''}: the dims of its operands are nested too deeply to be compared; "

@@ -17,8 +17,9 @@ from anyshape.wording import counted
 GRAPH = 5
 """The attribute type of a graph."""
 
-DEEPEST_GRAPHS = 16
-"""The most graphs within one another."""
+DEEPEST_GRAPHS = 64
+"""The most graphs within one another, also by way of functions. Protobuf reads messages 100 deep, and a graph within a graph is three of
+them: a file has 32."""
 
 
 def subgraphs(node: Any) -> list[Any]:

@@ -329,7 +329,13 @@ class Import:
         values = dict(zip(body.inputs, [*operands, *[None] * absent]))
         used = _used(body.nodes, [inside for inside, outside in zip(body.outputs, node.output) if outside])
         inner = Scope(
-            values, body.opsets, {**body.defaults, **said}, used=used, inside=f" in {source}", depth=scope.depth + 1
+            values,
+            body.opsets,
+            {**body.defaults, **said},
+            used=used,
+            inside=f" in {source}",
+            depth=scope.depth + 1,
+            nesting=scope.nesting,
         )
         left_out = {name for name, v in values.items() if v is None}
         self._translate([_without(n, left_out) for n in body.nodes] if left_out else body.nodes, inner)
