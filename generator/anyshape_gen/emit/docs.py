@@ -19,12 +19,7 @@ from anyshape_gen.nodes import AttrRead
 from anyshape_gen.parse_values import CLASSES
 from anyshape_gen.printer import function_text, kernel_text, procedure_text, statements_text, to_text
 
-_NEEDS = {
-    Need.NOTHING: "nothing",
-    Need.RANK: "its rank",
-    Need.SHAPE: "its shape",
-    Need.VALUES: "its values",
-}
+_NEEDS = {Need.NOTHING: "nothing", Need.RANK: "its rank", Need.SHAPE: "its shape", Need.VALUES: "its values"}
 
 
 def pages(
@@ -101,12 +96,7 @@ def _sizes(a: OpAnalysis) -> str:
     if has_count or born_sizes(a.spec.shape):
         return "data"
     most = max(a.needs.values(), default=Need.NOTHING, key=list(Need).index)
-    return {
-        Need.NOTHING: "attributes",
-        Need.RANK: "ranks",
-        Need.SHAPE: "shapes",
-        Need.VALUES: "operands",
-    }[most]
+    return {Need.NOTHING: "attributes", Need.RANK: "ranks", Need.SHAPE: "shapes", Need.VALUES: "operands"}[most]
 
 
 def _opsets(spec: OpSpec) -> str:

@@ -8,14 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from anyshape_gen.analysis_model import (
-    BornSize,
-    IndexVar,
-    OpAnalysis,
-    ResolvedEquation,
-    ResolvedKernel,
-    Role,
-)
+from anyshape_gen.analysis_model import BornSize, IndexVar, OpAnalysis, ResolvedEquation, ResolvedKernel, Role
 from anyshape_gen.body_nodes import Equation
 from anyshape_gen.bounds.accesses import accesses
 from anyshape_gen.emit.element_dtypes import ElementDtypes
@@ -273,9 +266,6 @@ def unpack(code: Code, pairs: list[tuple[str, str]]) -> None:
         return
     for name, value in pairs:
         code.add(f"{name} = {value}")
-
-
-__all__ = ["KNOWN", "KernelCode", "KernelEmitter", "dtype_keys", "kernel", "unpack"]
 
 
 def _literal(text: str) -> str:

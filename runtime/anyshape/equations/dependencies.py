@@ -104,6 +104,3 @@ def needed(equations: Iterable[Equation], targets: Iterable[Tensor], stop: Itera
                 required |= reads(q) - border
                 grown = True
     return [q for q in stated if q in kept]
-
-
-__all__ = ["in_order", "needed", "reads", "symbols", "together", "units"]

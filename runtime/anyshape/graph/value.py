@@ -232,6 +232,3 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.op.full_name} at {self.source or '?'}>"
-
-
-__all__ = ["SIZES", "SMALL", "Contents", "Element", "Node", "Value", "constant"]

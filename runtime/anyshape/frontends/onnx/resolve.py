@@ -9,14 +9,7 @@ from anyshape.errors import ModelError
 from anyshape.frontends.onnx import functions
 from anyshape.frontends.onnx.control import subgraphs
 from anyshape.frontends.onnx.functions import Body
-from anyshape.frontends.onnx.mappings import (
-    Table,
-    find_mapping,
-    find_schema,
-    known_domains,
-    normal_domain,
-    why_missing,
-)
+from anyshape.frontends.onnx.mappings import Table, find_mapping, find_schema, known_domains, normal_domain, why_missing
 from anyshape.frontends.onnx.node import Mapping as NodeMapping
 from anyshape.frontends.onnx.order import spell_node
 from anyshape.frontends.onnx.refusals import Refusal, Refusals, repairable, within
@@ -82,11 +75,7 @@ class Resolver:
             lacks = self.lacks(node, opsets, ())
             if lacks:
                 refusals.add(
-                    node.op_type,
-                    normal_domain(node.domain),
-                    self.opset(node, opsets),
-                    lacks,
-                    spell_node(node),
+                    node.op_type, normal_domain(node.domain), self.opset(node, opsets), lacks, spell_node(node)
                 )
             for graph in subgraphs(node):
                 self.scan(graph.node, opsets, refusals)

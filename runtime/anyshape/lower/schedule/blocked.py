@@ -225,6 +225,3 @@ def _overwritten(steps: Sequence[Step], rowwise: dict[Tensor, Size]) -> dict[Ten
             if t in rowwise and fits:
                 under[t] = under.get(fits[0], fits[0])
     return under
-
-
-__all__ = ["Blocked", "block_phases"]

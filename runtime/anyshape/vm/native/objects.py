@@ -48,12 +48,7 @@ PYTHON = (
 class Method(ctypes.Structure):
     """CPython's PyMethodDef."""
 
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("call", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
+    _fields_ = (("name", ctypes.c_char_p), ("call", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
 def _trials() -> list[np.ndarray[Any, Any]]:
