@@ -65,6 +65,19 @@ class Module:
         if not internal:
             self.symbols.append(name)
 
+    def define(
+        self,
+        name: str,
+        result: Type,
+        args: Sequence[tuple[str, Type]],
+        write: Callable[[FunctionBuilder], None],
+        internal: bool = True,
+        inline: bool | None = None,
+    ) -> None:
+        """Defines a function by what writes its body; its pointers may lead to the same memory."""
+        with self.function(name, result, args, internal=internal, inline=inline, noalias=False) as f:
+            write(f)
+
     def has(self, name: str) -> bool:
         """Whether a function of this name is closed."""
         return any(function.name == name for function in self._functions)
