@@ -37,27 +37,9 @@ _ROOMS = {
 }  # fmt: skip
 
 __all__ = [
-    "Executable",
-    "Function",
-    "TensorType",
-    "Value",
-    "compile",
-    "constant",
-    "control",
-    "einsum",
-    "errors",
-    "function",
-    "input",
-    "lists",
-    "load",
-    "onnx_backend",
-    "ops",
-    "parse",
-    "passes",
-    "profile",
-    "seed",
-    "simplify",
-]
+    "Executable", "Function", "TensorType", "Value", "compile", "constant", "control", "einsum", "errors", "function",
+    "input", "lists", "load", "onnx_backend", "ops", "parse", "passes", "profile", "seed", "simplify"
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -35,20 +35,9 @@ class Facts:
     """
 
     __slots__ = (
-        "_after",
-        "_decided",
-        "_deciders",
-        "_mentions",
-        "_origins",
-        "_outer",
-        "_spelled",
-        "_state",
-        "_twins",
-        "_values",
-        "held",
-        "renamed",
-        "respells",
-    )
+        "_after", "_decided", "_deciders", "_mentions", "_origins", "_outer", "_spelled", "_state", "_twins",
+        "_values", "held", "renamed", "respells"
+    )  # fmt: skip
 
     def __init__(self, outer: Facts | None = None) -> None:
         self._outer = outer

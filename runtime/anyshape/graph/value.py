@@ -152,18 +152,8 @@ class Node:
     control flow runs; `serial` says which of two nodes was made first; `count` is how many outputs the call asked for, if it said."""
 
     __slots__ = (
-        "attrs",
-        "bound",
-        "checks",
-        "count",
-        "dtypes",
-        "inputs",
-        "op",
-        "outputs",
-        "regions",
-        "serial",
-        "source",
-    )
+        "attrs", "bound", "checks", "count", "dtypes", "inputs", "op", "outputs", "regions", "serial", "source"
+    )  # fmt: skip
 
     def __init__(
         self,
