@@ -58,27 +58,9 @@ OP_KEYS = (
     Key("weak", "Laws that say too little of this op, each with the reason: `{7b: reason}`.", "weak"),
 )
 LAWS = (
-    "1a",
-    "1b",
-    "2",
-    "2b",
-    "2c",
-    "3a",
-    "3b",
-    "4a",
-    "4b",
-    "5",
-    "6a",
-    "6b",
-    "7a",
-    "7b",
-    "9",
-    "10",
-    "11",
-    "12",
-    "13",
-    "14",
-)
+    "1a", "1b", "2", "2b", "2c", "3a", "3b", "4a", "4b", "5", "6a", "6b", "7a", "7b", "9", "10", "11", "12", "13",
+    "14"
+)  # fmt: skip
 """Numbers of the laws on random calls, as `anyshape_testing.catalogue` has them."""
 PARAM_KEYS = (
     Key(

@@ -11,16 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from anyshape_gen.analysis_model import (
-    AtLeastOne,
-    BindParam,
-    Define,
-    Equal,
-    ForEach,
-    IfPresent,
-    RankCheck,
-    SolveStep,
-)
+from anyshape_gen.analysis_model import AtLeastOne, BindParam, Define, Equal, ForEach, IfPresent, RankCheck, SolveStep
 from anyshape_gen.build import call, multiply
 from anyshape_gen.model import (
     AtAxes,

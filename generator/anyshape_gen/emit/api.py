@@ -130,10 +130,7 @@ def _docstring(code: Code, spec: OpSpec, variant: str) -> None:
     split = len(spec.inputs)
     signature = f"({', '.join(types[:split])}) -> ({', '.join(types[split:])})"
     if _is_variadic(spec):
-        lines += [
-            "",
-            "`outputs` is the number of outputs where it is known only at run time, which is then checked.",
-        ]
+        lines += ["", "`outputs` is the number of outputs where it is known only at run time, which is then checked."]
     if spec.dyn_params:
         promoted = ", ".join(p.name for p in spec.dyn_params)
         lines += ["", *textwrap.wrap(_VARIANT[variant].format(promoted), 108)]

@@ -283,6 +283,3 @@ def emit_package(analysis: Analysis, package: str, findings: Findings, memo: Mem
     """Emits the whole package, {path: text}, and adds findings about constructs that cannot be emitted. The memo has texts of unchanged
     ops."""
     return PackageEmitter(analysis, package, findings, memo or Memo()).emit()
-
-
-__all__ = ["Family", "emit_package", "families"]

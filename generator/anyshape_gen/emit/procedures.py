@@ -207,6 +207,3 @@ class ProcedureEmitter(KernelEmitter):
         if step.over is Over.EXTENTS:
             return f"loops_over({name}, {run(text, step.domain)})"
         return f"loop({name}, {text.text(step.domain)})"
-
-
-__all__ = ["procedure"]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from anyshape.cli import arguments
 from anyshape.cli.answer import Answer, as_json, report, signature
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from anyshape.vm import Executable
 
 Command = Callable[["Executable", argparse.Namespace], Answer]
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 _REPEATED = ("at", "dim", "input", "param", "shape", "stage")
 """Options that may be passed more than once"""
 MOST_CALLS = 1_000_000
@@ -162,9 +163,7 @@ def _examples(name: str) -> str:
     return "examples:\n" + "".join(e for e in _EXAMPLES.splitlines(True) if e.startswith(f"  anyshape {name}"))
 
 
-def _parser(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, *more: str
-) -> argparse.ArgumentParser:
+def _parser(commands: Commands, name: str, text: str, *more: str) -> argparse.ArgumentParser:
     """Adds the parser of a command, whose help says what it does and shows examples."""
     description = "\n".join([text[0].upper() + text[1:] + ".", *more])
     form = argparse.RawDescriptionHelpFormatter
@@ -173,7 +172,7 @@ def _parser(
     return one
 
 
-def _add_profile(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_profile(commands: Commands) -> None:
     text = "measure the time of a call by kernel and by op, and compare it with the limits of the machine"
     one = _parser(commands, "profile", text)
     one.add_argument("model", metavar="MODEL", help="an ONNX file")
@@ -206,7 +205,7 @@ def _add_threads(one: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_simplify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_simplify(commands: Commands) -> None:
     text = "write an equal ONNX model with constants folded, shapes inferred and equal nodes merged, for any runtime"
     simplify = _parser(commands, "simplify", text)
     simplify.add_argument("model", metavar="IN", help="an ONNX file")
@@ -231,7 +230,7 @@ def _simplify(args: argparse.Namespace) -> Answer:
     return simplify(args)
 
 
-def _add_diff(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_diff(commands: Commands) -> None:
     text = "compare a model with onnxruntime, and report the first node whose result differs"
     more = (
         "Its inputs, both results and a script that reproduces the difference are written to a folder.",
@@ -263,7 +262,7 @@ def _add_inputs(one: argparse.ArgumentParser) -> None:
     one.add_argument("--seed", type=arguments.count(0), default=0, help="seed of the random numbers (0)")
 
 
-def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_show(commands: Commands) -> None:
     text = "show one op from its YAML to machine code, and its speed against the machine's limits"
     show = _parser(commands, "show", text)
     show.add_argument("op", metavar="OP", help="the name of an op, like softmax or dyn.reshape")
@@ -290,9 +289,7 @@ def _show(args: argparse.Namespace) -> Answer:
     return show(args.op, arguments.shapes(args.shape), arguments.literals(args.param), stages)
 
 
-def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str, command: Command
-) -> argparse.ArgumentParser:
+def _command(commands: Commands, name: str, help: str, command: Command) -> argparse.ArgumentParser:
     one = _parser(commands, name, help)
     one.add_argument("model", metavar="MODEL", help="an ONNX file or a saved model")
     _add_dim(one)

@@ -109,8 +109,7 @@ def _sizes_of(name: str, t: TensorType, sizes: Sizes) -> tuple[int, ...]:
 
 
 def accepted_inputs(
-    run: Callable[[Mapping[str, Any]], object],
-    make: Callable[[Mapping[str, int]], tuple[dict[str, Any], Sizes]],
+    run: Callable[[Mapping[str, Any]], object], make: Callable[[Mapping[str, int]], tuple[dict[str, Any], Sizes]]
 ) -> tuple[dict[str, Any], Sizes]:
     """Makes inputs that `run` accepts, with no preferred sizes at first. A model may demand what no type says, such as a mask as long as a
     cache and the new tokens together: then each chosen size is tried as the sum of two others, and as 1. If the model refuses all of
@@ -137,12 +136,7 @@ def _others(chosen: Mapping[str, int]) -> Iterator[dict[str, int]]:
 
 
 def _elements(
-    name: str,
-    t: ListType,
-    said: Sequence[int] | None,
-    sizes: Sizes,
-    ints: tuple[int, int],
-    random: np.random.Generator,
+    name: str, t: ListType, said: Sequence[int] | None, sizes: Sizes, ints: tuple[int, int], random: np.random.Generator
 ) -> Any:
     """Makes the elements of a list, or the one of an optional; sizes that may differ between elements do."""
     elements: list[Any] = []

@@ -39,18 +39,8 @@ from anyshape.types import TensorType
 
 Shape = tuple[int, ...]
 STAGES = (
-    "spec",
-    "relation",
-    "kernel",
-    "composition",
-    "graph",
-    "equations",
-    "schedule",
-    "program",
-    "llvm",
-    "asm",
-    "speed",
-)
+    "spec", "relation", "kernel", "composition", "graph", "equations", "schedule", "program", "llvm", "asm", "speed"
+)  # fmt: skip
 USUAL: tuple[Shape, ...] = ((512, 768), (768, 512), (768,), (512, 512), ())
 """Shapes tried for inputs for which no option gives one"""
 

@@ -103,18 +103,9 @@ class Dim(Consed):
     constant last."""
 
     __slots__ = (
-        "__weakref__",
-        "_bounds",
-        "_digest",
-        "_nonneg",
-        "_samples",
-        "_symbols",
-        "conds",
-        "depth",
-        "terms",
-        "uid",
-        "weight",
-    )
+        "__weakref__", "_bounds", "_digest", "_nonneg", "_samples", "_symbols", "conds", "depth", "terms", "uid",
+        "weight"
+    )  # fmt: skip
 
     __array_ufunc__ = None  # NumPy integers on the left leave the operation to us
 

@@ -294,6 +294,3 @@ def _difference(high: ExprLike, low: Expr) -> ExprLike:
     if isinstance(last, (int, Dim)) and isinstance(first, (int, Dim)):
         return dims.maximum(0, last - first)
     return apply("sub", end, low)
-
-
-__all__ = ["Procedure"]

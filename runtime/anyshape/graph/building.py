@@ -29,11 +29,7 @@ def input(name: str, type: str | TensorType) -> Any:
 
 
 @public
-def function(
-    inputs: Sequence[Any],
-    results: Any,
-    name: str = "main",
-) -> Function:
+def function(inputs: Sequence[Any], results: Any, name: str = "main") -> Function:
     """The function of these inputs, values or tuples of them; results are a value, a list, or a dict that names them, and tuples among them
     come out as tuples. Raises ArgumentError if something else is needed."""
     listed = (results,) if isinstance(results, Value) else results.values() if isinstance(results, Mapping) else results

@@ -215,18 +215,8 @@ class Node:
     control flow runs; `serial` says which of two nodes was made first; `count` is how many outputs the call asked for, if it said."""
 
     __slots__ = (
-        "attrs",
-        "bound",
-        "checks",
-        "count",
-        "dtypes",
-        "inputs",
-        "op",
-        "outputs",
-        "regions",
-        "serial",
-        "source",
-    )
+        "attrs", "bound", "checks", "count", "dtypes", "inputs", "op", "outputs", "regions", "serial", "source"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -295,6 +285,3 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.op.full_name} at {self.source or '?'}>"
-
-
-__all__ = ["SIZES", "SMALL", "Contents", "Element", "Node", "Value", "constant"]

@@ -237,6 +237,3 @@ def waits_for(node: Node, sizes: Set[Dim]) -> list[Value]:
 
 def _is_decided(v: Value, sizes: Set[Dim]) -> bool:
     return v.contents is not None and all(free_symbols(e) <= sizes for e in v.contents)
-
-
-__all__ = ["MOST_LOOKED_AT", "FusionGroup", "GroupGraph", "Shape", "sizes_of", "waits_for"]

@@ -215,6 +215,3 @@ def _regrouped(variables: Sequence[Var], sizes: Sequence[Size]) -> list[Expr]:
         positions.append(_position(variables[at : at + len(own)]))
         at += len(own)
     return positions
-
-
-__all__ = ["Joined", "common", "joined"]

@@ -206,8 +206,4 @@ def _check_sizes(n: OnnxNode, graph: Any, name: str, inputs: int, outputs: int) 
             raise ModelError(f"{n.source}: {name} must have {counted(expected, what)}, got {got}")
 
 
-CONTROL: dict[str, dict[int, Mapping | None]] = {
-    "If": {1: if_1},
-    "Loop": {1: loop_1},
-    "Scan": {8: scan_8, 9: scan_9},
-}
+CONTROL: dict[str, dict[int, Mapping | None]] = {"If": {1: if_1}, "Loop": {1: loop_1}, "Scan": {8: scan_8, 9: scan_9}}

@@ -20,7 +20,6 @@ from anyshape.graph.value import Value
 from anyshape.types import DIFFERS, MOST_DIMS, TensorType, list_of
 
 DimBinding = int | tuple[int | None, int | None]
-LARGEST = 2**63 - 1
 
 
 class DimNames:

@@ -83,11 +83,7 @@ class Resolver:
             lacks = self.lacks(node, opsets, ())
             if lacks:
                 refusals.add(
-                    node.op_type,
-                    normal_domain(node.domain),
-                    self.opset(node, opsets),
-                    lacks,
-                    spell_node(node),
+                    node.op_type, normal_domain(node.domain), self.opset(node, opsets), lacks, spell_node(node)
                 )
             for graph in subgraphs(node):
                 self.scan(graph.node, opsets, refusals)

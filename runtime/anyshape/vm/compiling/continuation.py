@@ -75,10 +75,7 @@ class Continued:
     direct = None
 
     def run(
-        self,
-        arrays: Sequence[Any],
-        places: Sequence[Array | None] = (),
-        by: Callable[[Plan], Plan] = lambda plan: plan,
+        self, arrays: Sequence[Any], places: Sequence[Array | None] = (), by: Callable[[Plan], Plan] = lambda plan: plan
     ) -> list[Any]:
         """Runs prefix and tail. `by` maps a plan to the one that runs in its place."""
         values: dict[Value, Any] = dict(zip(self.f.params, arrays, strict=True))

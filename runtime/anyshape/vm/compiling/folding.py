@@ -85,6 +85,3 @@ def _open_types(data: Sequence[Value]) -> list[TensorType]:
         for n in v.type.shape or ():
             symbols.setdefault(n, symbol(f"n{len(symbols)}", 2))
     return [TensorType(v.type.dtype, tuple(symbols[n] for n in v.type.shape or ())) for v in data]
-
-
-__all__ = ["Folding", "folding"]

@@ -172,11 +172,7 @@ class Executable:
         return results[0] if self._single else tuple(results)
 
     def run(
-        self,
-        inputs: Mapping[str, Any],
-        outputs: Mapping[str, Array] | None = None,
-        *,
-        deadline: float | None = None,
+        self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None, *, deadline: float | None = None
     ) -> list[Array]:
         """Runs the model on a dict of inputs: a list in the order of `output_names`. Results named in `outputs` are put there; if the call
         raises an error, what those arrays hold is not defined. With a `deadline`, in seconds from now, a call that is not over by then

@@ -127,25 +127,9 @@ class NativeContext:
     """The memory of one call. `words` begins with the state, its tables follow; `call` is the direct entry, if there is one."""
 
     __slots__ = (
-        "__weakref__",
-        "_begin",
-        "_bound",
-        "_cancels",
-        "_cells",
-        "_destinations",
-        "_dims",
-        "_look",
-        "_path",
-        "_places",
-        "_registers",
-        "_root",
-        "call",
-        "callees",
-        "regions",
-        "state",
-        "tables",
-        "words",
-    )
+        "__weakref__", "_begin", "_bound", "_cancels", "_cells", "_destinations", "_dims", "_look", "_path",
+        "_places", "_registers", "_root", "call", "callees", "regions", "state", "tables", "words"
+    )  # fmt: skip
 
     def __init__(self, tables: Tables, methods: Methods | None, look: int, root: int = 0) -> None:
         """`look`: the address of `anyshape_look`; `root`: that of the state of the outermost call, 0 for itself."""

@@ -11,7 +11,7 @@ from anyshape.lower.llvm.polling import STOPPED
 from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, VOID, Type, Val, const
 from anyshape.vm.native.frame import Frame
 from anyshape.vm.native.layout import End, Word
-from anyshape.vm.program.table import ELEMENTS
+from anyshape.vm.program.table import ELEMENT_CODE, ELEMENTS
 
 
 def do_return(frame: Frame) -> None:
@@ -121,16 +121,13 @@ def do_load(frame: Frame) -> None:
             value = f.convert("zext", f.compare("ne", value, 0), I64)
         else:
             value = f.convert("zext" if unsigned else "sext", value, I64)
-        if ELEMENTS[number][0] == "u64":
-            frame.write(value, f.compare("lt", value, 0))
-            frame.go_on()
-            continue
         values.append((value, f.block))
         f.jump(after)
     f.start(other)
     frame.leave(End.UNKNOWN)
     f.start(after)
-    frame.write(f.phi(I64, values))
+    value = f.phi(I64, values)
+    frame.write(value, f.and_(f.compare("eq", code, ELEMENT_CODE["u64"]), f.compare("lt", value, 0)))
 
 
 def do_store(frame: Frame) -> None:

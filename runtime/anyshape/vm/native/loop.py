@@ -16,23 +16,17 @@ from anyshape.vm.native.pool_code import add_pool
 from anyshape.vm.native.stop_code import add_stops
 from anyshape.vm.program.table import Op, handlers
 
-STATE = [("state", PTR)]
 HANDLERS = handlers(Op, *map(vars, (scalars, effects, list_effects, call_effects)))
 """Function that emits the code of an instruction into an open `Frame`, by instruction; it need not jump to the next one."""
 
 
-def add_loop(module: Module, internal: bool = False) -> None:
-    """Defines `anyshape_run` in the module, what it shares kernels with, and `anyshape_forget`."""
-    add_pool(module, internal=True)
+def loop_module(target: Target) -> Module:
+    """Makes the module of `anyshape_run`, of what it shares kernels with, and of `anyshape_forget`."""
+    module = Module(target)
+    add_pool(module)
     add_stops(module)
     add_heap(module)
-    with module.function("anyshape_run", I64, STATE, internal=internal, inline=False, noalias=False) as f:
-        _loop(f)
-
-
-def loop_module(target: Target) -> Module:
-    module = Module(target)
-    add_loop(module)
+    module.define("anyshape_run", I64, [("state", PTR)], _loop, internal=False, inline=False)
     return module
 
 

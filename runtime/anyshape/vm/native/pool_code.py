@@ -41,30 +41,21 @@ _WAIT_PRIVATE, _WAKE_PRIVATE = 128, 129
 _NONE_FAILED = -1
 
 
-def add_pool(module: Module, internal: bool = False) -> None:
+def add_pool(module: Module) -> None:
     """Defines the functions above, and those of affinity and stalls."""
-    with module.function("pool_pause", VOID, [], internal=True, inline=True) as f:
-        _pause(f)
+    module.define("pool_pause", VOID, [], _pause, inline=True)
     sleep = [("word", PTR), ("seen", I64), ("most", I64)]
-    with module.function("pool_sleep", VOID, sleep, internal=True, noalias=False) as f:
-        _sleep(f)
-    with module.function("pool_wake", VOID, [("word", PTR), ("count", I64)], internal=True, noalias=False) as f:
-        _wake(f)
+    module.define("pool_sleep", VOID, sleep, _sleep)
+    module.define("pool_wake", VOID, [("word", PTR), ("count", I64)], _wake)
     add_affinity(module)
     add_stalls(module)
-    with module.function("anyshape_dismiss", VOID, _POOL, noalias=False) as f:
-        _dismiss(f)
-    with module.function("pool_take_parts", VOID, _WORK, internal=True, noalias=False) as f:
-        _take_parts(f)
-    with module.function("pool_fork_join", I32, SHARE, internal=True, noalias=False) as f:
-        _fork_join(f)
-    with module.function("anyshape_share", I32, SHARE, internal=internal, noalias=False) as f:
-        _share(f)
+    module.define("anyshape_dismiss", VOID, _POOL, _dismiss, internal=False)
+    module.define("pool_take_parts", VOID, _WORK, _take_parts)
+    module.define("pool_fork_join", I32, SHARE, _fork_join)
+    module.define("anyshape_share", I32, SHARE, _share)
     sliced = [a for a in SHARE if a[0] != "slice"]
-    with module.function("anyshape_sliced", I32, sliced, internal=True, inline=False, noalias=False) as f:
-        _sliced(f)
-    with module.function("anyshape_work", VOID, _WORK, noalias=False) as f:
-        _work(f)
+    module.define("anyshape_sliced", I32, sliced, _sliced, inline=False)
+    module.define("anyshape_work", VOID, _WORK, _work, internal=False)
 
 
 def spins() -> int:

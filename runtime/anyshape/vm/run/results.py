@@ -22,6 +22,3 @@ def new_result(shape: Sequence[int], dtype: np.dtype[Any], name: str = "") -> ND
         raise AnyshapeError(
             f"the result {name}, of shape {list(shape)} and dtype {dtype}, cannot be allocated: {e}"
         ) from None
-
-
-__all__ = ["new_result"]
