@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyshape.dims import Dim
 from anyshape.dtypes import DType
 from anyshape.graph.call import Operand, call, call_alias
 from anyshape.graph.value import Value
@@ -444,7 +445,7 @@ def attention(
     v: Operand,
     bias: Operand = None,
     causal: bool = False,
-    behind: int | Value | None = None,
+    behind: int | Dim | Value | None = None,
     scale: float = 0.0,
     *,
     source: str = "",
@@ -452,7 +453,7 @@ def attention(
     """Values averaged by the softmax of how well queries meet keys; r heads of queries share one of keys and
     values.
 
-    The dyn variant if one of these is a Value, else the static one: behind.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: behind.
 
     (q: F[b, (g, r), s, e], k: F[b, g, t, e], v: F[b, g, t, f], bias: B[*m] = 0) -> (y: F[b, (g, r), s, f])
     """
@@ -465,10 +466,10 @@ def attention(
 @called
 def hide_keys(
     mask: Operand,
-    batch: int | Value,
-    queries: int | Value,
-    keys: int | Value,
-    behind: int | Value | None = 0,
+    batch: int | Dim | Value,
+    queries: int | Dim | Value,
+    keys: int | Dim | Value,
+    behind: int | Dim | Value | None = 0,
     causal: bool = False,
     filter: float = -10000.0,
     *,
@@ -476,7 +477,8 @@ def hide_keys(
 ) -> Value:
     """What is added to the scores of keys that a mask hides from queries, and 0 for the others.
 
-    The dyn variant if one of these is a Value, else the static one: batch, queries, keys, behind.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: batch, queries,
+    keys, behind.
 
     (mask: I[*m]) -> (y: f32[batch, rows, keys])
     """
@@ -491,10 +493,10 @@ def hide_keys(
 
 # specs/attention.yaml:297
 @called
-def read_beams(x: Operand, beams: Operand, filled: int | Value, *, source: str = "") -> Value:
+def read_beams(x: Operand, beams: Operand, filled: int | Dim | Value, *, source: str = "") -> Value:
     """Entries of the cache of each beam; the first `filled` are those of the beam that each came from.
 
-    The dyn variant if one of these is a Value, else the static one: filled.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: filled.
 
     (x: T[(b, w), g, t, e], beams: I[b, w, m]) -> (y: T[(b, w), g, t, e])
     """
@@ -760,12 +762,12 @@ def det(x: Operand, *, source: str = "") -> Value:
 # specs/decoding.yaml:117
 @called
 def append_at(
-    past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int | Value, source: str = ""
+    past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int | Dim | Value, source: str = ""
 ) -> Value:
     """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where
     there are none.
 
-    The dyn variant if one of these is a Value, else the static one: size.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
 
     (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b], gone: i64[b] = 0) -> (y: T[b, g, size, e])
     """
@@ -775,12 +777,19 @@ def append_at(
 # specs/decoding.yaml:134
 @called
 def place_tokens(
-    last: Operand, new: int | Value, total: int | Value, capacity: int | Value, window: int = 0, *, source: str = ""
+    last: Operand,
+    new: int | Dim | Value,
+    total: int | Dim | Value,
+    capacity: int | Dim | Value,
+    window: int = 0,
+    *,
+    source: str = "",
 ) -> tuple[Value, ...]:
     """The number of the first new token, the entries that a cache holds before it, and those that are gone after
     the last.
 
-    The dyn variant if one of these is a Value, else the static one: new, total, capacity.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: new, total,
+    capacity.
 
     (last: I[b]) -> (at: i64[b], held: i64[b], gone: i64[b])
     """
@@ -843,7 +852,7 @@ def grouped_query_attention(
     bias: Operand = None,
     sink: Operand = None,
     *,
-    total: int | Value,
+    total: int | Dim | Value,
     scale: float = 0.0,
     softcap: float = 0.0,
     window: int = -1,
@@ -856,7 +865,7 @@ def grouped_query_attention(
     """Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share
     one of keys.
 
-    The dyn variant if one of these is a Value, else the static one: total.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: total.
 
     (q: F[b, s, (g, r), e], k: F[b, m, g, e], v: F[b, m, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
     past_v: F[b, g, *p:1, f] = 0, cos: F[*c:2] = 0, sin: F[*c:2] = 0, position: J[b, s]?, bias: F[*w] = 0, sink:
@@ -947,14 +956,14 @@ def non_max_suppression(
     scores: Operand,
     iou_threshold: Operand = None,
     score_threshold: Operand = None,
-    limit: int | Value | None = 0,
+    limit: int | Dim | Value | None = 0,
     center: bool = False,
     *,
     source: str = "",
 ) -> Value:
     """The boxes of each class with the best scores that overlap no better one, as rows of batch, class and box.
 
-    The dyn variant if one of these is a Value, else the static one: limit.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: limit.
 
     (boxes: F[b, n, 4], scores: F[b, c, n], iou_threshold: F[*s] = 0, score_threshold: F[*t] = -inf) -> (kept:
     i64[k, 3])
@@ -1393,7 +1402,7 @@ def resize(
     scales: Operand = None,
     axes: Sequence[int] | None = None,
     *,
-    sizes: Sequence[int] | Value,
+    sizes: Sequence[int | Dim | Value] | Value,
     mode: str = "nearest",
     coordinates: str = "half_pixel",
     nearest_mode: str = "round_prefer_floor",
@@ -1407,7 +1416,7 @@ def resize(
     """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
     scaled ones.
 
-    The dyn variant if one of these is a Value, else the static one: sizes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: sizes.
 
     (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
     """
@@ -1454,10 +1463,12 @@ def grid_sample(
 
 # specs/images.yaml:415
 @called
-def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
+def affine_grid(
+    theta: Operand, size: Sequence[int | Dim | Value] | Value, align_corners: bool = False, *, source: str = ""
+) -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
-    The dyn variant if one of these is a Value, else the static one: size.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
 
     (theta: F[b, t, t + 1]) -> (y: F[b, *size[2:], t])
     """
@@ -1472,7 +1483,7 @@ def crop_and_resize(
     x: Operand,
     boxes: Operand,
     image: Operand,
-    size: Sequence[int] | Value,
+    size: Sequence[int | Dim | Value] | Value,
     mode: str = "linear",
     extrapolation_value: float = 0.0,
     *,
@@ -1481,7 +1492,7 @@ def crop_and_resize(
     """Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image
     stands a value.
 
-    The dyn variant if one of these is a Value, else the static one: size.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
 
     (x: T[b, c, *d:2], boxes: f32[k, 4], image: I[k]) -> (y: T[k, c, *size])
     """
@@ -1499,16 +1510,16 @@ def crop_and_resize(
 def pad(
     x: Operand,
     value: Operand = None,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     *,
-    pads: Sequence[int] | Value,
+    pads: Sequence[int | Dim | Value] | Value,
     mode: str = "constant",
     source: str = "",
 ) -> Value:
     """A tensor with elements added before and after some axes (a value, the nearest, mirrored or wrapped), or cut
     off.
 
-    The dyn variant if one of these is a Value, else the static one: axes, pads.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes, pads.
 
     (x: T[*d], value: T[*v] = 0) -> (y: T[*s])
     """
@@ -1517,10 +1528,10 @@ def pad(
 
 # specs/indexing.yaml:64
 @called
-def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Value:
+def tile(x: Operand, repeats: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
 
-    The dyn variant if one of these is a Value, else the static one: repeats.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: repeats.
 
     (x: T[*d]) -> (y: T[*(d * repeats)])
     """
@@ -1529,10 +1540,10 @@ def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Val
 
 # specs/indexing.yaml:87
 @called
-def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "") -> Value:
+def repeat(x: Operand, repeats: int | Dim | Value, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
-    The dyn variant if one of these is a Value, else the static one: repeats.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: repeats.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n * repeats, *i])
     """
@@ -1541,10 +1552,10 @@ def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "")
 
 # specs/indexing.yaml:105
 @called
-def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
+def flip(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *r@axes])
     """
@@ -1554,11 +1565,15 @@ def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str =
 # specs/indexing.yaml:117
 @called
 def roll(
-    x: Operand, shift: Sequence[int] | Value, axes: Sequence[int] | Value | None = None, *, source: str = ""
+    x: Operand,
+    shift: Sequence[int | Dim | Value] | Value,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
+    *,
+    source: str = "",
 ) -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
 
-    The dyn variant if one of these is a Value, else the static one: shift, axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shift, axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *r@axes])
     """
@@ -1607,11 +1622,11 @@ def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
 
 # specs/indexing.yaml:232
 @called
-def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1, *, source: str = "") -> Value:
+def one_hot(index: Operand, values: Operand, depth: int | Dim | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
 
-    The dyn variant if one of these is a Value, else the static one: depth.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: depth.
 
     (index: I[*o:axis, *i], values: T[2]) -> (y: T[*o, depth, *i])
     """
@@ -1620,10 +1635,12 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
 
 # specs/indexing.yaml:262
 @called
-def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
+def dilate(
+    x: Operand, value: Operand = None, *, strides: Sequence[int | Dim | Value] | Value, source: str = ""
+) -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
-    The dyn variant if one of these is a Value, else the static one: strides.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides.
 
     (x: T[*d], value: T[] = 0) -> (y: T[*s])
     """
@@ -1633,12 +1650,12 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value,
 # specs/indexing.yaml:280
 @called
 def center_crop_pad(
-    x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
+    x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int | Dim | Value] | Value, source: str = ""
 ) -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
     around it.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1658,10 +1675,10 @@ def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: 
 
 # specs/matching.yaml:5
 @called
-def ensure_shape(x: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
+def ensure_shape(x: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """The same tensor, known from here on to have the given dims; -1 leaves a dim as it is.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1670,10 +1687,12 @@ def ensure_shape(x: Operand, shape: Sequence[int] | Value, *, source: str = "") 
 
 # specs/movement.yaml:5
 @called
-def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False, *, source: str = "") -> Value:
+def reshape(
+    x: Operand, newshape: Sequence[int | Dim | Value] | Value, allowzero: bool = False, *, source: str = ""
+) -> Value:
     """The same elements in row-major order under a new shape.
 
-    The dyn variant if one of these is a Value, else the static one: newshape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: newshape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1682,10 +1701,10 @@ def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False
 
 # specs/movement.yaml:36
 @called
-def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
+def transpose(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*d]) -> (y: T[*d[axes]])
     """
@@ -1694,10 +1713,10 @@ def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: 
 
 # specs/movement.yaml:56
 @called
-def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
+def squeeze(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *ones@axes]) -> (y: T[*o])
     """
@@ -1706,10 +1725,10 @@ def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: st
 
 # specs/movement.yaml:75
 @called
-def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") -> Value:
+def expand_dims(x: Operand, axes: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*d]) -> (y: T[*d, *1@axes])
     """
@@ -1728,11 +1747,11 @@ def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
 
 # specs/movement.yaml:114
 @called
-def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
+def broadcast_to(x: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (x: T[*d]) -> (y: T[*broadcast(d, shape)])
     """
@@ -1765,7 +1784,7 @@ def split(
     x: Operand,
     axis: int = 0,
     parts: int = 2,
-    sizes: Sequence[int] | Value | None = None,
+    sizes: Sequence[int | Dim | Value] | Value | None = None,
     *,
     outputs: int | None = None,
     source: str = "",
@@ -1775,7 +1794,7 @@ def split(
 
     `outputs` is the number of outputs where it is known only at run time, which is then checked.
 
-    The dyn variant if one of these is a Value, else the static one: sizes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: sizes.
 
     (x: T[*o, n@axis, *i]) -> (ys: T[*o, sizes[v], *i] for v in len(sizes))
     """
@@ -1786,17 +1805,18 @@ def split(
 @called
 def slice(
     x: Operand,
-    starts: Sequence[int] | Value,
-    ends: Sequence[int] | Value,
-    axes: Sequence[int] | Value | None = None,
-    steps: Sequence[int] | Value | None = None,
+    starts: Sequence[int | Dim | Value] | Value,
+    ends: Sequence[int | Dim | Value] | Value,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
+    steps: Sequence[int | Dim | Value] | Value | None = None,
     *,
     source: str = "",
 ) -> Value:
     """The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python
     slices.
 
-    The dyn variant if one of these is a Value, else the static one: starts, ends, axes, steps.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: starts, ends, axes,
+    steps.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1817,10 +1837,10 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
 
 # specs/movement.yaml:246
 @called
-def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
+def trilu(x: Operand, k: int | Dim | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
-    The dyn variant if one of these is a Value, else the static one: k.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: k.
 
     (x: T[*b, m, n]) -> (y: T[*b, m, n])
     """
@@ -2090,11 +2110,13 @@ def fresh_seed(*, source: str = "") -> Value:
 
 # specs/random.yaml:55
 @called
-def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int] | Value, *, source: str = "") -> Value:
+def random_uniform(
+    seed: Operand, low: Operand, high: Operand, to: Sequence[int | Dim | Value] | Value, *, source: str = ""
+) -> Value:
     """Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their
     positions.
 
-    The dyn variant if one of these is a Value, else the static one: to.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: to.
 
     (seed: i64[], low: F[*p], high: F[*q]) -> (y: F[*to])
     """
@@ -2104,12 +2126,12 @@ def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int]
 # specs/random.yaml:80
 @called
 def random_normal(
-    seed: Operand, mean: Operand, deviation: Operand, to: Sequence[int] | Value, *, source: str = ""
+    seed: Operand, mean: Operand, deviation: Operand, to: Sequence[int | Dim | Value] | Value, *, source: str = ""
 ) -> Value:
     """Normally distributed numbers of some mean and standard deviation, a function of the seed and of their
     positions.
 
-    The dyn variant if one of these is a Value, else the static one: to.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: to.
 
     (seed: i64[], mean: F[*p], deviation: F[*q]) -> (y: F[*to])
     """
@@ -2150,12 +2172,12 @@ def dropout(x: Operand, mask: Operand, ratio: Operand, *, source: str = "") -> V
 # specs/random.yaml:163
 @called
 def multinomial(
-    seed: Operand, x: Operand, draws: int | Value | None = 1, to: DType | str = "i64", *, source: str = ""
+    seed: Operand, x: Operand, draws: int | Dim | Value | None = 1, to: DType | str = "i64", *, source: str = ""
 ) -> Value:
     """Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and of their
     positions.
 
-    The dyn variant if one of these is a Value, else the static one: draws.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: draws.
 
     (seed: i64[], x: F[b, n]) -> (y: R[b, draws])
     """
@@ -2284,7 +2306,7 @@ def lstm(
 @called
 def sum(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2292,7 +2314,7 @@ def sum(
 ) -> Value:
     """The sum over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2305,7 +2327,7 @@ def sum(
 @called
 def mean(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2313,7 +2335,7 @@ def mean(
 ) -> Value:
     """The mean over some axes, by default over all; of integers cut towards zero.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2326,7 +2348,7 @@ def mean(
 @called
 def prod(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2334,7 +2356,7 @@ def prod(
 ) -> Value:
     """The product over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2347,7 +2369,7 @@ def prod(
 @called
 def max(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2356,7 +2378,7 @@ def max(
     """The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there
     is of none.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2369,7 +2391,7 @@ def max(
 @called
 def min(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2378,7 +2400,7 @@ def min(
     """The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there
     is of none.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2391,7 +2413,7 @@ def min(
 @called
 def l1(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2399,7 +2421,7 @@ def l1(
 ) -> Value:
     """The sum of magnitudes over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2412,7 +2434,7 @@ def l1(
 @called
 def l2(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2420,7 +2442,7 @@ def l2(
 ) -> Value:
     """The square root of the sum of squares over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2433,7 +2455,7 @@ def l2(
 @called
 def sum_square(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2441,7 +2463,7 @@ def sum_square(
 ) -> Value:
     """The sum of squares over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2458,7 +2480,7 @@ def sum_square(
 @called
 def log_sum(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2466,7 +2488,7 @@ def log_sum(
 ) -> Value:
     """The logarithm of the sum over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2479,7 +2501,7 @@ def log_sum(
 @called
 def log_sum_exp(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2487,7 +2509,7 @@ def log_sum_exp(
 ) -> Value:
     """The logarithm of the sum of exponentials over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2504,7 +2526,7 @@ def log_sum_exp(
 @called
 def any(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2512,7 +2534,7 @@ def any(
 ) -> Value:
     """Whether at least one element over some axes is true, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2525,7 +2547,7 @@ def any(
 @called
 def all(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2533,7 +2555,7 @@ def all(
 ) -> Value:
     """Whether all elements over some axes are true, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2570,11 +2592,11 @@ def argmin(
 
 # specs/reshaping.yaml:23
 @called
-def reshape_by_codes(x: Operand, newshape: Sequence[int] | Value, *, source: str = "") -> Value:
+def reshape_by_codes(x: Operand, newshape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """The same elements under a shape in which 0 copies the next dim, -3 is the product of the next two and -1
     what is left.
 
-    The dyn variant if one of these is a Value, else the static one: newshape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: newshape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -2637,10 +2659,12 @@ def layer_norm(
 
 # specs/scan.yaml:21
 @called
-def cumsum(x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
+def cumsum(
+    x: Operand, axis: int | Dim | Value, exclusive: bool = False, reverse: bool = False, *, source: str = ""
+) -> Value:
     """The sum of an element and all before it along an axis; without it (exclusive), or from the end (reverse).
 
-    The dyn variant if one of these is a Value, else the static one: axis.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axis.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n, *i])
     """
@@ -2652,12 +2676,12 @@ def cumsum(x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool
 # specs/scan.yaml:33
 @called
 def cumprod(
-    x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool = False, *, source: str = ""
+    x: Operand, axis: int | Dim | Value, exclusive: bool = False, reverse: bool = False, *, source: str = ""
 ) -> Value:
     """The product of an element and all before it along an axis; without it (exclusive), or from the end
     (reverse).
 
-    The dyn variant if one of these is a Value, else the static one: axis.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axis.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n, *i])
     """
@@ -2706,11 +2730,16 @@ def tensor_scatter(
 # specs/scatter.yaml:111
 @called
 def sparse_to_dense(
-    index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""
+    index: Operand,
+    values: Operand,
+    value: Operand = None,
+    *,
+    shape: Sequence[int | Dim | Value] | Value,
+    source: str = "",
 ) -> Value:
     """A tensor of one value, but for the places that rows of indices name, which have values of their own.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (index: I[k, q], values: T[k], value: T[] = 0) -> (y: T[*shape])
     """
@@ -2729,10 +2758,12 @@ def shape_of(x: Operand, start: int = 0, end: int | None = None, *, source: str 
 
 # specs/shapes.yaml:32
 @called
-def axis_positions(axes: Sequence[int] | Value, rank: int, distinct: bool = False, *, source: str = "") -> Value:
+def axis_positions(
+    axes: Sequence[int | Dim | Value] | Value, rank: int, distinct: bool = False, *, source: str = ""
+) -> Value:
     """Axes of a tensor of some rank as positions, negative ones counted from the end.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     () -> (y: i64[r])
     """
@@ -2754,11 +2785,16 @@ def size(x: Operand, *, source: str = "") -> Value:
 # specs/shapes.yaml:69
 @called
 def arange(
-    start: int | Value, stop: int | Value, step: int | Value | None = 1, dtype: DType | str = "i64", *, source: str = ""
+    start: int | Dim | Value,
+    stop: int | Dim | Value,
+    step: int | Dim | Value | None = 1,
+    dtype: DType | str = "i64",
+    *,
+    source: str = "",
 ) -> Value:
     """Numbers from start to before stop in equal steps.
 
-    The dyn variant if one of these is a Value, else the static one: start, stop, step.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: start, stop, step.
 
     () -> (y: T[n])
     """
@@ -2769,10 +2805,10 @@ def arange(
 
 # specs/shapes.yaml:95
 @called
-def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
+def full(value: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (value: T[]) -> (y: T[*shape])
     """
@@ -2781,10 +2817,10 @@ def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> V
 
 # specs/shapes.yaml:112
 @called
-def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
+def zeros(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     () -> (y: T[*shape])
     """
@@ -2793,10 +2829,10 @@ def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: s
 
 # specs/shapes.yaml:123
 @called
-def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
+def ones(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     () -> (y: T[*shape])
     """
@@ -2817,16 +2853,16 @@ def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") ->
 @called
 def dft(
     x: Operand,
-    axis: int | Value | None = -2,
+    axis: int | Dim | Value | None = -2,
     inverse: bool = False,
     onesided: bool = False,
-    length: int | Value | None = None,
+    length: int | Dim | Value | None = None,
     *,
     source: str = "",
 ) -> Value:
     """The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.
 
-    The dyn variant if one of these is a Value, else the static one: axis, length.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axis, length.
 
     (x: F[*o, n@axis, *i, c]) -> (y: F[*o, s, *i, 1 if inverse and onesided else 2])
     """
@@ -2841,15 +2877,15 @@ def stft(
     x: Operand,
     window: Operand = None,
     *,
-    step: int | Value,
-    length: int | Value | None = None,
+    step: int | Dim | Value,
+    length: int | Dim | Value | None = None,
     onesided: bool = True,
     source: str = "",
 ) -> Value:
     """The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a
     window.
 
-    The dyn variant if one of these is a Value, else the static one: step, length.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: step, length.
 
     (x: F[b, n, c], window: F[*w] = 1) -> (y: F[b, (n - size) // step + 1, size // 2 + 1 if onesided else size,
     2])
@@ -2864,16 +2900,17 @@ def stft(
 def mel_weight_matrix(
     lower: Operand,
     upper: Operand,
-    bins: int | Value,
-    dft_length: int | Value,
-    sample_rate: int | Value,
+    bins: int | Dim | Value,
+    dft_length: int | Dim | Value,
+    sample_rate: int | Dim | Value,
     to: DType | str = "f32",
     *,
     source: str = "",
 ) -> Value:
     """Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.
 
-    The dyn variant if one of these is a Value, else the static one: bins, dft_length, sample_rate.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: bins, dft_length,
+    sample_rate.
 
     (lower: F[], upper: F[]) -> (y: R[dft_length // 2 + 1, bins])
     """
@@ -2909,11 +2946,13 @@ def sort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = 
 
 # specs/sorting.yaml:59
 @called
-def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
+def topk(
+    x: Operand, k: int | Dim | Value, axis: int = -1, largest: bool = True, *, source: str = ""
+) -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first,
     NaN on top.
 
-    The dyn variant if one of these is a Value, else the static one: k.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: k.
 
     (x: T[*o, n@axis, *i]) -> (values: T[*o, k, *i], indices: i64[*o, k, *i])
     """
@@ -2996,11 +3035,16 @@ def select(x: Operand, mask: Operand, *, source: str = "") -> Value:
 # specs/sparse.yaml:73
 @called
 def sparse_fill_empty_rows(
-    index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""
+    index: Operand,
+    values: Operand,
+    value: Operand = None,
+    *,
+    shape: Sequence[int | Dim | Value] | Value,
+    source: str = "",
 ) -> tuple[Value, ...]:
     """The places and values of a sparse tensor by rows, a value where a row had none, and which rows those are.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (index: i64[n, q], values: T[n], value: T[] = 0) -> (places: i64[n + k, q], filled: T[n + k], empty:
     bool[prod(shape[:1])])
@@ -3553,14 +3597,14 @@ def max_unpool(
     kernel: Sequence[int],
     strides: Sequence[int] | None = None,
     pads: Sequence[int] | None = None,
-    output_shape: Sequence[int] | Value | None = None,
+    output_shape: Sequence[int | Dim | Value] | Value | None = None,
     *,
     source: str = "",
 ) -> Value:
     """Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than
     what was pooled.
 
-    The dyn variant if one of these is a Value, else the static one: output_shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: output_shape.
 
     (x: T[b, c, *d], indices: i64[b, c, *d]) -> (y: T[*s])
     """
@@ -3577,8 +3621,8 @@ def max_unpool(
 @called
 def col2im(
     x: Operand,
-    image: Sequence[int] | Value,
-    block: Sequence[int] | Value,
+    image: Sequence[int | Dim | Value] | Value,
+    block: Sequence[int | Dim | Value] | Value,
     strides: Sequence[int] | None = None,
     dilations: Sequence[int] | None = None,
     pads: Sequence[int] | None = None,
@@ -3587,7 +3631,7 @@ def col2im(
 ) -> Value:
     """Images made of columns, each of which is a block; where blocks overlap, their elements are added.
 
-    The dyn variant if one of these is a Value, else the static one: image, block.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: image, block.
 
     (x: T[b, (c, prod(block)), many]) -> (y: T[b, c, *image])
     """
