@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyshape.dims import Dim
 from anyshape.dtypes import DType
 from anyshape.graph.call import Operand, call, call_alias
 from anyshape.graph.value import Value
@@ -480,7 +481,7 @@ def attention(
     v: Operand,
     bias: Operand = None,
     causal: bool = False,
-    behind: int | Value | None = None,
+    behind: int | Dim | Value | None = None,
     scale: float = 0.0,
     *,
     source: str = "",
@@ -488,7 +489,7 @@ def attention(
     """Values averaged by the softmax of how well queries meet keys; r heads of queries share one of keys and
     values.
 
-    The dyn variant if one of these is a Value, else the static one: behind.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: behind.
 
     (q: F[b, (g, r), s, e], k: F[b, g, t, e], v: F[b, g, t, f], bias: B[*m] = 0) -> (y: F[b, (g, r), s, f])
     """
@@ -501,10 +502,10 @@ def attention(
 @called
 def hide_keys(
     mask: Operand,
-    batch: int | Value,
-    queries: int | Value,
-    keys: int | Value,
-    behind: int | Value | None = 0,
+    batch: int | Dim | Value,
+    queries: int | Dim | Value,
+    keys: int | Dim | Value,
+    behind: int | Dim | Value | None = 0,
     causal: bool = False,
     filter: float = -10000.0,
     *,
@@ -512,7 +513,8 @@ def hide_keys(
 ) -> Value:
     """What is added to the scores of keys that a mask hides from queries, and 0 for the others.
 
-    The dyn variant if one of these is a Value, else the static one: batch, queries, keys, behind.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: batch, queries,
+    keys, behind.
 
     (mask: I[*m]) -> (y: f32[batch, rows, keys])
     """
@@ -527,10 +529,10 @@ def hide_keys(
 
 # specs/attention.yaml:297
 @called
-def read_beams(x: Operand, beams: Operand, filled: int | Value, *, source: str = "") -> Value:
+def read_beams(x: Operand, beams: Operand, filled: int | Dim | Value, *, source: str = "") -> Value:
     """Entries of the cache of each beam; the first `filled` are those of the beam that each came from.
 
-    The dyn variant if one of these is a Value, else the static one: filled.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: filled.
 
     (x: T[(b, w), g, t, e], beams: I[b, w, m]) -> (y: T[(b, w), g, t, e])
     """
@@ -806,12 +808,12 @@ def det(x: Operand, *, source: str = "") -> Value:
 # specs/decoding.yaml:117
 @called
 def append_at(
-    past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int | Value, source: str = ""
+    past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int | Dim | Value, source: str = ""
 ) -> Value:
     """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where
     there are none.
 
-    The dyn variant if one of these is a Value, else the static one: size.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
 
     (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b], gone: i64[b] = 0) -> (y: T[b, g, size, e])
     """
@@ -821,12 +823,19 @@ def append_at(
 # specs/decoding.yaml:134
 @called
 def place_tokens(
-    last: Operand, new: int | Value, total: int | Value, capacity: int | Value, window: int = 0, *, source: str = ""
+    last: Operand,
+    new: int | Dim | Value,
+    total: int | Dim | Value,
+    capacity: int | Dim | Value,
+    window: int = 0,
+    *,
+    source: str = "",
 ) -> tuple[Value, ...]:
     """The number of the first new token, the entries that a cache holds before it, and those that are gone after
     the last.
 
-    The dyn variant if one of these is a Value, else the static one: new, total, capacity.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: new, total,
+    capacity.
 
     (last: I[b]) -> (at: i64[b], held: i64[b], gone: i64[b])
     """
@@ -889,7 +898,7 @@ def grouped_query_attention(
     bias: Operand = None,
     sink: Operand = None,
     *,
-    total: int | Value,
+    total: int | Dim | Value,
     scale: float = 0.0,
     softcap: float = 0.0,
     window: int = -1,
@@ -902,7 +911,7 @@ def grouped_query_attention(
     """Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share
     one of keys.
 
-    The dyn variant if one of these is a Value, else the static one: total.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: total.
 
     (q: F[b, s, (g, r), e], k: F[b, m, g, e], v: F[b, m, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
     past_v: F[b, g, *p:1, f] = 0, cos: F[*c:2] = 0, sin: F[*c:2] = 0, position: J[b, s]?, bias: F[*w] = 0, sink:
@@ -937,14 +946,14 @@ def linear_attention(
     decay: Operand = None,
     beta: Operand = None,
     *,
-    groups: int | Value,
-    shared: int | Value | None = 1,
+    groups: int | Dim | Value,
+    shared: int | Dim | Value | None = 1,
     scale: float = 0.0,
     source: str = "",
 ) -> tuple[Value, ...]:
     """What queries read of a state to which every token adds its key times its value.
 
-    The dyn variant if one of these is a Value, else the static one: groups, shared.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups, shared.
 
     (query: F[b, n, (groups, shared, e)], key: F[b, n, (groups, e)], value: F[b, n, (groups, f)], state: S[b,
     groups, e, f]?, decay: F[b, n, *w:1] = 0, beta: F[b, n, *r:1] = 1) -> (y: F[b, n, (groups, shared, f)],
@@ -967,17 +976,18 @@ def deform_conv(
     offset: Operand,
     bias: Operand = None,
     mask: Operand = None,
-    strides: Sequence[int] | Value | None = None,
-    dilations: Sequence[int] | Value | None = None,
-    pads: Sequence[int] | Value | None = None,
-    groups: int | Value | None = 1,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    groups: int | Dim | Value | None = 1,
     offset_groups: int = 1,
     *,
     source: str = "",
 ) -> Value:
     """A convolution each tap of which is moved by an offset of its own for every window, and weighed by a mask.
 
-    The dyn variant if one of these is a Value, else the static one: strides, dilations, pads, groups.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, groups.
 
     (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], offset: F[b, (offset_groups, prod(k), len(d)),
     *o:len(d)], bias: F[(groups, m)] = 0, mask: F[b, (offset_groups, prod(k)), *o] = 1) -> (y: F[b, (groups, m),
@@ -999,14 +1009,14 @@ def non_max_suppression(
     scores: Operand,
     iou_threshold: Operand = None,
     score_threshold: Operand = None,
-    limit: int | Value | None = 0,
+    limit: int | Dim | Value | None = 0,
     center: bool = False,
     *,
     source: str = "",
 ) -> Value:
     """The boxes of each class with the best scores that overlap no better one, as rows of batch, class and box.
 
-    The dyn variant if one of these is a Value, else the static one: limit.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: limit.
 
     (boxes: F[b, n, 4], scores: F[b, c, n], iou_threshold: F[*s] = 0, score_threshold: F[*t] = -inf) -> (kept:
     i64[k, 3])
@@ -1026,9 +1036,9 @@ def roi_align(
     x: Operand,
     rois: Operand,
     image: Operand,
-    size: Sequence[int] | Value | None = (1, 1),
+    size: Sequence[int | Dim | Value] | Value | None = (1, 1),
     mode: str = "avg",
-    ratio: int | Value | None = 0,
+    ratio: int | Dim | Value | None = 0,
     scale: float = 1.0,
     half_pixel: bool = True,
     *,
@@ -1037,7 +1047,7 @@ def roi_align(
     """Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples between the
     elements.
 
-    The dyn variant if one of these is a Value, else the static one: size, ratio.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, ratio.
 
     (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
     """
@@ -1053,12 +1063,18 @@ def roi_align(
 # specs/detection.yaml:308
 @called
 def max_roi_pool(
-    x: Operand, rois: Operand, image: Operand, size: Sequence[int] | Value, scale: float = 1.0, *, source: str = ""
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Sequence[int | Dim | Value] | Value,
+    scale: float = 1.0,
+    *,
+    source: str = "",
 ) -> Value:
     """Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the largest
     element, 0 of none.
 
-    The dyn variant if one of these is a Value, else the static one: size.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
 
     (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
     """
@@ -1386,7 +1402,7 @@ def tree_ensemble(
     target: Operand,
     weight: Operand,
     member: Operand,
-    targets: int | Value | None = 1,
+    targets: int | Dim | Value | None = 1,
     how: str = "sum",
     *,
     source: str = "",
@@ -1394,7 +1410,7 @@ def tree_ensemble(
     """Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some
     targets.
 
-    The dyn variant if one of these is a Value, else the static one: targets.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: targets.
 
     (x: F[n, f], feature: i64[m], split: F[m], mode: i64[m], yes: i64[m], no: i64[m], missing: i64[m], root:
     i64[t], start: i64[m + 1], target: i64[e], weight: F[e], member: F[s]) -> (y: F[n, targets])
@@ -1416,10 +1432,10 @@ def count_grams(
     starts: Operand,
     places: Operand,
     weight: Operand,
-    size: int | Value,
-    least: int | Value | None = 1,
-    most: int | Value | None = 1,
-    skips: int | Value | None = 0,
+    size: int | Dim | Value,
+    least: int | Dim | Value | None = 1,
+    most: int | Dim | Value | None = 1,
+    skips: int | Dim | Value | None = 0,
     mode: str = "TF",
     *,
     source: str = "",
@@ -1427,7 +1443,8 @@ def count_grams(
     """How often each of some n-grams of integers is in each row, counted in the column that the n-gram names,
     plain or weighted.
 
-    The dyn variant if one of these is a Value, else the static one: size, least, most, skips.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, least, most,
+    skips.
 
     (x: X[*o, l], pool: i64[p], starts: i64[k], places: i64[g], weight: f32[g]) -> (y: f32[*o, size])
     """
@@ -1458,7 +1475,7 @@ def resize(
     scales: Operand = None,
     axes: Sequence[int] | None = None,
     *,
-    sizes: Sequence[int] | Value,
+    sizes: Sequence[int | Dim | Value] | Value,
     mode: str = "nearest",
     coordinates: str = "half_pixel",
     nearest_mode: str = "round_prefer_floor",
@@ -1472,7 +1489,7 @@ def resize(
     """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
     scaled ones.
 
-    The dyn variant if one of these is a Value, else the static one: sizes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: sizes.
 
     (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
     """
@@ -1519,10 +1536,12 @@ def grid_sample(
 
 # specs/images.yaml:428
 @called
-def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
+def affine_grid(
+    theta: Operand, size: Sequence[int | Dim | Value] | Value, align_corners: bool = False, *, source: str = ""
+) -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
-    The dyn variant if one of these is a Value, else the static one: size.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
 
     (theta: F[b, t, t + 1]) -> (y: F[b, *size[2:], t])
     """
@@ -1537,7 +1556,7 @@ def crop_and_resize(
     x: Operand,
     boxes: Operand,
     image: Operand,
-    size: Sequence[int] | Value,
+    size: Sequence[int | Dim | Value] | Value,
     mode: str = "linear",
     extrapolation_value: float = 0.0,
     *,
@@ -1546,7 +1565,7 @@ def crop_and_resize(
     """Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image
     stands a value.
 
-    The dyn variant if one of these is a Value, else the static one: size.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
 
     (x: T[b, c, *d:2], boxes: f32[k, 4], image: I[k]) -> (y: T[k, c, *size])
     """
@@ -1564,16 +1583,16 @@ def crop_and_resize(
 def pad(
     x: Operand,
     value: Operand = None,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     *,
-    pads: Sequence[int] | Value,
+    pads: Sequence[int | Dim | Value] | Value,
     mode: str = "constant",
     source: str = "",
 ) -> Value:
     """A tensor with elements added before and after some axes (a value, the nearest, mirrored or wrapped), or cut
     off.
 
-    The dyn variant if one of these is a Value, else the static one: axes, pads.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes, pads.
 
     (x: T[*d], value: T[*v] = 0) -> (y: T[*s])
     """
@@ -1582,10 +1601,10 @@ def pad(
 
 # specs/indexing.yaml:64
 @called
-def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Value:
+def tile(x: Operand, repeats: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
 
-    The dyn variant if one of these is a Value, else the static one: repeats.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: repeats.
 
     (x: T[*d]) -> (y: T[*(d * repeats)])
     """
@@ -1594,10 +1613,10 @@ def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Val
 
 # specs/indexing.yaml:87
 @called
-def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "") -> Value:
+def repeat(x: Operand, repeats: int | Dim | Value, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
-    The dyn variant if one of these is a Value, else the static one: repeats.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: repeats.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n * repeats, *i])
     """
@@ -1606,10 +1625,10 @@ def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "")
 
 # specs/indexing.yaml:105
 @called
-def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
+def flip(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *r@axes])
     """
@@ -1619,11 +1638,15 @@ def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str =
 # specs/indexing.yaml:117
 @called
 def roll(
-    x: Operand, shift: Sequence[int] | Value, axes: Sequence[int] | Value | None = None, *, source: str = ""
+    x: Operand,
+    shift: Sequence[int | Dim | Value] | Value,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
+    *,
+    source: str = "",
 ) -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
 
-    The dyn variant if one of these is a Value, else the static one: shift, axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shift, axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *r@axes])
     """
@@ -1652,10 +1675,10 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = 
 
 # specs/indexing.yaml:178
 @called
-def depth_to_space(x: Operand, size: int | Value, mode: str = "DCR", *, source: str = "") -> Value:
+def depth_to_space(x: Operand, size: int | Dim | Value, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
 
-    The dyn variant if one of these is a Value, else the static one: size.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
 
     (x: T[b, f, h, w]) -> (y: T[b, c, (h, size), (w, size)])
     """
@@ -1664,10 +1687,10 @@ def depth_to_space(x: Operand, size: int | Value, mode: str = "DCR", *, source: 
 
 # specs/indexing.yaml:205
 @called
-def space_to_depth(x: Operand, size: int | Value, mode: str = "DCR", *, source: str = "") -> Value:
+def space_to_depth(x: Operand, size: int | Dim | Value, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
 
-    The dyn variant if one of these is a Value, else the static one: size.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
 
     (x: T[b, c, (h, size), (w, size)]) -> (y: T[b, c * size * size, h, w])
     """
@@ -1676,11 +1699,11 @@ def space_to_depth(x: Operand, size: int | Value, mode: str = "DCR", *, source: 
 
 # specs/indexing.yaml:232
 @called
-def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1, *, source: str = "") -> Value:
+def one_hot(index: Operand, values: Operand, depth: int | Dim | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
 
-    The dyn variant if one of these is a Value, else the static one: depth.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: depth.
 
     (index: I[*o:axis, *i], values: T[2]) -> (y: T[*o, depth, *i])
     """
@@ -1689,10 +1712,12 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
 
 # specs/indexing.yaml:262
 @called
-def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
+def dilate(
+    x: Operand, value: Operand = None, *, strides: Sequence[int | Dim | Value] | Value, source: str = ""
+) -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
-    The dyn variant if one of these is a Value, else the static one: strides.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides.
 
     (x: T[*d], value: T[] = 0) -> (y: T[*s])
     """
@@ -1702,12 +1727,12 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value,
 # specs/indexing.yaml:280
 @called
 def center_crop_pad(
-    x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
+    x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int | Dim | Value] | Value, source: str = ""
 ) -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
     around it.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1727,10 +1752,10 @@ def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: 
 
 # specs/matching.yaml:5
 @called
-def ensure_shape(x: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
+def ensure_shape(x: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """The same tensor, known from here on to have the given dims; -1 leaves a dim as it is.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1739,10 +1764,12 @@ def ensure_shape(x: Operand, shape: Sequence[int] | Value, *, source: str = "") 
 
 # specs/movement.yaml:5
 @called
-def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False, *, source: str = "") -> Value:
+def reshape(
+    x: Operand, newshape: Sequence[int | Dim | Value] | Value, allowzero: bool = False, *, source: str = ""
+) -> Value:
     """The same elements in row-major order under a new shape.
 
-    The dyn variant if one of these is a Value, else the static one: newshape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: newshape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1751,10 +1778,10 @@ def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False
 
 # specs/movement.yaml:36
 @called
-def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
+def transpose(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*d]) -> (y: T[*d[axes]])
     """
@@ -1763,10 +1790,10 @@ def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: 
 
 # specs/movement.yaml:56
 @called
-def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
+def squeeze(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *ones@axes]) -> (y: T[*o])
     """
@@ -1775,10 +1802,10 @@ def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: st
 
 # specs/movement.yaml:75
 @called
-def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") -> Value:
+def expand_dims(x: Operand, axes: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*d]) -> (y: T[*d, *1@axes])
     """
@@ -1787,10 +1814,10 @@ def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") ->
 
 # specs/movement.yaml:91
 @called
-def flatten(x: Operand, axis: int | Value | None = 1, *, source: str = "") -> Value:
+def flatten(x: Operand, axis: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """A matrix of the same elements; the axes before `axis` make its rows, the others its columns.
 
-    The dyn variant if one of these is a Value, else the static one: axis.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axis.
 
     (x: T[*d]) -> (y: T[prod(d[:cut]), prod(d[cut:])])
     """
@@ -1799,11 +1826,11 @@ def flatten(x: Operand, axis: int | Value | None = 1, *, source: str = "") -> Va
 
 # specs/movement.yaml:114
 @called
-def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
+def broadcast_to(x: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (x: T[*d]) -> (y: T[*broadcast(d, shape)])
     """
@@ -1836,7 +1863,7 @@ def split(
     x: Operand,
     axis: int = 0,
     parts: int = 2,
-    sizes: Sequence[int] | Value | None = None,
+    sizes: Sequence[int | Dim | Value] | Value | None = None,
     *,
     outputs: int | None = None,
     source: str = "",
@@ -1846,7 +1873,7 @@ def split(
 
     `outputs` is the number of outputs where it is known only at run time, which is then checked.
 
-    The dyn variant if one of these is a Value, else the static one: sizes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: sizes.
 
     (x: T[*o, n@axis, *i]) -> (ys: T[*o, sizes[v], *i] for v in len(sizes))
     """
@@ -1857,17 +1884,18 @@ def split(
 @called
 def slice(
     x: Operand,
-    starts: Sequence[int] | Value,
-    ends: Sequence[int] | Value,
-    axes: Sequence[int] | Value | None = None,
-    steps: Sequence[int] | Value | None = None,
+    starts: Sequence[int | Dim | Value] | Value,
+    ends: Sequence[int | Dim | Value] | Value,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
+    steps: Sequence[int | Dim | Value] | Value | None = None,
     *,
     source: str = "",
 ) -> Value:
     """The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python
     slices.
 
-    The dyn variant if one of these is a Value, else the static one: starts, ends, axes, steps.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: starts, ends, axes,
+    steps.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1888,10 +1916,10 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
 
 # specs/movement.yaml:246
 @called
-def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
+def trilu(x: Operand, k: int | Dim | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
-    The dyn variant if one of these is a Value, else the static one: k.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: k.
 
     (x: T[*b, m, n]) -> (y: T[*b, m, n])
     """
@@ -1954,12 +1982,12 @@ def instance_norm(x: Operand, scale: Operand, bias: Operand, epsilon: float = 1e
 # specs/normalisation.yaml:85
 @called
 def group_norm(
-    x: Operand, scale: Operand, bias: Operand, groups: int | Value, epsilon: float = 1e-05, *, source: str = ""
+    x: Operand, scale: Operand, bias: Operand, groups: int | Dim | Value, epsilon: float = 1e-05, *, source: str = ""
 ) -> Value:
     """Groups of channels of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by
     channel.
 
-    The dyn variant if one of these is a Value, else the static one: groups.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups.
 
     (x: F[b, (groups, c), *d], scale: F[(groups, c)], bias: F[(groups, c)]) -> (y: F[b, (groups, c), *d])
     """
@@ -2004,11 +2032,17 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
 # specs/normalisation.yaml:214
 @called
 def lrn(
-    x: Operand, size: int | Value, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
+    x: Operand,
+    size: int | Dim | Value,
+    alpha: float = 0.0001,
+    beta: float = 0.75,
+    bias: float = 1.0,
+    *,
+    source: str = "",
 ) -> Value:
     """Every element divided by a power of the mean square of its neighbours in `size` channels.
 
-    The dyn variant if one of these is a Value, else the static one: size.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
 
     (x: F[b, c, *d]) -> (y: F[b, c, *d])
     """
@@ -2167,11 +2201,13 @@ def fresh_seed(*, source: str = "") -> Value:
 
 # specs/random.yaml:55
 @called
-def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int] | Value, *, source: str = "") -> Value:
+def random_uniform(
+    seed: Operand, low: Operand, high: Operand, to: Sequence[int | Dim | Value] | Value, *, source: str = ""
+) -> Value:
     """Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their
     positions.
 
-    The dyn variant if one of these is a Value, else the static one: to.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: to.
 
     (seed: i64[], low: F[*p], high: F[*q]) -> (y: F[*to])
     """
@@ -2181,12 +2217,12 @@ def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int]
 # specs/random.yaml:80
 @called
 def random_normal(
-    seed: Operand, mean: Operand, deviation: Operand, to: Sequence[int] | Value, *, source: str = ""
+    seed: Operand, mean: Operand, deviation: Operand, to: Sequence[int | Dim | Value] | Value, *, source: str = ""
 ) -> Value:
     """Normally distributed numbers of some mean and standard deviation, a function of the seed and of their
     positions.
 
-    The dyn variant if one of these is a Value, else the static one: to.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: to.
 
     (seed: i64[], mean: F[*p], deviation: F[*q]) -> (y: F[*to])
     """
@@ -2227,12 +2263,12 @@ def dropout(x: Operand, mask: Operand, ratio: Operand, *, source: str = "") -> V
 # specs/random.yaml:163
 @called
 def multinomial(
-    seed: Operand, x: Operand, draws: int | Value | None = 1, to: DType | str = "i64", *, source: str = ""
+    seed: Operand, x: Operand, draws: int | Dim | Value | None = 1, to: DType | str = "i64", *, source: str = ""
 ) -> Value:
     """Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and of their
     positions.
 
-    The dyn variant if one of these is a Value, else the static one: draws.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: draws.
 
     (seed: i64[], x: F[b, n]) -> (y: R[b, draws])
     """
@@ -2361,7 +2397,7 @@ def lstm(
 @called
 def sum(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2369,7 +2405,7 @@ def sum(
 ) -> Value:
     """The sum over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2382,7 +2418,7 @@ def sum(
 @called
 def mean(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2390,7 +2426,7 @@ def mean(
 ) -> Value:
     """The mean over some axes, by default over all; of integers cut towards zero.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2403,7 +2439,7 @@ def mean(
 @called
 def prod(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2411,7 +2447,7 @@ def prod(
 ) -> Value:
     """The product over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2424,7 +2460,7 @@ def prod(
 @called
 def max(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2433,7 +2469,7 @@ def max(
     """The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there
     is of none.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2446,7 +2482,7 @@ def max(
 @called
 def min(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2455,7 +2491,7 @@ def min(
     """The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there
     is of none.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2468,7 +2504,7 @@ def min(
 @called
 def l1(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2476,7 +2512,7 @@ def l1(
 ) -> Value:
     """The sum of magnitudes over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2489,7 +2525,7 @@ def l1(
 @called
 def l2(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2497,7 +2533,7 @@ def l2(
 ) -> Value:
     """The square root of the sum of squares over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2510,7 +2546,7 @@ def l2(
 @called
 def sum_square(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2518,7 +2554,7 @@ def sum_square(
 ) -> Value:
     """The sum of squares over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2535,7 +2571,7 @@ def sum_square(
 @called
 def log_sum(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2543,7 +2579,7 @@ def log_sum(
 ) -> Value:
     """The logarithm of the sum over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2556,7 +2592,7 @@ def log_sum(
 @called
 def log_sum_exp(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2564,7 +2600,7 @@ def log_sum_exp(
 ) -> Value:
     """The logarithm of the sum of exponentials over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2581,7 +2617,7 @@ def log_sum_exp(
 @called
 def any(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2589,7 +2625,7 @@ def any(
 ) -> Value:
     """Whether at least one element over some axes is true, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2602,7 +2638,7 @@ def any(
 @called
 def all(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2610,7 +2646,7 @@ def all(
 ) -> Value:
     """Whether all elements over some axes are true, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2647,11 +2683,11 @@ def argmin(
 
 # specs/reshaping.yaml:23
 @called
-def reshape_by_codes(x: Operand, newshape: Sequence[int] | Value, *, source: str = "") -> Value:
+def reshape_by_codes(x: Operand, newshape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """The same elements under a shape in which 0 copies the next dim, -3 is the product of the next two and -1
     what is left.
 
-    The dyn variant if one of these is a Value, else the static one: newshape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: newshape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -2714,10 +2750,12 @@ def layer_norm(
 
 # specs/scan.yaml:21
 @called
-def cumsum(x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
+def cumsum(
+    x: Operand, axis: int | Dim | Value, exclusive: bool = False, reverse: bool = False, *, source: str = ""
+) -> Value:
     """The sum of an element and all before it along an axis; without it (exclusive), or from the end (reverse).
 
-    The dyn variant if one of these is a Value, else the static one: axis.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axis.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n, *i])
     """
@@ -2729,12 +2767,12 @@ def cumsum(x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool
 # specs/scan.yaml:33
 @called
 def cumprod(
-    x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool = False, *, source: str = ""
+    x: Operand, axis: int | Dim | Value, exclusive: bool = False, reverse: bool = False, *, source: str = ""
 ) -> Value:
     """The product of an element and all before it along an axis; without it (exclusive), or from the end
     (reverse).
 
-    The dyn variant if one of these is a Value, else the static one: axis.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axis.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n, *i])
     """
@@ -2783,11 +2821,16 @@ def tensor_scatter(
 # specs/scatter.yaml:111
 @called
 def sparse_to_dense(
-    index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""
+    index: Operand,
+    values: Operand,
+    value: Operand = None,
+    *,
+    shape: Sequence[int | Dim | Value] | Value,
+    source: str = "",
 ) -> Value:
     """A tensor of one value, but for the places that rows of indices name, which have values of their own.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (index: I[k, q], values: T[k], value: T[] = 0) -> (y: T[*shape])
     """
@@ -2806,10 +2849,12 @@ def shape_of(x: Operand, start: int = 0, end: int | None = None, *, source: str 
 
 # specs/shapes.yaml:32
 @called
-def axis_positions(axes: Sequence[int] | Value, rank: int, distinct: bool = False, *, source: str = "") -> Value:
+def axis_positions(
+    axes: Sequence[int | Dim | Value] | Value, rank: int, distinct: bool = False, *, source: str = ""
+) -> Value:
     """Axes of a tensor of some rank as positions, negative ones counted from the end.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     () -> (y: i64[r])
     """
@@ -2831,11 +2876,16 @@ def size(x: Operand, *, source: str = "") -> Value:
 # specs/shapes.yaml:69
 @called
 def arange(
-    start: int | Value, stop: int | Value, step: int | Value | None = 1, dtype: DType | str = "i64", *, source: str = ""
+    start: int | Dim | Value,
+    stop: int | Dim | Value,
+    step: int | Dim | Value | None = 1,
+    dtype: DType | str = "i64",
+    *,
+    source: str = "",
 ) -> Value:
     """Numbers from start to before stop in equal steps.
 
-    The dyn variant if one of these is a Value, else the static one: start, stop, step.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: start, stop, step.
 
     () -> (y: T[n])
     """
@@ -2846,10 +2896,10 @@ def arange(
 
 # specs/shapes.yaml:95
 @called
-def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
+def full(value: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (value: T[]) -> (y: T[*shape])
     """
@@ -2858,10 +2908,10 @@ def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> V
 
 # specs/shapes.yaml:112
 @called
-def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
+def zeros(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     () -> (y: T[*shape])
     """
@@ -2870,10 +2920,10 @@ def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: s
 
 # specs/shapes.yaml:123
 @called
-def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
+def ones(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     () -> (y: T[*shape])
     """
@@ -2894,16 +2944,16 @@ def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") ->
 @called
 def dft(
     x: Operand,
-    axis: int | Value | None = -2,
+    axis: int | Dim | Value | None = -2,
     inverse: bool = False,
     onesided: bool = False,
-    length: int | Value | None = None,
+    length: int | Dim | Value | None = None,
     *,
     source: str = "",
 ) -> Value:
     """The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.
 
-    The dyn variant if one of these is a Value, else the static one: axis, length.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axis, length.
 
     (x: F[*o, n@axis, *i, c]) -> (y: F[*o, s, *i, 1 if inverse and onesided else 2])
     """
@@ -2918,15 +2968,15 @@ def stft(
     x: Operand,
     window: Operand = None,
     *,
-    step: int | Value,
-    length: int | Value | None = None,
+    step: int | Dim | Value,
+    length: int | Dim | Value | None = None,
     onesided: bool = True,
     source: str = "",
 ) -> Value:
     """The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a
     window.
 
-    The dyn variant if one of these is a Value, else the static one: step, length.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: step, length.
 
     (x: F[b, n, c], window: F[*w] = 1) -> (y: F[b, (n - size) // step + 1, size // 2 + 1 if onesided else size,
     2])
@@ -2941,16 +2991,17 @@ def stft(
 def mel_weight_matrix(
     lower: Operand,
     upper: Operand,
-    bins: int | Value,
-    dft_length: int | Value,
-    sample_rate: int | Value,
+    bins: int | Dim | Value,
+    dft_length: int | Dim | Value,
+    sample_rate: int | Dim | Value,
     to: DType | str = "f32",
     *,
     source: str = "",
 ) -> Value:
     """Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.
 
-    The dyn variant if one of these is a Value, else the static one: bins, dft_length, sample_rate.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: bins, dft_length,
+    sample_rate.
 
     (lower: F[], upper: F[]) -> (y: R[dft_length // 2 + 1, bins])
     """
@@ -2986,11 +3037,13 @@ def sort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = 
 
 # specs/sorting.yaml:59
 @called
-def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
+def topk(
+    x: Operand, k: int | Dim | Value, axis: int = -1, largest: bool = True, *, source: str = ""
+) -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first,
     NaN on top.
 
-    The dyn variant if one of these is a Value, else the static one: k.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: k.
 
     (x: T[*o, n@axis, *i]) -> (values: T[*o, k, *i], indices: i64[*o, k, *i])
     """
@@ -3073,11 +3126,16 @@ def select(x: Operand, mask: Operand, *, source: str = "") -> Value:
 # specs/sparse.yaml:73
 @called
 def sparse_fill_empty_rows(
-    index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""
+    index: Operand,
+    values: Operand,
+    value: Operand = None,
+    *,
+    shape: Sequence[int | Dim | Value] | Value,
+    source: str = "",
 ) -> tuple[Value, ...]:
     """The places and values of a sparse tensor by rows, a value where a row had none, and which rows those are.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (index: i64[n, q], values: T[n], value: T[] = 0) -> (places: i64[n + k, q], filled: T[n + k], empty:
     bool[prod(shape[:1])])
@@ -3099,11 +3157,11 @@ def pair_weights(coefficients: Operand, owner: Operand, *, source: str = "") -> 
 
 # specs/supports.yaml:103
 @called
-def pair_votes(scores: Operand, classes: int | Value, *, source: str = "") -> Value:
+def pair_votes(scores: Operand, classes: int | Dim | Value, *, source: str = "") -> Value:
     """How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any other
     one for the second.
 
-    The dyn variant if one of these is a Value, else the static one: classes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: classes.
 
     (scores: F[n, p]) -> (y: i64[n, classes])
     """
@@ -3112,10 +3170,10 @@ def pair_votes(scores: Operand, classes: int | Value, *, source: str = "") -> Va
 
 # specs/supports.yaml:126
 @called
-def couple_pairs(shares: Operand, classes: int | Value, *, source: str = "") -> Value:
+def couple_pairs(shares: Operand, classes: int | Dim | Value, *, source: str = "") -> Value:
     """Probabilities of classes that agree best with how likely each class is beside each other one.
 
-    The dyn variant if one of these is a Value, else the static one: classes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: classes.
 
     (shares: F[n, p]) -> (y: F[n, classes])
     """
@@ -3165,11 +3223,11 @@ def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
 # specs/text.yaml:141
 @called
 def string_split(
-    x: Operand, delimiter: Operand, maxsplit: int | Value | None = -1, *, source: str = ""
+    x: Operand, delimiter: Operand, maxsplit: int | Dim | Value | None = -1, *, source: str = ""
 ) -> tuple[Value, ...]:
     """The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.
 
-    The dyn variant if one of these is a Value, else the static one: maxsplit.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: maxsplit.
 
     (x: char[*d, w], delimiter: char[m]) -> (parts: char[*d, k, l], count: i64[*d])
     """
@@ -3404,18 +3462,19 @@ def conv(
     x: Operand,
     w: Operand,
     bias: Operand = None,
-    strides: Sequence[int] | Value | None = None,
-    dilations: Sequence[int] | Value | None = None,
-    pads: Sequence[int] | Value | None = None,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
     auto_pad: str = "NOTSET",
-    groups: int | Value | None = 1,
+    groups: int | Dim | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a
     bias.
 
-    The dyn variant if one of these is a Value, else the static one: strides, dilations, pads, groups.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, groups.
 
     (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
     m), *s])
@@ -3433,10 +3492,10 @@ def conv(
 @called
 def max_pool(
     x: Operand,
-    kernel: Sequence[int] | Value,
-    strides: Sequence[int] | Value | None = None,
-    dilations: Sequence[int] | Value | None = None,
-    pads: Sequence[int] | Value | None = None,
+    kernel: Sequence[int | Dim | Value] | Value,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
     auto_pad: str = "NOTSET",
     ceil_mode: bool = False,
     column_major: bool = False,
@@ -3445,7 +3504,8 @@ def max_pool(
 ) -> tuple[Value, ...]:
     """The largest element under a moving window, and where it stands in x, counted through the whole of x.
 
-    The dyn variant if one of these is a Value, else the static one: kernel, strides, dilations, pads.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: kernel, strides,
+    dilations, pads.
 
     (x: T[b, c, *d]) -> (y: T[b, c, *s], indices: i64[b, c, *s])
     """
@@ -3470,10 +3530,10 @@ def max_pool(
 @called
 def average_pool(
     x: Operand,
-    kernel: Sequence[int] | Value,
-    strides: Sequence[int] | Value | None = None,
-    dilations: Sequence[int] | Value | None = None,
-    pads: Sequence[int] | Value | None = None,
+    kernel: Sequence[int | Dim | Value] | Value,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
     auto_pad: str = "NOTSET",
     ceil_mode: bool = False,
     count_include_pad: bool = False,
@@ -3482,7 +3542,8 @@ def average_pool(
 ) -> Value:
     """The mean of the elements under a moving window, of those in x or of those in x and its pads.
 
-    The dyn variant if one of these is a Value, else the static one: kernel, strides, dilations, pads.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: kernel, strides,
+    dilations, pads.
 
     (x: T[b, c, *d]) -> (y: T[b, c, *s])
     """
@@ -3507,10 +3568,10 @@ def average_pool(
 @called
 def lp_pool(
     x: Operand,
-    kernel: Sequence[int] | Value,
-    strides: Sequence[int] | Value | None = None,
-    dilations: Sequence[int] | Value | None = None,
-    pads: Sequence[int] | Value | None = None,
+    kernel: Sequence[int | Dim | Value] | Value,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
     auto_pad: str = "NOTSET",
     ceil_mode: bool = False,
     p: float = 2.0,
@@ -3519,7 +3580,8 @@ def lp_pool(
 ) -> Value:
     """The p-norm of the elements under a moving window.
 
-    The dyn variant if one of these is a Value, else the static one: kernel, strides, dilations, pads.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: kernel, strides,
+    dilations, pads.
 
     (x: T[b, c, *d]) -> (y: T[b, c, *s])
     """
@@ -3546,21 +3608,21 @@ def conv_transpose(
     x: Operand,
     w: Operand,
     bias: Operand = None,
-    strides: Sequence[int] | Value | None = None,
-    dilations: Sequence[int] | Value | None = None,
-    pads: Sequence[int] | Value | None = None,
-    output_padding: Sequence[int] | Value | None = None,
-    output_shape: Sequence[int] | Value | None = None,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    output_padding: Sequence[int | Dim | Value] | Value | None = None,
+    output_shape: Sequence[int | Dim | Value] | Value | None = None,
     auto_pad: str = "NOTSET",
-    groups: int | Value | None = 1,
+    groups: int | Dim | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a
     convolution.
 
-    The dyn variant if one of these is a Value, else the static one: strides, dilations, pads, output_padding,
-    output_shape, groups.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, output_padding, output_shape, groups.
 
     (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
     m), *s])
@@ -3589,18 +3651,19 @@ def conv_integer(
     w: Operand,
     x_zero: Operand = None,
     w_zero: Operand = None,
-    strides: Sequence[int] | Value | None = None,
-    dilations: Sequence[int] | Value | None = None,
-    pads: Sequence[int] | Value | None = None,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
     auto_pad: str = "NOTSET",
-    groups: int | Value | None = 1,
+    groups: int | Dim | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """A convolution of narrow integers less their zero points, of which there is one, or for the weights one per
     result channel.
 
-    The dyn variant if one of these is a Value, else the static one: strides, dilations, pads, groups.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, groups.
 
     (x: A[b, (groups, c), *d], w: B[(groups, m), c, *k:len(d)], x_zero: A[*u] = 0, w_zero: B[*z] = 0) -> (y:
     i32[b, (groups, m), *s])
@@ -3626,18 +3689,19 @@ def qlinear_conv(
     y_scale: Operand,
     y_zero: Operand,
     bias: Operand = None,
-    strides: Sequence[int] | Value | None = None,
-    dilations: Sequence[int] | Value | None = None,
-    pads: Sequence[int] | Value | None = None,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
     auto_pad: str = "NOTSET",
-    groups: int | Value | None = 1,
+    groups: int | Dim | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """A convolution of integers that stand for floats by scales and zero points, rounded to the result's own
     scale.
 
-    The dyn variant if one of these is a Value, else the static one: strides, dilations, pads, groups.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, groups.
 
     (x: A[b, (groups, c), *d], x_scale: f32[*t], x_zero: A[*u], w: B[(groups, m), c, *k:len(d)], w_scale:
     f32[*v], w_zero: B[*z], y_scale: f32[*e], y_zero: Q[*f], bias: i32[(groups, m)] = 0) -> (y: Q[b, (groups,
@@ -3657,17 +3721,18 @@ def qlinear_conv(
 def max_unpool(
     x: Operand,
     indices: Operand,
-    kernel: Sequence[int] | Value,
-    strides: Sequence[int] | Value | None = None,
-    pads: Sequence[int] | Value | None = None,
-    output_shape: Sequence[int] | Value | None = None,
+    kernel: Sequence[int | Dim | Value] | Value,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    output_shape: Sequence[int | Dim | Value] | Value | None = None,
     *,
     source: str = "",
 ) -> Value:
     """Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than
     what was pooled.
 
-    The dyn variant if one of these is a Value, else the static one: kernel, strides, pads, output_shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: kernel, strides,
+    pads, output_shape.
 
     (x: T[b, c, *d], indices: i64[b, c, *d]) -> (y: T[*s])
     """
@@ -3684,17 +3749,18 @@ def max_unpool(
 @called
 def col2im(
     x: Operand,
-    image: Sequence[int] | Value,
-    block: Sequence[int] | Value,
-    strides: Sequence[int] | Value | None = None,
-    dilations: Sequence[int] | Value | None = None,
-    pads: Sequence[int] | Value | None = None,
+    image: Sequence[int | Dim | Value] | Value,
+    block: Sequence[int | Dim | Value] | Value,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
     *,
     source: str = "",
 ) -> Value:
     """Images made of columns, each of which is a block; where blocks overlap, their elements are added.
 
-    The dyn variant if one of these is a Value, else the static one: image, block, strides, dilations, pads.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: image, block,
+    strides, dilations, pads.
 
     (x: T[b, (c, prod(block)), many]) -> (y: T[b, c, *image])
     """

@@ -192,12 +192,12 @@ class Spelled:
 
     def __truediv__(self, b: Any) -> Value:
         """`a / b`: The quotient of two tensors, element by element; of integers it is cut towards zero."""
-        op = chosen("a / b", self, {"div": ("f32", "f64", "f16", "bf16")})
+        chosen("a / b", self, {"div": ("f32", "f64", "f16", "bf16")})
         return api.div(a=self, b=b)
 
     def __rtruediv__(self, a: Any) -> Value:
         """`a / b`: The quotient of two tensors, element by element; of integers it is cut towards zero."""
-        op = chosen("a / b", self, {"div": ("f32", "f64", "f16", "bf16")})
+        chosen("a / b", self, {"div": ("f32", "f64", "f16", "bf16")})
         return api.div(a=a, b=self)
 
     def __xor__(self, b: Any) -> Value:
@@ -343,7 +343,7 @@ class Spelled:
         """`x.mean(axis=axes, keepdims=keepdims)`: The mean over some axes, by default over all; of integers cut
         towards zero.
         """
-        op = chosen("x.mean(axis=axes, keepdims=keepdims)", self, {"mean": ("f32", "f64", "f16", "bf16")})
+        chosen("x.mean(axis=axes, keepdims=keepdims)", self, {"mean": ("f32", "f64", "f16", "bf16")})
         return api.mean(x=self, axes=axis, keepdims=keepdims)
 
     def min(self, axis: Any = None, keepdims: Any = None) -> Value:

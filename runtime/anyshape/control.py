@@ -23,6 +23,7 @@ from anyshape.graph.lengths import repeated
 from anyshape.graph.loops import LIMIT, LOOP, PATIENCE, Carried, RankChanges, no_form
 from anyshape.graph.match_shape import as_parameters, ensure, ensured, resolved
 from anyshape.graph.regions import captures, close, failed, spliced
+from anyshape.graph.sizes import remember
 from anyshape.graph.tuples import Form, flat, flats, form_of, formed, member_names, spelled
 from anyshape.graph.value import Value, constant, mark
 from anyshape.public import public
@@ -153,6 +154,7 @@ def _settled(
     """The body on carried values of types that an iteration does not change. Raises ShapeError where there are none."""
     states = [Carried(v) for v in initial]
     number = Value(TensorType(parse_dtype("i64"), ()), "iteration", contents=(fresh("iteration"),))
+    remember(number)
     for attempt in range(LIMIT):
         params = [s.param(name) for s, name in zip(states, names, strict=True)]
         since = mark()

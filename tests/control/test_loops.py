@@ -226,7 +226,7 @@ def test_constants_and_operands_inside_become_static() -> None:
     g = anyshape.passes.dyn_to_static(anyshape.function([x, n], y))
     verify(g)
     assert str(y.type) == "f32[n, 4]"
-    assert [node.op.variant for node in g.all_nodes()].count("static") == 1
+    assert [node.op.variant for node in g.all_nodes()].count("static") == 2
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,7 @@ INDICES = {
     "arrays with a new axis between": np.s_[PLACES[:1], None, ROWS, 1],
     "a mask": MASK,
     "a mask behind": np.s_[:, :, Y > 0],
+    "a mask over two axes": np.s_[:, WIDE, None],
 }
 
 

@@ -56,7 +56,8 @@ def _method(code: Code, cases: Sequence[Case], reflected: bool) -> None:
     code.lines += [f"        {line}" for line in ([f'{said[0]}"""'] if len(said) == 1 else [*said, '"""'])]
     if len(cases) > 1 or s.dtypes:
         table = ", ".join(f"{quoted(c.name)}: {tuple_text(map(quoted, dtypes_of(c, t)))}" for c, t in cases)
-        code.add(f"op = {use('chosen')}({quoted(s.text)}, self, {{{table}}})")
+        known = "op = " if len(cases) > 1 else ""
+        code.add(f"{known}{use('chosen')}({quoted(s.text)}, self, {{{table}}})")
     for k, (case, spelling) in enumerate(cases):
         if k + 1 < len(cases):
             code.add(f"if op == {quoted(case.name)}:")

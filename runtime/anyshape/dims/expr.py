@@ -257,8 +257,8 @@ def _size(value: Any) -> Any:
     """An int or Dim from what Python or NumPy give; NotImplemented for anything else (a Vec, say)."""
     if isinstance(value, Dim):
         return value
-    if isinstance(value, tuple | list):
-        return NotImplemented
+    if isinstance(value, tuple | list) or getattr(value, "__array_ufunc__", value) is None:
+        return NotImplemented  # a value of a graph computes with dims itself
     try:
         return operator.index(value)
     except TypeError:

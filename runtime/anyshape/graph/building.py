@@ -9,6 +9,7 @@ from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
 from anyshape.graph.match_shape import names_of_unknowns, resolved
 from anyshape.graph.retype import with_dims
+from anyshape.graph.sizes import remember
 from anyshape.graph.tuples import flat, flats, form_of, formed, member_names
 from anyshape.graph.value import Value
 from anyshape.public import public
@@ -25,7 +26,10 @@ def input(name: str, type: str | TensorType) -> Any:
         raise ArgumentError(f"an input needs a name, got {name!r}")
     types = parse_types(type)
     names = member_names(name, form_of(types))
-    return formed(form_of(types), map(Value, flat(types), names))
+    params = [Value(t, n) for t, n in zip(flat(types), names, strict=True)]
+    for p in params:
+        remember(p)
+    return formed(form_of(types), iter(params))
 
 
 @public

@@ -26,6 +26,7 @@ from anyshape.graph.inference_cache import Memory, question_of
 from anyshape.graph.opdef import OpDef
 from anyshape.graph.relating import ranks_anyway, related, shapes_of
 from anyshape.graph.sequences import spread, walk_of
+from anyshape.graph.sizes import remember
 from anyshape.graph.value import SIZES, SMALL, Contents, Node, Value, element_symbol
 from anyshape.rules import Bound, Check, Elements, Rule, Undetermined
 from anyshape.types import TensorType
@@ -166,6 +167,8 @@ def build(
         Value(t, node=node, index=k, contents=c)
         for k, (t, c) in enumerate(zip(result.types, result.contents, strict=True))
     )
+    for v in node.outputs:
+        remember(v)
     return node
 
 

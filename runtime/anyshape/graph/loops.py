@@ -28,6 +28,7 @@ from anyshape.graph.joining import (
 )
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 from anyshape.graph.regions import fits, symbols_of, typed
+from anyshape.graph.sizes import remember
 from anyshape.graph.truth import check_condition, check_single, count_of, known_truth
 from anyshape.graph.value import Contents, Element, Node, Value
 from anyshape.rules import Bound, Rule
@@ -53,7 +54,9 @@ class Carried:
         """Dims and elements that are symbols of the iteration."""
 
     def param(self, name: str) -> Value:
-        return Value(self.type, name, contents=self.contents)
+        param = Value(self.type, name, contents=self.contents)
+        remember(param, again=True)
+        return param
 
     def widen(self, result: Value, where: str, all_of_it: bool) -> bool:
         """Joins the value after an iteration, and says whether that changed anything. Raises DtypeError, and RankChanges."""

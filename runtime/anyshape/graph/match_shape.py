@@ -15,7 +15,7 @@ import numpy as np
 
 from anyshape.dims import Dim, Size, bounds, eq, free_symbols, ge, substitute, symbol
 from anyshape.dtypes import parse_dtype
-from anyshape.errors import DtypeError, ParseError, ShapeError, UnsupportedError
+from anyshape.errors import ArgumentError, DtypeError, ParseError, ShapeError, UnsupportedError
 from anyshape.graph.callee import bind_argument
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
@@ -31,11 +31,11 @@ I64 = parse_dtype("i64")
 
 
 class NamedDim(Value):
-    """A size that a text calls by a name, as a vector of one item; `of` and `axis` say where it is written."""
+    """A size that a text calls by a name, as a vector of one item; `of` and `axis` say where it is written, if anywhere but in an input."""
 
     __slots__ = ("axis", "dim", "of")
 
-    def __init__(self, size: Dim, of: Value, axis: int) -> None:
+    def __init__(self, size: Dim, of: Value | None = None, axis: int = 0) -> None:
         super().__init__(TensorType(I64, (1,)), f"dim {size}", contents=(size,))
         self.dim, self.of, self.axis = size, of, axis
 
@@ -191,10 +191,14 @@ def resolved(params: Sequence[Value], results: Sequence[Value]) -> list[Value]:
         for v in node.inputs:
             if isinstance(v, NamedDim):
                 name = str(v.dim)
-                if name not in scope and node.regions and not (v.of in seen or v.of.is_constant):
+                if name not in scope and node.regions and (v.of is None or not (v.of in seen or v.of.is_constant)):
                     inner[v] = name
                     continue
-                of, axis = scope.setdefault(name, (v.of, v.axis))
+                if v.of is None and name not in scope:
+                    raise ArgumentError(
+                        f"a size is computed of {name}, and no input has that dim; there are {', '.join(scope) or 'none'}"
+                    )
+                of, axis = scope[name] if v.of is None else scope.setdefault(name, (v.of, v.axis))
                 mapped[v] = make("shape_of", [mapped.get(of, of)], {"start": axis, "end": axis + 1}, node.source)
         inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
         rebuilt = localised(over(node, inputs), inner, entry.facts) if inner else rebuild(node, inputs, entry.facts)
@@ -209,7 +213,7 @@ def names_of_unknowns(params: Sequence[Value], results: Sequence[Value]) -> dict
     taken, renamed = set(_entry_names(params)), dict[Dim, Size]()
     for node in topological(results) if unknown else ():
         for v in node.inputs:
-            if not isinstance(v, NamedDim) or str(v.dim) in taken:
+            if not isinstance(v, NamedDim) or v.of is None or str(v.dim) in taken:
                 continue
             taken.add(str(v.dim))
             n = v.of.type.shape[v.axis] if v.of.type.shape is not None else None

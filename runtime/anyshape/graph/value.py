@@ -62,7 +62,7 @@ class Value(Spelled):
     dims, conditions; an element nothing is known of is a symbol of its own, born with the value.
     """
 
-    __slots__ = ("_contents", "constant", "index", "name", "node", "type")
+    __slots__ = ("__weakref__", "_contents", "constant", "index", "name", "node", "type")
 
     def __init__(
         self,
@@ -96,6 +96,8 @@ class Value(Spelled):
 
     def elements(self) -> Contents | None:
         """The contents, with symbols made for elements nothing is known of; None if there are too many to name."""
+        from anyshape.graph.sizes import remember
+
         known = self.contents
         if known is not None:
             return known
@@ -109,6 +111,7 @@ class Value(Spelled):
         if n == 0:  # nothing gets a name, and what makes the value may still be refused: it is no constant
             return ()
         self._contents = tuple(element_symbol(self, k) for k in range(n))
+        remember(self)
         return self._contents
 
     def __repr__(self) -> str:
