@@ -56,7 +56,7 @@ class ElementDtypes:
                 return "i64" if kind in ("count", "argmax", "argmin") else self.find(element)
             case Comprehension(element):
                 return self.find(element)
-            case Call("argsort", _, _):
+            case Call("argsort" | "int", _, _):
                 return "i64"
             case Call(func, args, _):
                 return self._call(func, args)

@@ -157,7 +157,7 @@ def _itemwise(s: KernelScope, e: Item, leaves: dict[str, str]) -> str:
     """Emits e with each vector in it replaced by an item of it; `leaves`: {vector: name of its item}."""
     inner = type(s)(s.kinds, s.attributes, s.dtypes, s.tensors, s.functions)
     inner.rules.sequence, inner.rules.own_dims = s.rules.sequence, s.rules.own_dims
-    inner.in_place, inner.narrow = s.in_place, s.narrow
+    inner.in_place, inner.narrow, inner.lazy = s.in_place, s.narrow, s.lazy
     inner.used, inner.used_tensors, inner.variables = s.used, s.used_tensors, dict(s.variables)
 
     def replace(node: Item) -> Expr:

@@ -6,7 +6,7 @@ In: resolved nodes. Out: kinds, and the names of the rule that are read (`used`)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from anyshape_gen.analysis_model import ValueKind
@@ -76,6 +76,8 @@ class KernelScope(ABC):
         """Tensors whose elements may be integers other than i64"""
         self.unproved: frozenset[int] = frozenset()
         """The ids of the reads whose indices are checked at run time"""
+        self.lazy: frozenset[int] = frozenset()
+        """The ids of the reads that are evaluated only where operands of `and`, `or` left of them leave the result open"""
         self.hoisted: dict[str, Expr] = {}
         self.used: dict[str, None] = {}
         self.used_tensors: dict[str, None] = {}
@@ -227,6 +229,19 @@ def is_of_extremes(e: Compare) -> bool:
     sides = [side.operand if isinstance(side, Unary) else side for side in (e.first, *(x for _, x in e.rest))]
     extremes = [isinstance(s, Call) and s.func in ("lowest", "highest") for s in sides]
     return any(extremes) and all(x or isinstance(s, (Int, Float)) for x, s in zip(extremes, sides))
+
+
+def joined(s: KernelScope, op: str, items: Sequence[Expr]) -> str:
+    """Emits `a and b and …` of elements, or the same with `or`: as choices where what is read on the right depends on the left."""
+    texts = [s.text(x) for x in items]
+    text = texts[-1]
+    for k in reversed(range(len(items) - 1)):
+        if any(id(n) in s.lazy for x in items[k + 1 :] for n in walk(x)):
+            sides = f"lambda: {text}, False" if op == "and" else f"True, lambda: {text}"
+            text = f"{use('where')}({texts[k]}, {sides})"
+        else:
+            text = f"{use(f'{op}_')}({texts[k]}, {text})"
+    return text
 
 
 def chain(name: str, tests: list[str]) -> str:

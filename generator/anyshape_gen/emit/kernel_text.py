@@ -9,7 +9,7 @@ from __future__ import annotations
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.emit.kernel_reads import read, run
 from anyshape_gen.emit.kernel_reductions import reduction
-from anyshape_gen.emit.kernel_scope import CLASSES, FUNCTIONS, KernelScope, chain, is_of_extremes
+from anyshape_gen.emit.kernel_scope import CLASSES, FUNCTIONS, KernelScope, chain, is_of_extremes, joined
 from anyshape_gen.emit.module import use
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
@@ -66,7 +66,7 @@ class KernelText(KernelScope):
             case BoolOp(op, items):
                 if self.is_static(e):
                     return f" {op} ".join(self.at_least(x, NEGATE) for x in items), TERNARY
-                return chain(f"{op}_", [self.text(x) for x in items]), ATOM
+                return joined(self, op, items), ATOM
             case IfExp(cond, then, other):
                 return self._conditional(cond, then, other)
             case Call():

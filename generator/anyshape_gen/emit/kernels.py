@@ -78,6 +78,7 @@ class KernelEmitter:
         self.text = KernelText(a.kinds, attributes_of(a), dtype_keys(a), tensors, functions)
         self.text.rules.of(a.spec)
         self.text.unproved = frozenset(id(n) for k, n in enumerate(accesses(kernel)) if k in a.unproved)
+        self.text.lazy = frozenset(id(n) for k, n in enumerate(accesses(kernel)) if k in a.lazy)
         self.dtypes = ElementDtypes(a, kernel)
         known = {o.name: o.signature.dtype for o in (*a.spec.inputs, *a.spec.outputs)}
         known |= {s.name: s.dtype or self.dtypes.tensor(s.name) or "i64" for s in kernel.scratch}
