@@ -9,11 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from anyshape.errors import ArgumentError
-from anyshape.graph.function import Function
 from anyshape.public import fits, hints_of, public, short, spell
+
+if TYPE_CHECKING:
+    from anyshape.graph.function import Function
 
 Bound: TypeAlias = int | tuple[int, int | None]
 """A size that code is made for: a number, or (least, most)."""

@@ -138,7 +138,7 @@ def test_lists_are_written_member_by_member(path: str, capsys: pytest.CaptureFix
 
 
 JSON = {
-    "run": (["m.onnx"], {"inputs", "chosen", "outputs", "files", "seconds"}),
+    "run": (["m.onnx"], {"inputs", "chosen", "outputs", "files", "variants", "seconds"}),
     "compile": (["m.onnx", "-o", "c.anyshape"], {"inputs", "outputs", "report", "saved"}),
     "explain": (["m.onnx"], {"inputs", "outputs", "dims", "data_dependent", "report"}),
     "profile": (["m.onnx", "--repeat", "1"], {"inputs", "chosen", "seconds", "limits", "kernels", "ops", "html"}),
@@ -160,6 +160,13 @@ def test_every_command_answers_in_json(path: str, capsys: pytest.CaptureFixture[
     assert main(["run", "gone.onnx", "--json"]) == 2
     out, err = capsys.readouterr()
     assert json.loads(out)["error"] == "ModelError" and json.loads(out)["message"] in err
+
+
+def test_a_policy_tells_what_it_gained(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "m.onnx", "--repeat", "20", "--policy", "specialised"]) == 0
+    assert "times as fast as the program for all sizes" in capsys.readouterr().out
+    assert main(["run", "m.onnx", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["variants"] == []
 
 
 def test_json_has_no_numbers_that_json_has_not(path: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ from anyshape.cli.answer import Answer, as_json, report, signature
 from anyshape.cli.progress import progress
 from anyshape.code_version import VERSION
 from anyshape.errors import AnyshapeError, ArgumentError, library_error
+from anyshape.policies import NAMED
 
 if TYPE_CHECKING:
     from anyshape.vm import Executable
@@ -41,6 +42,7 @@ _EXAMPLES = """\
   anyshape run model.onnx --input x=x.npy --input mask=inputs.npz --input newshape='[2, -1]'
   anyshape run model.onnx --input x=x.npy --output-dir results --json
   anyshape profile bert.onnx --shape ids=4x128 --html bert.html
+  anyshape run vision.onnx --shape image=1x3x224x224 --repeat 1000 --policy specialised
   anyshape compile bert.onnx --dim batch=1:64 --dim seq=1:512 --timings
   anyshape compile bert.onnx -o bert.anyshape            save it, to be run by: anyshape run bert.anyshape
   anyshape simplify bert.onnx small.onnx --check         an equal model with fewer nodes, for any runtime
@@ -134,6 +136,12 @@ def parser() -> argparse.ArgumentParser:
     _add_threads(run)
     repeat = arguments.count(0, MOST_CALLS)
     run.add_argument("--repeat", type=repeat, default=5, metavar="N", help="number of further runs to measure (5)")
+    run.add_argument(
+        "--policy",
+        choices=sorted(NAMED),
+        default="generic",
+        help="for which sizes code is made besides (anyshape.policies)",
+    )
     run.add_argument(
         "--output-dir", metavar="FOLDER", help="write each output to FOLDER/NAME.npy, a list as NAME.0.npy and so on"
     )
@@ -326,7 +334,8 @@ def _compiled(args: argparse.Namespace) -> Executable:
     with progress(f"compiling {args.model}"):
         from anyshape.vm import compile
 
-        return compile(args.model, dims, threads=args.threads, repair=args.repair or None)
+        policy = getattr(args, "policy", None)
+        return compile(args.model, dims, policy=policy, threads=args.threads, repair=args.repair or None)
 
 
 def _run(exe: Executable, args: argparse.Namespace) -> Answer:

@@ -36,8 +36,13 @@ def run(exe: Executable, args: argparse.Namespace) -> Answer:
     with progress("running"):
         first, results = called[0] if called else _timed(exe, feed)
         times = [_timed(exe, feed)[0] for _ in range(args.repeat)]
+        if exe.report.variants:  # of a policy: what it made of these sizes runs now
+            exe.wait()
+            times += [_timed(exe, feed)[0] for _ in range(args.repeat)]
     lines += [f"{name}: {spell_array(a)}\n{_values(a)}" for name, a in zip(exe.output_names, results)]
     lines.append(f"first call {_seconds(first)}" + (f", best of {len(times)}: {_seconds(min(times))}" if times else ""))
+    variants = [str(v) for v in exe.report.variants if v.calls]
+    lines += [f"variant for {v}" for v in variants]
     outputs = dict(zip(exe.output_names, results, strict=True))
     files = _written(Path(args.output_dir), outputs) if args.output_dir is not None else {}
     lines += [f"{name} is in {path}" for name, path in files.items()]
@@ -46,6 +51,7 @@ def run(exe: Executable, args: argparse.Namespace) -> Answer:
         "chosen": sizes.chosen,
         "outputs": {name: described(a) for name, a in outputs.items()},
         "files": files,
+        "variants": variants,
         "seconds": {"first": first, "best": min(times, default=None), "repeat": len(times)},
     }
     return Answer(text="\n".join(lines), data=data)
