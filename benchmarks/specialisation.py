@@ -95,7 +95,7 @@ def bucket(length: int) -> int:
 
 
 def measure(name: str, source: Any, calls: dict[streams.Shape, Arrays], limit: float) -> dict[str, Any]:
-    """One table; prints as it goes."""
+    """Measures one model; prints its table as it goes."""
     print(
         f"\n{name}\n  {'shape':>9} {'generic':>12} {'bucketed':>9} {'specialised':>12} {'compiled in':>12} {'pays after':>12}"
     )

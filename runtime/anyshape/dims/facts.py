@@ -82,7 +82,7 @@ class Facts:
             layer = layer._outer
 
     def learn(self, c: Truth) -> None:
-        """From now on c holds. A condition that cannot hold teaches nothing: whoever checks it raises."""
+        """Takes c for true from now on. A condition that cannot hold teaches nothing: whoever checks it raises."""
         c = self._restated(c)
         if not isinstance(c, Cond):
             return

@@ -234,7 +234,7 @@ class Procedure:
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
-        """The other block of the `when` just before."""
+        """Opens the block that runs where the condition of the `when` just before does not hold."""
         with self.block() as body:
             yield
         last = self.blocks[-1].pop()

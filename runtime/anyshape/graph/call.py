@@ -42,8 +42,8 @@ def call(
 def call_node(
     op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any], source: str = "", count: int | None = None
 ) -> Node:
-    """One call of a variant. `inputs` are by position, a variadic one as a sequence; `params` by name, None for the default;
-    `count` says how many outputs a variadic op has, for when nothing else does.
+    """Builds the node of one call of a variant. `inputs` are by position, a variadic one as a sequence; `params` by name, None for the
+    default; `count` says how many outputs a variadic op has, for when nothing else does.
 
     Raises ArgumentError for a parameter of the wrong kind, and whatever type inference raises.
     """

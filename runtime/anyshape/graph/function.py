@@ -53,7 +53,7 @@ class Function:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """In topological order; the same graph always gives the same order. Nodes nothing needs are not among them."""
+        """The nodes in topological order; the same graph always gives the same order. Nodes nothing needs are not among them."""
         return topological(self.results)
 
     def free_values(self) -> set[Value]:

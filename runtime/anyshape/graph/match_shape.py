@@ -165,7 +165,7 @@ def _entry_dim(s: Dim, params: Sequence[Value]) -> tuple[Value, int]:
 
 
 def _piece(n: Size, x: Value, axis: int, text: str) -> Value:
-    """One required dim as a vector of one item; -1 for `?`."""
+    """Builds one required dim as a vector of one item; -1 for `?`."""
     if isinstance(n, int):
         return constant(np.array([n], np.int64))
     if str(n).startswith("?"):

@@ -70,7 +70,7 @@ def _declared(headers: Sequence[tuple[int, str]]) -> dict[str, Callee]:
 def _part(
     lines: Sequence[tuple[int, str]], constants: Mapping[str, NDArray[Any]], callees: Mapping[str, Callee]
 ) -> Function:
-    """One function of a text."""
+    """Reads one function of a text."""
     bounds = {m.group(1): m.groups() for _, line in lines if (m := _DIM.fullmatch(line))}
     reader = _Reader(constants, bounds, callees)
     stack = [reader]

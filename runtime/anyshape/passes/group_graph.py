@@ -63,7 +63,7 @@ class GroupGraph:
         self.groups: list[FusionGroup] = []
         self.readers: dict[Value, list[Node]] = {}
         self.obstacles: dict[tuple[Value, Node], str] = {}
-        """By which rule a node would have joined what computes a value that it reads, and why it did not."""
+        """The rule by which a node would have joined what computes a value that it reads, and why it did not, by value and node."""
         self._outputs_read: dict[Node, int] = {}
         for node in f.nodes:
             for v in node.inputs:
@@ -197,7 +197,7 @@ Neighbours = Callable[[FusionGroup], Iterable[FusionGroup]]
 
 
 def _search(inside: Set[FusionGroup], neighbours: Neighbours, admits: Callable[[FusionGroup], bool]) -> Iterator[bool]:
-    """For each edge that leads away from the groups inside: whether it comes back to one of them, by way of a group outside."""
+    """Yields, for each edge that leads away from the groups inside, whether it comes back to one of them, by way of a group outside."""
     seen = set(inside)
     left = deque(inside)
     while left:

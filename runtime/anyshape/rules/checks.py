@@ -193,7 +193,7 @@ class Checking:
 
 
 def join(c: Truth, a: Any, b: Any) -> Any:
-    """One value from two branches: select for sizes, logic for conditions, item by item for vectors of equal length."""
+    """Joins the values of two branches: select for sizes, logic for conditions, item by item for vectors of equal length."""
     if c.__class__ is bool:
         return a if c else b
     if is_vector(a) and is_vector(b):

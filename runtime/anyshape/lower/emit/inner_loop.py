@@ -62,7 +62,7 @@ def allocate(ctx: KernelContext, node: DagNode, variables: tuple[LoopVar, ...]) 
 
 
 def accumulate(ctx: KernelContext, r: Reduction, accumulator: Val, copy: int, ignores_nan: bool = False) -> Val:
-    """One step of a reduction; lanes that do not exist contribute nothing."""
+    """Emits one step of a reduction; lanes that do not exist contribute nothing."""
     f, values, body, lanes = ctx.f, ctx.values, r.body, accumulator.type.lanes
     mask = values.mask(copy) if values.vector is not None and values.vector.variable in r.variables else None
     product = r.kind == "sum" and body.dtype.is_float and body.dtype.bits >= 32

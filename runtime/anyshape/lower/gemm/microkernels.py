@@ -48,7 +48,7 @@ def table_index(tiles: Tiles, kind: int, rows: int) -> int:
 
 
 def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> None:
-    """All kernels of an element type, and the exported table of them. `stored` as in `table_name`."""
+    """Emits all kernels of an element type, and the exported table of them. `stored` as in `table_name`."""
     stored = stored or tiles.element
     names, reloads = [], stored != tiles.element and reloads_factors(module.target)
     for kind in (FULL, MASKED, NARROW, WIDE, FAR):

@@ -476,7 +476,7 @@ class FunctionBuilder(Emitter):
     # operands
 
     def pair(self, a: Operand, b: Operand) -> tuple[Val, Val]:
-        """Both operands as values of one type: a number takes the other's type, a scalar is spread over the lanes."""
+        """Makes both operands values of one type: a number takes the other's type, a scalar is spread over the lanes."""
         if isinstance(a, Val):
             b = b if isinstance(b, Val) else const(a.type, b)
         elif isinstance(b, Val):
@@ -665,7 +665,7 @@ class FunctionBuilder(Emitter):
         return self.emit(a.type.vector(len(lanes)), f"shufflevector {a}, {other}, <{len(lanes)} x i32> <{picked}>")
 
     def reduce(self, kind: str, a: Val, flags: str = "", start: Operand | None = None) -> Val:
-        """All lanes into one: fadd fmul (any order) add mul and or xor [su]max [su]min fmax fmin fmaximum fminimum."""
+        """Reduces all lanes to one: fadd fmul (any order) add mul and or xor [su]max [su]min fmax fmin fmaximum fminimum."""
         scalar = a.type.scalar
         name = f"llvm.vector.reduce.{kind}"
         if kind in ("fadd", "fmul"):

@@ -80,7 +80,7 @@ def compile_object(text: str, target: Target) -> bytes:
 
 
 def assembly(text: str, target: Target) -> str:
-    """The same code as readable assembly."""
+    """Compiles the text of a module to readable assembly."""
     with _LOCK:
         return str(_machine(target).emit_assembly(_parsed(text, target)))
 

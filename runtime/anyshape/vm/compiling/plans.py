@@ -317,7 +317,6 @@ class Straight:
             self._general.cancel()
 
     def by(self, options: Options) -> Straight:
-
         general = (lambda: self.general().by(options)) if self.is_guarded else None
         return Straight(self._program, general, options, types=self._types, lock=self._lock, ready=self._ready)
 
@@ -329,7 +328,7 @@ class Straight:
 
     @property
     def compiled_general(self) -> Plan | None:
-        """The other plan if a call has needed it."""
+        """The plan for any shape, if a call has needed it."""
         return self._general
 
     @property
