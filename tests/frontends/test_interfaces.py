@@ -88,7 +88,17 @@ def test_every_kind_of_model_is_taken(call: Callable[[Any], Sequence[Any]], tmp_
     path, saved = tmp_path / "m.onnx", tmp_path / "m.anyshape"
     path.write_bytes(chain().SerializeToString())
     anyshape.compile(path).save(saved)
-    for source in (path, str(path), path.read_bytes(), chain(), Program(chain()), saved, str(saved)):
+    for source in (
+        path,
+        str(path),
+        path.read_bytes(),
+        bytearray(path.read_bytes()),
+        memoryview(path.read_bytes()),
+        chain(),
+        Program(chain()),
+        saved,
+        str(saved),
+    ):
         np.testing.assert_allclose(call(source)[0], WANTED)
     for source in (Program(None), 5, None):
         with pytest.raises(AnyshapeError):

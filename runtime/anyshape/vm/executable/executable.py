@@ -110,7 +110,7 @@ def _function(model: Any, options: Options, report: Report) -> Function:
     if isinstance(model, Function):
         return constrained(model, dims) if dims else model
     if (
-        isinstance(model, (str, bytes, os.PathLike))
+        isinstance(model, (str, bytes, bytearray, memoryview, os.PathLike))
         or hasattr(model, "SerializeToString")
         or hasattr(model, "model_proto")
     ):
