@@ -1,6 +1,6 @@
 """What each policy of the run time is worth: the same calls with the policy and without it, in turns.
 
-    PYTHONPATH=runtime:generated:. python -m benchmarks.policies [trials stalls ...] [--cases 8] [--seed 0] [--seconds 4] [--json out.json]
+    PYTHONPATH=runtime:generated:. python -m benchmarks.policies [spins stalls ...] [--cases 8] [--seed 0] [--seconds 4] [--json out.json]
 
 Two processes run each call, of which one has the policy's name in ANYSHAPE_WITHOUT (`anyshape/vm/run/policies.py`); one is stopped while
 the other runs. Calls are drawn, by the seed, from what the policy is for: kernels with several parts on all processors, alone and beside a
@@ -144,7 +144,6 @@ class Plan:
 
 SHARED = Plan(shared, threads=0, beside=(0, 1))
 PLANS = {
-    Policy.TRIALS: SHARED,
     Policy.AFFINITY: SHARED,
     Policy.STALLS: SHARED,
     Policy.SPINS: SHARED,
@@ -154,7 +153,6 @@ PLANS = {
     Policy.READING: Plan(stream, first=True),
     Policy.MAPPING: Plan(stream, first=True),
     Policy.ENTRY: Plan(small),
-    Policy.PLAIN: Plan(small),
 }
 
 

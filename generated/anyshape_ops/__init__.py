@@ -80,6 +80,7 @@ OPS: dict[str, OpDef] = {
         comparison.LESS,
         comparison.LESS_EQUAL,
         comparison.GREATER,
+        comparison.OF_A_CATEGORY,
         comparison.GREATER_EQUAL,
         comparison.IS_NAN,
         comparison.IS_INF,

@@ -46,6 +46,11 @@ OP_KEYS = (
     Key(
         "operator", "The sign that stands for a call of the op in `compose:`, such as `+`, `<`, `not` or `[]`.", "word"
     ),
+    Key(
+        "python",
+        "How a Value calls the op: `{x.sum(axis=axes): {param: constant, dtype variable: class}}`; what `operator:` says, it says too.",
+        "spellings",
+    ),
     Key("rewrites", "`pattern [as y] >> term [if condition]`.", "texts"),
     Key("reference", "The independent oracle, an expression over np, scipy, inputs and params.", "code"),
     Key("onnx", '`{Op: {since: "x, p=attr"}}`.', "onnx"),

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 from anyshape.code_version import VERSION
 
 if TYPE_CHECKING:
+    from anyshape import control, errors, lists, onnx_backend, ops, passes, policies
     from anyshape.equations.entropy import seed
+    from anyshape.errors import AnyshapeError
     from anyshape.frontends.onnx.simplified import simplify
+    from anyshape.frontends.onnxruntime_api import InferenceSession
     from anyshape.graph.building import function, input
     from anyshape.graph.function import Function
     from anyshape.graph.parse import parse
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 _MODULES = {
+    "AnyshapeError": "anyshape.errors",
     "Executable": "anyshape.vm", "Function": "anyshape.graph.function", "InferenceSession": "anyshape.frontends.onnxruntime_api",
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
@@ -33,12 +37,14 @@ _MODULES = {
 _ROOMS = {
     "errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes",
     "control": "anyshape.control", "lists": "anyshape.lists",
-    "onnx_backend": "anyshape.frontends.onnx_backend",
+    "onnx_backend": "anyshape.onnx_backend", "policies": "anyshape.policies",
 }  # fmt: skip
 
 __all__ = [
+    "AnyshapeError",
     "Executable",
     "Function",
+    "InferenceSession",
     "TensorType",
     "Value",
     "compile",
@@ -54,6 +60,7 @@ __all__ = [
     "ops",
     "parse",
     "passes",
+    "policies",
     "profile",
     "seed",
     "simplify",

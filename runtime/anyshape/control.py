@@ -26,6 +26,7 @@ from anyshape.graph.regions import captures, close, failed, spliced
 from anyshape.graph.tuples import Form, flat, flats, form_of, formed, member_names, spelled
 from anyshape.graph.value import Value, constant, mark
 from anyshape.public import public
+from anyshape.scalars import single
 from anyshape.types import FunctionType, TensorType, parse_types
 from anyshape.wording import counted
 
@@ -37,7 +38,7 @@ Results = Any
 def if_(cond: Any, then: Callable[[], Results], otherwise: Callable[[], Results], source: str = "") -> tuple[Any, ...]:
     """The results of one of two callables. Dims in which they differ are unknown outside; a branch that cannot be typed fails if it is
     taken. Raises ShapeError if neither can be, or their tuples have other forms, DtypeError where their dtypes differ."""
-    condition = as_value(cond)
+    condition = single(as_value(cond), source)
     traced = [_traced(build_branch) for build_branch in (then, otherwise)]
     branches = [(results if isinstance(results, str) else _members(results), since) for results, since in traced]
     forms = [form_of(results) for results, _ in traced if not isinstance(results, str)]
@@ -110,7 +111,7 @@ def loop(
     iteration = _settled(body, _Taken(forms, cond is not None, collects), initial, members, source)
     captured = captures(iteration.members, iteration.params, iteration.since)
     region = close("body", iteration.members, iteration.params, captured, iteration.since)
-    operands = (None if trip is None else as_value(trip), None if cond is None else as_value(cond))
+    operands = [None if v is None else single(as_value(v), source) for v in (trip, cond)]
     outputs = build(
         LOOP, (*initial, *captured, *operands), {"carried": len(initial)}, source, regions=(region,)
     ).outputs
@@ -158,7 +159,8 @@ def _settled(
         with repeated():
             results = _listed(body(number, *_formed(taken.forms, params)))
         taken.demand(results)
-        again = _members(results if taken.conditional else (constant(True), *results))
+        truth, *others = _members(results if taken.conditional else (constant(True), *results))
+        again = (single(truth, source), *others)
         after = again[1 : 1 + len(initial)]
         changed = [_widened(s, r, f"loop: carried value {n}", attempt) for s, r, n in zip(states, after, names)]
         if not any(changed):

@@ -6,9 +6,26 @@ ONNX node, an argument of a call. Nothing else in the library raises a bare KeyE
 
 from __future__ import annotations
 
+LONGEST_LINE = 1_000
+"""The most characters of one line of a message: more are a value of the caller's or a name in a file, whose middle says nothing"""
+LONGEST = 20_000
+"""The most characters of a message"""
+
 
 class AnyshapeError(Exception):
-    """Base of all errors meant for users."""
+    """Base of all errors meant for users. The text leaves out the middle of long lines and the end of long messages; `args` has all."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if len(text) > LONGEST_LINE:
+            text = "\n".join(_shortened(line) for line in text.split("\n"))
+        return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n… and {len(text) - LONGEST} more characters"
+
+
+def _shortened(line: str) -> str:
+    """Leaves out the middle of a line that is too long: its beginning says where, its end what to do."""
+    half = LONGEST_LINE // 2
+    return line if len(line) <= LONGEST_LINE else f"{line[:half]} … {line[-half:]}"
 
 
 class SpecError(AnyshapeError):
@@ -26,12 +43,13 @@ class ShapeError(TypeRelationError):
     """A dim, a rank or a constraint between dims does not hold, at compile time or at run time."""
 
 
-class DtypeError(TypeRelationError):
-    """A dtype is not in the class that the signature asks for, or two that must be equal differ."""
+class DtypeError(TypeRelationError, TypeError):
+    """A dtype is not in the class that the signature asks for, or two that must be equal differ. Also a TypeError, as Python has it."""
 
 
-class ArgumentError(AnyshapeError):
-    """An argument of a call into a compiled model, or of the building API, is not what its type asks for."""
+class ArgumentError(AnyshapeError, ValueError):
+    """An argument of a call into a compiled model, or of the building API, is not what its type asks for. Also a ValueError, as Python has
+    it."""
 
 
 class ParseError(AnyshapeError):

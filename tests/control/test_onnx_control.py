@@ -301,7 +301,7 @@ def test_axes_that_are_squeezed_if_they_are_one_within_a_branch(times: int) -> N
 
 
 def cropping(size: str) -> onnx.ModelProto:
-    """How TensorFlow's crop_and_resize is exported: each iteration cuts a box out of an image and samples it to one size; all are stacked."""
+    """How TensorFlow's crop_and_resize is exported: each iteration cuts a box out of an image and samples it to one size."""
     body = graph(
         [
             node("Identity", "c", "again"),

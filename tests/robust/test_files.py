@@ -19,9 +19,8 @@ import anyshape
 from anyshape import ops
 from anyshape.cli.main import main
 from anyshape.errors import AnyshapeError
-from anyshape.files import open_plain, replacing, write_plain
+from anyshape.files import is_saved, open_plain, replacing, write_plain
 from anyshape.frontends.onnx.writing import write_model
-from anyshape.vm.executable.saved import is_saved
 from tests.resident import HANGS
 
 RUNTIME = Path(anyshape.__file__).parent

@@ -14,7 +14,7 @@ from anyshape_gen.emit.module import quoted, render
 from anyshape_gen.emit.ops import variants
 from anyshape_gen.emit.reports import Reports
 from anyshape_gen.emit.rule_text import source_of
-from anyshape_gen.model import Example, ExampleValue, OnnxArgument, OnnxMapping, OpSpec, ParamSpec
+from anyshape_gen.model import Example, ExampleValue, OnnxArgument, OnnxMapping, OpSpec, ParamSpec, Spelling
 from anyshape_gen.nodes import AttrRead
 from anyshape_gen.parse_values import CLASSES
 from anyshape_gen.printer import function_text, kernel_text, procedure_text, statements_text, to_text
@@ -65,6 +65,7 @@ def page(a: OpAnalysis) -> str:
         procedure=procedure_text(spec.procedure).rstrip() if spec.procedure is not None else "",
         compose=procedure_text(spec.compose).rstrip() if spec.compose is not None else "",
         operator=spec.operator,
+        python=[f"`{s.text}`" + _of(s) for s in spec.python],
         view=[(v.output, v.input) for v in spec.view],
         rewrites=[r.text for r in spec.rewrites],
         traits=spec.traits,
@@ -74,6 +75,11 @@ def page(a: OpAnalysis) -> str:
         examples=[_example(e) for e in spec.examples],
         needs=[f"{name}: {_NEEDS[need]}" for name, need in a.needs.items()],
     )
+
+
+def _of(s: Spelling) -> str:
+    """Words the dtypes for which a spelling means the op."""
+    return "".join(f" (of {_class(dtypes)})" for _, dtypes in s.dtypes)
 
 
 def _row(a: OpAnalysis) -> dict[str, str]:

@@ -47,7 +47,7 @@ class ElementDtypes:
     def find(self, e: Node) -> str | None:
         match e:
             case TensorRead(tensor):
-                return self._tensor(tensor)
+                return self.tensor(tensor)
             case Compare() | BoolOp() | Unary("not", _):
                 return "bool"
             case Reduction(kind, element):
@@ -78,7 +78,8 @@ class ElementDtypes:
             return next((d for x in args if (d := self.find(x))), self.find(self.functions[func].result))
         return next((d for x in args if (d := self.find(x))), None)
 
-    def _tensor(self, name: str) -> str | None:
+    def tensor(self, name: str) -> str | None:
+        """The dtype of a tensor; None where nothing decides that of a scratch."""
         if name not in self.known and name in self.values:
             dtype = self.find(self.values[name])
             if dtype is not None:

@@ -6,7 +6,8 @@ In: resolved nodes. Out: kinds, and the names of the rule that are read (`used`)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.emit.module import use
@@ -69,6 +70,10 @@ class KernelScope(ABC):
         """Variables that do not begin at 0, with the text of their values"""
         self.numbers: set[str] = set()
         """Variables that number the tensors of a variadic: Python integers while the kernel is built"""
+        self.in_place = False
+        """Whether an index or the end of a range is emitted, in which integers of all dtypes are i64"""
+        self.narrow: frozenset[str] = frozenset()
+        """Tensors whose elements may be integers other than i64"""
         self.unproved: frozenset[int] = frozenset()
         """The ids of the reads whose indices are checked at run time"""
         self.hoisted: dict[str, Expr] = {}
@@ -106,6 +111,13 @@ class KernelScope(ABC):
         self.hoisted[name] = e
         self.used[name] = None
         return kernel_name(name)
+
+    @contextmanager
+    def within(self, in_place: bool) -> Iterator[None]:
+        """Emits what follows as parts of indices, or not."""
+        before, self.in_place = self.in_place, in_place
+        yield
+        self.in_place = before
 
     @abstractmethod
     def spell(self, e: Item) -> Spelled:

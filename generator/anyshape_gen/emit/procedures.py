@@ -10,7 +10,7 @@ from anyshape_gen.body_nodes import Branch, Break, For, Set, Step, Store, While
 from anyshape_gen.emit.kernel_reads import index, run
 from anyshape_gen.emit.kernel_reductions import loop
 from anyshape_gen.emit.kernel_text import KernelText
-from anyshape_gen.emit.kernels import KernelCode, KernelEmitter, dtype_keys, unpack
+from anyshape_gen.emit.kernels import KernelCode, KernelEmitter, dtype_keys, narrow_tensors, unpack
 from anyshape_gen.emit.module import quoted, tuple_text, use
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
@@ -64,6 +64,9 @@ class ProcedureEmitter(KernelEmitter):
         tensors = frozenset([o.name for o in (*a.spec.inputs, *a.spec.outputs)] + own)
         functions = frozenset(f.name for f in a.kernel_functions)
         self.text: ProcedureText = ProcedureText(a.kinds, attributes_of(a), dtype_keys(a), tensors, functions)
+        known = {o.name: o.signature.dtype for o in (*a.spec.inputs, *a.spec.outputs)}
+        known |= {**resolved.variables, **{s.name: s.dtype or "i64" for s in resolved.arrays}}
+        self.text.narrow = narrow_tensors(a, known)
         reads = [n for n in walk_all(resolved.steps) if isinstance(n, TensorRead) and n.parts]
         self.text.unproved = frozenset(map(id, reads))
         self.outputs = {o.name for o in a.spec.outputs}

@@ -22,7 +22,7 @@ from anyshape.equations.expr import (
     is_integer,
     reduce_node,
 )  # fmt: skip
-from anyshape.equations.indexing import at, checked, fit, item, pad, present, ravel, unravel, wrap
+from anyshape.equations.indexing import at, checked, fit, item, pad, present, ravel, unravel, widened, wrap
 from anyshape.equations.ranges import end_item, last_place, reduce_range
 from anyshape.errors import SpecError
 
@@ -276,5 +276,6 @@ __all__ = [
     "abs_", "and_", "at", "bit_and", "bit_or", "bit_xor", "bitcast", "cast", "ceil", "checked", "clamp", "cos", "entropy",
     "eq", "erf", "exp", "fit", "floor", "fmod", "fold", "ge", "gt", "inside", "int_", "item", "le", "log", "lt", "maximum",
     "minimum", "ne", "not_", "or_", "pad", "philox", "pow_", "present", "ravel", "reduce_", "reduce_range", "reflect",
-    "round_even", "saturate", "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div", "unravel", "where", "wrap",
+    "round_even", "saturate", "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div", "unravel", "where",
+    "widened", "wrap",
 ]  # fmt: skip

@@ -33,11 +33,11 @@ I64 = parse_dtype("i64")
 class NamedDim(Value):
     """A size that a text calls by a name, as a vector of one item; `of` and `axis` say where it is written."""
 
-    __slots__ = ("axis", "of", "size")
+    __slots__ = ("axis", "dim", "of")
 
     def __init__(self, size: Dim, of: Value, axis: int) -> None:
         super().__init__(TensorType(I64, (1,)), f"dim {size}", contents=(size,))
-        self.size, self.of, self.axis = size, of, axis
+        self.dim, self.of, self.axis = size, of, axis
 
 
 @public
@@ -190,7 +190,7 @@ def resolved(params: Sequence[Value], results: Sequence[Value]) -> list[Value]:
         inner: dict[Value, str] = {}
         for v in node.inputs:
             if isinstance(v, NamedDim):
-                name = str(v.size)
+                name = str(v.dim)
                 if name not in scope and node.regions and not (v.of in seen or v.of.is_constant):
                     inner[v] = name
                     continue
@@ -209,12 +209,12 @@ def names_of_unknowns(params: Sequence[Value], results: Sequence[Value]) -> dict
     taken, renamed = set(_entry_names(params)), dict[Dim, Size]()
     for node in topological(results) if unknown else ():
         for v in node.inputs:
-            if not isinstance(v, NamedDim) or str(v.size) in taken:
+            if not isinstance(v, NamedDim) or str(v.dim) in taken:
                 continue
-            taken.add(str(v.size))
+            taken.add(str(v.dim))
             n = v.of.type.shape[v.axis] if v.of.type.shape is not None else None
             if isinstance(n, Dim) and n in unknown:
-                renamed.setdefault(n, symbol(str(v.size), *bounds(n)))
+                renamed.setdefault(n, symbol(str(v.dim), *bounds(n)))
     return renamed
 
 

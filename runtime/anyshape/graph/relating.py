@@ -104,7 +104,7 @@ def shapes_of(node: Node) -> dict[str, Any]:
     for name, value in node.grouped_inputs().items():
         if isinstance(value, tuple):
             listed = node.sequence
-            shapes[name] = elements_of(node, name, listed) if listed else [_shape(name, v) for v in value]
+            shapes[name] = elements_of(node, name, listed) if listed is not None else [_shape(name, v) for v in value]
         else:
             shapes[name] = _shape(name, value)
     return shapes

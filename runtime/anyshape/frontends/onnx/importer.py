@@ -22,6 +22,7 @@ from anyshape.frontends.onnx.functions import Body, local_functions, opsets_of, 
 from anyshape.frontends.onnx.imported_node import ImportedNode, check_arity, types_allowed
 from anyshape.frontends.onnx.inputs import DimBinding, DimNames, check_default, check_names, input_type
 from anyshape.frontends.onnx.mappings import Table, declaration, normal_domain, why_missing
+from anyshape.frontends.onnx.maps import columns_of, left_out
 from anyshape.frontends.onnx.node_message import node_message
 from anyshape.frontends.onnx.order import sort_nodes, spell_node
 from anyshape.frontends.onnx.reader import Source
@@ -65,7 +66,7 @@ class Import:
         self.read, self.where, self.graph = read, read.name, read.model.graph
         self.dims = DimNames(dims)
         self.refusals = Refusals(self.where)
-        self.opsets = opsets_of(read.model.opset_import, self.where)
+        self.opsets = opsets_of(read.model.opset_import, self.graph.node, self.where)
         self.resolver = Resolver(table, local_functions(read.model, self.opsets, self.where), self.where)
         self.fitting = fitting
         self.fitted: list[Fitted] = []
@@ -77,14 +78,19 @@ class Import:
     def function(self) -> Function:
         values = self._initializers(self.graph, self.where)
         params = self._parameters(values)
+        self.columns = columns_of(self.graph, self.where)
         results = [info.name for info in self.graph.output]
-        nodes = sort_nodes(self.graph.node, values.keys(), self.where, results=results)
+        sorted_nodes = sort_nodes(self.graph.node, values.keys(), self.where, results=results)
+        nodes = left_out(sorted_nodes, self.columns)
+        results = [self.columns[name].tensor if name in self.columns else name for name in results]
         check_names(self.graph.output, "output", self.where)
-        self._check_results(self.graph, nodes, values, self.where)
+        self._check_results(self.graph, sorted_nodes, values, self.where)
         self.resolver.scan(nodes, self.opsets, self.refusals)
         self.tolerant = bool(self.refusals.by_reason)
         scope = Scope(values, self.opsets, used=_used(nodes, results))
         self._translate(nodes, scope)
+        for name, of in self.columns.items():
+            scope.values[name] = of.checked(scope.values[of.tensor], self.where)
         self.refusals.finish()
         self.dims.check_used(self.where)
         return self._finish(params, scope)

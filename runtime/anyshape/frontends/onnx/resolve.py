@@ -13,6 +13,7 @@ from anyshape.frontends.onnx.mappings import (
     Table,
     find_mapping,
     find_schema,
+    is_from_the_future,
     known_domains,
     normal_domain,
     why_missing,
@@ -113,6 +114,8 @@ class Resolver:
     def _why(self, node: Any, opset: int, opsets: Mapping[str, int], above: tuple[str, ...]) -> str:
         domain, op = normal_domain(node.domain), node.op_type
         target = self.find(node, opset, opsets)
+        if not isinstance(target, Body) and is_from_the_future(self.table, domain, opset):
+            return why_missing(self.table, domain, op, opset)
         if target is None:
             schema = find_schema(domain, op, opset)
             typed = schema is not None and not schema.deprecated and schema.has_context_dependent_function

@@ -292,6 +292,8 @@ class Straight:
         context = pool.take()
         try:
             return self._run(arrays, context, places)
+        except AnyshapeError:
+            raise  # ArgumentError is a ValueError
         except (MemoryError, ValueError) as e:
             raise AnyshapeError(f"{self._program.name}: a result cannot be made: {e}") from e
         finally:

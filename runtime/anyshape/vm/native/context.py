@@ -24,7 +24,7 @@ from anyshape.vm.program.table import Op, Program
 from anyshape.vm.run.arena import Region
 
 Words = NDArray[np.int64]
-AT, CAREFUL, HOLD = int(Word.AT), int(Word.CAREFUL), int(Word.HOLD)
+AT, HOLD = int(Word.AT), int(Word.HOLD)
 INSIDE, CALLED = int(Word.INSIDE), int(Word.CALLED)
 
 
@@ -188,7 +188,6 @@ class NativeContext:
         }  # fmt: skip
         for word, table in fixed.items():
             words[word] = address_of(table)
-        words[Word.REGISTER_COUNT] = tables.program.registers
         words[Word.ARGUMENT_COUNT] = len(tables.program.arguments)
         words[Word.RESULT_COUNT] = len(tables.program.results)
         words[Word.THREADS] = 1
@@ -270,7 +269,7 @@ class NativeContext:
                 dims += 1
             pair += 2
         cells[AT] = self._begin
-        cells[CAREFUL] = cells[HOLD] = cells[INSIDE] = 0
+        cells[HOLD] = cells[INSIDE] = 0
         self.look_anew()
         for k in range(results, results + len(self.tables.result_types) // RESULT_WORDS):
             cells[k] = 0

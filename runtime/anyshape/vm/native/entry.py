@@ -158,7 +158,6 @@ def _call(f: FunctionBuilder) -> None:
         f.store(f.load(f.load(state, PTR, Word.CANCELS), I64), state, Word.CANCELS_SEEN)
         f.store(const(I64, 0), state, Word.STOP)
     f.store(f.load(state, I64, Word.CODE), state, Word.AT)
-    f.store(const(I64, 0), state, Word.CAREFUL)
     f.store(const(I64, 0), state, Word.INSIDE)
     results = f.call("PyList_New", PTR, [f.load(state, I64, Word.RESULT_COUNT)])
     with f.if_(f.compare("eq", f.convert("ptrtoint", results, I64), 0)):

@@ -1,0 +1,21 @@
+"""Conditions, counts and positions: single elements, which callers may pass as tensors of any rank.
+
+In: a value. Out: one that `graph.truth` takes, with a check where only the run knows how many elements there are.
+"""
+
+from __future__ import annotations
+
+from anyshape import ops
+from anyshape.dims import Dim
+from anyshape.graph.value import Value
+from anyshape.types import ListType
+
+
+def single(v: Value, source: str) -> Value:
+    """The value as a scalar, where its type leaves open how many elements or axes it has, or has several axes and one element."""
+    shape = v.type.shape
+    is_open = shape is None or any(isinstance(n, Dim) for n in shape)
+    if isinstance(v.type, ListType) or not (is_open or (len(shape or ()) > 1 and v.type.count() == 1)):
+        return v
+    scalar: Value = ops.static.reshape(v, newshape=(), source=source)
+    return scalar
