@@ -34,6 +34,7 @@ from anyshape.dims.expr import Atom, Cond, Dim, Monomial, Size, interned
 from anyshape.dims.facts import Facts
 from anyshape.dims.interning import MAX_DEPTH, NestedTooDeep
 from anyshape.dims.record import SizeReader, SizeWriter
+from anyshape.dims.solving import Definition, definitions, linear
 from anyshape.dims.substitution import INT64_MAX, INT64_MIN, evaluate, free_symbols, substitute, value_text
 from anyshape.dims.symbols import fresh, last_fresh, symbol
 from anyshape.dims.text import declare, parse_cond, parse_dim, template
@@ -44,6 +45,7 @@ __all__ = [
     "MAX_DEPTH",
     "Atom",
     "Cond",
+    "Definition",
     "Dim",
     "Facts",
     "Monomial",
@@ -57,6 +59,7 @@ __all__ = [
     "ceil_div",
     "clamp",
     "declare",
+    "definitions",
     "eq",
     "evaluate",
     "exact_div",
@@ -69,6 +72,7 @@ __all__ = [
     "interned",
     "last_fresh",
     "le",
+    "linear",
     "lt",
     "maximum",
     "minimum",
