@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
-from anyshape.dims import Dim, Size, eq, free_symbols, fresh, substitute
+from anyshape.dims import Dim, Size, definitions, eq, free_symbols, fresh, substitute
 from anyshape.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import Inference
@@ -61,7 +61,7 @@ class Callee:
 
 def _check_signature(c: Callee) -> None:
     """Checks that ranks are known, and that a dim of a result follows from the parameters or is a name of its own."""
-    known: set[Dim] = {n for t in c.type.params for n in _dims(t) if isinstance(n, Dim) and n.is_symbol}
+    known: set[Dim] = set(definitions((t, n) for t in c.type.params for n in _dims(t)))
     for t in (*c.type.params, *c.type.results):
         if not isinstance(t, ListType) and t.shape is None:
             raise UnsupportedError(
@@ -71,7 +71,7 @@ def _check_signature(c: Callee) -> None:
         unknown = {s for n in _dims(t) for s in free_symbols(n)} - known - {DIFFERS}
         if unknown:
             raise ArgumentError(
-                f"the function {c.name} declares {t}: no parameter has {', '.join(map(str, unknown))} as a whole dim"
+                f"the function {c.name} declares {t}: no dim of a parameter defines {', '.join(map(str, unknown))}"
             )
     for t in c.type.results:
         for n in _dims(t):
@@ -161,10 +161,10 @@ def bind_argument(where: str, expected: TensorType, got: TensorType, values: dic
         raise DtypeError(f"{where} must be {expected}, got {got}")
     if got.shape is None or expected.shape is None or len(got.shape) != len(expected.shape):
         raise ShapeError(f"{where} must be {expected}, got {got}")
+    for s, d in definitions(zip(got.shape, expected.shape), values).items():
+        values[s] = d.of(d.place, values)
     for axis, (n, m) in enumerate(zip(expected.shape, got.shape)):
-        if isinstance(n, Dim) and n.is_symbol and n not in values:
-            values[n] = m
-        elif eq(substitute(n, values) if isinstance(n, Dim) else n, m) is False:
+        if eq(substitute(n, values) if isinstance(n, Dim) else n, m) is False:
             raise ShapeError(f"{where} must be {expected}, got {got}: dim {axis} is not {n}")
 
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
-from anyshape.dims import Dim, Size, free_symbols
+from anyshape.dims import Dim, Size, definitions, free_symbols
 from anyshape.equations.builder import Equation
 from anyshape.errors import VerifyError
 from anyshape.graph.function import Function
@@ -226,7 +226,7 @@ def _both_ends(*searches: Iterator[bool]) -> bool | None:
 
 def sizes_of(f: Function) -> frozenset[Dim]:
     """The symbols that the parameters bind."""
-    return frozenset(n for p in f.params for n in p.type.shape or () if isinstance(n, Dim) and n.is_symbol)
+    return frozenset(definitions((p, n) for p in f.params for n in p.type.shape or ()))
 
 
 def waits_for(node: Node, sizes: Set[Dim]) -> list[Value]:
