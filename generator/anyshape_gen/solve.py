@@ -232,7 +232,8 @@ class Solver:
             case DimExpr(expr=expr) | RunExpr(expr=expr):
                 unknown = free_names(expr) - self.known - {"inf", "pi"}
                 if isinstance(piece, DimExpr) and len(unknown) == 1 and not unknown & self.definable:
-                    return self._solved(*unknown, expr, task)
+                    (unsolved,) = unknown
+                    return self._solved(unsolved, expr, task)
                 if unknown:
                     return False
                 self._equal(expr, task)

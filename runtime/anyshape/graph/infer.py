@@ -24,7 +24,7 @@ from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError, Unsupp
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
 from anyshape.graph.inference_cache import Memory, question_of
 from anyshape.graph.opdef import OpDef
-from anyshape.graph.relating import ranks_anyway, related, shapes_of
+from anyshape.graph.relating import ranks_anyway, related, shapes_of, shapes_without_floats
 from anyshape.graph.sequences import spread, walk_of
 from anyshape.graph.sizes import remember
 from anyshape.graph.value import SIZES, SMALL, Contents, Node, Value, element_symbol
@@ -78,7 +78,7 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
         bound = related(node, rule, shapes)
     except Undetermined as e:
         each = _for_each_output(node, kinds, e)
-        known = ranks_anyway(node, facts) or [None] * len(each)
+        known = ranks_anyway(node, facts) or shapes_without_floats(node, facts) or [None] * len(each)
         unknown = tuple(TensorType(k, s) for k, s in zip(each, known, strict=True))
         return Inference(unknown, (None,) * len(unknown), tuple(rule.checks), None, dtypes=dtypes, undetermined=str(e))
     types: list[TensorType] = []
