@@ -802,7 +802,7 @@ TREE_ENSEMBLE = Property(
             },
             {},
             {},
-            "a target is none",
+            "a target is not one of",
             "specs/ensembles.yaml:494",
         ),
         Example(
