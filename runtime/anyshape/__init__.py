@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from anyshape.code_version import VERSION
+from anyshape.errors import library_error
 
 if TYPE_CHECKING:
     from anyshape import control, errors, lists, onnx_backend, ops, passes, policies
@@ -68,12 +69,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        value: Any = import_module(_ROOMS[name])
-    elif name in _MODULES:
-        value = getattr(import_module(_MODULES[name]), name)
-    else:
-        raise AttributeError(f"module 'anyshape' has no attribute {name!r}")
+    try:
+        if name in _ROOMS:
+            value: Any = import_module(_ROOMS[name])
+        elif name in _MODULES:
+            value = getattr(import_module(_MODULES[name]), name)
+        else:
+            raise AttributeError(f"module 'anyshape' has no attribute {name!r}")
+    except ImportError as e:
+        raise library_error(e) from e
     globals()[name] = value
     return value
 

@@ -211,7 +211,7 @@ def define(f: Callee, body: Callable[..., Results]) -> Callee:
         )
     if form_of(returned) != f.forms[1]:
         raise ArgumentError(
-            f"the function {f.name} gives {spelled(f.forms[1])}; its body makes {spelled(form_of(returned))}"
+            f"the function {f.name} returns {spelled(f.forms[1])}; its body returns {spelled(form_of(returned))}"
         )
     results = _members(returned)
     ensured = [ensure(v, t, f"{f.name}: result {k}", params) for k, (v, t) in enumerate(zip(results, f.type.results))]
@@ -241,7 +241,7 @@ def call(
         f, as_parameters(f.name, f.params, [as_value(v, p.type.dtype) for v, p in zip(operands, f.params)])
     )
     if results is None:
-        raise ArgumentError(f"{f.name} relies on checks of its own entry, and cannot be put in the place of a call")
+        raise ArgumentError(f"{f.name} relies on checks at its entry, and cannot be inlined")
     return tuple(results)
 
 
@@ -253,7 +253,7 @@ def _called(f: Callee | Value, arguments: Sequence[Any] | Mapping[str, Any], sou
         names = () if isinstance(f, Value) else tuple(dict.fromkeys(n.partition(".")[0] for n in f.names))
         if isinstance(f, Value) or set(arguments) != set(names):
             expected = ", ".join(names) or "arguments by position"
-            raise ArgumentError(f"call: wanted {expected}, got {', '.join(arguments)}")
+            raise ArgumentError(f"call: expected {expected}, got {', '.join(arguments)}")
         arguments = [arguments[n] for n in names]
     members = flats(arguments)
     kinds = [*function.type.params, *[None] * len(members)]
@@ -279,7 +279,7 @@ def scan(
     """
     values = [as_value(v) for v in scanned]
     if not values:
-        raise ArgumentError("scan: there is nothing to scan; a loop with a count does without")
+        raise ArgumentError("scan: there is nothing to scan; use a loop with a trip count")
     along = list(axes) or [0] * len(values)
     directions = list(backwards) or [False] * len(values)
     if not len(along) == len(directions) == len(values):

@@ -107,7 +107,7 @@ class Bucketed(SizePolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if list(self.edges) != sorted(set(self.edges)) or any(e < 1 for e in self.edges):
-            raise ArgumentError(f"Bucketed: edges must be numbers of at least 1 that grow, got {list(self.edges)}")
+            raise ArgumentError(f"Bucketed: edges must be ascending numbers of at least 1, got {list(self.edges)}")
 
     def bound(self, size: int) -> Bound | None:
         if not self.edges:
@@ -137,7 +137,7 @@ class Ruled(SizePolicy):
             least, most = bound if isinstance(bound, tuple) else (bound, bound)
             if name not in sizes or sizes[name] < least or (most is not None and sizes[name] > most):
                 raise ArgumentError(
-                    f"policy: the rule gives {name} {bound} for a call of {dict(sizes)}, which it does not hold"
+                    f"policy: the rule gives {name} {bound} for a call of {dict(sizes)}, outside of these bounds"
                 )
         return said
 

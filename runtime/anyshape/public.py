@@ -20,7 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from anyshape.errors import AnyshapeError, ArgumentError, UnsupportedError
+from anyshape.errors import AnyshapeError, ArgumentError, UnsupportedError, library_error
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,6 +71,8 @@ def edge(function: Callable[P, R]) -> Callable[P, R]:
         except RecursionError as e:
             text = f"{name}: an argument is nested too deeply, or its graph is too deep, for Python's stack"
             raise UnsupportedError(text) from e
+        except ImportError as e:
+            raise library_error(e) from e
         except OSError as e:
             what = f"{os.fsdecode(e.filename)}: " if isinstance(e.filename, str | bytes) else ""
             raise AnyshapeError(f"{name}: {what}{e.strerror or e}") from e

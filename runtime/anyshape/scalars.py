@@ -14,8 +14,12 @@ from anyshape.types import ListType
 def single(v: Value, source: str) -> Value:
     """The value as a scalar, where its type leaves open how many elements or axes it has, or has several axes and one element."""
     shape = v.type.shape
-    is_open = shape is None or any(isinstance(n, Dim) for n in shape)
-    if isinstance(v.type, ListType) or not (is_open or (len(shape or ()) > 1 and v.type.count() == 1)):
+    known = [n for n in shape or () if not isinstance(n, Dim)]
+    if (
+        isinstance(v.type, ListType)
+        or any(n != 1 for n in known)
+        or (shape is not None and len(shape) == len(known) < 2)
+    ):
         return v
     scalar: Value = ops.static.reshape(v, newshape=(), source=source)
     return scalar

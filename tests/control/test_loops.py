@@ -275,7 +275,7 @@ def test_a_rank_that_each_turn_decides_is_refused() -> None:
         return [ops.concat([v, ops.static.reshape(total, newshape=(1, 1))], axis=0)]
 
     (y,) = control.loop(n, body, [x])
-    with pytest.raises(UnsupportedError, match="may differ in each iteration"):
+    with pytest.raises(UnsupportedError, match="may differ between iterations"):
         anyshape.compile(anyshape.function([x, n], y))(np.ones((1, 1), np.float32), np.array(3))
 
 

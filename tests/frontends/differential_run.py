@@ -207,7 +207,8 @@ def difference(trial: Trial, by: Runtimes) -> Difference | None:
     why = apart(us, given[0])
     wide = by.reference(*trial.model(wide=True))
     exact = not isinstance(wide, str) and not apart([_as(w, u) for w, u in zip(wide, us)], us)
-    if exact and is_finite(trial) and not unlike(us, [_without_overflows(r, u) for r, u in zip(given[0], us)]):
+    numbers = [_without_overflows(r, u) for r, u in zip(given[0], us)]
+    if exact and is_finite(trial) and len(given[0]) == len(us) and not unlike(us, numbers):
         return None
     if isinstance(reference, str) or not apart(us, reference):
         return Difference(trial, "other", why) if why else None

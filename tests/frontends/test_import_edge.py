@@ -88,9 +88,9 @@ def test_a_function_body_may_leave_the_import_out_too():
 
 
 def test_an_unknown_domain_and_onnx_own_must_be_imported():
-    with pytest.raises(ModelError, match="'acme', of which no opset is imported; add it to opset_import"):
+    with pytest.raises(ModelError, match="'acme', which the model does not import; add it to opset_import"):
         load(model([helper.make_node("F", ["x"], ["y"], domain="acme")], {"": 13}))
-    with pytest.raises(ModelError, match=r"'ai.onnx', of which no opset is imported"):
+    with pytest.raises(ModelError, match=r"'ai.onnx', which the model does not import"):
         load(model([helper.make_node("Neg", ["x"], ["y"])], {"com.microsoft": 1}))
 
 

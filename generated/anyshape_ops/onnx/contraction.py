@@ -116,7 +116,7 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     if rank_of(n, n.input(0)) != 2:
         n.refuse("LinearClassifier of other than rows")
     if not ((len(n.attr("intercepts") or ()) != 1) or (classes_ == 2)):
-        n.refuse("LinearClassifier of one score and not two classes")
+        n.refuse("LinearClassifier of one score and other than two classes")
     if (n.attr("post_transform", "NONE") or "NONE") not in ("NONE", "LOGISTIC", "SOFTMAX"):
         n.refuse("LinearClassifier with another post_transform")
     labels_ = (

@@ -58,7 +58,7 @@ def contract_relation(rule: Rule, *, a: Vec, b: Vec | None, left: Any, right: An
         e = Vec(())
     both = Vec((*left, *right))
     sizes = Vec((*d, *e))
-    rule.require(eq(unique(result), result), lambda: f"a label stands once in the result, got {result}")
+    rule.require(eq(unique(result), result), lambda: f"a label must occur once in the result, got {result}")
     rule.require(
         all_(gt(count(eq(m, l) for m in both), 0) for l in result),
         lambda: f"each label of {result} must be one of {both}",

@@ -217,7 +217,7 @@ CONTRACT = Property(
             {"a": Given((2,))},
             {"left": (0,), "right": (), "result": (0, 0)},
             {},
-            "stands once",
+            "occur once",
             "specs/contraction.yaml:188",
         ),
         Example(
@@ -258,7 +258,7 @@ CONTRACT = Property(
     ),
     "specs/contraction.yaml:141",
     asserts=(
-        Refusal(r"a label stands once in the result, got .*", "specs/contraction.yaml:153"),
+        Refusal(r"a label must occur once in the result, got .*", "specs/contraction.yaml:153"),
         Refusal(r"each label of .* must be one of .*", "specs/contraction.yaml:154"),
         Refusal(r"labels .* have the sizes .*; equal labels have equal sizes", "specs/contraction.yaml:155"),
     ),

@@ -28,6 +28,8 @@ from anyshape.cli.run import spell_array
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.files import is_saved
 from anyshape.frontends.onnx.control import captured_names
+from anyshape.frontends.onnx.edge import model_errors
+from anyshape.frontends.onnx.embedding import embedded
 from anyshape.frontends.onnx.reader import read_model
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -99,12 +101,10 @@ def diff(args: argparse.Namespace) -> Answer:
 
 def whole(path: str) -> Any:
     """Reads a model with its weights. Raises ModelError for damage, ArgumentError for a saved program."""
-    import onnx
-
     if is_saved(path):
         raise ArgumentError(f"{path} is a saved model; diff needs the ONNX model from which it was compiled")
-    read_model(path)
-    return onnx.load(path)
+    with model_errors(path):
+        return embedded(read_model(path))
 
 
 def asking(model: Any, outputs: Sequence[str]) -> Any:

@@ -20,7 +20,7 @@ from anyshape.cli import arguments
 from anyshape.cli.answer import Answer, as_json, report, signature
 from anyshape.cli.progress import progress
 from anyshape.code_version import VERSION
-from anyshape.errors import AnyshapeError, ArgumentError
+from anyshape.errors import AnyshapeError, ArgumentError, library_error
 
 if TYPE_CHECKING:
     from anyshape.vm import Executable
@@ -66,11 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             _put(as_json(answer.data) if args.json else answer.text)
             return answer.code
         except AnyshapeError as e:
-            with suppress(OSError):
-                print(f"anyshape: {e}", file=sys.stderr, flush=True)
-            if args.json:
-                _put(as_json({"error": type(e).__name__, "message": str(e)}))
-            return 2
+            return _refused(args, e)
+        except MemoryError:
+            return _refused(args, AnyshapeError("there is not enough memory"))
+        except ImportError as e:
+            return _refused(args, library_error(e))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # who read the output has enough
@@ -108,6 +108,15 @@ def _silence() -> None:
     """Lets what is left in the buffer of standard output go nowhere, so that Python does not try again when it ends."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _refused(args: argparse.Namespace, e: AnyshapeError) -> int:
+    """Prints why a command fails, as JSON too if asked for. Returns the exit code."""
+    with suppress(OSError):
+        print(f"anyshape: {e}", file=sys.stderr, flush=True)
+    if args.json:
+        _put(as_json({"error": type(e).__name__, "message": str(e)}))
+    return 2
 
 
 def parser() -> argparse.ArgumentParser:

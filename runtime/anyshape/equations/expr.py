@@ -284,7 +284,9 @@ def _unify(op: str, args: Sequence[Expr]) -> tuple[tuple[Expr, ...], DType | Non
         if met is not None:
             return _unify(op, met)
         kinds = " and ".join(sorted(str(d) for d in strong))
-        raise SpecError(f"{op} of {', '.join(map(str, args))}: dtypes {kinds} meet; write cast(value, dtype)")
+        raise SpecError(
+            f"{op} of {', '.join(map(str, args))}: its operands have the dtypes {kinds}; write cast(value, dtype)"
+        )
     (dtype,) = strong if op == "select" and len(strong) == 1 and all(map(_moved, args)) else wide
     return tuple(cast(a, dtype) for a in args), dtype
 

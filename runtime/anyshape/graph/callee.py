@@ -55,7 +55,7 @@ class Callee:
 
     def defined(self) -> Function:
         if self.function is None:
-            raise ArgumentError(f"the function {self.name} is called, and nothing defines it")
+            raise ArgumentError(f"the function {self.name} is called, but not defined")
         return self.function
 
 
@@ -64,12 +64,14 @@ def _check_signature(c: Callee) -> None:
     known: set[Dim] = {n for t in c.type.params for n in _dims(t) if isinstance(n, Dim) and n.is_symbol}
     for t in (*c.type.params, *c.type.results):
         if not isinstance(t, ListType) and t.shape is None:
-            raise UnsupportedError(f"the function {c.name} says {t}: ranks of what it takes and gives must be known")
+            raise UnsupportedError(
+                f"the function {c.name} declares {t}: ranks of its parameters and results must be known"
+            )
     for t in c.type.params:
         unknown = {s for n in _dims(t) for s in free_symbols(n)} - known - {DIFFERS}
         if unknown:
             raise ArgumentError(
-                f"the function {c.name} says {t}: no parameter has a dim that is {', '.join(map(str, unknown))} alone"
+                f"the function {c.name} declares {t}: no parameter has {', '.join(map(str, unknown))} as a whole dim"
             )
     for t in c.type.results:
         for n in _dims(t):
@@ -77,7 +79,7 @@ def _check_signature(c: Callee) -> None:
                 isinstance(t, ListType) or not (isinstance(n, Dim) and n.is_symbol)
             ):
                 raise ArgumentError(
-                    f"the function {c.name} says {t}: {n} must follow from dims of the parameters, or be a name"
+                    f"the function {c.name} declares {t}: {n} must follow from dims of the parameters, or be a name"
                 )
 
 

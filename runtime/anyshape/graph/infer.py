@@ -118,7 +118,7 @@ def _for_each_output(node: Node, kinds: Mapping[str, DType], why: Undetermined) 
         if node.count is None:
             raise UnsupportedError(
                 f"{node.op.full_name}: the number of outputs depends on a value that is not known: {why}; "
-                "say it, as in outputs=3"
+                "pass it, as in outputs=3"
             )
         dtypes += [kinds[o.name]] * (node.count - (len(node.op.outputs) - 1))
     return dtypes
@@ -145,8 +145,8 @@ def build(
         return e.node
     except (RecursionError, NestedTooDeep):
         raise UnsupportedError(
-            f"{op.full_name}{f' (at {source})' if source else ''}: the dims of its operands are nested too deeply to be told apart; "
-            "say more of the inputs, such as dims={'n': (1, None)} for sizes that are never 0"
+            f"{op.full_name}{f' (at {source})' if source else ''}: the dims of its operands are nested too deeply to be compared; "
+            "constrain the inputs, as by dims={'n': (1, None)} for sizes that are never 0"
         ) from None
     except AnyshapeError as e:
         from anyshape.graph.origins import reworded

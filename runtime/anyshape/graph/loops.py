@@ -155,7 +155,7 @@ class _Loop:
             t = exported_type(v.type, outside)
             if isinstance(t, ListType | FunctionType):
                 raise DtypeError(
-                    f"loop: an iteration collects {t}; only tensors are stacked, a list of lists is carried"
+                    f"loop: an iteration collects {t}; only tensors can be stacked; carry a list of lists instead"
                 )
             types.append(TensorType(t.dtype, None if t.shape is None else (trip_count, *t.shape)))
             contents.append(None)
@@ -228,7 +228,7 @@ def carried_count(node: Node) -> int:
 
 def no_form(source: str) -> ShapeError:
     at = f" (at {source})" if source else ""
-    return ShapeError(f"loop: the shapes of its carried values have no form that all iterations share{at}")
+    return ShapeError(f"loop: no symbolic shapes of its carried values hold in all iterations{at}")
 
 
 def _check_operands(node: Node) -> None:

@@ -48,11 +48,11 @@ def match_shape(x: Value, type: str, source: str = "") -> Value:
     """
     expected = parse_type(type)
     if x.type.dtype is not expected.dtype:
-        raise DtypeError(f"match_shape: wanted {type}, got {x.type}; use cast to change the dtype")
+        raise DtypeError(f"match_shape: expected {type}, got {x.type}; use cast to change the dtype")
     if expected.shape is None:
         return x
     if x.type.rank not in (None, expected.rank):
-        raise ShapeError(f"match_shape: wanted {type}, of rank {expected.rank}, got {x.type}")
+        raise ShapeError(f"match_shape: expected {type}, of rank {expected.rank}, got {x.type}")
     pieces = [_piece(n, x, axis, type) for axis, n in enumerate(expected.shape)]
     if all(p.constant is not None for p in pieces):
         shape: Value = constant(np.concatenate([np.zeros(0, np.int64), *(p.constant for p in pieces)]))
@@ -161,7 +161,7 @@ def _entry_dim(s: Dim, params: Sequence[Value]) -> tuple[Value, int]:
         for axis, n in enumerate(p.type.shape or ()):
             if n is s:
                 return p, axis
-    raise UnsupportedError(f"a declared dim may be a sum of products of dims of the parameters; {s} is none")
+    raise UnsupportedError(f"a declared dim may be a sum of products of dims of the parameters; {s} is not")
 
 
 def _piece(n: Size, x: Value, axis: int, text: str) -> Value:
@@ -172,7 +172,7 @@ def _piece(n: Size, x: Value, axis: int, text: str) -> Value:
         return constant(np.array([-1], np.int64))
     if not n.is_symbol:
         raise ParseError(
-            f"match_shape: {text!r}: a dim is a number, a name or ?, got {n}; name it, and say the rest of the name"
+            f"match_shape: {text!r}: a dim must be a number, a name or ?, got {n}; use a name, and a check of its own"
         )
     return NamedDim(n, x, axis)
 

@@ -103,7 +103,7 @@ class _Region:
         elif m := _REGION.fullmatch(line):
             stack.append(self.reader(m))
         else:
-            raise ParseError("this is no region")
+            raise ParseError("this is not a region")
 
     def reader(self, m: re.Match[str]) -> _Reader:
         inner = _Reader(self.outer.constants, {}, self.outer.callees, self.outer.scope, self)
@@ -232,7 +232,7 @@ class _Reader:
 
     def callee(self, name: str) -> Callee:
         if name not in self.callees:
-            raise ParseError(f"the text has no function {name} that says what it gives")
+            raise ParseError(f"the text has no function {name} that declares its results")
         return self.callees[name]
 
     def function(self) -> Function:

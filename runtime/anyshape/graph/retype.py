@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from anyshape.dims import Dim, Size, bounds, symbol
+from anyshape.dims import Dim, Size, bounds, substitute, symbol
 from anyshape.errors import ArgumentError
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function
@@ -20,14 +20,42 @@ from anyshape.rules import Check
 
 
 def retype(f: Function, low: int) -> tuple[Function, frozenset[Dim]]:
-    """f with entry symbols at least `low`, and the symbols for which that is more than f itself says."""
+    """f with entry symbols at least `low`, and the symbols for which that is more than f itself says. Nothing is assumed of a symbol that
+    is 0 in usual calls, such as the length of the past in the first step of a decoder."""
     values: dict[Dim, Size] = {}
     for s in f.symbols():
         least, most = bounds(s)
         if least is not None and least < low and (most is None or most >= low):
             values[s] = symbol(s.name, low, most)
+    for s in [s for s in values if _grows(f, s, values) or _is_of_one_branch(f, s)]:
+        del values[s]
     assumed = frozenset(v for v in values.values() if isinstance(v, Dim))
     return with_dims(f, values), assumed
+
+
+def _grows(f: Function, s: Dim, values: Mapping[Dim, Size]) -> bool:
+    """Whether a dim of a result is `s` and at least 1 more, with `values` for symbols, or the greater of `s` and another size: something is
+    put behind what has this length."""
+    dims = {n for v in f.results if v.type.shape for n in v.type.shape if isinstance(n, Dim) and n is not s}
+    if any(n.kind == "max" and s in n.args for n in dims):
+        return True
+    return any((bounds(substitute(n - s, values))[0] or 0) >= 1 for n in dims if ((s.atom,), 1) in n.terms)
+
+
+def _is_of_one_branch(f: Function, s: Dim) -> bool:
+    """Whether `s` is the size of nothing but parameters that are read in one branch only: where another is taken, they may be empty."""
+    own = {p for p in f.params if s in p.type.symbols()}
+    if not all(node.regions for node in f.nodes if not own.isdisjoint(node.inputs)) or not own.isdisjoint(f.results):
+        return False
+    readers = [_branches(node, p) for node in f.nodes for p in own.intersection(node.inputs)]
+    return bool(readers) and all(len(node.regions) > 1 and len(reading) <= 1 for node, reading in readers)
+
+
+def _branches(node: Node, p: Value) -> tuple[Node, list[Function]]:
+    """A node, and those of its regions that read one of its operands."""
+    places = [k for k, v in enumerate(node.inputs) if v is p]
+    reading = [r for r in node.regions if any(k < len(r.params) and r.params[k] in r.free_values() for k in places)]
+    return node, reading
 
 
 def constrained(f: Function, dims: Mapping[str, Any]) -> Function:

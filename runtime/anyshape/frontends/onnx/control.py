@@ -176,14 +176,14 @@ def _axes(n: OnnxNode, name: str, values: Sequence[Value]) -> list[int]:
         if rank is None and axis != 0:
             n.refuse(f"{name} for a value of unknown rank")
         if rank is not None and not -rank <= axis < rank:
-            raise ModelError(f"{n.source}: {name} has {axis}, which is no axis of {v.type}")
+            raise ModelError(f"{n.source}: {name} has {axis}, which is not an axis of {v.type}")
     return [axis if v.type.rank is None else axis % v.type.rank for axis, v in zip(axes, values)]
 
 
 def _directions(n: OnnxNode, name: str, count: int) -> list[bool]:
     said = n.attr(name) or [0] * count
     if len(said) != count or any(d not in (0, 1) for d in said):
-        raise ModelError(f"{n.source}: {name} must be {count} times 0 or 1, got {said}")
+        raise ModelError(f"{n.source}: {name} must have {count} entries of 0 or 1, got {said}")
     return [d == 1 for d in said]
 
 

@@ -78,7 +78,7 @@ def body_of(proto: Any, outer: Mapping[str, int], where: str, schema: Any = None
     where = f"{where}: function {name}"
     inputs, outputs = tuple(proto.input), tuple(proto.output)
     if len(set(inputs)) < len(inputs) or "" in inputs:
-        raise ModelError(f"{where}: its inputs must have names that differ, got {', '.join(map(repr, inputs))}")
+        raise ModelError(f"{where}: its inputs must have distinct names, got {', '.join(map(repr, inputs))}")
     nodes = sort_nodes(list(proto.node), set(inputs), where, results=outputs)
     defined = {o for n in nodes for o in n.output} | set(inputs)
     missing = [o for o in outputs if o not in defined]
@@ -104,7 +104,7 @@ def local_functions(model: Any, opsets: Mapping[str, int], where: str) -> dict[t
     for proto in model.functions:
         key = (normal_domain(proto.domain), proto.name, proto.overload)
         if key in bodies:
-            raise ModelError(f"{where}: two functions are called {proto.domain}:{proto.name}")
+            raise ModelError(f"{where}: two functions have the name {proto.domain}:{proto.name}")
         bodies[key] = body_of(proto, opsets, where)
     return bodies
 
@@ -136,7 +136,7 @@ def typed_body(
         try:
             serialised = schema.get_context_dependent_function_with_opset_version(version, data, types)
         except (RuntimeError, TypeError, ValueError) as e:
-            raise ModelError(f"{where}: ONNX makes no body of {schema.name} for these operands: {e}") from e
+            raise ModelError(f"{where}: ONNX gives no body of {schema.name} for these operands: {e}") from e
         return onnx.FunctionProto.FromString(serialised) if serialised else None
 
     proto = _at_opset(versions, get, opset)

@@ -114,7 +114,7 @@ class Import:
                 continue
             if name in values and not _is_one(values[name], value) and name in _read_in(graph):
                 raise ModelError(
-                    f"{place}: two initializers are called {name!r}, and differ{repairable('keeps the last one')}"
+                    f"{place}: two different initializers have the name {name!r}{repairable('keeps the last one')}"
                 )
             values[name] = value
         return values
@@ -247,7 +247,7 @@ class Import:
             present = f"{', '.join(sorted(provided)) or 'no attribute'} given" + (
                 f", {', '.join(absent)} not" * bool(absent)
             )
-            raise ModelError(f"{self.where}: {source}: its attributes give no value ({e}): {present}") from e
+            raise ModelError(f"{self.where}: {source}: its attributes are invalid ({e}): {present}") from e
 
     def _node(
         self, node: Any, operands: Operands, said: Mapping[str, Any], schema: Any, scope: Scope, source: str
@@ -275,7 +275,7 @@ class Import:
         if scope.nesting >= DEEPEST_GRAPHS or self.inlined > MOST_INLINED:
             raise Refusal(f"graphs are nested more than {DEEPEST_GRAPHS} deep, or add more than {MOST_INLINED} nodes")
         if self.readings[inside] > MOST_READINGS:
-            raise Refusal("shapes change from iteration to iteration in too many nested loops")
+            raise Refusal("shapes change between iterations in too many nested loops")
         check_names(graph.input, "input", where)
         own = self._initializers(graph, where)
         own.update((i.name, _region_input(v, i, where)) for i, v in zip(graph.input, inputs, strict=True))
@@ -297,7 +297,7 @@ class Import:
         outputs = [values[name] for name in results]
         for info, value in zip(graph.output, outputs):
             if value is None:
-                raise Refusal(f"{info.name!r} cannot be made{inside}")
+                raise Refusal(f"{info.name!r} cannot be computed{inside}")
             _check_declared(info, value, where)
         return [value for value in outputs if value is not None]
 
@@ -365,7 +365,7 @@ def _check_declared(info: Any, value: Value, where: str) -> None:
     """Raises ModelError for a result of another dtype than the graph declares."""
     said = info.type.tensor_type.elem_type if info.type.HasField("tensor_type") else 0
     if said and said in BY_NUMBER and isinstance(value.type, ListType):
-        raise ModelError(f"{where}: output {info.name!r} is declared as a tensor, but what is computed is {value.type}")
+        raise ModelError(f"{where}: output {info.name!r} is declared as a tensor, but the result is {value.type}")
     if said and BY_NUMBER.get(said) != value.type.dtype:
         raise ModelError(
             f"{where}: output {info.name!r} is declared as {spell(said)}, but what is computed is {value.type.dtype}"

@@ -35,8 +35,8 @@ def all_mappings() -> Table:
         for operator, versions in table.items():
             if operator in mappings and package.__name__ != "anyshape_ops":
                 raise UnsupportedError(
-                    f"{package.__name__} says what the ONNX operator {operator} means, which is known already; "
-                    "give it a domain of its own in the spec, as in `com.example:Name`"
+                    f"{package.__name__} maps the ONNX operator {operator}, which has a mapping already; "
+                    "use a domain of your own in the spec, as in `com.example:Name`"
                 )
             mappings[operator] = versions
     return mappings

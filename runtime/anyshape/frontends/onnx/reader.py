@@ -61,7 +61,7 @@ def _contents(path: Path) -> memoryview:
 
 def _source(data: memoryview, name: str, folder: Path | None) -> Source:
     if data[: len(SAVED)] == SAVED:
-        raise ModelError(f"{name}: it is a saved model; what is needed is the ONNX model from which it was compiled")
+        raise ModelError(f"{name}: it is a saved model; pass the ONNX model from which it was compiled")
     stripped = strip_weights(data)
     if stripped is None:
         return Source(parse(bytes(data), name), name, folder)
@@ -80,16 +80,16 @@ def parse(data: bytes, name: str) -> Any:
         return onnx.ModelProto.FromString(data)
     except (DecodeError, UnicodeDecodeError, ValueError, RecursionError):
         raise ModelError(
-            f"{name}: not an ONNX model, or one that was cut or damaged: {len(data)} bytes do not parse as protobuf"
+            f"{name}: not an ONNX model, or a truncated or damaged one: {len(data)} bytes do not parse as protobuf"
         ) from None
 
 
 def _check_frame(read: Source) -> None:
     model = read.model
     if not model.HasField("graph"):
-        raise ModelError(f"{read.name}: there is no graph in it; the file is cut, or not an ONNX model")
+        raise ModelError(f"{read.name}: it has no graph; the file is truncated, or not an ONNX model")
     if not model.opset_import:
-        raise ModelError(f"{read.name}: it does not say which opset it uses; the file is cut, or not an ONNX model")
+        raise ModelError(f"{read.name}: it imports no opset; the file is truncated, or not an ONNX model")
     if model.ir_version > _newest_ir():
         raise UnsupportedError(
             f"{read.name}: its IR version is {model.ir_version}, and the newest that the installed onnx reads is {_newest_ir()}; {UPDATE}"

@@ -53,7 +53,7 @@ class Resolver:
             return 1
         if domain not in self.known:
             raise ModelError(
-                f"{self.where}: {spell_node(node)} is of domain {domain or 'ai.onnx'!r}, of which no opset is imported; "
+                f"{self.where}: {spell_node(node)} is of domain {domain or 'ai.onnx'!r}, which the model does not import; "
                 "add it to opset_import" + (repairable("takes the newest") if not domain else "")
             )
         self.assumed[domain] = f"no opset of {domain} is imported: version {ASSUMED} is taken"

@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import llvmlite
-import llvmlite.binding as llvm
 
 from anyshape.disk_cache import DiskCache
 from anyshape.errors import AnyshapeError
 
 from ..target import Target, initialize
+from ..target import binding as llvm
 from .builder import Module
 
 _LIBRARY_NUMBERS = itertools.count()

@@ -47,7 +47,7 @@ def _table(words: Sequence[int]) -> NDArray[np.int64]:
     except OverflowError:
         least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
         wrong = next(w for w in words if not least <= w <= most)
-        raise OverflowedError(f"a size of the model comes to {wrong}, which 64 bits do not hold") from None
+        raise OverflowedError(f"a size of the model is {wrong}, which does not fit 64 bits") from None
 
 
 @dataclass(frozen=True)

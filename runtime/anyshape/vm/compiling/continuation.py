@@ -153,8 +153,8 @@ class Continued:
                 if any(n.regions for n in stuck):
                     inner = ", ".join(named(i) for n in stuck for i in open_inside(n))
                     raise UnsupportedError(
-                        f"{names}: what {inner} does may differ in each iteration, and machine code is made for one; "
-                        "say what decides it, such as the axes of a squeeze"
+                        f"{names}: {inner} depends on values that may differ between iterations, and code is compiled for one case; "
+                        "make them constant, such as the axes of a squeeze"
                     )
                 raise AnyshapeError(f"the rank of {names} stays unknown, though all its operands are known")
 
