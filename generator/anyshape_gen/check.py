@@ -26,6 +26,8 @@ from anyshape_gen.source import Findings
 from anyshape_gen.traverse import calls, children, free_names, walk, walk_all
 
 K = ValueKind
+SUMMARY = 200
+"""The most characters of a summary"""
 
 
 # --- what must be there -------------------------------------------------------------------------------------------
@@ -41,6 +43,11 @@ def check_completeness(spec: OpSpec, findings: Findings) -> None:
         findings.add(spec.span, f"op '{name}' has no outputs")
     if not spec.summary:
         findings.add(spec.span, f"op '{name}' has no summary")
+    if len(spec.summary) > SUMMARY:
+        findings.add(
+            spec.span,
+            f"the summary of '{name}' has {len(spec.summary)} characters; it heads lists and docstrings, and has at most {SUMMARY}",
+        )
     if spec.reference is None:
         findings.add(spec.span, f"op '{name}' has no reference, with which its tests compare its results")
     if not any(example.error is None for example in spec.examples):

@@ -195,6 +195,8 @@ class KernelResolver:
             for name, extent in variables.extents.items():
                 if extent is None:
                     text = f"the extent of '{name}' is not known: add an annotation, `{equation.target.tensor}[…]: T[…] = …`"
+                    if equation.target.tensor in self.operands:
+                        text = f"the extent of '{name}' is not known: nothing is indexed by it alone; read a tensor at `[{name}]`"
                     self.findings.add(equation.target.span, text)
 
     # --- reads and left sides

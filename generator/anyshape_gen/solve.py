@@ -302,7 +302,12 @@ class Solver:
             match task.piece:
                 case Product(factors=factors):
                     open_ = [f.name for f in factors if isinstance(f, Dim) and f.name not in self.known]
+                    missing = set().union(*(free_names(f) for f in factors)) - self.known - set(open_)
                     text = f"only one factor of a product can be unknown; here {_listed(open_)} are"
+                    if missing:
+                        text = f"nothing says what {_listed(missing)} {'is' if len(missing) == 1 else 'are'} in a factor of this product"
+                    elif len(open_) < 2:
+                        text = "this product cannot be solved: none of its factors is open, or what it is compared with is not known"
                     self.findings.add(task.piece.span, text, self.known)
 
 

@@ -2,8 +2,10 @@
 
 import pytest
 
+from anyshape.cli import show as show_module
 from anyshape.cli.main import main
-from anyshape.graph.registry import all_ops
+from anyshape.errors import ShapeError
+from anyshape.graph.registry import all_ops, find_op
 
 
 def test_softmax_from_yaml_to_machine_code(capsys):
@@ -56,3 +58,28 @@ def test_a_dyn_op_takes_its_operands_when_it_runs(capsys):
 def test_what_does_not_fit_says_what_is_wanted(capsys):
     assert main(["show", "reshape", "--shape", "x=7", "--param", "newshape=[2]"]) == 2
     assert "--shape NAME=4x128" in capsys.readouterr().err
+
+
+def test_contents_that_an_assert_refuses_are_those_of_an_example(monkeypatch):
+    op = find_op("static.reverse_sequence" if "static.reverse_sequence" in all_ops() else "reverse_sequence")
+    example = show_module._example(op, {}, {})
+    tried: list[object] = []
+
+    def refusing(most: int) -> None:
+        def speed(given, executable):
+            tried.append(given)
+            if len(tried) <= most:
+                raise ShapeError("a length of 0")
+            return "measured"
+
+        monkeypatch.setattr(show_module, "_speed", speed)
+        tried.clear()
+
+    refusing(1)
+    assert show_module._speed_of_some(op, example, None, shapes={}, params={}) == "measured"
+    assert tried[0] is example and len(tried) == 2
+    refusing(1000)
+    assert (
+        "not measured" in (text := show_module._speed_of_some(op, example, None, shapes={}, params={}))
+        and "a length of 0" in text
+    )
