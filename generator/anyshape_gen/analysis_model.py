@@ -239,6 +239,8 @@ class OpAnalysis:
     procedure: ResolvedProcedure | None = field(default=None, hash=False)
     unproved: frozenset[int] = frozenset()
     """numbers of the reads that are not proved to be in bounds, and so are checked at run time"""
+    lazy: frozenset[int] = frozenset()
+    """numbers of the reads for which the `and`, `or` around them must be lazy"""
 
     @property
     def reading(self) -> tuple[Assert, ...]:

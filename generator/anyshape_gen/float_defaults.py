@@ -75,6 +75,3 @@ def _of_floats(e: Expr, floats: set[str]) -> Expr:
                 return e
             return replace(e, args=tuple(a if isinstance(a, (Star, Slice)) else _of_floats(a, floats) for a in args))
     return call("f64", e)
-
-
-__all__ = ["with_computed_floats"]

@@ -58,6 +58,8 @@ def _dtype(value: Expr, dtype_of: Callable[[str], str | None]) -> str | None:
             return _dtype(element, dtype_of)
         case VecLit(items=items):
             return _first(plain_items(items), dtype_of)
+        case Call(func="int"):
+            return LITERAL
         case Call(func="argsort" | "ravel" | "len" | "prod"):
             return "i64"
         case Call(func=func, args=args):

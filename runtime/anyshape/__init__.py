@@ -9,8 +9,11 @@ from anyshape.code_version import VERSION
 from anyshape.errors import library_error
 
 if TYPE_CHECKING:
+    from anyshape import control, errors, lists, onnx_backend, ops, passes, policies
     from anyshape.equations.entropy import seed
+    from anyshape.errors import AnyshapeError
     from anyshape.frontends.onnx.simplified import simplify
+    from anyshape.frontends.onnxruntime_api import InferenceSession
     from anyshape.graph.building import function, input
     from anyshape.graph.function import Function
     from anyshape.graph.parse import parse
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 _MODULES = {
+    "AnyshapeError": "anyshape.errors",
     "Executable": "anyshape.vm", "Function": "anyshape.graph.function", "InferenceSession": "anyshape.frontends.onnxruntime_api",
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
@@ -34,12 +38,14 @@ _MODULES = {
 _ROOMS = {
     "errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes",
     "control": "anyshape.control", "lists": "anyshape.lists",
-    "onnx_backend": "anyshape.frontends.onnx_backend",
+    "onnx_backend": "anyshape.onnx_backend", "policies": "anyshape.policies",
 }  # fmt: skip
 
 __all__ = [
+    "AnyshapeError",
     "Executable",
     "Function",
+    "InferenceSession",
     "TensorType",
     "Value",
     "compile",
@@ -55,6 +61,7 @@ __all__ = [
     "ops",
     "parse",
     "passes",
+    "policies",
     "profile",
     "seed",
     "simplify",

@@ -45,6 +45,8 @@ def called(function: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
+        except AnyshapeError:
+            raise  # DtypeError is a TypeError
         except TypeError:
             try:
                 inspect.signature(function).bind(*args, **kwargs)
@@ -64,6 +66,8 @@ def edge(function: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return inner(*args, **kwargs)
+        except AnyshapeError:
+            raise  # ArgumentError is a ValueError
         except RecursionError as e:
             text = f"{name}: an argument is nested too deeply, or its graph is too deep, for Python's stack"
             raise UnsupportedError(text) from e

@@ -29,7 +29,7 @@ SPEC = """ops:
     examples:
       - {x: [2], y: [2]}
 """
-PLAIN = {"DEFAULT": "1", "LIMIT": "5", "VALUE": "x[*i] + f32(k)", "REFERENCE": "x + k"}
+PLAIN = {"DEFAULT": "1", "LIMIT": "5", "VALUE": "x[*i] + F(k)", "REFERENCE": "x + k"}
 
 
 def generate(text: str) -> None:

@@ -15,6 +15,7 @@ ops:
   {name}:
     inputs: {{x: "T[*d]"}}
     outputs: {{y: "T[*d]"}}
+    dtypes: {{T: [i64]}}
     define: |
       def summed(v, w):
           a = v + w

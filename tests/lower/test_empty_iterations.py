@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 
 from anyshape import dims
 from anyshape.dtypes import F64
-from anyshape.equations import Tensor
+from anyshape.equations import Apply, Reduce, Tensor
+from anyshape.equations.expr import reduce_node
 from anyshape.equations.functions import abs_, and_, cast, ge, gt, le, lt, pad, pow_, reduce_, where
 from anyshape.lower import Group
 from tests.lower.groups import B, Builder, K, M, N
@@ -151,3 +153,70 @@ def test_rows_of_nothing_take_no_time(group: Group, shape: list[int]) -> None:
     status, (found,) = native.run(arrays, given)
     assert status == 0 and (found == 0).all()
     check(group, [{N: 2, M: 3, K: 5}, {N: 0, M: 3, K: 5}, {N: 2, M: 3, K: 0}, {N: 3, M: 0, K: 5}, {N: 2, M: 1, K: 40}])
+
+
+def part(form: str, dtype: str, kind: str) -> Group:
+    """Reductions over parts of a dim whose ends are read: of a vector, of rows (the lanes run along the rows, which have one part), of
+    columns (each lane has a part of its own)."""
+    b = Builder("part")
+    low, high = b.input([B], dtype), b.input([B], dtype)
+    x = b.input({"vector": [W], "rows": [W, H], "columns": [W, B]}[form])
+    y = b.tensor([B, H] if form == "rows" else [B])
+    index = b.eqs.indices("i", y.shape)
+    at = {"vector": lambda q: x[q], "rows": lambda q: x[q, index[1]], "columns": lambda q: x[q, index[0]]}[form]
+    i = index[0]
+    b.eqs.define(y[index], reduce_(kind, [W], at, where=lambda q: and_(le(low[i], q), lt(q, high[i]))))
+    b.output(y)
+    return b.group()
+
+
+@pytest.mark.parametrize("kind", ["sum", "max"])
+@pytest.mark.parametrize("dtype", ["i32", "i64"])
+@pytest.mark.parametrize("form", ["vector", "rows", "columns"])
+def test_parts_whose_ends_are_read(form: str, dtype: str, kind: str) -> None:
+    check(part(form, dtype, kind), [*SIZES, {B: 40, H: 9, W: 300}])
+
+
+@pytest.mark.parametrize("form", ["vector", "rows", "columns"])
+@pytest.mark.parametrize("wide", [False, True])
+def test_ends_of_parts_may_be_any_integers(form: str, wide: bool) -> None:
+    """Also where the end itself is a place of the part, so that one more than the greatest integer would be asked for."""
+    limits = np.iinfo(np.int64)
+    ends = np.array([limits.min, limits.min + 1, -1, 0, 3, 300, 301, limits.max - 1, limits.max], np.int64)
+    low, high = (a.ravel() for a in np.meshgrid(ends, ends))
+    group = part(form, "i64", "sum")
+    if wide:
+        group = replace(group, equations=tuple(replace(q, value=_including(q.value)) for q in group.equations))
+    given = {B: len(low), H: 3, W: 300}
+    shape = {"vector": (300,), "rows": (300, 3), "columns": (300, len(low))}[form]
+    x = np.ones(shape, np.float32)
+    status, (found,) = Native(group).run(dict(zip(group.inputs, (low, high, x))), given)
+    assert status == 0
+    last = [min(max(int(b) + wide, 0), 300) for b in high]
+    wanted = [max(b - min(max(int(a), 0), 300), 0) for a, b in zip(low, last)]
+    assert (found.reshape(len(low), -1) == np.array(wanted)[:, None]).all()
+
+
+def _including(e: Any) -> Any:
+    """The reduction with its upper end included."""
+    assert isinstance(e, Reduce) and isinstance(e.where, Apply)
+    lower, upper = e.where.args
+    assert isinstance(upper, Apply)
+    return reduce_node(e.kind, e.vars, e.body, and_(lower, le(*upper.args)), e.dtype)
+
+
+@pytest.mark.parametrize("lanes", [False, True])
+def test_the_time_does_not_grow_with_what_parts_are_of(lanes: bool) -> None:
+    """Three places of 2^60, of which a turn each would take a thousand years; all lanes take the turns of one."""
+    b = Builder("places")
+    low = b.input([B, H], "i64")
+    y = b.tensor([B, H] if lanes else [B], "f64")
+    index = b.eqs.indices("i", y.shape)
+    first = low[index] if lanes else low[index[0], 0]
+    value = reduce_("sum", [1 << 60], lambda q: cast(q, F64), where=lambda q: and_(le(first, q), lt(q, first + 3)))
+    b.eqs.define(y[index], value)
+    b.output(y)
+    group = b.group()
+    begins = np.array([[5], [0], [9], [1]], np.int64) + (1 << 40)
+    status, (found,) = Native(group).run({group.inputs[0]: begins}, {B: 4, H: 1})
+    assert status == 0 and (found.ravel() == 3 * begins.ravel() + 3).all()

@@ -25,11 +25,11 @@ from anyshape.vm.native import pool as pool_module
 from anyshape.vm.native.executor import NativeExecutor, once
 from anyshape.vm.native.executor import _pool as pool_of_process
 from anyshape.vm.native.pool import usable_threads
-from anyshape.vm.native.pool_layout import PoolWord, Stage
+from anyshape.vm.native.pool_layout import Line, PoolWord, place
 from anyshape.vm.program.table import Op
 from tests.in_threads import in_threads
 from tests.resident import HANGS
-from tests.threads.native_pool import KERNEL, NEVER, share, words
+from tests.threads.native_pool import KERNEL, share, words, working_pool
 
 RNG = np.random.default_rng(5)
 WEIGHTS = RNG.standard_normal((96, 64)).astype(np.float32)
@@ -38,15 +38,12 @@ SHAPES = ((1, 96), (3, 96), (64, 96), (257, 96), (0, 96), (64, 96))
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Calls of a few rows are shared, so that the tests are fast, and by as many threads as are asked for, be there processors or not,
-    whether that pays or not; and kernels are machine code whatever else runs here."""
+    """Calls of a few rows are shared, so that the tests are fast, and by as many threads as are asked for, be there processors or not;
+    and kernels are machine code whatever else runs here."""
     monkeypatch.setattr(kernels, "CYCLES_PER_PART", 16)
     monkeypatch.setattr(pool_module, "usable_threads", lambda: 8)
     monkeypatch.setenv("ANYSHAPE_KERNELS", "native")
     monkeypatch.delenv("ANYSHAPE_LOOP", raising=False)
-    monkeypatch.setattr(pool_module, "FIRST_TRIAL", NEVER)
-    words = pool_of_process()._words
-    words[PoolWord.LEFT], words[PoolWord.ALONE], words[PoolWord.STAGE] = NEVER, 0, Stage.NONE
 
 
 def model() -> anyshape.Function:
@@ -349,25 +346,6 @@ def test_beside_pools_of_others() -> None:
     assert len(set(products)) == 1
 
 
-@pytest.mark.parametrize("failing", [False, True])
-def test_trials_of_sharing_change_neither_results_nor_errors(failing: bool) -> None:
-    """Every kernel begins a trial or is part of one, or is alone after it."""
-    x, i = anyshape.input("x", "f32[n]"), anyshape.input("i", "i64[m]")
-    exe = anyshape.compile(anyshape.function([x, i], ops.gather(x, i)), threads=3)
-    index, given = np.full(20_000, 3), np.arange(10, dtype=np.float32)
-    index[[5_000, 19_000]] = 77 if failing else 7
-    told, stages = pool_of_process()._words, set()
-    for turn in range(200):
-        told[PoolWord.LEFT], told[PoolWord.ALONE] = turn % 2, turn % 4 < 2
-        if failing:
-            with pytest.raises(ShapeError, match=r"index\[5000\] = 77"):
-                exe(given, index)
-        else:
-            assert exe(given, index).tobytes() == given[index].tobytes()
-        stages.add(int(told[PoolWord.STAGE]))
-    assert stages == set(Stage)
-
-
 @pytest.mark.parametrize("wrong", [-1, 65, "two", 1.5])
 def test_a_number_of_threads_that_cannot_be(wrong: Any) -> None:
     with pytest.raises(
@@ -382,6 +360,34 @@ def test_the_environment_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYSHAPE_THREADS", "many")
     with pytest.raises(AnyshapeError, match="ANYSHAPE_THREADS must be a number, got 'many'"):
         anyshape.compile(model())
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_the_owner_runs_all_parts_in_order_when_nobody_comes(parts: int) -> None:
+    pool, ran = words(), list[tuple[int, int]]()
+    pool[PoolWord.WORKERS] = parts - 1
+    for worker in range(parts - 1):
+        pool[place(worker, Line.ID)] = (1 << 22) + 1  # more than there can be: nobody is moved
+
+    def run(_scalars: int, _buffers: int, _scratch: int, part: int, count: int) -> int:
+        ran.append((part, count))
+        return 0
+
+    assert share(pool.ctypes.data, KERNEL(run), parts) == 0
+    assert ran == [(part, parts) for part in range(parts)]
+
+
+def test_a_worker_and_the_owner_run_their_parts_at_the_same_time() -> None:
+    both = threading.Barrier(2)
+
+    def meet(_scalars: int, _buffers: int, _scratch: int, _part: int, _parts: int) -> int:
+        both.wait(60)
+        return 0
+
+    with working_pool() as pool:
+        pool.ensure(2)
+        assert share(pool.address, KERNEL(meet), 2) == 0
+    assert not both.broken
 
 
 def test_a_pool_that_another_call_owns_is_not_waited_for() -> None:

@@ -20,7 +20,6 @@ from anyshape.equations.functions import (
     ge,
     gt,
     lt,
-    or_,
     reduce_,
     sqrt,
     where,
@@ -132,7 +131,7 @@ def hide_keys_kernel(eqs: Equations, bound: Bound) -> None:
         g, i, j = eqs.index("g", batch), eqs.index("i", rows), eqs.index("j", keys)
         eqs.define(
             told[g, i, j],
-            or_(rules.ne(m[1], keys), gt(checked(mask)[*fit((g, j), m)], 0)),
+            where(rules.ne(m[1], keys), True, lambda: gt(checked(mask)[*fit((g, j), m)], 0)),
             "specs/attention.yaml:263: told[g, i, j] = m[1] != keys or mask[g, j] > 0",
         )
     if rules.eq(len(m), 3):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import and_, clamp, ge, le, lt, or_, reduce_, where, wrap
+from anyshape.equations.functions import and_, clamp, ge, le, lt, or_, reduce_, where, widened, wrap
 from anyshape.rules import Bound
 
 
@@ -19,7 +19,7 @@ def scatter_nd_kernel(eqs: Equations, bound: Bound) -> None:
     if reduction == "none":
         a, c = eqs.indices("a", j), eqs.indices("c", r)
         eqs.update(
-            y[*(wrap(p0, n_) for p0, n_ in zip((index[*a, l] for l in range(q)), n)), *c],
+            y[*(wrap(p0, n_) for p0, n_ in zip((widened(index[*a, l]) for l in range(q)), n)), *c],
             "set",
             updates[*a, *c],
             "specs/scatter.yaml:14: y[*wrap([index[*a, l] for l in q], n), *c] = updates[*a, *c]",
@@ -27,7 +27,7 @@ def scatter_nd_kernel(eqs: Equations, bound: Bound) -> None:
     if reduction == "add":
         a, c = eqs.indices("a", j), eqs.indices("c", r)
         eqs.update(
-            y[*(wrap(p0, n_) for p0, n_ in zip((index[*a, l] for l in range(q)), n)), *c],
+            y[*(wrap(p0, n_) for p0, n_ in zip((widened(index[*a, l]) for l in range(q)), n)), *c],
             "add",
             updates[*a, *c],
             "specs/scatter.yaml:15: y[*wrap([index[*a, l] for l in q], n), *c] += updates[*a, *c]",
@@ -35,7 +35,7 @@ def scatter_nd_kernel(eqs: Equations, bound: Bound) -> None:
     if reduction == "mul":
         a, c = eqs.indices("a", j), eqs.indices("c", r)
         eqs.update(
-            y[*(wrap(p0, n_) for p0, n_ in zip((index[*a, l] for l in range(q)), n)), *c],
+            y[*(wrap(p0, n_) for p0, n_ in zip((widened(index[*a, l]) for l in range(q)), n)), *c],
             "mul",
             updates[*a, *c],
             "specs/scatter.yaml:16: y[*wrap([index[*a, l] for l in q], n), *c] *= updates[*a, *c]",
@@ -43,7 +43,7 @@ def scatter_nd_kernel(eqs: Equations, bound: Bound) -> None:
     if reduction == "max":
         a, c = eqs.indices("a", j), eqs.indices("c", r)
         eqs.update(
-            y[*(wrap(p0, n_) for p0, n_ in zip((index[*a, l] for l in range(q)), n)), *c],
+            y[*(wrap(p0, n_) for p0, n_ in zip((widened(index[*a, l]) for l in range(q)), n)), *c],
             "max",
             updates[*a, *c],
             "specs/scatter.yaml:17: y[*wrap([index[*a, l] for l in q], n), *c]",
@@ -51,7 +51,7 @@ def scatter_nd_kernel(eqs: Equations, bound: Bound) -> None:
     if reduction == "min":
         a, c = eqs.indices("a", j), eqs.indices("c", r)
         eqs.update(
-            y[*(wrap(p0, n_) for p0, n_ in zip((index[*a, l] for l in range(q)), n)), *c],
+            y[*(wrap(p0, n_) for p0, n_ in zip((widened(index[*a, l]) for l in range(q)), n)), *c],
             "min",
             updates[*a, *c],
             "specs/scatter.yaml:18: y[*wrap([index[*a, l] for l in q], n), *c]",
@@ -139,7 +139,7 @@ def sparse_to_dense_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*i], value[()], "specs/scatter.yaml:120")
     j = eqs.index("j", k)
     eqs.update(
-        y[*(wrap(p0, shape_) for p0, shape_ in zip((index[j, l] for l in rules.range_(q)), shape))],
+        y[*(wrap(p0, shape_) for p0, shape_ in zip((widened(index[j, l]) for l in rules.range_(q)), shape))],
         "set",
         values[j],
         "specs/scatter.yaml:121: y[*wrap([index[j, l] for l in range(q)], shape)] = values[j]",

@@ -6,7 +6,7 @@ it is unknown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from anyshape.dims import Cond, Dim, Size
@@ -39,6 +39,8 @@ class Verdict:
     """whether the index depends on elements that are read"""
     why: str = ""
     """the goal that is not proved, and what stopped its proof"""
+    lazy: bool = False
+    """whether it is in bounds, or is tested, only where operands left of it in an `and` or `or` leave the result open"""
 
 
 def verdicts(analysis: OpAnalysis) -> list[Verdict]:
@@ -54,6 +56,14 @@ def verdicts(analysis: OpAnalysis) -> list[Verdict]:
 
 
 def _verdict(owner: Obligations, o: Obligation) -> Verdict:
+    """The verdict on an index wherever it stands; where it has none, that on it as a part of an operand that is evaluated lazily."""
+    plain = _verdict_of(owner, o)
+    if not o.lazily or plain.how not in (How.CHECKED, How.UNKNOWN):
+        return plain
+    return replace(_verdict_of(owner, replace(o, hypotheses=(*o.hypotheses, *o.lazily))), lazy=True)
+
+
+def _verdict_of(owner: Obligations, o: Obligation) -> Verdict:
     context = owner.context
     worst = Proof.STRUCTURAL
     left: list[str] = []

@@ -203,7 +203,8 @@ def _witness(op: Obligations, o: Obligation) -> str | None:
             continue
         held = [
             *o.hypotheses,
-            *(c for group in op.context.about([goal, *o.hypotheses], o.scope, o.value) for c in group),
+            *o.lazily,
+            *(c for group in op.context.about([goal, *o.hypotheses, *o.lazily], o.scope, o.value) for c in group),
         ]
         if any(c is False for c in held):
             return None

@@ -23,6 +23,7 @@ from anyshape_gen.bounds.signature import OpNames
 from anyshape_gen.bounds.terms import NO_TERMS, NotModelled, Run, Truth, concat, is_int
 from anyshape_gen.nodes import (
     Along,
+    BoolOp,
     Comprehension,
     Exact,
     Expr,
@@ -46,7 +47,7 @@ from anyshape_gen.nodes import (
 from anyshape_gen.printer import to_text
 from anyshape_gen.slots import Factors, Many, ManyAt, One, Parts, Slot, slots_of
 from anyshape_gen.source import Span
-from anyshape_gen.traverse import children
+from anyshape_gen.traverse import children, walk
 
 NO_INDEX = "the prover has no terms for the index"
 
@@ -65,6 +66,8 @@ class Obligation:
     goals: tuple[Truth, ...]
     """conditions that all have to hold"""
     hypotheses: tuple[Truth, ...] = ()
+    lazily: tuple[Truth, ...] = ()
+    """conditions left of it in an `and` or `or`: they hold where the index is evaluated if the operands are evaluated lazily"""
     scope: tuple[Dim, ...] = ()
     rank: bool = False
     """whether it is about the number of indices, not about one of them"""
@@ -82,6 +85,11 @@ class Scope:
     env: dict[str, Any] = field(default_factory=dict)
     hypotheses: tuple[Truth, ...] = ()
     variables: tuple[Dim, ...] = ()
+    lazily: tuple[Truth, ...] = ()
+
+    def behind(self, *c: Truth) -> Scope:
+        """The scope right of operands of `and` or `or`, or of conditions of a reduction, which decide whether it matters."""
+        return replace(self, lazily=(*self.lazily, *c))
 
     def under(self, *c: Truth) -> Scope:
         return replace(self, hypotheses=(*self.hypotheses, *c))
@@ -159,14 +167,25 @@ class Obligations:
                 | Comprehension(generators=generators, element=element, conditions=conditions)
             ):
                 inner = self._generators(generators, scope)
-                for c in conditions:
-                    self._visit(c, inner)
+                self._lazily(conditions, True, inner)
                 for c in conditions:
                     inner = inner.under(*self._truths(c, inner, True))
                 self._visit(element, inner)
+            case BoolOp(op=op, items=items):
+                self._lazily(items, op == "and", scope)
             case _:
                 for child in children(e):
                     self._visit(child, scope)
+
+    def _lazily(self, items: tuple[Expr, ...], going_on: bool, scope: Scope) -> None:
+        """Visits the operands of `and` or `or`, each where those left of it leave the result open."""
+        for k, item in enumerate(items):
+            self._visit(item, scope)
+            if any(isinstance(n, TensorRead) for rest in items[k + 1 :] for n in walk(rest)):
+                try:
+                    scope = scope.behind(*self._truths(item, scope, going_on))
+                except NO_TERMS:
+                    continue
 
     def _truths(self, c: Expr, scope: Scope, holds: bool) -> tuple[Truth, ...]:
         """Returns the facts where a condition holds, or where it does not."""
@@ -341,6 +360,7 @@ class _AccessObligations:
                 index=text,
                 goals=goals,
                 hypotheses=(*self.scope.hypotheses, *hypotheses),
+                lazily=self.scope.lazily,
                 scope=(*self.scope.variables, *scope),
                 **more,
             )

@@ -30,14 +30,15 @@ def prove_indices(
     for a, safe in zip(anew, safeties([(a, keys[a.spec.name]) for a in anew], processes), strict=True):
         verdicts[a.spec.name] = safe
         _refute(a, safe, findings)
-    ops = tuple(_marked(a, verdicts[a.spec.name].unproved, memo) if a.spec.name in keys else a for a in analysis.ops)
+    ops = tuple(_marked(a, verdicts[a.spec.name], memo) if a.spec.name in keys else a for a in analysis.ops)
     return replace(analysis, ops=ops), verdicts
 
 
-def _marked(a: OpAnalysis, unproved: frozenset[int], memo: Memo) -> OpAnalysis:
-    if a.unproved == unproved:
+def _marked(a: OpAnalysis, safe: Safety, memo: Memo) -> OpAnalysis:
+    if (a.unproved, a.lazy) == (safe.unproved, safe.lazy):
         return a
-    return memo.get(a.file, ("unproved", unproved), (a,), lambda: replace(a, unproved=unproved))
+    key = ("unproved", safe.unproved, safe.lazy)
+    return memo.get(a.file, key, (a,), lambda: replace(a, unproved=safe.unproved, lazy=safe.lazy))
 
 
 def _refute(a: OpAnalysis, safe: Safety, findings: Findings) -> None:

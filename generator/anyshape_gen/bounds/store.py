@@ -48,6 +48,8 @@ class Safety:
     data: int
     """the number of indices that depend on elements that are read"""
     rest: tuple[Rest, ...]
+    lazy: frozenset[int] = frozenset()
+    """the numbers of reads that are in bounds only where the operands left of them in an `and` or `or` leave the result open"""
 
     @property
     def total(self) -> int:
@@ -87,7 +89,7 @@ def read_record(path: Path) -> dict[str, Safety]:
 
 def _from_json(entry: Mapping[str, Any]) -> Safety:
     rest = tuple(Rest(**{k: v for k, v in r.items() if k != "at"}) for r in entry["rest"])
-    return Safety(entry["key"], dict(entry["counts"]), entry["data"], rest)
+    return Safety(entry["key"], dict(entry["counts"]), entry["data"], rest, frozenset(entry.get("lazy", ())))
 
 
 def safety(a: OpAnalysis, key: str = "") -> Safety:
@@ -100,7 +102,8 @@ def safety(a: OpAnalysis, key: str = "") -> Safety:
         if v.how in (How.CHECKED, How.UNKNOWN):
             rest.append(_rest(v))
     data = sum(v.data for v in of_op)
-    return Safety(key, {how.value: counts[how.value] for how in How if how.value in counts}, data, tuple(rest))
+    lazy = frozenset(v.obligation.access for v in of_op if v.lazy)
+    return Safety(key, {how.value: counts[how.value] for how in How if how.value in counts}, data, tuple(rest), lazy)
 
 
 def _rest(v: Verdict) -> Rest:
@@ -123,7 +126,7 @@ def record_text(analysis: Analysis, verdicts: Mapping[str, Safety]) -> str:
                 "counts": safe.counts,
                 "data": safe.data,
                 "rest": rest,
-            }
+            } | ({"lazy": sorted(safe.lazy)} if safe.lazy else {})
     return json.dumps({"prover": prover_version(), "ops": ops}, indent=1) + "\n"
 
 

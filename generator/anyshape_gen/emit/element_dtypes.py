@@ -5,7 +5,7 @@ In: a resolved kernel. Out: the dtype variable or dtype of an expression. Litera
 
 from __future__ import annotations
 
-from anyshape_gen.analysis_model import OpAnalysis, ResolvedKernel, ValueKind
+from anyshape_gen.analysis_model import OpAnalysis, ResolvedKernel
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.functions import CASTS
 from anyshape_gen.nodes import (
@@ -47,7 +47,7 @@ class ElementDtypes:
     def find(self, e: Node) -> str | None:
         match e:
             case TensorRead(tensor):
-                return self._tensor(tensor)
+                return self.tensor(tensor)
             case Compare() | BoolOp() | Unary("not", _):
                 return "bool"
             case Reduction(kind, element):
@@ -56,7 +56,7 @@ class ElementDtypes:
                 return "i64" if kind in ("count", "argmax", "argmin") else self.find(element)
             case Comprehension(element):
                 return self.find(element)
-            case Call("argsort", _, _):
+            case Call("argsort" | "int", _, _):
                 return "i64"
             case Call(func, args, _):
                 return self._call(func, args)
@@ -78,12 +78,10 @@ class ElementDtypes:
             return next((d for x in args if (d := self.find(x))), self.find(self.functions[func].result))
         return next((d for x in args if (d := self.find(x))), None)
 
-    def _tensor(self, name: str) -> str | None:
+    def tensor(self, name: str) -> str | None:
+        """The dtype of a tensor; None where nothing decides that of a scratch."""
         if name not in self.known and name in self.values:
             dtype = self.find(self.values[name])
             if dtype is not None:
                 self.known[name] = dtype
         return self.known.get(name)
-
-
-__all__ = ["ElementDtypes", "ValueKind"]

@@ -38,6 +38,12 @@ from anyshape_gen.nodes import (
 
 
 def read(s: KernelScope, e: TensorRead) -> str:
+    """Emits a read, as an i64 where it is a part of an index."""
+    text = _read(s, e)
+    return f"{use('widened')}({text})" if s.in_place and e.tensor in s.narrow else text
+
+
+def _read(s: KernelScope, e: TensorRead) -> str:
     tensor = s.name(e.tensor)
     if e.element is not None:
         tensor = f"{tensor}[{s.text(e.element)}]"
@@ -51,7 +57,8 @@ def read(s: KernelScope, e: TensorRead) -> str:
 
 
 def index(s: KernelScope, parts: tuple[Part, ...]) -> str:
-    items = [text for part in parts for text in _part(s, part)]
+    with s.within(True):
+        items = [text for part in parts for text in _part(s, part)]
     return f"[{', '.join(items)}]" if items else "[()]"
 
 
@@ -86,6 +93,9 @@ def _texts(s: KernelScope, items: tuple[Item, ...]) -> list[str]:
                 texts.append(f"*{run(s, value)}")
             case Star() | Slice():
                 raise NotExecuted(item, "this index")
+            case TensorRead():  # an index alone is made i64 by the read that it is of
+                with s.within(False):
+                    texts.append(s.text(item))
             case _:
                 texts.append(s.text(item))
     return texts
@@ -147,6 +157,7 @@ def _itemwise(s: KernelScope, e: Item, leaves: dict[str, str]) -> str:
     """Emits e with each vector in it replaced by an item of it; `leaves`: {vector: name of its item}."""
     inner = type(s)(s.kinds, s.attributes, s.dtypes, s.tensors, s.functions)
     inner.rules.sequence, inner.rules.own_dims = s.rules.sequence, s.rules.own_dims
+    inner.in_place, inner.narrow, inner.lazy = s.in_place, s.narrow, s.lazy
     inner.used, inner.used_tensors, inner.variables = s.used, s.used_tensors, dict(s.variables)
 
     def replace(node: Item) -> Expr:

@@ -6,7 +6,7 @@ In: resolved reductions. Out: calls of `reduce_`, `reduce_range` and `fold`.
 from __future__ import annotations
 
 from anyshape_gen.emit.kernel_reads import run
-from anyshape_gen.emit.kernel_scope import KernelScope, chain
+from anyshape_gen.emit.kernel_scope import KernelScope, joined
 from anyshape_gen.emit.module import use
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
@@ -77,7 +77,7 @@ def _partial(s: KernelScope, e: Reduction, g: Generator) -> str:
     name = kernel_name(g.targets[0].name)
     s.variables[g.targets[0].name] = False
     body = s.text(e.element)
-    test = chain("and_", [s.text(c) for c in e.conditions]) if e.conditions else ""
+    test = joined(s, "and", e.conditions) if e.conditions else ""
     s.variables = before
     where = f", where=lambda {name}: {test}" if test else ""
     return f'{use("reduce_range")}("{e.kind}", {low}, {high}, lambda {name}: {body}{where})'
@@ -132,7 +132,7 @@ def loop(s: KernelScope, generators: tuple[Generator, ...], element: Expr, condi
         names.append(name)
     sizes = extents[0][1:] if len(extents) == 1 and extents[0].startswith("*") else f"[{', '.join(extents)}]"
     body = s.text(element)
-    test = chain("and_", [s.text(c) for c in conditions]) if conditions else ""
+    test = joined(s, "and", conditions) if conditions else ""
     s.variables, s.shifted = before, shifted
     parameters = ", ".join(names)
     where = f", where=lambda {parameters}: {test}" if test else ""

@@ -6,7 +6,8 @@ In: resolved nodes. Out: kinds, and the names of the rule that are read (`used`)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.emit.module import use
@@ -69,8 +70,14 @@ class KernelScope(ABC):
         """Variables that do not begin at 0, with the text of their values"""
         self.numbers: set[str] = set()
         """Variables that number the tensors of a variadic: Python integers while the kernel is built"""
+        self.in_place = False
+        """Whether an index or the end of a range is emitted, in which integers of all dtypes are i64"""
+        self.narrow: frozenset[str] = frozenset()
+        """Tensors whose elements may be integers other than i64"""
         self.unproved: frozenset[int] = frozenset()
         """The ids of the reads whose indices are checked at run time"""
+        self.lazy: frozenset[int] = frozenset()
+        """The ids of the reads that are evaluated only where operands of `and`, `or` left of them leave the result open"""
         self.hoisted: dict[str, Expr] = {}
         self.used: dict[str, None] = {}
         self.used_tensors: dict[str, None] = {}
@@ -106,6 +113,13 @@ class KernelScope(ABC):
         self.hoisted[name] = e
         self.used[name] = None
         return kernel_name(name)
+
+    @contextmanager
+    def within(self, in_place: bool) -> Iterator[None]:
+        """Emits what follows as parts of indices, or not."""
+        before, self.in_place = self.in_place, in_place
+        yield
+        self.in_place = before
 
     @abstractmethod
     def spell(self, e: Item) -> Spelled:
@@ -215,6 +229,19 @@ def is_of_extremes(e: Compare) -> bool:
     sides = [side.operand if isinstance(side, Unary) else side for side in (e.first, *(x for _, x in e.rest))]
     extremes = [isinstance(s, Call) and s.func in ("lowest", "highest") for s in sides]
     return any(extremes) and all(x or isinstance(s, (Int, Float)) for x, s in zip(extremes, sides))
+
+
+def joined(s: KernelScope, op: str, items: Sequence[Expr]) -> str:
+    """Emits `a and b and …` of elements, or the same with `or`: as choices where what is read on the right depends on the left."""
+    texts = [s.text(x) for x in items]
+    text = texts[-1]
+    for k in reversed(range(len(items) - 1)):
+        if any(id(n) in s.lazy for x in items[k + 1 :] for n in walk(x)):
+            sides = f"lambda: {text}, False" if op == "and" else f"True, lambda: {text}"
+            text = f"{use('where')}({texts[k]}, {sides})"
+        else:
+            text = f"{use(f'{op}_')}({texts[k]}, {text})"
+    return text
 
 
 def chain(name: str, tests: list[str]) -> str:

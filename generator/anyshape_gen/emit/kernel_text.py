@@ -9,7 +9,7 @@ from __future__ import annotations
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.emit.kernel_reads import read, run
 from anyshape_gen.emit.kernel_reductions import reduction
-from anyshape_gen.emit.kernel_scope import CLASSES, FUNCTIONS, KernelScope, chain, is_of_extremes
+from anyshape_gen.emit.kernel_scope import CLASSES, FUNCTIONS, KernelScope, chain, is_of_extremes, joined
 from anyshape_gen.emit.module import use
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
@@ -42,6 +42,9 @@ class KernelText(KernelScope):
     def spell(self, e: Item) -> Spelled:
         if self.is_size(e):
             return self.rules.spell(e)
+        if self.in_place and (isinstance(e, (Compare, BoolOp, Unary)) and getattr(e, "op", "") != "-"):
+            with self.within(False):
+                return self.spell(e)
         match e:
             case TensorRead():
                 return read(self, e), ATOM
@@ -63,7 +66,7 @@ class KernelText(KernelScope):
             case BoolOp(op, items):
                 if self.is_static(e):
                     return f" {op} ".join(self.at_least(x, NEGATE) for x in items), TERNARY
-                return chain(f"{op}_", [self.text(x) for x in items]), ATOM
+                return joined(self, op, items), ATOM
             case IfExp(cond, then, other):
                 return self._conditional(cond, then, other)
             case Call():
@@ -115,7 +118,8 @@ class KernelText(KernelScope):
         if e.func in ("inside", "ravel"):
             return f"{use(e.func)}({run(self, plain[0])}, {run(self, plain[1])})", ATOM
         if e.func in ("cast", "saturate", "bitcast"):
-            return f"{use(e.func)}({self.text(plain[0])}, {self.dtype_text(plain[1])})", ATOM
+            with self.within(False):
+                return f"{use(e.func)}({self.text(plain[0])}, {self.dtype_text(plain[1])})", ATOM
         if e.func in ("lowest", "highest"):
             return f"{use(e.func)}({self.dtype_text(plain[0])})", ATOM
         if e.func == "entropy":
@@ -125,9 +129,13 @@ class KernelText(KernelScope):
             if isinstance(inner, Call) and inner.func == "philox":
                 arguments = ", ".join(self.text(a) for a in inner.args if not isinstance(a, (Star, Slice)))
                 return f"{use('philox')}({arguments}, {self.dtype_text(Name(e.func))})", ATOM
-            return f"{use('cast')}({self.text(plain[0])}, {self.dtype_text(Name(e.func))})", ATOM
+            with self.within(False):
+                return f"{use('cast')}({self.text(plain[0])}, {self.dtype_text(Name(e.func))})", ATOM
         if e.func in self.functions:
             return f"{kernel_name(e.func)}({', '.join(map(self.text, plain))})", ATOM
+        if e.func == "wrap" and isinstance(plain[0], TensorRead):
+            with self.within(False):
+                return f"{use('wrap')}({self.text(plain[0])}, {self.text(plain[1])})", ATOM
         if e.func in FUNCTIONS:
             return f"{use(FUNCTIONS[e.func])}({', '.join(map(self.text, plain))})", ATOM
         raise NotExecuted(e, f"{e.func}() of elements")

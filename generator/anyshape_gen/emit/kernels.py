@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from anyshape.dtypes import parse_dtype
 from anyshape_gen.analysis_model import (
     BornSize,
     IndexVar,
@@ -29,6 +30,7 @@ from anyshape_gen.emit.relations import attribute_name, attributes_of
 from anyshape_gen.emit.rule_text import source_of, wrapped
 from anyshape_gen.nodes import Assert, Call, Comprehension, Expr, Function, Name, Node, Reduction, TensorRead, Unary
 from anyshape_gen.numbering import chooses_tensor
+from anyshape_gen.parse_values import DTYPES
 from anyshape_gen.printer import equation_text, to_text
 from anyshape_gen.traverse import walk, walk_all
 
@@ -76,7 +78,11 @@ class KernelEmitter:
         self.text = KernelText(a.kinds, attributes_of(a), dtype_keys(a), tensors, functions)
         self.text.rules.of(a.spec)
         self.text.unproved = frozenset(id(n) for k, n in enumerate(accesses(kernel)) if k in a.unproved)
+        self.text.lazy = frozenset(id(n) for k, n in enumerate(accesses(kernel)) if k in a.lazy)
         self.dtypes = ElementDtypes(a, kernel)
+        known = {o.name: o.signature.dtype for o in (*a.spec.inputs, *a.spec.outputs)}
+        known |= {s.name: s.dtype or self.dtypes.tensor(s.name) or "i64" for s in kernel.scratch}
+        self.text.narrow = narrow_tensors(a, known)
         self.code = Code()
         self.scratch = {s.name: s for s in kernel.scratch}
         self.loops: tuple[str, ...] = ()
@@ -263,6 +269,16 @@ class KernelEmitter:
                 self.code.add(f'{kernel_name(s.name)} = eqs.scratch("{s.name}", {dtype}, {self.text.text(s.shape)})')
 
 
+def narrow_tensors(a: OpAnalysis, dtypes: Mapping[str, str]) -> frozenset[str]:
+    """Selects the tensors whose elements may be integers other than i64, by their dtypes or dtype variables."""
+    choices = {rule.var: rule.choices or DTYPES for rule in a.spec.dtypes}
+    return frozenset(
+        name
+        for name, dtype in dtypes.items()
+        if any(t != "i64" and parse_dtype(t).is_integer for t in choices.get(dtype, (dtype,)))
+    )
+
+
 def unpack(code: Code, pairs: list[tuple[str, str]]) -> None:
     """Emits `a, b = x, y`, or one assignment on each line where that is too long."""
     if not pairs:
@@ -273,9 +289,6 @@ def unpack(code: Code, pairs: list[tuple[str, str]]) -> None:
         return
     for name, value in pairs:
         code.add(f"{name} = {value}")
-
-
-__all__ = ["KNOWN", "KernelCode", "KernelEmitter", "dtype_keys", "kernel", "unpack"]
 
 
 def _literal(text: str) -> str:

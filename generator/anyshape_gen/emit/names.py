@@ -14,7 +14,7 @@ _FUNCTIONS = """
     abs_ and_ at bit_and bit_or bit_xor bitcast
     cast ceil checked clamp cos entropy eq erf exp fit floor fmod fold ge gt inside int_ item le log lt maximum minimum ne not_ or_ pad pow_
     philox present ravel
-    reduce_ reduce_range reflect round_even saturate shift_left shift_right sin sqrt tanh trunc trunc_div unravel where wrap
+    reduce_ reduce_range reflect round_even saturate shift_left shift_right sin sqrt tanh trunc trunc_div unravel where widened wrap
 """
 
 RULE_NAMES: dict[str, str] = dict.fromkeys(_RULES.split(), "anyshape.rules")
@@ -33,25 +33,10 @@ KERNEL_NAMES: dict[str, str] = {
 }
 """Names that kernels import, by module"""
 
-_LOCAL = frozenset(
-    (
-        "rule",
-        "rules",
-        "bound",
-        "passed",
-        "eqs",
-        "procedure",
-        "len",
-        "range",
-        "zip",
-        "float",
-        "int",
-        "bool",
-        "str",
-        "tuple",
-        "list",
-    )
-)
+_LOCAL = frozenset((
+    "rule", "rules", "bound", "passed", "eqs", "procedure", "len", "range", "zip", "float", "int", "bool", "str",
+    "tuple", "list"
+))  # fmt: skip
 
 
 def relation_name(name: str) -> str:

@@ -5,19 +5,36 @@ In: an op's analysis. Out: the text of `<op>_kernel`, and the names of the rule 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from anyshape_gen.analysis_model import OpAnalysis, OutputShape, ResolvedKernel, ResolvedProcedure
 from anyshape_gen.body_nodes import Branch, Break, For, Set, Step, Store, While
 from anyshape_gen.emit.kernel_reads import index, run
 from anyshape_gen.emit.kernel_reductions import loop
 from anyshape_gen.emit.kernel_text import KernelText
-from anyshape_gen.emit.kernels import KernelCode, KernelEmitter, dtype_keys, unpack
+from anyshape_gen.emit.kernels import KernelCode, KernelEmitter, dtype_keys, narrow_tensors, unpack
 from anyshape_gen.emit.module import quoted, tuple_text, use
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import attribute_name, attributes_of
 from anyshape_gen.emit.rule_text import MUL, source_of
-from anyshape_gen.nodes import Call, Comprehension, Generator, Item, Name, Over, Slice, Star, TensorRead, VecLit
-from anyshape_gen.traverse import free_names, walk, walk_all
+from anyshape_gen.nodes import (
+    BoolOp,
+    Call,
+    Comprehension,
+    Expr,
+    Generator,
+    Item,
+    Name,
+    Node,
+    Over,
+    Slice,
+    Star,
+    TensorRead,
+    Unary,
+    VecLit,
+)
+from anyshape_gen.traverse import children, free_names, walk, walk_all
 
 _UPDATES = {"=": "set", "+=": "add", "-=": "sub", "*=": "mul"}
 
@@ -64,8 +81,15 @@ class ProcedureEmitter(KernelEmitter):
         tensors = frozenset([o.name for o in (*a.spec.inputs, *a.spec.outputs)] + own)
         functions = frozenset(f.name for f in a.kernel_functions)
         self.text: ProcedureText = ProcedureText(a.kinds, attributes_of(a), dtype_keys(a), tensors, functions)
+        known = {o.name: o.signature.dtype for o in (*a.spec.inputs, *a.spec.outputs)}
+        known |= {**resolved.variables, **{s.name: s.dtype or "i64" for s in resolved.arrays}}
+        self.text.narrow = narrow_tensors(a, known)
         reads = [n for n in walk_all(resolved.steps) if isinstance(n, TensorRead) and n.parts]
         self.text.unproved = frozenset(map(id, reads))
+        # What decides a step is lazy by the steps that it becomes, `Procedure.decided`.
+        deciding = {id(n) for step in walk_all(resolved.steps) for n in _deciding(step)}
+        chains = [n for n in walk_all(resolved.steps) if isinstance(n, BoolOp) and id(n) not in deciding]
+        self.text.lazy = frozenset(id(read) for chain in chains for read in _guarded(chain))
         self.outputs = {o.name for o in a.spec.outputs}
         if any(o.signature.variadic for o in a.spec.outputs):
             raise NotExecuted(a.spec, "a procedure with a variadic output")
@@ -206,4 +230,36 @@ class ProcedureEmitter(KernelEmitter):
         return f"loop({name}, {text.text(step.domain)})"
 
 
-__all__ = ["procedure"]
+def _deciding(step: Node) -> Iterator[Expr]:
+    """Yields each `and` and `or` that is the condition of a step, or an operand of one that is."""
+    parts: list[Expr] = [step.cond] if isinstance(step, (Branch, While)) else []
+    while parts:
+        match part := parts.pop():
+            case BoolOp(items=items):
+                yield part
+                parts += items
+            case Unary("not", operand):
+                parts.append(operand)
+
+
+def _guarded(chain: BoolOp) -> Iterator[TensorRead]:
+    """Yields the reads in operands of `and`, `or` whose indices an operand on their left is about."""
+    said: set[str] = set()
+    for item in chain.items:
+        for read in (n for n in walk(item) if isinstance(n, TensorRead) and n.parts):
+            named = {
+                n.id if isinstance(n, Name) else n.tensor
+                for p in read.parts
+                for n in walk(p)
+                if isinstance(n, (Name, TensorRead))
+            }
+            if named & said:
+                yield read
+        said |= _values(item)
+
+
+def _values(e: Node) -> set[str]:
+    """Collects the names and tensors of which an expression has values, and not those of its indices alone."""
+    if isinstance(e, TensorRead):
+        return {e.tensor}
+    return ({e.id} if isinstance(e, Name) else set()).union(*map(_values, children(e)))

@@ -7,7 +7,7 @@ and a common subexpression is found by identity. A dtype of None is *weak*: a li
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import inf
@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Union
 from weakref import WeakValueDictionary
 
 from anyshape.dims import Cond, Dim, Size, bounds, free_symbols
-from anyshape.dtypes import BOOL, I64, DType, accum
+from anyshape.dtypes import BOOL, CHAR, I64, U64, DType, accum, highest, lowest
 from anyshape.dtypes import bitcast as same_width
 from anyshape.errors import SpecError
 from anyshape.wording import counted
@@ -28,6 +28,19 @@ _interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
 _serial = count()
 
 
+_Operator = Callable[["Expr", ExprLike], "Expr"]
+_OPERATORS = ("add", "sub", "mul", "div", "floordiv", "mod")
+"""Operations of the operators + - * / // and %."""
+
+
+def _left(name: str) -> _Operator:
+    return lambda self, other: apply(name, self, other)
+
+
+def _right(name: str) -> _Operator:
+    return lambda self, other: apply(name, other, self)
+
+
 class Expr:
     """A node. `dtype` is None while weak; `free` is the set of loop variables it depends on."""
 
@@ -36,41 +49,8 @@ class Expr:
     free: frozenset[Var]
     serial: int
 
-    def __add__(self, other: ExprLike) -> Expr:
-        return apply("add", self, other)
-
-    def __radd__(self, other: ExprLike) -> Expr:
-        return apply("add", other, self)
-
-    def __sub__(self, other: ExprLike) -> Expr:
-        return apply("sub", self, other)
-
-    def __rsub__(self, other: ExprLike) -> Expr:
-        return apply("sub", other, self)
-
-    def __mul__(self, other: ExprLike) -> Expr:
-        return apply("mul", self, other)
-
-    def __rmul__(self, other: ExprLike) -> Expr:
-        return apply("mul", other, self)
-
-    def __truediv__(self, other: ExprLike) -> Expr:
-        return apply("div", self, other)
-
-    def __rtruediv__(self, other: ExprLike) -> Expr:
-        return apply("div", other, self)
-
-    def __floordiv__(self, other: ExprLike) -> Expr:
-        return apply("floordiv", self, other)
-
-    def __rfloordiv__(self, other: ExprLike) -> Expr:
-        return apply("floordiv", other, self)
-
-    def __mod__(self, other: ExprLike) -> Expr:
-        return apply("mod", self, other)
-
-    def __rmod__(self, other: ExprLike) -> Expr:
-        return apply("mod", other, self)
+    __add__, __sub__, __mul__, __truediv__, __floordiv__, __mod__ = map(_left, _OPERATORS)
+    __radd__, __rsub__, __rmul__, __rtruediv__, __rfloordiv__, __rmod__ = map(_right, _OPERATORS)
 
     def __pow__(self, other: ExprLike) -> Expr:
         return power(self, other)
@@ -171,6 +151,9 @@ class Reduce(Expr):
 
 _COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 _LOGICAL = frozenset(("and", "or", "not"))
+_PLACES = frozenset(
+    ("add", "sub", "mul", "div", "floordiv", "trunc_div", "mod", "fmod", "min", "max", "neg", "abs", "select")
+)
 OPERATIONS: dict[str, int] = {
     **dict.fromkeys(("add", "sub", "mul", "div", "trunc_div", "floordiv", "mod", "fmod", "min", "max", "pow", "wrap"), 2),
     "within": 2,
@@ -277,10 +260,55 @@ def _unify(op: str, args: Sequence[Expr]) -> tuple[tuple[Expr, ...], DType | Non
         return tuple(args), None
     wide = {accum(d) for d in strong}
     if len(wide) > 1 or len(strong - wide) > 1:
+        met = _places_met(op, args)
+        if met is not None:
+            return _unify(op, met)
         kinds = " and ".join(sorted(str(d) for d in strong))
-        raise SpecError(f"{op} of {', '.join(map(str, args))}: dtypes {kinds} meet; write cast(value, dtype)")
+        raise SpecError(
+            f"{op} of {', '.join(map(str, args))}: its operands have the dtypes {kinds}; write cast(value, dtype)"
+        )
     (dtype,) = strong if op == "select" and len(strong) == 1 and all(map(_moved, args)) else wide
     return tuple(cast(a, dtype) for a in args), dtype
+
+
+def _places_met(op: str, args: Sequence[Expr]) -> tuple[Expr, ...] | None:
+    """Positions and elements of one other dtype, in one dtype: that of the elements, as dims adapt, or where integers are compared i64.
+    None where something else meets."""
+    places = [a.dtype is I64 and is_position(a) for a in args]
+    others = {accum(a.dtype) for a, place in zip(args, places) if a.dtype is not None and not place}
+    if not any(places) or len(others) != 1:
+        return None
+    (dtype,) = others
+    if dtype is BOOL or dtype is CHAR or dtype is I64:
+        return None
+    if op in _COMPARISONS and dtype.is_integer and dtype is not U64:
+        return tuple(cast(a, I64) for a in args)
+    return tuple(_place_in(a, dtype) if place else a for a, place in zip(args, places))
+
+
+def is_position(e: Expr) -> bool:
+    """Whether an integer is computed of variables, sizes and literals, and of nothing that is read: what it is taken for is not said by
+    its dtype, so that it adapts as a dim does."""
+    if isinstance(e, Apply):
+        return e.op in _PLACES and all(map(is_position, e.args[1:] if e.op == "select" else e.args))
+    return isinstance(e, (Var, Const, Scalar)) and e.dtype in (None, I64)
+
+
+def _place_in(e: Expr, dtype: DType) -> Expr:
+    """A position as a number of another dtype. A quotient in floats is one of floats, as that of dims is."""
+    if dtype.is_float and isinstance(e, Apply) and any(isinstance(n, Apply) and n.op == "div" for n in _parts(e)):
+        if e.op == "select":
+            return apply(e.op, e.args[0], *(_place_in(a, dtype) for a in e.args[1:]))
+        return apply(e.op, *(_place_in(a, dtype) for a in e.args))
+    if isinstance(e, (Const, Scalar)):
+        return const(e.value, dtype) if isinstance(e, Const) else scalar(e.size, dtype)
+    return cast(e, dtype)
+
+
+def _parts(e: Expr) -> Iterator[Expr]:
+    yield e
+    for a in e.args if isinstance(e, Apply) else ():
+        yield from _parts(a)
 
 
 def _moved(e: Expr) -> bool:
@@ -301,13 +329,28 @@ def apply(op: str, *operands: ExprLike) -> Expr:
         return branches[0] if branches[0] is branches[1] else _apply(op, (c, *branches), dtype)
     if op in _COMPARISONS:
         known = _compared(op, args)
-        return known if known is not None else _apply(op, _unify(op, _apart(args))[0], BOOL)
+        return known if known is not None else _apply(op, _unify(op, _held(_apart(args)))[0], BOOL)
     if op in _LOGICAL:
         known = _decided(op, args)
         return known if known is not None else _apply(op, args, BOOL)
     unified, dtype = _unify(op, args)
     simple = _simplify(op, unified)
     return simple if simple is not None else _apply(op, unified, dtype)
+
+
+def _held(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The two sides of a comparison, in i64 where an integer of few bits does not hold what it is compared with: a dim, a large literal."""
+    strong = [a.dtype for a in args if a.dtype is not None]
+    if len(strong) == 1 and strong[0].is_integer and strong[0].bits < I64.bits and strong[0] is not CHAR:
+        (weak,) = (a for a in args if a.dtype is None)
+        beyond = (
+            isinstance(weak.value, int) and not lowest(strong[0]) <= weak.value <= highest(strong[0])
+            if isinstance(weak, Const)
+            else isinstance(weak, Scalar) and strong[0].bits < 32
+        )
+        if beyond:
+            return tuple(cast(a, I64) for a in args)
+    return args
 
 
 def _apart(args: tuple[Expr, ...]) -> tuple[Expr, ...]:

@@ -19,6 +19,12 @@ def wrap(i: ExprLike, n: ExprLike) -> Expr:
     return apply("wrap", cast(i, I64), n)
 
 
+def widened(e: ExprLike) -> Expr:
+    """An integer as a part of an index or of the end of a range, which are computed in i64 whatever the dtype of what is read."""
+    known = as_expr(e)
+    return cast(known, I64) if known.dtype is not None and known.dtype.is_integer else known
+
+
 class Checked:
     """A tensor whose indices are checked when they are used, whatever they are; one that is out of range is an error at run time."""
 

@@ -14,12 +14,12 @@ from anyshape.dims import Facts, Size, bounds, eq, fresh
 from anyshape.errors import ShapeError
 from anyshape.graph.opdef import OpDef, ParamDef
 from anyshape.graph.sequences import elements_of
-from anyshape.graph.value import Node, Value
+from anyshape.graph.value import SMALL, Node, Value
 from anyshape.rules import Bound, Choices, Chosen, Rule, Undetermined, Vec
 
 
 def related(node: Node, rule: Rule, shapes: Mapping[str, Any] | None = None) -> Bound:
-    """One run of the op's rule on a call's operands. Raises what the rule raises, Undetermined too."""
+    """Runs the op's rule on a call's operands. Raises what the rule raises, Undetermined too."""
     bound: Bound = node.op.relation(rule, **_operands(node, shapes))
     return bound
 
@@ -39,7 +39,7 @@ class Way:
 
 
 def ways(node: Node, facts: Facts | None) -> list[Way] | None:
-    """All that a call may be; None if these are too many, or if more than axes is open."""
+    """Lists all that a call may be; None if these are too many, or if more than axes is open."""
     if node.sequence is not None:
         return None
     choices = Choices()
@@ -77,6 +77,37 @@ def ranks_anyway(node: Node, facts: Facts | None) -> list[tuple[Size, ...] | Non
     return [_common(each) for each in zip(*shapes)]
 
 
+class Unread:
+    """A number of which the rule of a call asks nothing as long as nothing is done with it; whatever asks raises Undetermined."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def _asked(self, *_: Any) -> Any:
+        raise Undetermined(self.name, f"{self.name} is computed at run time, and its values are not known")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = (
+        __rfloordiv__
+    ) = _asked
+    __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = __bool__ = __int__ = __float__ = __index__ = (
+        __round__
+    ) = _asked
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __str__ = __format__ = _asked
+
+
+def shapes_without_floats(node: Node, facts: Facts | None) -> list[tuple[Size, ...] | None] | None:
+    """The shapes of the outputs of a call whose rule asks for no float that only the run tells; None where it asks for one, or for more."""
+    rule = Rule(node.op.full_name, node.source, facts.under(True) if facts is not None else None)
+    try:
+        bound: Bound = node.op.relation(rule, **shapes_of(node), **parameter_values(node, unread=True))
+    except (Undetermined, ShapeError, TypeError):  # functions of numbers alone refuse what is none
+        return None
+    outputs = [bound.outputs[o.name] for o in node.op.outputs]
+    return [tuple(s) for o, m in zip(node.op.outputs, outputs) for s in (m if o.variadic else [m])]
+
+
 def _common(shapes: Sequence[Vec]) -> tuple[Size, ...] | None:
     """The dims in which shapes agree, a new symbol for any other; None if their ranks differ."""
     if len({len(s) for s in shapes}) != 1:
@@ -104,23 +135,24 @@ def shapes_of(node: Node) -> dict[str, Any]:
     for name, value in node.grouped_inputs().items():
         if isinstance(value, tuple):
             listed = node.sequence
-            shapes[name] = elements_of(node, name, listed) if listed else [_shape(name, v) for v in value]
+            shapes[name] = elements_of(node, name, listed) if listed is not None else [_shape(name, v) for v in value]
         else:
             shapes[name] = _shape(name, value)
     return shapes
 
 
-def parameter_values(node: Node) -> dict[str, Any]:
-    """Every parameter as the relation takes it: attributes as they are, operands as their contents."""
+def parameter_values(node: Node, unread: bool = False) -> dict[str, Any]:
+    """Every parameter as the relation takes it: attributes as they are, operands as their contents. `unread`: floats of which nothing is
+    known are `Unread`."""
     operands = node.operand_inputs()
     values: dict[str, Any] = {}
     for p in node.op.params:
-        raw = _operand_value(node.op, p, operands[p.name]) if p.operand else node.attrs.get(p.name, p.default)
+        raw = _operand_value(node.op, p, operands[p.name], unread) if p.operand else node.attrs.get(p.name, p.default)
         values[p.name] = Vec(raw) if p.is_vector and raw is not None and not isinstance(raw, Vec) else raw
     return values
 
 
-def _operand_value(op: OpDef, p: ParamDef, value: Value | None) -> Any:
+def _operand_value(op: OpDef, p: ParamDef, value: Value | None, unread: bool = False) -> Any:
     if value is None:
         return p.default
     shape = value.type.shape
@@ -130,7 +162,10 @@ def _operand_value(op: OpDef, p: ParamDef, value: Value | None) -> Any:
     if value.constant is not None:
         listed = value.constant.reshape(-1).tolist()
         return Vec(listed) if p.is_vector else listed[0]
-    elements = value.elements()
+    elements: tuple[Any, ...] | None = value.elements()
+    count = value.type.count() if unread and value.type.dtype.is_float and value.type.is_static else None
+    if elements is None and isinstance(count, int) and count <= SMALL:
+        elements = (Unread(p.name),) * count
     if elements is None:
         why = "its length is not known" if shape is None or not value.type.is_static else "its values are not known"
         raise Undetermined(p.name, f"{p.name} is computed at run time, and {why}")

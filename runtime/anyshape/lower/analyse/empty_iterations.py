@@ -1,4 +1,5 @@
-"""Iterations of a reduction that add nothing: where a padded read is outside its tensor, or a condition on positions does not hold.
+"""Iterations of a reduction that add nothing: where a padded read is outside its tensor, or a condition on positions does not
+hold, which may compare them with what is read, as with the ends of a part of a vector.
 
 In: a reduction of the graph. Out: affine forms; where one is below zero, the iteration contributes the neutral element. So a window of any
 extent need not be walked over what lies outside of it.
@@ -12,8 +13,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from anyshape.dims import Size
+from anyshape.dtypes import I64
 from anyshape.equations.numeric import compute
-from anyshape.lower.ir.dag import Affine, Constant, DagNode, LoopVar, Operation, Reduction
+from anyshape.lower.ir.dag import Affine, Constant, DagNode, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.ir.padded import conjuncts, index_of
 
@@ -45,7 +47,7 @@ def is_cut(reductions: Iterable[Reduction], variables: Sequence[LoopVar]) -> boo
 
 
 class _Outside:
-    """For each node a value, and the forms of which one below zero makes it the value of the node; None where nothing is known."""
+    """What is known of each node: a value, and the forms of which one below zero makes it the value of the node; None for nothing."""
 
     def __init__(self) -> None:
         self.known: dict[DagNode, tuple[float, Forms] | None] = {}
@@ -77,14 +79,21 @@ class _Outside:
             return compute(n.name, n.dtype, args).item(), forms
 
 
+def _form(n: DagNode) -> Affine | None:
+    """A position in affine form; an i64 that is read, or computed of what is, as one term."""
+    form = index_of(n)
+    read = form is None and n.dtype == I64 and any(isinstance(m, Load) for m in walk([n]))
+    return Affine((), 0, ((n, 1),)) if read else form
+
+
 def _conditions(n: DagNode) -> Forms:
     """Comparisons of positions in a condition, as forms: each holds where its form is not negative."""
     forms = set()
     for c in conjuncts(n):
         match c:
             case Operation("ge" | "gt" | "le" | "lt" as name, args):
-                first, second = map(index_of, args)
-                if first is None or second is None:
+                first, second = map(_form, args)
+                if first is None or second is None or len(first.lets) + len(second.lets) > 1:
                     continue
                 large, small = (first, second) if name in ("ge", "gt") else (second, first)
                 strict: Size = -1 if name in ("gt", "lt") else 0

@@ -1,7 +1,8 @@
 """Ranges of loops without the iterations that do nothing.
 
 In: the loop of some reductions, and the levels that are open. Out: for each variable the least range outside of which no iteration of any
-of the reductions adds anything, as far as affine conditions on positions say. No iteration does anything if a loop further in has none: a
+of the reductions adds anything, as far as affine conditions on positions say, and comparisons of positions with what is read; of lanes with
+ends of their own the least range that holds all of theirs. No iteration does anything if a loop further in has none: a
 tensor of 2^40 rows of no elements takes no memory, and must take no time.
 """
 
@@ -14,9 +15,10 @@ from functools import reduce
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.equations import Tensor
+from anyshape.equations.expr import LARGE
 from anyshape.lower.analyse.empty_iterations import Forms, empty_loop_guards, is_long
 from anyshape.lower.emit.context import KernelContext, Range
-from anyshape.lower.ir.dag import Affine, LoopVar, Reduction
+from anyshape.lower.ir.dag import Affine, DagNode, LoopVar, Reduction
 from anyshape.lower.llvm.types import I32, I64, Val, const
 from anyshape.lower.llvm.vecmath import floor_div
 from anyshape.lower.schedule.tree import Loop, Scope
@@ -58,7 +60,9 @@ class Spans:
         usable = []
         for form in forms:
             c = form.coefficient(v)
-            others = all(w is v or w in self.ctx.levels.level_of for w, _ in form.terms)
+            read = {w for n, _ in form.lets for w in n.domain}
+            open_ = all(w is v or w in self.ctx.levels.level_of for w, _ in form.terms) and v not in read
+            others = open_ and all(w in self.ctx.levels.level_of for w in read)
             if others and (dims.ge(c, 1) is True or dims.le(c, -1) is True):
                 usable.append(form)
         return sorted(usable, key=str)
@@ -67,7 +71,8 @@ class Spans:
         forms = [form for part in parts for form in part]
         sizes = [n for form in forms for n in (form.offset, *(c for _, c in form.terms))]
         others = frozenset(w for form in forms for w, _ in form.terms if w is not v)
-        return max(self.ctx.levels.depth_of_variables(others), self.ctx.levels.step_depth([v.extent, *sizes]))
+        read = max((self.ctx.levels.depth(n) for form in forms for n, _ in form.lets), default=0)
+        return max(self.ctx.levels.depth_of_variables(others), self.ctx.levels.step_depth([v.extent, *sizes]), read)
 
     def _range(self, forms: Sequence[Affine], v: LoopVar, extent: Val) -> Range:
         f = self.ctx.f
@@ -87,12 +92,26 @@ class Spans:
         """The greatest value of the other terms, over all lanes."""
         ctx, f, vector = self.ctx, self.ctx.f, self.ctx.values.vector
         parts = [(ctx.levels.indices[w], c) for w, c in form.terms if w is not v]
+        parts += [(self._extreme(n, largest=dims.ge(c, 0) is True), c) for n, c in form.lets]
         most = ctx.sizes.offset(parts, form.offset)
         step = form.coefficient(vector.variable) if vector is not None else 0
         if vector is None or step == 0:
             return most
         across = f.mul(ctx.sizes.of(step), vector.lanes * vector.copies - 1)
         return f.add(most, f.smax(across, 0))
+
+    def _extreme(self, n: DagNode, largest: bool) -> Val:
+        """The largest or the smallest value of an integer that is read, over all lanes that exist; far beyond all positions it is cut, so
+        that what is added to it does not wrap."""
+        f, values = self.ctx.f, self.ctx.values
+        each = []
+        for copy in values.copies_of(n):
+            value, mask = values.of(n, copy), values.mask(copy) if values.varies(n) else None
+            if mask is not None:
+                value = f.select(mask, value, f.splat(const(I64, -LARGE if largest else LARGE), value.type.lanes))
+            each.append(f.reduce("smax" if largest else "smin", value) if value.type.lanes else value)
+        value = reduce(f.smax if largest else f.smin, each)
+        return f.smin(f.smax(value, const(I64, -LARGE)), const(I64, LARGE))
 
 
 def spans_of(ctx: KernelContext, step: Loop) -> Spans:

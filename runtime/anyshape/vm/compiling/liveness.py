@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
-from anyshape.dims import Dim, Size, bounds, free_symbols, fresh
+from anyshape.dims import Dim, Size, bounds, definitions, free_symbols, fresh
 from anyshape.equations import Demand
 from anyshape.equations.dependencies import needed, reads
 from anyshape.errors import UnsupportedError
@@ -92,10 +92,8 @@ class _Analysis:
 
     def find_definitions(self) -> None:
         f, defined = self.schedule.function, self.liveness.defined_at
-        for p in f.params if self.own is None else ():
-            for n in p.type.shape or ():
-                if isinstance(n, Dim) and n.is_symbol:
-                    defined.setdefault(n, -1)
+        if self.own is None:
+            defined.update(dict.fromkeys(definitions((p, n) for p in f.params for n in p.type.shape or ()), -1))
         if self.own is None:
             defined[THREADS] = -1
         for p in f.params if self.own is None else self.own:

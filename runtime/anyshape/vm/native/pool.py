@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 
 from anyshape.processors import usable_processors
-from anyshape.vm.native.pool_layout import FIRST_TRIAL, MOST_THREADS, Line, PoolWord, place
+from anyshape.vm.native.pool_layout import MOST_THREADS, Line, PoolWord, place
 from anyshape.vm.program.address import address_of
 
 _LINE = 64
@@ -45,7 +45,6 @@ class Pool:
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self.address = address_of(self._words)
-        self._begin()
 
     @property
     def workers(self) -> int:
@@ -92,11 +91,7 @@ class Pool:
         """Empties the pool in a forked child, where the threads do not exist and a job may be unfinished."""
         self._lock = threading.Lock()
         self._threads.clear()
-        self._begin()
-
-    def _begin(self) -> None:
         self._words[:] = 0
-        self._words[PoolWord.LEFT] = FIRST_TRIAL
 
 
 def keep_in_order(pool: Pool) -> None:
