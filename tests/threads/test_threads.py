@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from anyshape.lower.gemm.library import resolve  # noqa: F401  loaded before a f
 from anyshape.vm.compiling import kernels
 from anyshape.vm.compiling.executors import make_executor
 from anyshape.vm.native import pool as pool_module
-from anyshape.vm.native.executor import NativeExecutor
+from anyshape.vm.native.executor import NativeExecutor, once
 from anyshape.vm.native.executor import _pool as pool_of_process
 from anyshape.vm.native.pool import usable_threads
 from anyshape.vm.native.pool_layout import Line, PoolWord, place
@@ -184,6 +186,88 @@ def test_where_no_thread_can_be_started_the_call_is_done_alone(monkeypatch: pyte
     pool = pool_module.Pool(lambda address: None, lambda address: None)
     pool.ensure(4)
     assert pool.workers == 0
+
+
+def test_a_worker_that_ends_late_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under load a worker may not see within the time that it is to end. It is told so still, and nobody takes its place meanwhile."""
+    seen = threading.Event()
+    monkeypatch.setattr(pool_module, "_LONGEST", 0.01)
+    pool = pool_module.Pool(lambda address, number: seen.wait(), lambda address: None)
+    pool.ensure(3)
+    pool.stop()
+    assert pool._words[PoolWord.STOP] == 1 and pool.workers == 2
+    pool.ensure(5)
+    assert pool.workers == 2
+    seen.set()
+    monkeypatch.setattr(pool_module, "_LONGEST", HANGS)
+    pool.stop()
+    assert pool._words[PoolWord.STOP] == 0 and pool.workers == 0
+    pool.ensure(2)
+    assert pool.workers == 1
+    pool.stop()
+
+
+def test_threads_that_are_first_together_make_one() -> None:
+    """What a process has one of: workers live in code that would be unloaded with the one that is not kept."""
+    made: list[object] = []
+
+    @once
+    def inner() -> object:
+        time.sleep(0.01)
+        made.append(object())
+        return made[-1]
+
+    @once
+    def outer() -> tuple[object, object]:
+        return inner(), object()
+
+    got: list[Any] = []
+    in_threads(lambda make: got.append(make()), [inner, outer] * 4)
+    pairs = [g for g in got if isinstance(g, tuple)]
+    assert len(made) == 1 and {*got, *(first for first, _ in pairs)} == {made[0], *pairs} and len({*pairs}) == 1
+    failing = iter((ValueError("no memory"), None))
+
+    @once
+    def again() -> int:
+        if error := next(failing):
+            raise error
+        return 7
+
+    with pytest.raises(ValueError, match="no memory"):
+        again()
+    assert again() == again() == 7
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("parts", [-(2**63), -1, 0, 1, 2, 3, 64, 2**62])
+def test_a_kernel_is_never_told_of_no_parts(parts: int, workers: int) -> None:
+    """It divides by their number. Nobody comes to help here, so the caller runs all of them."""
+    told: list[tuple[int, int]] = []
+
+    def run(scalars: int, buffers: int, scratch: int, part: int, count: int) -> int:
+        told.append((part, count))
+        return 0
+
+    pool = words()
+    pool[PoolWord.WORKERS] = workers
+    assert share(pool.ctypes.data, KERNEL(run), parts) == 0
+    count = min(max(parts, 1), workers + 1)
+    assert sorted(told) == [(part, count) for part in range(count)]
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_sizes_of_zero_divide_nothing(threads: int) -> None:
+    """Kernels divide by numbers of blocks, of panels and of batches, which are 0 where a dim is: the process would die of it."""
+    a, b = anyshape.input("a", "f32[b, m, k]"), anyshape.input("b", "f32[b, k, n]")
+    product = ops.matmul(a, b)
+    exe = anyshape.compile(
+        anyshape.function([a, b], [product, ops.softmax(ops.matmul(ops.exp(a), b), axis=-1)]), threads=threads
+    )
+    for batch, m, k, n in itertools.product((0, 1, 5), (0, 1, 70), (0, 1, 33), (0, 1, 40)):
+        x, y = np.ones((batch, m, k), np.float32), np.ones((batch, k, n), np.float32)
+        first, second = exe(x, y)
+        np.testing.assert_array_equal(first, np.full((batch, m, n), k, np.float32))
+        np.testing.assert_allclose(second, np.full((batch, m, n), 1 / max(n, 1), np.float32), rtol=1e-6)
 
 
 def test_as_many_threads_as_the_container_grants(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
