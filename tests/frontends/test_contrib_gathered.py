@@ -102,9 +102,9 @@ def test_both_codes_of_a_byte_by_hand():
         (U8, {"bits": 1}, "2, 4 or 8 bits"),
         (U8, {"gather_axis": 1, "quantize_axis": 2}, "another axis than the first"),
         (U8, {"quantize_axis": 0}, "another axis than the last"),
-        (I4, {"bits": 8}, "as many bits as their dtype"),
-        (I4, {"gather_axis": 3}, "have not"),
-        (I4, {"quantize_axis": -4}, "have not"),
+        (I4, {"bits": 8}, "with other bits than their dtype has"),
+        (I4, {"gather_axis": 3}, "does not have"),
+        (I4, {"quantize_axis": -4}, "does not have"),
     ],
 )
 def test_what_is_refused(dtype, attributes, why):
