@@ -321,6 +321,8 @@ class OpSpec(Node):
     operator: str = ""
     """the sign that means this op in `compose:`"""
     weak: tuple[Weakness, ...] = ()
+    floats: tuple[tuple[str, Expr], ...] = ()
+    """float parameters with a default that is computed in floats: the value of each, of the parameter or its default"""
 
     @property
     def dyn_params(self) -> tuple[ParamSpec, ...]:
