@@ -137,6 +137,7 @@ def _open_names(a: OpAnalysis) -> set[str]:
     names = (names | {o.name for o in a.spec.inputs}) - {p.name for p in a.spec.params if not p.dyn}
     while True:
         more = set(_computed_from(a.spec.shape, names)) - names
+        more |= {name for name, value in a.spec.floats if any(n.id in names for n in deciding(value))} - names
         if not more:
             return names
         names |= more

@@ -28,7 +28,7 @@ def with_computed_floats(spec: OpSpec) -> OpSpec:
     values: dict[str, Expr] = {}
     for p in spec.params:
         if p.default is not None and _is_computed(p):
-            shown = substituted(_of_floats(p.default, floats), values)
+            shown = substituted(of_floats(p.default, floats), values)
             values[p.name] = IfExp(
                 Compare(Name(p.name), (("is not", NoneLit()),)), Name(p.name), shown, span=p.default.span
             )
@@ -38,6 +38,7 @@ def with_computed_floats(spec: OpSpec) -> OpSpec:
     return replace(
         spec,
         params=params,
+        floats=tuple(values.items()),
         kernel=None if spec.kernel is None else substituted(spec.kernel, values),
         procedure=None if spec.procedure is None else substituted(spec.procedure, values),
         defines=tuple(
@@ -61,7 +62,7 @@ def substituted(node: N, values: Mapping[str, Expr]) -> N:
     return rebuild(node, lambda part: substituted(part, values)) if free_names(node) & values.keys() else node
 
 
-def _of_floats(e: Expr, floats: set[str]) -> Expr:
+def of_floats(e: Expr, floats: set[str]) -> Expr:
     """Casts the sizes in an expression to f64."""
     match e:
         case Int() | Float() | NoneLit():
@@ -69,9 +70,9 @@ def _of_floats(e: Expr, floats: set[str]) -> Expr:
         case Name(id) if id in floats:
             return e
         case BinOp() | Unary() | IfExp() | Compare():
-            return rebuild(e, lambda part: _of_floats(part, floats))
+            return rebuild(e, lambda part: of_floats(part, floats))
         case Call(func, args, ()) if func in OF_FLOATS:
             if func in CASTS:
                 return e
-            return replace(e, args=tuple(a if isinstance(a, (Star, Slice)) else _of_floats(a, floats) for a in args))
+            return replace(e, args=tuple(a if isinstance(a, (Star, Slice)) else of_floats(a, floats) for a in args))
     return call("f64", e)

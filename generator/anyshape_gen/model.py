@@ -348,6 +348,8 @@ class OpSpec(Node):
     python: tuple[Spelling, ...] = ()
     """the ways in which a Value calls the op"""
     weak: tuple[Weakness, ...] = ()
+    floats: tuple[tuple[str, Expr], ...] = ()
+    """float parameters with a default that is computed in floats: the value of each, of the parameter or its default"""
 
     @property
     def dyn_params(self) -> tuple[ParamSpec, ...]:

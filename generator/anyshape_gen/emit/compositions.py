@@ -15,12 +15,14 @@ from anyshape_gen.body_nodes import Branch, For, Set, Step, While
 from anyshape_gen.composing import Argument, Composer
 from anyshape_gen.emit.api import python_name
 from anyshape_gen.emit.assigned import assigned, collected
+from anyshape_gen.emit.kernel_text import KernelText
 from anyshape_gen.emit.kernels import dtype_keys
 from anyshape_gen.emit.module import Code, Emitted, joined, number_text, quoted, tuple_text, use
-from anyshape_gen.emit.names import constant_name
+from anyshape_gen.emit.names import KERNEL_NAMES, constant_name, kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import NOT_LITERAL, attribute_name, attributes_of, literal
 from anyshape_gen.emit.rule_text import ATOM, RuleText, Spelled, source_of
+from anyshape_gen.float_defaults import of_floats, substituted
 from anyshape_gen.model import OpSpec, ParamSpec
 from anyshape_gen.nodes import (
     BinOp,
@@ -40,8 +42,11 @@ from anyshape_gen.nodes import (
 )
 from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 from anyshape_gen.printer import to_text
+from anyshape_gen.traverse import free_names
 
 KNOWN = {
+    **{name: module for name, module in KERNEL_NAMES.items() if module == "anyshape.equations.functions"},
+    "as_expr": "anyshape.equations.expr",
     **dict.fromkeys(("Composing", "Composition"), "anyshape.graph.composition"),
     **dict.fromkeys(("inf", "pi"), "math"),
     "rules": "anyshape",
@@ -100,6 +105,20 @@ class _RuleText(RuleText):
         return super().call(e)
 
 
+class _NumberText(KernelText):
+    """Prints floats that are computed from names of the rule, as a kernel computes them."""
+
+    def __init__(self, a: OpAnalysis, read: dict[str, None]) -> None:
+        self.read = read
+        super().__init__(a.kinds, attributes_of(a), dtype_keys(a), frozenset(), frozenset())
+
+    def name(self, id: str) -> str:
+        if id not in self.kinds:
+            return kernel_name(id)
+        self.read[id] = None
+        return f"bound.{attribute_name(id)}"
+
+
 class _Emitter:
     def __init__(self, a: OpAnalysis, specs: Mapping[str, OpSpec], package: str) -> None:
         self.a, self.spec, self.package = a, a.spec, package
@@ -110,6 +129,8 @@ class _Emitter:
         self.rule = _RuleText(a, self.used, self.of.inputs, self.read)
         self.sizes: dict[str, str] = {}
         self.truths: dict[str, None] = {}
+        self.numbers: dict[str, str] = {}
+        self.floats = dict(a.spec.floats)
         self.regions = 0
 
     def emit(self) -> CompositionCode:
@@ -151,6 +172,13 @@ class _Emitter:
             code.add("},")
         if self.truths:
             code.add(f"truths=frozenset({tuple_text(map(quoted, self.truths))}),")
+        if self.numbers:
+            code.add("numbers={")
+            code.indent()
+            for text, number in self.numbers.items():
+                code.add(f"{quoted(text)}: lambda bound: {number},")
+            code.dedent()
+            code.add("},")
         code.dedent()
         code.add(")")
         return code.text()
@@ -276,6 +304,11 @@ class _Emitter:
         """Emits a value of the rule: as Python where it is decided when the body is built, else as a size, by its text."""
         if isinstance(e, VecLit) and literal(e) is not NOT_LITERAL:
             return number_text(literal(e))
+        is_float = self.of.kind(e, {}) is K.FLOAT and not self.of.is_static(e)
+        if is_float or not self.floats.keys().isdisjoint(free_names(e)):
+            number = of_floats(e, {p.name for p in self.spec.params if p.kind.base == "float"})
+            self.numbers[to_text(e)] = _NumberText(self.a, self.used).text(substituted(number, self.floats))
+            return f"c.number({quoted(to_text(e))})"
         if self.of.is_static(e):
             return self.rule.text(e)
         text = to_text(e)

@@ -1,22 +1,23 @@
 """Ops that are calls of other ops: what their bodies build with, and the ops that come along with each.
 
 In: a node of an op that has a `Composition`. Out: what its body reads of the call; `expansion.composition` puts the body in the place of
-the call. Three ops come along with every such op, and are named after it:
+the call. Four ops come along with every such op, and are named after it:
 
     op.input.x           a view of an input, which makes the checks of the op's rule before anything is computed from it
     op.size, op.truth    what the body reads of the rule: a size or a vector of sizes, or a condition; `of` is its text
+    op.number.f32        a float that is computed from them, as a default may be
     op.output.y.f32      a view of a result, which checks that it has the shape that the rule says
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from anyshape.dims import Cond, Dim
-from anyshape.dtypes import DType
+from anyshape.dtypes import F64, DType, is_dtype_name, parse_dtype
 from anyshape.equations import Equations
 from anyshape.errors import ArgumentError
 from anyshape.graph.infer import build
@@ -40,6 +41,8 @@ class Composition:
     """Expressions of the rule that the body reads where a tensor may stand, by their text."""
     truths: frozenset[str] = frozenset()
     """The texts of `sizes` that are conditions."""
+    numbers: Mapping[str, Callable[[Bound], Any]] = field(default_factory=dict)
+    """Floats that are computed from sizes, where a parameter without a value has such a default, by their text."""
 
 
 class ControlFlow(Protocol):
@@ -88,8 +91,6 @@ class Composing:
 
     def dtype(self, key: str) -> DType:
         """The dtype that a dtype variable has in this call, or the dtype of that name."""
-        from anyshape.dtypes import parse_dtype
-
         known = self.node.dtypes.get(key)
         return parse_dtype(key) if known is None else known
 
@@ -103,6 +104,19 @@ class Composing:
         call = replaced(self.node, self.inputs)
         op = _size(self.node.op, text in self.truths)
         return build(op, call.inputs, {**call.attrs, "of": text}, self.source).outputs[0]
+
+    def number(self, text: str) -> Any:
+        """A float: a number where a parameter gives it, else a Value of the dtype of the first input of floats."""
+        composition = self.node.op.composition
+        assert composition is not None
+        value = composition.numbers[text](self.bound)
+        if isinstance(value, (int, float)):
+            return value
+        dtypes = [self.dtype(i.dtype) for i in self.node.op.inputs]
+        op = _number(self.node.op, next((t for t in dtypes if t.is_float), F64))
+        return build(op, replaced(self.node, self.inputs).inputs, {**self.node.attrs, "of": text}, self.source).outputs[
+            0
+        ]
 
     def if_(self, cond: Any, then: Callable[[], list[Any]], otherwise: Callable[[], list[Any]]) -> tuple[Any, ...]:
         return self.control.if_(cond, then, otherwise, self.source)
@@ -158,6 +172,8 @@ def part_of(full_name: str) -> OpDef | None:
     match words[cut:]:
         case ["size" | "truth" as kind]:
             return _size(op, kind == "truth")
+        case ["number", dtype] if is_dtype_name(dtype):
+            return _number(op, parse_dtype(dtype))
         case ["input", name] if name in inputs:
             return _input(op, name)
         case ["output", name, dtype] if name in outputs:
@@ -190,6 +206,25 @@ def _size(op: OpDef, truth: bool) -> OpDef:
 
     size_op = _derived(op, "truth" if truth else "size", OutputDef("size", "bool" if truth else "i64"), relation)
     return replace(size_op, params=(ParamDef("of", "str"), *op.params), kernel=kernel)
+
+
+@cache
+def _number(op: OpDef, dtype: DType) -> OpDef:
+    """A float that is computed from sizes, as an op on the same operands."""
+    assert op.composition is not None
+    numbers = op.composition.numbers
+
+    def relation(rule: Rule, of: str, **operands: Any) -> Bound:
+        rule.op = op.full_name
+        if of not in numbers:
+            raise ArgumentError(f"{op.full_name}: its body reads no number {of!r}; it reads {', '.join(numbers)}")
+        return rule.bind(outputs={"number": Vec(())}, inner=op.relation(rule, **operands), of=of)
+
+    def kernel(eqs: Equations, bound: Bound) -> None:
+        eqs.define(eqs.tensor("number")[()], numbers[bound.of](bound.inner), op.source)
+
+    number = _derived(op, f"number.{dtype}", OutputDef("number", str(dtype)), relation)
+    return replace(number, params=(ParamDef("of", "str"), *op.params), kernel=kernel)
 
 
 @cache
