@@ -72,9 +72,9 @@ def check_meeting(a: OpAnalysis, findings: Findings) -> None:
                 continue
             for node in nodes:
                 checker.of(node)
-            for node, found in checker.found:
-                findings.add(node.span, found)
-            if checker.found:
+            for node, words in checker.disagreements:
+                findings.add(node.span, words)
+            if checker.disagreements:
                 break
 
 
@@ -96,33 +96,33 @@ def _mentioned(a: OpAnalysis, nodes: Iterable[Node]) -> set[str]:
     """Collects the dtype variables that some expressions depend on."""
     rules = {rule.var: rule for rule in a.spec.dtypes}
     tensors = {o.name: o.signature.dtype for o in (*a.spec.inputs, *a.spec.outputs)}
-    found: set[str] = set()
+    names: set[str] = set()
     functions = [part for f in a.kernel_functions for part in (*f.body, f.result)]
     for node in (n for part in (*nodes, *functions) for n in walk(part)):
         match node:
             case TensorRead(tensor) if tensor in tensors:
-                found.add(tensors[tensor])
+                names.add(tensors[tensor])
             case TensorRead():
                 return set(rules)
             case Name(id) | Call(func=id):
-                found.add(id)
-    for name in list(found & set(rules)):
+                names.add(id)
+    for name in list(names & set(rules)):
         expr = rules[name].expr
-        found |= {n.id for n in walk(expr) if isinstance(n, Name)} if expr is not None else set()
-    return found & set(rules)
+        names |= {n.id for n in walk(expr) if isinstance(n, Name)} if expr is not None else set()
+    return names & set(rules)
 
 
-def _choices(a: OpAnalysis, wanted: set[str]) -> Iterator[dict[str, str]]:
-    """Yields every choice of dtypes of the variables that are wanted, with the dtypes that follow from it."""
-    drawn = {rule.var: rule.choices for rule in a.spec.dtypes if rule.choices and rule.var in wanted}
+def _choices(a: OpAnalysis, variables: set[str]) -> Iterator[dict[str, str]]:
+    """Yields every choice of dtypes of the `variables`, with the dtypes that follow from it."""
+    drawn = {rule.var: rule.choices for rule in a.spec.dtypes if rule.choices and rule.var in variables}
     parameters = {p.name for p in a.spec.params if p.kind.base == "dtype"}
-    chosen = {rule.expr.id for rule in a.spec.dtypes if isinstance(rule.expr, Name) and rule.var in wanted}
+    chosen = {rule.expr.id for rule in a.spec.dtypes if isinstance(rule.expr, Name) and rule.var in variables}
     drawn |= dict.fromkeys(sorted(chosen & parameters), DTYPES)
     for values in product(*drawn.values()):
         dtypes = dict(zip(drawn, values))
         try:
             for rule in a.spec.dtypes:
-                if rule.expr is not None and rule.var in wanted:
+                if rule.expr is not None and rule.var in variables:
                     dtypes[rule.var] = _computed(rule.expr, dtypes)
         except (DtypeError, KeyError):
             continue  # no call is of such dtypes
@@ -140,12 +140,12 @@ def _computed(e: Expr, dtypes: Mapping[str, str]) -> str:
 
 
 class Meeting:
-    """The dtypes of expressions for one choice of dtypes; `found` has the operations in which several meet."""
+    """The dtypes of expressions for one choice of dtypes; `disagreements` has the operations in which several meet."""
 
     def __init__(self, a: OpAnalysis, dtypes: Mapping[str, str], variables: Mapping[str, str]) -> None:
         self.a, self.dtypes, self.variables = a, dtypes, dict(variables)
         self.functions = {f.name: f for f in a.kernel_functions}
-        self.found: list[tuple[Node, str]] = []
+        self.disagreements: list[tuple[Node, str]] = []
         self.tensors = {o.name: o.signature.dtype for o in (*a.spec.inputs, *a.spec.outputs)}
         self.inferred: ElementDtypes | None = None
         self.results: dict[tuple[str, tuple[str, ...], bool], str] = {}
@@ -303,7 +303,7 @@ class Meeting:
         text = to_text(node)
         for name in self.a.procedure.variables if self.a.procedure is not None else ():
             text = text.replace(f"{name}[()]", name)
-        self.found.append(
+        self.disagreements.append(
             (node, f"{' and '.join(names)} meet in `{text}`{where}: write `cast(value, dtype)` around one of them")
         )
 
@@ -460,8 +460,8 @@ def _wide(dtype: str) -> str:
 
 def _names(node: Node, checker: Meeting) -> set[str]:
     """Collects the dtype variables that an expression mentions, by itself or by tensors that it reads."""
-    found = {n.id if isinstance(n, Name) else n.func for n in walk(node) if isinstance(n, (Name, Call))}
-    return found | {checker.tensors.get(n.tensor, "") for n in walk(node) if isinstance(n, TensorRead)}
+    names = {n.id if isinstance(n, Name) else n.func for n in walk(node) if isinstance(n, (Name, Call))}
+    return names | {checker.tensors.get(n.tensor, "") for n in walk(node) if isinstance(n, TensorRead)}
 
 
 __all__ = ["check_meeting"]

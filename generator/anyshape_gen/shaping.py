@@ -80,18 +80,18 @@ def _sizing(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> list[ParamSpec]:
 
 def _domains(nodes: Iterable[Node]) -> list[Node]:
     """Collects what loops, sums and comprehensions run over, how often others may run, and the sizes of arrays."""
-    found: list[Node] = []
+    domains: list[Node] = []
     for node in walk_all(nodes):
         match node:
             case Comprehension(generators=generators) | Reduction(generators=generators):
-                found += [g.domain for g in generators]
+                domains += [g.domain for g in generators]
             case For(domain=domain):
-                found.append(domain)
+                domains.append(domain)
             case While(limit=limit):
-                found.append(limit)
+                domains.append(limit)
             case Call(func="array", args=(shape, *_)):
-                found.append(shape)
-    return found
+                domains.append(shape)
+    return domains
 
 
 def _sizes_passed(call: Call, specs: Mapping[str, OpSpec]) -> list[Node]:

@@ -46,28 +46,28 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 RunLoop = Callable[[int], int]
-Made = TypeVar("Made")
-_MAKING = threading.RLock()
+Single = TypeVar("Single")
+_FIRST = threading.RLock()
 
 
-def once(make: Callable[[], Made]) -> Callable[[], Made]:
+def once(make: Callable[[], Single]) -> Callable[[], Single]:
     """A function that makes what the process has one of, in whichever thread is first. Of two loops that two threads make at once, the one
     that is not kept would be unloaded, and threads of the pool may live in it."""
-    made: list[Made] = []
+    single: list[Single] = []
 
     @wraps(make)
-    def first() -> Made:
-        if not made:
-            with _MAKING:
-                if not made:
-                    made.append(make())
-        return made[0]
+    def first() -> Single:
+        if not single:
+            with _FIRST:
+                if not single:
+                    single.append(make())
+        return single[0]
 
     return first
 
 
 def _object(make: Callable[[Target], Module], symbol: str) -> tuple[str, bytes]:
-    """Compiles a module of this room; its key in caches, and its object code. The text is made only where no cache has this version."""
+    """Compiles a module of this room; its key in caches, and its object code. The text is single only where no cache has this version."""
     from anyshape.lower.llvm.jit import object_by_key, object_key
     from anyshape.lower.target import host_target
 
