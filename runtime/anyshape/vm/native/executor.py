@@ -67,7 +67,7 @@ def once(make: Callable[[], Single]) -> Callable[[], Single]:
 
 
 def _object(make: Callable[[Target], Module], symbol: str) -> tuple[str, bytes]:
-    """Compiles a module of this room; its key in caches, and its object code. The text is single only where no cache has this version."""
+    """Compiles a module of this room; its key in caches, and its object code. The text is made only where no cache has this version."""
     from anyshape.lower.llvm.jit import object_by_key, object_key
     from anyshape.lower.target import host_target
 
