@@ -298,7 +298,7 @@ def test_a_region_that_cannot_grow_is_not_used_again() -> None:
     context = native.context()
     huge = np.lib.stride_tricks.as_strided(np.zeros(1), (1 << 55,), (0,))
     assert native.run([np.zeros(100)], context) is not None
-    with pytest.raises(AnyshapeError, match="not to be had"):
+    with pytest.raises(AnyshapeError, match="cannot allocate"):
         native.run([huge], context)
     assert context.regions[0].address == 0
     got = native.run([np.zeros(50)], context)
