@@ -87,9 +87,9 @@ def broadcast_product() -> Case:
 
 
 def padded() -> Case:
-    """An extreme over what is read, and any number of ones around it."""
+    """A sum of what is read, and any number of ones around it."""
     x, k = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[2]")
-    exe = anyshape.compile(anyshape.function([x, k], ops.sum(ops.pad(x, k, np.float32(1)))))
+    exe = anyshape.compile(anyshape.function([x, k], ops.sum(ops.pad(x, np.float32(1), pads=k))))
     four = np.arange(4, dtype=np.float32)
     return exe, [four, np.array([0, LONG])], [four, np.array([2, 3])]
 
