@@ -132,7 +132,7 @@ class Errors:
 
 
 def compare(path: Path, given: Arrays) -> Errors:
-    """Of one call. Raises what the reference raises for an operator that it has not."""
+    """Measures the errors of both in one call. Raises what the reference raises for an operator that it has not."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     peer = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -142,7 +142,7 @@ def compare(path: Path, given: Arrays) -> Errors:
 
 
 def models(folder: Path) -> Iterator[tuple[str, Callable[[], tuple[Path, Arrays]]]]:
-    """Those of benchmarks at their second shape, those of the zoo at their last."""
+    """Yields the models of benchmarks at their second shape, and those of the zoo at their last."""
     for name in MODELS:
         yield name, partial(_of_benchmarks, name, folder)
     for file in sorted(structure.FOLDER.glob("zoo_*.onnx")):

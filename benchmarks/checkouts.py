@@ -25,7 +25,7 @@ from benchmarks.workers import Stopped, serve
 HERE = Path(__file__).resolve().parents[1]
 ROOMS = ("runtime", "generated")
 WARM = 0.25
-"""Of a turn, at its beginning: calls that do not count, until caches and threads are awake."""
+"""Fraction of a turn, at its beginning, whose calls do not count: until caches and threads are awake."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Call:
 
 
 class Checkout(Stopped):
-    """One that has one call at a time."""
+    """A process that runs the code of a checkout, one call at a time."""
 
     def __init__(self, folder: Path, threads: int, environment: Mapping[str, str] | None = None) -> None:
         """`folder`: absolute, with the rooms of a checkout; `environment`: variables of its process alone."""
@@ -56,24 +56,24 @@ class Checkout(Stopped):
 
     def turn(self, seconds: float) -> float:
         """Seconds of a call, in the mean of a turn of so many."""
-        found: float = self.ask("turn", seconds)
-        return found
+        mean: float = self.ask("turn", seconds)
+        return mean
 
     def first_calls(self, seconds: float) -> float:
         """Seconds of a first call with inputs that follow, in the mean, after calls with the first inputs for so many seconds."""
-        found: float = self.ask("first_calls", seconds)
-        return found
+        mean: float = self.ask("first_calls", seconds)
+        return mean
 
     def results(self) -> list[Array]:
-        found: list[Array] = self.ask("results")
-        return found
+        results: list[Array] = self.ask("results")
+        return results
 
 
 def path_of(folder: Path) -> list[str]:
     """Where its process looks for modules: the code of the checkout, then what measures, then all that is installed."""
     ours = {str(HERE), *(str(HERE / room) for room in ROOMS)}
-    others = [p for p in sys.path if p and str(Path(p).resolve()) not in ours]
-    return [*(str(folder / room) for room in ROOMS), str(HERE), *others]
+    installed = [p for p in sys.path if p and str(Path(p).resolve()) not in ours]
+    return [*(str(folder / room) for room in ROOMS), str(HERE), *installed]
 
 
 # what runs in a process of its own
@@ -99,16 +99,16 @@ class _Code:
         return self._mean((1 - WARM) * seconds)
 
     def first_calls(self, seconds: float) -> float:
-        first, *others = self._inputs
+        first, *following = self._inputs
         if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
             libc.malloc_trim(0)  # or calls find memory that arguments were made in
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             self._call(first)
         start = time.perf_counter()
-        for inputs in others:
+        for inputs in following:
             self._call(inputs)
-        return (time.perf_counter() - start) / len(others)
+        return (time.perf_counter() - start) / len(following)
 
     def results(self) -> list[Array]:
         return [np.array(a) for inputs in self._inputs for a in self._call(inputs)]
@@ -129,9 +129,9 @@ class _Code:
 
 
 def _made(threads: int) -> tuple[_Code, str]:
-    """And where its code is."""
-    found = importlib.util.find_spec("anyshape")
-    return _Code(threads), str(Path(found.origin).resolve()) if found is not None and found.origin else ""
+    """Makes what answers in the process, and says where its code is."""
+    spec = importlib.util.find_spec("anyshape")
+    return _Code(threads), str(Path(spec.origin).resolve()) if spec is not None and spec.origin else ""
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def split(n: int) -> ModelProto:
 
 
 def variadic(op: str, **attributes: int) -> Callable[[int], ModelProto]:
-    """One op of so many operands."""
+    """Returns what makes a model of one op with so many operands."""
 
     def model(n: int) -> ModelProto:
         inputs = {f"x{k}": ["n", 2] for k in range(n)}
@@ -129,7 +129,7 @@ GRAPHS: dict[str, tuple[Callable[[int], ModelProto], tuple[int, ...]]] = {
 
 
 def measured(name: str, size: int) -> dict[str, Any]:
-    """In this process."""
+    """Compiles the model in this process, and measures that."""
     import anyshape
 
     build = GRAPHS[name][0]

@@ -38,7 +38,7 @@ print(json.dumps({"import anyshape": own, "imports": imports, "seconds": seconds
 
 
 def measure(what: str, source: Path, cache: Path, target: Path | None = None) -> dict[str, Any]:
-    """One fresh process."""
+    """Measures one compile or load in a fresh process."""
     environment = {**os.environ, "ANYSHAPE_CACHE": str(cache), "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", PROGRAM, what, str(source), str(target or "")]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)

@@ -85,7 +85,7 @@ def measure(path: Path, start: tuple[int, int], options: argparse.Namespace) -> 
 
 
 def difference(results: list[Any], ours: list[Any]) -> float:
-    """As a part of the largest number, or of 1."""
+    """The largest difference of results, as a part of the largest number in ours, or of 1."""
     pairs = zip(results, ours, strict=True)
     return max(float(np.abs(a - b).max() / max(1.0, np.abs(b).max())) for a, b in pairs)
 

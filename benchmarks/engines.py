@@ -93,7 +93,7 @@ MAKERS: dict[str, Callable[[Path, int], tuple[Run, Callable[[], int | None]]]] =
 
 
 def available(names: Sequence[str] = tuple(MAKERS)) -> list[str]:
-    """Of these engines, those that are installed."""
+    """The engines among these names that are installed."""
     found = [n for n in names if installed(n)]
     for name in names:
         if name not in found:

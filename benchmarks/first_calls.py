@@ -33,7 +33,7 @@ from benchmarks.workers import workers
 USUAL = ("gpt2", "bert_mini", "mlp", "shape_heavy", "detection")
 ENGINES = ("anyshape", "onnxruntime", "openvino")
 SECONDS = 60.0
-"""Of processes of one engine, after which it has no more than it was asked for."""
+"""Seconds that processes of one engine may take, after which it has no more of them than it was asked for."""
 
 
 def measure(name: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:

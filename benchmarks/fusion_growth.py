@@ -96,7 +96,7 @@ def views(nodes: int) -> Function:
 
 
 def split(nodes: int) -> Function:
-    """One node of many results, each with maps of its own, and a concat of them all."""
+    """Makes one node of many results, each with maps of its own, and a concat of them all."""
     pieces = nodes // 4
     x = anyshape.input("x", f"f32[{pieces}, n]")
     parts = ops.split(x, axis=0, sizes=[1] * pieces)

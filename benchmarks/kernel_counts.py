@@ -21,7 +21,7 @@ from anyshape_testing.running import register
 
 
 def kernels(exe: anyshape.Executable) -> set[str]:
-    """Their symbols, which are hashes of their text."""
+    """The symbols of an executable's kernels, which are hashes of their text."""
     return {k.code.symbol for p in exe.plan.programs for k in p.kernels if hasattr(k, "code")}
 
 

@@ -13,12 +13,12 @@ _LINE = 64
 
 
 def aligned(*shape: int) -> NDArray[np.float32]:
-    """Zeros."""
+    """Zeros that begin at a line of the cache."""
     return _memory(4 * math.prod(shape)).view(np.float32).reshape(shape)
 
 
 def placed(a: Array) -> Array:
-    """The same numbers."""
+    """A copy of the array that begins at a line of the cache."""
     place: Array = _memory(a.nbytes).view(a.dtype).reshape(a.shape)
     place[...] = a
     return place

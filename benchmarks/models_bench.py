@@ -44,7 +44,7 @@ def mean(ratios: Iterable[float]) -> float:
 
 
 def difference(engines: list[Worker], arguments: Arrays) -> dict[str, float]:
-    """Of each peer's outputs from ours, as a part of the largest number in them (or of 1)."""
+    """How much each peer's outputs differ from ours, as a part of the largest number in them (or of 1)."""
     ours = engines[0].results(arguments)
     found = {}
     for peer in engines[1:]:
@@ -56,14 +56,14 @@ def difference(engines: list[Worker], arguments: Arrays) -> dict[str, float]:
 
 
 def errors(engines: list[Worker], path: Path, model: Model) -> dict[str, float]:
-    """Of each engine against float64, at the second shape of the model."""
+    """The error of each engine against float64, at the second shape of the model."""
     arguments = model.inputs(*model.SHAPES[1], seed=2)
     wanted = accuracy.exact(path, arguments)
     return {e.name: accuracy.error(e.results(arguments), wanted) for e in engines}
 
 
 def measure(name: str, folder: Path, names: list[str], options: argparse.Namespace) -> dict[str, Any]:
-    """One model; prints as it goes."""
+    """Measures one model; prints as it goes."""
     threads = options.threads
     model = load(name)
     names = [*names, *(available(getattr(model, "PEERS", ())) if threads == 1 else ())]

@@ -41,7 +41,7 @@ def reshapes(nodes: int, low: int = 1) -> Function:
 
 
 def reshapes_of_nothing(nodes: int) -> Function:
-    """The same where every dim may be 0."""
+    """Makes the model of `reshapes` with dims each of which may be 0."""
     return reshapes(nodes, low=0)
 
 
@@ -74,7 +74,7 @@ def _folded(y: Value) -> Value:
 
 
 def encoders(nodes: int) -> Function:
-    """As many layers as give that many nodes."""
+    """Makes an encoder with as many layers as give that many nodes."""
     return bert(max(1, round(nodes / 53)), width=64, heads=4)
 
 
@@ -89,7 +89,7 @@ def slices(nodes: int) -> Function:
 
 
 def nested(nodes: int) -> Function:
-    """One loop whose body is branches within branches, each with shape arithmetic."""
+    """Makes one loop whose body is branches within branches, each with shape arithmetic."""
     x, deep = anyshape.input("x", parse_type("f32[batch, seq, 4]", low=1)), anyshape.input("deep", "bool[]")
 
     def either(v: Value, depth: int) -> Value:
@@ -108,7 +108,7 @@ def nested(nodes: int) -> Function:
 
 
 def wide(nodes: int) -> Function:
-    """One shape joined of those of many inputs, some hundred dims wide, that one tensor is made of."""
+    """Makes one shape joined of those of many inputs, some hundred dims wide, that one tensor is made of."""
     parts = [
         anyshape.input(f"x{k}", parse_type(f"f32[n{k}]", low=1)) for k in range(nodes // 3)
     ]  # three nodes an input

@@ -30,7 +30,7 @@ BLOCK = 4
 """Vectors a turn."""
 WORKS = ("map", "map, sum", "three maps", "transpose", "transpose, sum")
 COLUMNS = 1504
-"""Of what is transposed."""
+"""Columns of what is transposed."""
 ARGUMENTS = [("x", PTR), ("y", PTR), ("z", PTR), ("count", I64), ("turns", I64)]
 TURNS = 12
 Run = Callable[..., None]

@@ -237,8 +237,7 @@ def crowded(results: Results) -> str:
         "Times on several threads over that of one under the same conditions, beside processes that only compute: medians of turns\n"
         "(`python -m benchmarks.oversubscribed`). No call uses more threads than the process may use processors. *Loops*: two of\n"
         "multiply-adds over one, before and after, with nobody beside them: near 2 a virtual machine's processors are halves of one\n"
-        "core for a while, and threads can bring nothing; kernels run alone then, as trials find that sharing does not pay\n"
-        "(`python -m benchmarks.round_trip` shows both as they change).\n",
+        "core for a while, and threads can bring nothing (`python -m benchmarks.round_trip` shows both as they change).\n",
         f"| model | shape | beside | one thread, us | {' | '.join(f'{t} threads' for t in threads[1:])} | loops |",
         "|---|---|---|---|---|" + "---|" * (len(threads) - 1),
     ]  # fmt: skip

@@ -24,7 +24,7 @@ DARK, LIGHT = ("#2a7f62", "#b5402a"), ("#7fbfa8", "#e09a8a")
 
 
 def bars(axes: Axes, labels: list[str], ratios: dict[str, list[float]], title: str) -> None:
-    """On a logarithmic axis; one or two bars a label."""
+    """Draws one or two bars a label on a logarithmic axis."""
     width = 0.8 / len(ratios)
     for k, (name, values) in enumerate(ratios.items()):
         shift = (k - (len(ratios) - 1) / 2) * width
@@ -39,7 +39,7 @@ def bars(axes: Axes, labels: list[str], ratios: dict[str, list[float]], title: s
 
 
 def draw_models(results: list[dict[str, Any]], path: Path) -> None:
-    """One row of bars a model."""
+    """Draws a row of bars for each model."""
     figure, rows = plt.subplots(len(results), 1, figsize=(9, 2.4 * len(results)), squeeze=False, layout="constrained")
     for axes, result in zip(rows[:, 0], results, strict=True):
         labels = [f"{r['batch']}x{r['length']}" for r in result["rows"]]
@@ -51,7 +51,7 @@ def draw_models(results: list[dict[str, Any]], path: Path) -> None:
 
 
 def draw_ops(results: list[dict[str, Any]], path: Path) -> None:
-    """One bar a group of cases: its geometric mean, and its least."""
+    """Draws two bars for each group of cases: its geometric mean, and its least."""
     found = {g: [r["ratio"] for r in rows] for g, rows in groups(results).items()}
     figure, axes = plt.subplots(1, 1, figsize=(10, 4), layout="constrained")
     ratios = {"mean": [mean(r) for r in found.values()], "least": [min(r) for r in found.values()]}

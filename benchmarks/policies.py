@@ -1,6 +1,6 @@
 """What each policy of the run time is worth: the same calls with the policy and without it, in turns.
 
-    PYTHONPATH=runtime:generated:. python -m benchmarks.policies [trials stalls ...] [--cases 8] [--seed 0] [--seconds 4] [--json out.json]
+    PYTHONPATH=runtime:generated:. python -m benchmarks.policies [spins stalls ...] [--cases 8] [--seed 0] [--seconds 4] [--json out.json]
 
 Two processes run each call, of which one has the policy's name in ANYSHAPE_WITHOUT (`anyshape/vm/run/policies.py`); one is stopped while
 the other runs. Calls are drawn, by the seed, from what the policy is for: kernels with several parts on all processors, alone and beside a
@@ -40,7 +40,7 @@ from benchmarks.turns import Row, differ, line, measure, show, tell
 SMALL = ("mlp", "shape_heavy")
 MODELS = (*SMALL, "bert_mini", "gpt2")
 CHANGES = 12
-"""Shapes of a stream of calls."""
+"""Number of shapes of a stream of calls."""
 LARGE = 1 << 20
 """Bytes of a result that the store would have."""
 FEW = 1 << 20
@@ -65,7 +65,7 @@ class Drawing:
         return path
 
     def inputs(self, name: str) -> tuple[str, Arrays]:
-        """Of a call at a shape between the model's smallest and largest, with no more elements than its largest has."""
+        """Draws a shape between the model's smallest and largest, with no more elements than its largest has, and inputs of it."""
         model = load(name)
         most = max(map(math.prod, model.SHAPES))
         while True:
@@ -74,11 +74,11 @@ class Drawing:
                 return f"{batch}x{length}", model.inputs(batch, length, seed=self.rng.randrange(1 << 16))
 
     def _between(self, least: int, most: int) -> int:
-        """Small numbers are as likely as large ones: the logarithm is drawn."""
+        """Draws a number; small ones are as likely as large ones: the logarithm is drawn."""
         return round(math.exp(self.rng.uniform(math.log(least), math.log(most))))
 
     def case(self, fits: Callable[[Case], bool] = lambda _: True) -> Call:
-        """A single op."""
+        """Draws a call of a single op."""
         c = self.rng.choice([c for c in _cases() if fits(c)])
         return Call(f"{c.group} {c.name}", c.model().SerializeToString(), c.inputs, {})
 
@@ -89,7 +89,7 @@ def _cases() -> list[Case]:
 
 
 def shared(d: Drawing) -> Call:
-    """One whose kernels may have several parts."""
+    """Draws a call whose kernels may have several parts."""
     while True:
         call = d.case() if d.rng.random() < 0.5 else steady(d)
         model: Any = call.model
@@ -98,36 +98,36 @@ def shared(d: Drawing) -> Call:
 
 
 def steady(d: Drawing) -> Call:
-    """A model at one shape."""
+    """Draws a call of a model at one shape."""
     name = d.rng.choice(d.models)
     shape, inputs = d.inputs(name)
     return Call(f"{name} {shape}", d.model(name), inputs, {})
 
 
 def small(d: Drawing) -> Call:
-    """A call of which the kernels take little: a small model, or an op on few bytes."""
+    """Draws a call whose kernels take little: a small model, or an op on few bytes."""
     few = Drawing(d.rng, SMALL, d.folder)
     return steady(few) if d.rng.random() < 0.5 else d.case(lambda c: c.moved + c.flops < FEW)
 
 
 def stream(d: Drawing, held: tuple[int, ...] = (0,), name: str | None = None) -> Call:
-    """A model at shapes that change from call to call."""
+    """Draws calls of a model at shapes that change from call to call."""
     name = name or d.rng.choice(d.models)
-    first, *others = (d.inputs(name)[1] for _ in range(CHANGES))
+    first, *following = (d.inputs(name)[1] for _ in range(CHANGES))
     count = d.rng.choice(held)
     title = f"{name} at {CHANGES} shapes" + f", {count} held" * bool(count)
-    return Call(title, d.model(name), first, {}, others, count)
+    return Call(title, d.model(name), first, {}, following, count)
 
 
 def large_results(d: Drawing) -> Call:
-    """An op with a result of a mebibyte or more; of the last three calls the caller has some."""
+    """Draws a call of an op with a result of a mebibyte or more; of the last three calls the caller has some."""
     call = d.case(lambda c: math.prod(c.shape) * c.dtype.itemsize >= LARGE)
     held = d.rng.choice((0, 1, 3))
     return Call(call.name + f", {held} held" * bool(held), call.model, call.inputs, {}, (), held)
 
 
 def large_cache(d: Drawing) -> Call:
-    """The decoder, whose results are its cache."""
+    """Draws calls of the decoder, whose results are its cache."""
     return stream(d, name="gpt2" if "gpt2" in d.models else None)
 
 
@@ -144,7 +144,6 @@ class Plan:
 
 SHARED = Plan(shared, threads=0, beside=(0, 1))
 PLANS = {
-    Policy.TRIALS: SHARED,
     Policy.AFFINITY: SHARED,
     Policy.STALLS: SHARED,
     Policy.SPINS: SHARED,
@@ -154,13 +153,12 @@ PLANS = {
     Policy.READING: Plan(stream, first=True),
     Policy.MAPPING: Plan(stream, first=True),
     Policy.ENTRY: Plan(small),
-    Policy.PLAIN: Plan(small),
 }
 
 
 @contextmanager
 def both(policy: Policy, threads: int) -> Iterator[tuple[Checkout, Checkout]]:
-    """Processes without the policy and with it."""
+    """Starts two processes, without the policy and with it."""
     with ExitStack() as stack:
         pair = []
         for names in (policy, ""):
@@ -170,7 +168,7 @@ def both(policy: Policy, threads: int) -> Iterator[tuple[Checkout, Checkout]]:
 
 
 def first_calls(call: Call, policy: Policy, threads: int, rounds: int) -> Row:
-    """In two new processes each round; the one that is asked first changes."""
+    """Measures first calls in two new processes each round; the one that is asked first changes."""
     seconds: tuple[list[float], list[float]] = ([], [])
     for k in range(rounds):
         with both(policy, threads) as pair:
@@ -183,7 +181,7 @@ def first_calls(call: Call, policy: Policy, threads: int, rounds: int) -> Row:
 
 
 def measured(policy: Policy, call: Call, beside: int, options: argparse.Namespace) -> Row:
-    """Both processes at the call, beside so many others."""
+    """Measures the call with and without the policy, beside so many processes that compute."""
     plan = PLANS[policy]
     threads = plan.threads or max(2, usable_processors())
     with busy(beside):
@@ -249,13 +247,13 @@ def main() -> None:
         parser.error(f"{VARIABLE} is set: both processes would be without {os.environ[VARIABLE]}")
     if options.quick:
         options.cases, options.seconds, options.turn, options.processes = 1, 0.02, 0.002, 2
-    models, found = SMALL if options.quick else MODELS, []
+    models, tables = SMALL if options.quick else MODELS, []
     with tempfile.TemporaryDirectory() as folder:
         for policy in map(Policy, options.policies or Policy):
             drawing = Drawing(Random(f"{options.seed} {policy}"), models, Path(folder))
-            found.append(compare(policy, drawing, options))
+            tables.append(compare(policy, drawing, options))
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1))
+        options.json.write_text(json.dumps(tables, indent=1))
 
 
 if __name__ == "__main__":

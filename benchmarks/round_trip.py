@@ -37,7 +37,7 @@ from benchmarks.models import Arrays, load
 BATCH, BATCHES = 100, 20
 """Round trips; of the batches the least counts, as others have lost a processor to somebody."""
 LOOP_TURNS = 1_000_000
-"""Of the multiply-adds: milliseconds."""
+"""Multiply-adds of one loop, which take milliseconds."""
 CALL_SECONDS = 0.1
 
 

@@ -82,7 +82,7 @@ def _line(tool: str, model: Any, seconds: float, verdict: str) -> str:
 
 
 def measure(name: str, tools: list[str], folder: Path) -> Iterator[str]:
-    """One line for the model as it is, and one for each tool."""
+    """Yields one line for the model as it is, and one for each tool."""
     path = _built(name, folder)
     wanted = _results(path, name)
     yield f"{name}\n" + _line("as it is", onnx.load(path), 0.0, "")

@@ -39,7 +39,7 @@ class Case:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the result: that of the first float."""
+        """The dtype of the result: that of the first float."""
         return next(a.dtype for a in (*self.inputs.values(), *self.constants.values()) if a.dtype.kind == "f")
 
     def model(self) -> ModelProto:
@@ -109,7 +109,8 @@ def rows() -> list[Case]:
 
 
 def attentions() -> list[Case]:
-    """As exporters write it: keys transposed, a scale, what is to be added to scores of each key, and a softmax between two products.
+    """Makes attention as exporters write it: keys transposed, a scale, what is to be added to scores of each key, and a softmax between two
+    products.
 
     Batch and both lengths are unknown, but one query of a step of decoding; the names: batch x heads x queries x width, keys."""
     nodes = [

@@ -21,13 +21,13 @@ from benchmarks.workers import Stopped, serve
 
 Call = Callable[[], object]
 WARM_SECONDS = 0.003
-"""Of calls at the beginning of a turn, at least: longer than threads need to wake, and caches to fill."""
+"""Seconds of calls at the beginning of a turn, at least: longer than threads need to wake, and caches to fill."""
 WARM_PASSES, PASS_BYTES = 10, 30e9
 """Where the working set is large, as long as so many passes over it take at so many bytes a second: a last cache that the process before
 has filled changes hands slowly. The first calls of 33 MB took 1470 to 1120 us, and 650 once it had."""
 BATCH_SECONDS = 4e-4
 TURN_SECONDS = 0.01
-"""Of batches in a turn."""
+"""Seconds of batches in a turn."""
 
 
 class SingleWorker(Stopped):
@@ -88,7 +88,7 @@ def openvino_(model: bytes, inputs: dict[str, Array], y: Array, threads: int) ->
 
 
 def iree_(model: bytes, inputs: dict[str, Array], y: Array, _threads: int) -> Call:
-    """Its results lie where it likes; they are copied to `y` once, before anything is timed."""
+    """Makes a call of IREE, whose results lie where it likes; they are copied to `y` once, before anything is timed."""
     from benchmarks.iree_engine import compiled, on_device, to_host
 
     with tempfile.TemporaryDirectory() as folder:

@@ -43,11 +43,12 @@ worse off. Engines are made anew in each, so that none keeps pages that lie badl
 AGAIN, CLOSE = 2, 1.05
 """So many times as many passes more over cases with a ratio closer to 1 than this, above or below: passes differ by as much."""
 TURNS = 3
-"""Of each engine in a pass, at least: calls of some milliseconds would have one or two in their time, and a spell be one engine's alone."""
+"""Turns of each engine in a pass, at least: calls of some milliseconds would have one or two in their time, and a spell be one engine's
+alone."""
 TOLD_AFTER = 20
 """Cases of a pass."""
 TRIES = 3
-"""Of measuring the core's peak, of which the best counts: another guest of the machine takes a third of it for some time."""
+"""Times that the core's peak is measured, of which the best counts: another guest of the machine takes a third of it for some time."""
 TOLERANCE = {"float32": 1e-4, "float16": 2e-3}
 NAMED = {"layer norm": ("iree",), "tanh(x*s+t)": ("iree",)}
 """Groups that have a peer of their own, which is measured on one thread."""
@@ -65,7 +66,7 @@ class Measured:
 
 
 def measure(m: Measured, limit: float) -> None:
-    """For so many seconds, or longer (`patience.py`, `TURNS`)."""
+    """Measures one case for so many seconds, or longer (`patience.py`, `TURNS`)."""
     for w in m.workers:
         w.take(m.place)
     taken: dict[str, list[float]] = {w.name: [] for w in m.workers}
@@ -102,7 +103,7 @@ def row(m: Measured, peak: float, threads: int) -> dict[str, Any]:
 
 
 def measure_all(found: list[Measured], limit: float, passes: int) -> None:
-    """For so many seconds a case, or longer."""
+    """Measures all cases for so many seconds each, or longer."""
     going = found
     for number in range(1, passes * (1 + AGAIN) + 1):
         if number == passes + 1:

@@ -1,11 +1,13 @@
 """What it would bring to compile for shapes rather than for all of them: one generic executable beside one made for each shape.
 
-    PYTHONPATH=runtime:generated python -m benchmarks.specialisation [rows bert_mini ...] [--seconds 6] [--json out.json]
+    PYTHONPATH=runtime:generated:. python -m benchmarks.specialisation [rows bert_mini "^gemm" ...] [--seconds 6] [--json out.json]
 
 Three policies by their two costs. `generic`: one executable, dims unknown. `bucketed`: one for lengths up to each power of two, which
 knows the bound and nothing else. `specialised`: one for each shape, in which every dim is a number. Printed is the least time of steady
 calls of `generic` over that of each other (above 1: the policy pays), what compiling for one more shape took, and how many calls
-of that shape it takes until the time spent is won back. Rows are chains of softmax over short ragged rows, where bounds matter most.
+of that shape it takes until the time spent is won back. Rows are chains of softmax over short ragged rows, where bounds matter most; any
+other word is a regular expression that is found in the group and name of a single op of `benchmarks.single_ops`. Users have the same by
+`compile(policy=…)`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -29,8 +32,9 @@ import anyshape
 from anyshape import ops
 from benchmarks import streams
 from benchmarks.engines import Engine
-from benchmarks.models import Arrays, load
+from benchmarks.models import MODELS, Arrays, load
 from benchmarks.models_bench import mean
+from benchmarks.single_cases import Case, cases
 
 ROWS = [(1, 3), (64, 3), (512, 7), (4096, 5), (1000, 17), (333, 33), (8, 100), (1, 512)]
 """Batch and length of rows."""
@@ -53,17 +57,50 @@ def made(source: Any, dims: Mapping[str, Any] | None) -> tuple[Engine, float]:
     return Engine("", exe.run, seconds, lambda: None), seconds
 
 
+def quickest(compiled: Mapping[str, Engine], shape: streams.Shape, arguments: Arrays, limit: float) -> dict[str, float]:
+    """The least seconds of a call, of several executables in turns."""
+    engines = [Engine(n, e.run, e.seconds, e.late) for n, e in compiled.items()]
+    runners = [streams.Local(partial(engines.__getitem__, k), {shape: [arguments]}) for k in range(len(engines))]
+    return {n: min(times[shape]) for n, times in streams.steady(runners, [shape], limit).items()}
+
+
+def single_op(case: Case, limit: float) -> dict[str, float]:
+    """Prints a line for a single op at the sizes of its case, and returns the ratios to `generic`."""
+    model, arguments = case.model(), case.inputs
+    sizes = {
+        n.dim_param: n.dim_param[1:] for i in model.graph.input for n in i.type.tensor_type.shape.dim if n.dim_param
+    }
+    numbers = {name: int(size) for name, size in sizes.items()}
+    specialised, spent = made(model, numbers)
+    compiled = {
+        "generic": made(model, None)[0],
+        "bucketed": made(model, {name: (1, bucket(size)) for name, size in numbers.items()})[0],
+        "specialised": specialised,
+    }
+    least = quickest(compiled, (1, 1), arguments, limit)
+    ratios = {name: least["generic"] / least[name] for name in ("bucketed", "specialised")}
+    won = least["generic"] - least["specialised"]
+    after = f"{spent / won:.3g} calls" if won > 0 else "never"
+    name = f"{case.group} {case.name}"
+    print(
+        f"  {name[:44]:44} {least['generic'] * 1e3:9.4f} ms {ratios['bucketed']:9.2f} {ratios['specialised']:12.2f} {spent:8.2f} s "
+        f"{after:>12}",
+        flush=True,
+    )
+    return ratios
+
+
 def bucket(length: int) -> int:
     return 1 << max(length - 1, 0).bit_length()
 
 
 def measure(name: str, source: Any, calls: dict[streams.Shape, Arrays], limit: float) -> dict[str, Any]:
-    """One table; prints as it goes."""
+    """Measures one model; prints its table as it goes."""
     print(
         f"\n{name}\n  {'shape':>9} {'generic':>12} {'bucketed':>9} {'specialised':>12} {'compiled in':>12} {'pays after':>12}"
     )
     generic, _ = made(source, None)
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for shape, arguments in calls.items():
         batch, length = shape
         policies = {
@@ -71,33 +108,34 @@ def measure(name: str, source: Any, calls: dict[streams.Shape, Arrays], limit: f
             "bucketed": made(source, {"length": (1, bucket(length))})[0],
             "specialised": made(source, {"batch": batch, "length": length})[0],
         }
-        engines = [Engine(n, e.run, e.seconds, e.late) for n, e in policies.items()]
-        runners = [streams.Local(partial(engines.__getitem__, k), {shape: [arguments]}) for k in range(len(engines))]
-        times = streams.steady(runners, [shape], limit / len(calls))
-        least = {n: min(t[shape]) for n, t in times.items()}
+        least = quickest(policies, shape, arguments, limit / len(calls))
         won = least["generic"] - least["specialised"]
         spent = policies["specialised"].seconds
         row = {
             "shape": shape, "seconds": least, "compile": spent, "calls": spent / won if won > 0 else None,
             **{n: least["generic"] / least[n] for n in ("bucketed", "specialised")},
         }  # fmt: skip
-        found.append(row)
+        rows.append(row)
         after = "never" if row["calls"] is None else f"{row['calls']:.3g} calls"
         print(
             f"  {f'{batch}x{length}':>9} {least['generic'] * 1e3:9.4f} ms {row['bucketed']:9.2f} {row['specialised']:12.2f} "
             f"{spent:10.2f} s {after:>12}",
             flush=True,
         )
-    means = {n: mean(r[n] for r in found) for n in ("bucketed", "specialised")}
+    means = {n: mean(r[n] for r in rows) for n in ("bucketed", "specialised")}
     print(
         f"  geometric mean of generic over bucketed {means['bucketed']:.3f}, over specialised {means['specialised']:.3f}"
     )
-    return {"name": name, "rows": found, **means}
+    return {"name": name, "rows": rows, **means}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", help="rows, or models with a batch and a length (rows bert_mini)")
+    parser.add_argument(
+        "models",
+        nargs="*",
+        help="rows, models with a batch and a length, or regular expressions of single ops (rows bert_mini)",
+    )
     parser.add_argument("--seconds", type=float, default=6.0, help="of calls, for each model")
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
@@ -107,6 +145,16 @@ def main() -> int:
             if name == "rows":
                 calls = {s: rows_inputs(*s) for s in ROWS}
                 results.append(measure("rows: softmax(tanh(x) * x)", rows_function(), calls, options.seconds))
+                continue
+            if name not in MODELS:
+                rows = [single_op(c, options.seconds / 6) for c in cases() if re.search(name, f"{c.group} {c.name}")]
+                if not rows:
+                    parser.error(f"{name!r} is no model ({', '.join(MODELS)}), nor found in the name of a single op")
+                means = {n: mean(r[n] for r in rows) for n in rows[0]}
+                print(
+                    f"  geometric mean of generic over bucketed {means['bucketed']:.3f}, over specialised {means['specialised']:.3f}"
+                )
+                results.append({"name": name, "rows": rows, **means})
                 continue
             model = load(name)
             path = model.build(Path(folder) / f"{name}.onnx")

@@ -21,20 +21,21 @@ from benchmarks.patience import PATIENCE, known, quiet
 
 Shape = tuple[int, int]
 Times = dict[str, dict[Shape, list[float]]]
-"""By engine and shape, seconds of each call, or of a batch of calls divided by their number."""
+"""Seconds of each call by engine and shape, or of a batch of calls divided by their number."""
 Surplus = dict[str, dict[Shape, list[float]]]
-"""By engine and shape, of each engine that was made: a call over the later ones of the same engine."""
+"""Time of a call over that of later ones of the same engine, by engine and shape, for each engine that was made."""
 
 WARM_SECONDS = 0.004
-"""Of calls at the beginning of a turn: longer than threads need to wake, and caches to fill."""
+"""Seconds of calls at the beginning of a turn: longer than threads need to wake, and caches to fill."""
 BATCH_SECONDS = 0.002
 """Shorter than the turn that a scheduler gives, so that some batches see no other process."""
 TURN_SECONDS = 0.01
-"""Of batches in a turn."""
+"""Seconds of batches in a turn."""
 FIRST_SECONDS = 8.0
-"""Of first calls of one engine, those of making it among them, after which they are not measured again if their medians are known."""
+"""Seconds of first calls of one engine, those of making it among them, after which they are not measured again if their medians are
+known."""
 ROUNDS, PASSES, ANEW = (2, 400), (8, 400), (1, 25)
-"""At least and at most, whatever the time; the most of `ANEW`, too, only where the medians are known."""
+"""The least and the most of each, whatever the time; the most of `ANEW`, too, counts only where the medians are known."""
 DOUBTFUL = 12
 """Engines made at least while the medians are not known, however long they take: of the five that 32 seconds allow bert_base the median
 at 1x7 was 1.25 in one run, and below 1.04 in the next (`python -m benchmarks.models_bench bert_base --json FILE`)."""
@@ -56,7 +57,8 @@ class Runner(Protocol):
         """Seconds of one call at each of the shapes, one after the other."""
 
     def first(self, order: Sequence[Shape]) -> list[list[float]]:
-        """Of an engine made anew: seconds of a call at each shape but the first, in that order, again and again, with other data."""
+        """Makes the engine anew, and measures seconds of a call at each shape but the first, in that order, again and again, with other
+        data."""
 
 
 class Local:
@@ -93,8 +95,8 @@ class Local:
         return self._passes(self._make(), order, lambda a: a.copy())
 
     def first_of_process(self, order: Sequence[Shape]) -> list[list[float]]:
-        """The same of the engine that this was made with, which should not have been called yet. Nothing is copied, and what making the
-        arguments left behind goes back to the system: results would find that memory."""
+        """Measures what `first` does on the engine that this was made with, which should not have been called yet. Nothing is copied, and
+        what making the arguments left behind goes back to the system: results would find that memory."""
         if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
             libc.malloc_trim(0)
         return self._passes(self._engine, order, lambda a: a)
@@ -155,8 +157,8 @@ def steady(runners: Sequence[Runner], shapes: Sequence[Shape], limit: float) -> 
 
 
 def shuffled(runners: Sequence[Runner], shapes: Sequence[Shape], limit: float, seed: int = 0) -> Times:
-    """All shapes in random order, again and again, in `limit` seconds, or more until the medians are known (`patience.py`); each engine
-    runs each pass whole."""
+    """Calls at all shapes in random order, again and again, in `limit` seconds, or more until the medians are known (`patience.py`); each
+    engine runs each pass whole."""
     found: Times = {r.name: {s: [] for s in shapes} for r in runners}
     order, rng = list(shapes), random.Random(seed)
     started = time.perf_counter()
@@ -221,7 +223,7 @@ def points(over: Sequence[float]) -> dict[str, float]:
 
 
 def over_later(order: Sequence[Shape], passes: Sequence[Sequence[float]]) -> Iterator[tuple[Shape, float, float]]:
-    """Of each shape but the one in front, the first and the second call over the median of the later ones."""
+    """Yields, for each shape but the one in front, the first and the second call over the median of the later ones."""
     new, again, *more = passes
     for at, shape in enumerate(order[1:]):
         later = statistics.median(p[at] for p in more)

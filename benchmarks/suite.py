@@ -46,7 +46,7 @@ def plot(name: str) -> Part:
 
 
 def bench(quick: bool) -> Iterator[Part]:
-    """At most nine minutes."""
+    """Yields the parts of `make bench`, which take at most nine minutes."""
     models = SMALL if quick else tuple(m for m in MODELS if m not in LARGE)
     yield part("models", "models_bench", 180, *models, "--seconds", 1 if quick else 6, "--errors")
     yield plot("models")

@@ -74,21 +74,21 @@ def of_model(word: str, folder: Path) -> list[Call]:
 
 
 def shape_of(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)x(\d+)", text)
-    if found is None:
+    sizes = re.fullmatch(r"(\d+)x(\d+)", text)
+    if sizes is None:
         raise ValueError(f"{text!r} is no shape of a model such as 1x33")
-    return int(found[1]), int(found[2])
+    return int(sizes[1]), int(sizes[2])
 
 
 def of_ops(word: str) -> list[Call]:
     every = cases()
-    found = [case for case in every if re.search(word, f"{case.group} {case.name}")]
-    if not found:
+    matching = [case for case in every if re.search(word, f"{case.group} {case.name}")]
+    if not matching:
         groups = ", ".join(dict.fromkeys(case.group for case in every))
         raise ValueError(f"{word!r} is no model ({', '.join(MODELS)}), nor found in the name of a single op ({groups})")
     return [
         Call(f"{c.group} {c.name}", c.model().SerializeToString(), c.inputs, {"y": (c.shape, c.dtype.name)})
-        for c in found
+        for c in matching
     ]
 
 
@@ -107,12 +107,12 @@ def measure(call: Call, other: Checkout, here: Checkout, seconds: float, turn: f
 
 
 def differ(theirs: Sequence[Array], ours: Sequence[Array]) -> float:
-    found = 0.0
+    largest = 0.0
     for a, b in zip(theirs, ours, strict=True):
         if not np.array_equal(a, b, equal_nan=True):
             a, b = a.astype(np.float64), b.astype(np.float64)
-            found = max(found, float(np.abs(a - b).max() / max(1.0, np.abs(a).max())))
-    return found
+            largest = max(largest, float(np.abs(a - b).max() / max(1.0, np.abs(a).max())))
+    return largest
 
 
 def show(row: Row) -> str:
@@ -125,9 +125,9 @@ def line(name: str, other: str, here: str, ratio: str) -> str:
     return f"{name:44} {other:>28} {here:>28} {ratio:>22}"
 
 
-def scatter(found: Sequence[float], form: str) -> str:
+def scatter(figures: Sequence[float], form: str) -> str:
     """The median, and quartiles between brackets."""
-    low, middle, high = (f"{q:{form}}" for q in quantiles(found, n=4, method="inclusive"))
+    low, middle, high = (f"{q:{form}}" for q in quantiles(figures, n=4, method="inclusive"))
     return f"{middle} [{low} to {high}]"
 
 

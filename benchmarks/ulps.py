@@ -35,7 +35,7 @@ IS_WIDE = bool(np.finfo(np.longdouble).nmant >= 63)
 """Whether `long double` has digits to hold f64 against."""
 COUNT = 200_000
 ONCE_ROUNDED = 0.51
-"""Of 16-bit floats: computed in f32 and rounded once."""
+"""Bound of 16-bit floats, in ulps: they are computed in f32 and rounded once."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def arguments(dtype: str, count: int) -> Array:
 
 
 def pairs(dtype: str, count: int) -> tuple[Array, Array]:
-    """Of a power: exponents for which most results are finite; with any two numbers nearly all would be 0 or infinite."""
+    """Draws arguments of a power: exponents for which most results are finite; with any two numbers nearly all would be 0 or infinite."""
     x = arguments(dtype, count)
     rng = np.random.default_rng(0)
     rng.shuffle(x)
@@ -156,7 +156,7 @@ def error(got: Array, wanted: Array, given: Sequence[Array]) -> tuple[float, int
 
 
 def measure(name: str, dtype: str, levels: Sequence[str] = LEVELS, count: int = COUNT) -> dict[str, tuple[float, str]]:
-    """Of each level the largest error, and the arguments that have it."""
+    """Measures the largest error of each level, and the arguments that have it."""
     given = pairs(dtype, count) if name == "pow" else (arguments(dtype, count),)
     with np.errstate(all="ignore"):
         wanted = BOUNDS[name].exact(*(a.astype(np.longdouble) for a in given))

@@ -111,7 +111,7 @@ class Worker(Stopped):
 def workers(
     names: Sequence[str], path: Path, threads: int, calls: Mapping[Shape, Sequence[Arrays]]
 ) -> Iterator[list[Worker]]:
-    """One for each engine, made one after the other."""
+    """Starts a worker for each engine, one after the other."""
     with ExitStack() as stack:
         found = []
         for name in names:

@@ -34,4 +34,4 @@ def test_the_page_names_no_module_that_is_not_there() -> None:
 
 def test_a_module_that_is_left_out_would_be_found() -> None:
     assert missing(PAGE.replace("`ahead.py`", "")) == {"ahead.py"}
-    assert missing("") > {"verify.py", "new_executor", "trials"}
+    assert missing("") > {"verify.py", "new_executor", "affinity"}

@@ -23,7 +23,7 @@ def build(path: Path) -> Path:
 
 
 def inputs(batch: int, length: int, seed: int = 0) -> Arrays:
-    """One id a row, a mask over all words, keys and values [batch, heads, length, width] of each layer."""
+    """Draws one id a row, a mask over all words, keys and values [batch, heads, length, width] of each layer."""
     arguments = step(np.random.default_rng([seed, batch, length]), LAYERS, HEADS, WIDTH, batch, 1, length)
     del arguments["positions"]
     return arguments

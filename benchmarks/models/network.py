@@ -33,8 +33,8 @@ class Network:
         return name
 
     def conv(self, x: str, c: int, m: int, k: int, stride: int = 1, groups: int = 1, gain: float = 2.0) -> str:
-        """With a bias, into which exporters fold the normalisation that follows; the size of numbers is kept where `gain` is 2 and
-        half of the results are cut off."""
+        """Adds a convolution with a bias, into which exporters fold the normalisation that follows; the size of numbers is kept where
+        `gain` is 2 and half of the results are cut off."""
         fan = c // groups * k * k
         weight, bias = self.normal((gain / fan) ** 0.5, m, c // groups, k, k), self.normal(0.05, m)
         return self.add("Conv", x, weight, bias, pads=[k // 2] * 4, strides=[stride] * 2, group=groups)

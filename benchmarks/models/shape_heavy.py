@@ -46,7 +46,7 @@ class _Builder:
         return name
 
     def size(self, x: str, axis: int) -> str:
-        """One dim of x, of rank 0."""
+        """Adds the nodes that read one dim of x, as a tensor of rank 0."""
         return self.add("Gather", self.add("Shape", x), self.scalar(axis), axis=0)
 
     def dims(self, *parts: str | int) -> str:

@@ -33,7 +33,7 @@ def _value(info: onnx.ValueInfoProto) -> str:
 
 
 def describe(name: str, model: onnx.ModelProto) -> str:
-    """One section of the list."""
+    """Writes the section of one model."""
     counts = Counter(node.op_type for node in model.graph.node)
     ops = ", ".join(f"{op} {count}" for op, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     opset = next(entry.version for entry in model.opset_import if not entry.domain)
@@ -51,7 +51,7 @@ def describe(name: str, model: onnx.ModelProto) -> str:
 
 
 def listing() -> str:
-    """All sections, then the union of the ops."""
+    """Writes the sections of all models, then the union of their ops."""
     with tempfile.TemporaryDirectory() as folder:
         models = {name: _graph_of(name, Path(folder)) for name in MODELS}
     models["dates (the example)"] = onnx.load(EXAMPLE)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyshape.dims import Dim
 from anyshape.dtypes import DType
 from anyshape.graph.call import Operand, call, call_alias
 from anyshape.graph.value import Value
@@ -61,6 +62,7 @@ from anyshape_ops.ops.comparison import (
     LOGICAL_NOT,
     LOGICAL_OR,
     LOGICAL_XOR,
+    OF_A_CATEGORY,
 )
 from anyshape_ops.ops.contraction import CONTRACT, DET, GEMM, MATMUL
 from anyshape_ops.ops.decoding import (
@@ -68,15 +70,23 @@ from anyshape_ops.ops.decoding import (
     CODE_TOKENS,
     DYN_APPEND_AT,
     DYN_GROUPED_QUERY_ATTENTION,
+    DYN_LINEAR_ATTENTION,
     DYN_PLACE_TOKENS,
     KNOWN_TOKENS,
-    LINEAR_ATTENTION,
     STATIC_APPEND_AT,
     STATIC_GROUPED_QUERY_ATTENTION,
+    STATIC_LINEAR_ATTENTION,
     STATIC_PLACE_TOKENS,
 )
-from anyshape_ops.ops.deformable import DEFORM_CONV
-from anyshape_ops.ops.detection import DYN_NON_MAX_SUPPRESSION, MAX_ROI_POOL, ROI_ALIGN, STATIC_NON_MAX_SUPPRESSION
+from anyshape_ops.ops.deformable import DYN_DEFORM_CONV, STATIC_DEFORM_CONV
+from anyshape_ops.ops.detection import (
+    DYN_MAX_ROI_POOL,
+    DYN_NON_MAX_SUPPRESSION,
+    DYN_ROI_ALIGN,
+    STATIC_MAX_ROI_POOL,
+    STATIC_NON_MAX_SUPPRESSION,
+    STATIC_ROI_ALIGN,
+)
 from anyshape_ops.ops.elementwise import (
     ABS,
     ADD,
@@ -105,7 +115,15 @@ from anyshape_ops.ops.elementwise import (
     TANH,
     WHERE,
 )
-from anyshape_ops.ops.ensembles import COUNT_GRAMS, IMPUTE, LOOK_UP, TREE_ENSEMBLE, TREE_LINKS
+from anyshape_ops.ops.ensembles import (
+    DYN_COUNT_GRAMS,
+    DYN_TREE_ENSEMBLE,
+    IMPUTE,
+    LOOK_UP,
+    STATIC_COUNT_GRAMS,
+    STATIC_TREE_ENSEMBLE,
+    TREE_LINKS,
+)
 from anyshape_ops.ops.images import (
     DYN_AFFINE_GRID,
     DYN_CROP_AND_RESIZE,
@@ -117,26 +135,28 @@ from anyshape_ops.ops.images import (
     STATIC_RESIZE,
 )
 from anyshape_ops.ops.indexing import (
-    DEPTH_TO_SPACE,
     DYN_CENTER_CROP_PAD,
+    DYN_DEPTH_TO_SPACE,
     DYN_DILATE,
     DYN_FLIP,
     DYN_ONE_HOT,
     DYN_PAD,
     DYN_REPEAT,
     DYN_ROLL,
+    DYN_SPACE_TO_DEPTH,
     DYN_TILE,
     GATHER_ELEMENTS,
     GATHER_ND,
     REVERSE_SEQUENCE,
-    SPACE_TO_DEPTH,
     STATIC_CENTER_CROP_PAD,
+    STATIC_DEPTH_TO_SPACE,
     STATIC_DILATE,
     STATIC_FLIP,
     STATIC_ONE_HOT,
     STATIC_PAD,
     STATIC_REPEAT,
     STATIC_ROLL,
+    STATIC_SPACE_TO_DEPTH,
     STATIC_TILE,
 )
 from anyshape_ops.ops.matching import DYN_ENSURE_SHAPE, STATIC_ENSURE_SHAPE
@@ -144,17 +164,18 @@ from anyshape_ops.ops.movement import (
     CONCAT,
     DYN_BROADCAST_TO,
     DYN_EXPAND_DIMS,
+    DYN_FLATTEN,
     DYN_RESHAPE,
     DYN_SLICE,
     DYN_SPLIT,
     DYN_SQUEEZE,
     DYN_TRANSPOSE,
     DYN_TRILU,
-    FLATTEN,
     GATHER,
     STACK,
     STATIC_BROADCAST_TO,
     STATIC_EXPAND_DIMS,
+    STATIC_FLATTEN,
     STATIC_RESHAPE,
     STATIC_SLICE,
     STATIC_SPLIT,
@@ -165,15 +186,17 @@ from anyshape_ops.ops.movement import (
 from anyshape_ops.ops.normalisation import (
     BATCH_NORM,
     BATCH_NORM_TRAINING,
+    DYN_GROUP_NORM,
+    DYN_LRN,
     GLOBAL_AVERAGE_POOL,
     GLOBAL_LP_POOL,
     GLOBAL_MAX_POOL,
-    GROUP_NORM,
     INSTANCE_NORM,
     LP_NORM,
-    LRN,
     MEAN_VARIANCE_NORM,
     RMS_NORM,
+    STATIC_GROUP_NORM,
+    STATIC_LRN,
 )
 from anyshape_ops.ops.quantisation import (
     DEQUANTIZE_LINEAR,
@@ -266,8 +289,16 @@ from anyshape_ops.ops.sparse import (
     SELECT,
     STATIC_SPARSE_FILL_EMPTY_ROWS,
 )
-from anyshape_ops.ops.supports import COUPLE_PAIRS, PAIR_VOTES, PAIR_WEIGHTS
+from anyshape_ops.ops.supports import (
+    DYN_COUPLE_PAIRS,
+    DYN_PAIR_VOTES,
+    PAIR_WEIGHTS,
+    STATIC_COUPLE_PAIRS,
+    STATIC_PAIR_VOTES,
+)
 from anyshape_ops.ops.text import (
+    DYN_STRING_SPLIT,
+    STATIC_STRING_SPLIT,
     STRING_AT,
     STRING_CONCAT,
     STRING_EQUAL,
@@ -275,22 +306,28 @@ from anyshape_ops.ops.text import (
     STRING_PLACE,
     STRING_PLACES,
     STRING_RANK,
-    STRING_SPLIT,
 )
 from anyshape_ops.ops.training import ADAGRAD, ADAM, MOMENTUM
 from anyshape_ops.ops.trigonometry import ACOS, ACOSH, ASIN, ASINH, ATAN, ATANH, COS, COSH, SIN, SINH, TAN
 from anyshape_ops.ops.window import (
-    AVERAGE_POOL,
-    CONV,
-    CONV_INTEGER,
-    CONV_TRANSPOSE,
+    DYN_AVERAGE_POOL,
     DYN_COL2IM,
+    DYN_CONV,
+    DYN_CONV_INTEGER,
+    DYN_CONV_TRANSPOSE,
+    DYN_LP_POOL,
+    DYN_MAX_POOL,
     DYN_MAX_UNPOOL,
-    LP_POOL,
-    MAX_POOL,
-    QLINEAR_CONV,
+    DYN_QLINEAR_CONV,
+    STATIC_AVERAGE_POOL,
     STATIC_COL2IM,
+    STATIC_CONV,
+    STATIC_CONV_INTEGER,
+    STATIC_CONV_TRANSPOSE,
+    STATIC_LP_POOL,
+    STATIC_MAX_POOL,
     STATIC_MAX_UNPOOL,
+    STATIC_QLINEAR_CONV,
 )
 
 
@@ -304,7 +341,7 @@ def clip(x: Operand, low: Operand = None, high: Operand = None, *, source: str =
     return call(CLIP, [x, low, high], {}, source)[0]
 
 
-# specs/activation.yaml:39
+# specs/activation.yaml:40
 @called
 def leaky_relu(x: Operand, alpha: float = 0.01, *, source: str = "") -> Value:
     """Every element, those below zero times alpha.
@@ -314,7 +351,7 @@ def leaky_relu(x: Operand, alpha: float = 0.01, *, source: str = "") -> Value:
     return call(LEAKY_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:52
+# specs/activation.yaml:53
 @called
 def prelu(x: Operand, slope: Operand, *, source: str = "") -> Value:
     """Every element, those below zero times the slope at their place.
@@ -324,7 +361,7 @@ def prelu(x: Operand, slope: Operand, *, source: str = "") -> Value:
     return call(PRELU, [x, slope], {}, source)[0]
 
 
-# specs/activation.yaml:70
+# specs/activation.yaml:71
 @called
 def elu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element, and alpha (e^x - 1) below zero.
@@ -334,7 +371,7 @@ def elu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(ELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:83
+# specs/activation.yaml:84
 @called
 def celu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element, and alpha (e^(x / alpha) - 1) below zero, smooth at zero for every alpha.
@@ -344,7 +381,7 @@ def celu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(CELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:96
+# specs/activation.yaml:97
 @called
 def selu(
     x: Operand, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805, *, source: str = ""
@@ -356,7 +393,7 @@ def selu(
     return call(SELU, [x], {"alpha": alpha, "gamma": gamma}, source)[0]
 
 
-# specs/activation.yaml:110
+# specs/activation.yaml:111
 @called
 def softplus(x: Operand, *, source: str = "") -> Value:
     """log(1 + e^x) of every element.
@@ -366,7 +403,7 @@ def softplus(x: Operand, *, source: str = "") -> Value:
     return call(SOFTPLUS, [x], {}, source)[0]
 
 
-# specs/activation.yaml:121
+# specs/activation.yaml:122
 @called
 def softsign(x: Operand, *, source: str = "") -> Value:
     """x / (1 + |x|) of every element.
@@ -376,7 +413,7 @@ def softsign(x: Operand, *, source: str = "") -> Value:
     return call(SOFTSIGN, [x], {}, source)[0]
 
 
-# specs/activation.yaml:132
+# specs/activation.yaml:133
 @called
 def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: str = "") -> Value:
     """alpha x + beta, cut to between 0 and 1.
@@ -386,7 +423,7 @@ def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: s
     return call(HARD_SIGMOID, [x], {"alpha": alpha, "beta": beta}, source)[0]
 
 
-# specs/activation.yaml:146
+# specs/activation.yaml:147
 @called
 def hard_swish(x: Operand, *, source: str = "") -> Value:
     """Every element times x / 6 + 1/2, cut to between 0 and 1.
@@ -396,7 +433,7 @@ def hard_swish(x: Operand, *, source: str = "") -> Value:
     return call(HARD_SWISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:157
+# specs/activation.yaml:158
 @called
 def mish(x: Operand, *, source: str = "") -> Value:
     """Every element times the hyperbolic tangent of its softplus.
@@ -406,7 +443,7 @@ def mish(x: Operand, *, source: str = "") -> Value:
     return call(MISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:168
+# specs/activation.yaml:169
 @called
 def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element times the logistic function of alpha times it.
@@ -416,7 +453,7 @@ def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(SWISH, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:183
+# specs/activation.yaml:184
 @called
 def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element above alpha, and zero in place of the others.
@@ -426,7 +463,7 @@ def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Val
     return call(THRESHOLDED_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:196
+# specs/activation.yaml:197
 @called
 def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "") -> Value:
     """Elements of at most `lambd` in magnitude become zero, all others come nearer to zero by `bias`.
@@ -444,7 +481,7 @@ def attention(
     v: Operand,
     bias: Operand = None,
     causal: bool = False,
-    behind: int | Value | None = None,
+    behind: int | Dim | Value | None = None,
     scale: float = 0.0,
     *,
     source: str = "",
@@ -452,7 +489,7 @@ def attention(
     """Values averaged by the softmax of how well queries meet keys; r heads of queries share one of keys and
     values.
 
-    The dyn variant if one of these is a Value, else the static one: behind.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: behind.
 
     (q: F[b, (g, r), s, e], k: F[b, g, t, e], v: F[b, g, t, f], bias: B[*m] = 0) -> (y: F[b, (g, r), s, f])
     """
@@ -465,10 +502,10 @@ def attention(
 @called
 def hide_keys(
     mask: Operand,
-    batch: int | Value,
-    queries: int | Value,
-    keys: int | Value,
-    behind: int | Value | None = 0,
+    batch: int | Dim | Value,
+    queries: int | Dim | Value,
+    keys: int | Dim | Value,
+    behind: int | Dim | Value | None = 0,
     causal: bool = False,
     filter: float = -10000.0,
     *,
@@ -476,7 +513,8 @@ def hide_keys(
 ) -> Value:
     """What is added to the scores of keys that a mask hides from queries, and 0 for the others.
 
-    The dyn variant if one of these is a Value, else the static one: batch, queries, keys, behind.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: batch, queries,
+    keys, behind.
 
     (mask: I[*m]) -> (y: f32[batch, rows, keys])
     """
@@ -491,10 +529,10 @@ def hide_keys(
 
 # specs/attention.yaml:297
 @called
-def read_beams(x: Operand, beams: Operand, filled: int | Value, *, source: str = "") -> Value:
+def read_beams(x: Operand, beams: Operand, filled: int | Dim | Value, *, source: str = "") -> Value:
     """Entries of the cache of each beam; the first `filled` are those of the beam that each came from.
 
-    The dyn variant if one of these is a Value, else the static one: filled.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: filled.
 
     (x: T[(b, w), g, t, e], beams: I[b, w, m]) -> (y: T[(b, w), g, t, e])
     """
@@ -522,7 +560,7 @@ def bitwise_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_AND, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:58
+# specs/bits.yaml:59
 @called
 def bitwise_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in at least one of two integers.
@@ -532,7 +570,7 @@ def bitwise_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_OR, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:71
+# specs/bits.yaml:73
 @called
 def bitwise_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in exactly one of two integers.
@@ -542,7 +580,7 @@ def bitwise_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_XOR, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:83
+# specs/bits.yaml:86
 @called
 def bitwise_not(x: Operand, *, source: str = "") -> Value:
     """All bits of an integer flipped.
@@ -552,7 +590,7 @@ def bitwise_not(x: Operand, *, source: str = "") -> Value:
     return call(BITWISE_NOT, [x], {}, source)[0]
 
 
-# specs/bits.yaml:98
+# specs/bits.yaml:102
 @called
 def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -> Value:
     """The bits of a, moved by b places up or down (then the sign stays); all are moved out where b is not below
@@ -563,7 +601,7 @@ def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -
     return call(BITWISE_SHIFT, [a, b], {"direction": direction}, source)[0]
 
 
-# specs/bits.yaml:117
+# specs/bits.yaml:122
 @called
 def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     """The bits of every element as those of another dtype that has as many; a bool has those of 0 or 1, and is
@@ -574,7 +612,7 @@ def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     return call(BITCAST, [x], {"to": to}, source)[0]
 
 
-# specs/bits.yaml:138
+# specs/bits.yaml:143
 @called
 def murmur_hash(words: Operand, seed: int = 0, *, source: str = "") -> Value:
     """The hash of 32 bits (MurmurHash3) of the words of each row.
@@ -584,7 +622,7 @@ def murmur_hash(words: Operand, seed: int = 0, *, source: str = "") -> Value:
     return call(MURMUR_HASH, [words], {"seed": seed}, source)[0]
 
 
-# specs/bits.yaml:179
+# specs/bits.yaml:184
 @called
 def murmur_hash_of_text(x: Operand, seed: Operand, *, source: str = "") -> Value:
     """The hash of 32 bits (MurmurHash3) of the bytes that each string has in UTF-8.
@@ -604,7 +642,7 @@ def equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(EQUAL, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:38
+# specs/comparison.yaml:39
 @called
 def less(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are less than those of b.
@@ -614,7 +652,7 @@ def less(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LESS, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:51
+# specs/comparison.yaml:52
 @called
 def less_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are less than or equal to those of b.
@@ -624,7 +662,7 @@ def less_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LESS_EQUAL, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:64
+# specs/comparison.yaml:65
 @called
 def greater(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are greater than those of b.
@@ -634,7 +672,17 @@ def greater(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(GREATER, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:87
+# specs/comparison.yaml:88
+@called
+def of_a_category(x: Operand, count: Operand, *, source: str = "") -> Value:
+    """Which of some categories each element is of, as it is given, where each is of at least one.
+
+    (x: bool[*d, n], count: i64[*d]) -> (y: bool[*d, n])
+    """
+    return call(OF_A_CATEGORY, [x, count], {}, source)[0]
+
+
+# specs/comparison.yaml:101
 @called
 def greater_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are greater than or equal to those of b.
@@ -644,7 +692,7 @@ def greater_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(GREATER_EQUAL, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:100
+# specs/comparison.yaml:114
 @called
 def is_nan(x: Operand, *, source: str = "") -> Value:
     """Whether an element is not a number.
@@ -654,7 +702,7 @@ def is_nan(x: Operand, *, source: str = "") -> Value:
     return call(IS_NAN, [x], {}, source)[0]
 
 
-# specs/comparison.yaml:110
+# specs/comparison.yaml:124
 @called
 def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = True, *, source: str = "") -> Value:
     """Whether an element is infinite, with a sign that counts.
@@ -664,7 +712,7 @@ def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = Tru
     return call(IS_INF, [x], {"detect_negative": detect_negative, "detect_positive": detect_positive}, source)[0]
 
 
-# specs/comparison.yaml:122
+# specs/comparison.yaml:136
 @called
 def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether both elements are true.
@@ -674,7 +722,7 @@ def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_AND, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:133
+# specs/comparison.yaml:148
 @called
 def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether at least one of two elements is true.
@@ -684,7 +732,7 @@ def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_OR, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:144
+# specs/comparison.yaml:160
 @called
 def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether exactly one of two elements is true.
@@ -694,7 +742,7 @@ def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_XOR, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:154
+# specs/comparison.yaml:171
 @called
 def logical_not(x: Operand, *, source: str = "") -> Value:
     """Whether an element is false.
@@ -715,7 +763,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MATMUL, [a, b], {}, source)[0]
 
 
-# specs/contraction.yaml:68
+# specs/contraction.yaml:69
 @called
 def gemm(
     a: Operand,
@@ -735,7 +783,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:140
+# specs/contraction.yaml:141
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -747,7 +795,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:194
+# specs/contraction.yaml:195
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
@@ -760,12 +808,12 @@ def det(x: Operand, *, source: str = "") -> Value:
 # specs/decoding.yaml:117
 @called
 def append_at(
-    past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int | Value, source: str = ""
+    past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int | Dim | Value, source: str = ""
 ) -> Value:
     """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where
     there are none.
 
-    The dyn variant if one of these is a Value, else the static one: size.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
 
     (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b], gone: i64[b] = 0) -> (y: T[b, g, size, e])
     """
@@ -775,12 +823,19 @@ def append_at(
 # specs/decoding.yaml:134
 @called
 def place_tokens(
-    last: Operand, new: int | Value, total: int | Value, capacity: int | Value, window: int = 0, *, source: str = ""
+    last: Operand,
+    new: int | Dim | Value,
+    total: int | Dim | Value,
+    capacity: int | Dim | Value,
+    window: int = 0,
+    *,
+    source: str = "",
 ) -> tuple[Value, ...]:
     """The number of the first new token, the entries that a cache holds before it, and those that are gone after
     the last.
 
-    The dyn variant if one of these is a Value, else the static one: new, total, capacity.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: new, total,
+    capacity.
 
     (last: I[b]) -> (at: i64[b], held: i64[b], gone: i64[b])
     """
@@ -843,7 +898,7 @@ def grouped_query_attention(
     bias: Operand = None,
     sink: Operand = None,
     *,
-    total: int | Value,
+    total: int | Dim | Value,
     scale: float = 0.0,
     softcap: float = 0.0,
     window: int = -1,
@@ -856,7 +911,7 @@ def grouped_query_attention(
     """Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share
     one of keys.
 
-    The dyn variant if one of these is a Value, else the static one: total.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: total.
 
     (q: F[b, s, (g, r), e], k: F[b, m, g, e], v: F[b, m, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
     past_v: F[b, g, *p:1, f] = 0, cos: F[*c:2] = 0, sin: F[*c:2] = 0, position: J[b, s]?, bias: F[*w] = 0, sink:
@@ -891,19 +946,22 @@ def linear_attention(
     decay: Operand = None,
     beta: Operand = None,
     *,
-    groups: int,
-    shared: int = 1,
+    groups: int | Dim | Value,
+    shared: int | Dim | Value | None = 1,
     scale: float = 0.0,
     source: str = "",
 ) -> tuple[Value, ...]:
     """What queries read of a state to which every token adds its key times its value.
 
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups, shared.
+
     (query: F[b, n, (groups, shared, e)], key: F[b, n, (groups, e)], value: F[b, n, (groups, f)], state: S[b,
     groups, e, f]?, decay: F[b, n, *w:1] = 0, beta: F[b, n, *r:1] = 1) -> (y: F[b, n, (groups, shared, f)],
     last: U[b, groups, e, f])
     """
-    return call(
-        LINEAR_ATTENTION,
+    return call_alias(
+        STATIC_LINEAR_ATTENTION,
+        DYN_LINEAR_ATTENTION,
         [query, key, value, state, decay, beta],
         {"groups": groups, "shared": shared, "scale": scale},
         source,
@@ -918,22 +976,26 @@ def deform_conv(
     offset: Operand,
     bias: Operand = None,
     mask: Operand = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    groups: int = 1,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    groups: int | Dim | Value | None = 1,
     offset_groups: int = 1,
     *,
     source: str = "",
 ) -> Value:
     """A convolution each tap of which is moved by an offset of its own for every window, and weighed by a mask.
 
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, groups.
+
     (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], offset: F[b, (offset_groups, prod(k), len(d)),
     *o:len(d)], bias: F[(groups, m)] = 0, mask: F[b, (offset_groups, prod(k)), *o] = 1) -> (y: F[b, (groups, m),
     *o])
     """
-    return call(
-        DEFORM_CONV,
+    return call_alias(
+        STATIC_DEFORM_CONV,
+        DYN_DEFORM_CONV,
         [x, w, offset, bias, mask],
         {"strides": strides, "dilations": dilations, "pads": pads, "groups": groups, "offset_groups": offset_groups},
         source,
@@ -947,14 +1009,14 @@ def non_max_suppression(
     scores: Operand,
     iou_threshold: Operand = None,
     score_threshold: Operand = None,
-    limit: int | Value | None = 0,
+    limit: int | Dim | Value | None = 0,
     center: bool = False,
     *,
     source: str = "",
 ) -> Value:
     """The boxes of each class with the best scores that overlap no better one, as rows of batch, class and box.
 
-    The dyn variant if one of these is a Value, else the static one: limit.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: limit.
 
     (boxes: F[b, n, 4], scores: F[b, c, n], iou_threshold: F[*s] = 0, score_threshold: F[*t] = -inf) -> (kept:
     i64[k, 3])
@@ -974,9 +1036,9 @@ def roi_align(
     x: Operand,
     rois: Operand,
     image: Operand,
-    size: Sequence[int] = (1, 1),
+    size: Sequence[int | Dim | Value] | Value | None = (1, 1),
     mode: str = "avg",
-    ratio: int = 0,
+    ratio: int | Dim | Value | None = 0,
     scale: float = 1.0,
     half_pixel: bool = True,
     *,
@@ -985,10 +1047,13 @@ def roi_align(
     """Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples between the
     elements.
 
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, ratio.
+
     (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
     """
-    return call(
-        ROI_ALIGN,
+    return call_alias(
+        STATIC_ROI_ALIGN,
+        DYN_ROI_ALIGN,
         [x, rois, image],
         {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
         source,
@@ -998,14 +1063,24 @@ def roi_align(
 # specs/detection.yaml:308
 @called
 def max_roi_pool(
-    x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Sequence[int | Dim | Value] | Value,
+    scale: float = 1.0,
+    *,
+    source: str = "",
 ) -> Value:
     """Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the largest
     element, 0 of none.
 
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
+
     (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
     """
-    return call(MAX_ROI_POOL, [x, rois, image], {"size": size, "scale": scale}, source)[0]
+    return call_alias(
+        STATIC_MAX_ROI_POOL, DYN_MAX_ROI_POOL, [x, rois, image], {"size": size, "scale": scale}, source
+    )[0]
 
 
 # specs/elementwise.yaml:37
@@ -1048,7 +1123,7 @@ def div(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(DIV, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:102
+# specs/elementwise.yaml:103
 @called
 def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The first tensor raised to the power of the second, in the dtype of the first; an integer is cut, if
@@ -1059,7 +1134,7 @@ def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(POW, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:127
+# specs/elementwise.yaml:128
 @called
 def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") -> Value:
     """What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.
@@ -1069,7 +1144,7 @@ def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") ->
     return call(MOD, [a, b], {"truncated": truncated}, source)[0]
 
 
-# specs/elementwise.yaml:143
+# specs/elementwise.yaml:144
 @called
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
@@ -1079,7 +1154,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:156
+# specs/elementwise.yaml:157
 @called
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
@@ -1089,7 +1164,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:169
+# specs/elementwise.yaml:170
 @called
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
@@ -1099,7 +1174,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:186
+# specs/elementwise.yaml:187
 @called
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
@@ -1109,7 +1184,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:202
+# specs/elementwise.yaml:204
 @called
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
@@ -1119,7 +1194,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:213
+# specs/elementwise.yaml:215
 @called
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
@@ -1129,7 +1204,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:224
+# specs/elementwise.yaml:226
 @called
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
@@ -1139,7 +1214,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:236
+# specs/elementwise.yaml:238
 @called
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
@@ -1149,7 +1224,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:248
+# specs/elementwise.yaml:250
 @called
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
@@ -1159,7 +1234,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:260
+# specs/elementwise.yaml:263
 @called
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
@@ -1169,7 +1244,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:277
+# specs/elementwise.yaml:280
 @called
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
@@ -1179,7 +1254,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:288
+# specs/elementwise.yaml:291
 @called
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
@@ -1189,7 +1264,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:299
+# specs/elementwise.yaml:302
 @called
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
@@ -1199,7 +1274,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:310
+# specs/elementwise.yaml:313
 @called
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
@@ -1209,7 +1284,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:322
+# specs/elementwise.yaml:325
 @called
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
@@ -1219,7 +1294,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:333
+# specs/elementwise.yaml:336
 @called
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
@@ -1229,7 +1304,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:349
+# specs/elementwise.yaml:352
 @called
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
@@ -1239,7 +1314,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:371
+# specs/elementwise.yaml:374
 @called
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
@@ -1249,7 +1324,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:384
+# specs/elementwise.yaml:388
 @called
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
@@ -1259,7 +1334,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:429
+# specs/elementwise.yaml:434
 @called
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
@@ -1327,7 +1402,7 @@ def tree_ensemble(
     target: Operand,
     weight: Operand,
     member: Operand,
-    targets: int = 1,
+    targets: int | Dim | Value | None = 1,
     how: str = "sum",
     *,
     source: str = "",
@@ -1335,11 +1410,14 @@ def tree_ensemble(
     """Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some
     targets.
 
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: targets.
+
     (x: F[n, f], feature: i64[m], split: F[m], mode: i64[m], yes: i64[m], no: i64[m], missing: i64[m], root:
     i64[t], start: i64[m + 1], target: i64[e], weight: F[e], member: F[s]) -> (y: F[n, targets])
     """
-    return call(
-        TREE_ENSEMBLE,
+    return call_alias(
+        STATIC_TREE_ENSEMBLE,
+        DYN_TREE_ENSEMBLE,
         [x, feature, split, mode, yes, no, missing, root, start, target, weight, member],
         {"targets": targets, "how": how},
         source,
@@ -1354,10 +1432,10 @@ def count_grams(
     starts: Operand,
     places: Operand,
     weight: Operand,
-    size: int,
-    least: int = 1,
-    most: int = 1,
-    skips: int = 0,
+    size: int | Dim | Value,
+    least: int | Dim | Value | None = 1,
+    most: int | Dim | Value | None = 1,
+    skips: int | Dim | Value | None = 0,
     mode: str = "TF",
     *,
     source: str = "",
@@ -1365,17 +1443,21 @@ def count_grams(
     """How often each of some n-grams of integers is in each row, counted in the column that the n-gram names,
     plain or weighted.
 
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, least, most,
+    skips.
+
     (x: X[*o, l], pool: i64[p], starts: i64[k], places: i64[g], weight: f32[g]) -> (y: f32[*o, size])
     """
-    return call(
-        COUNT_GRAMS,
+    return call_alias(
+        STATIC_COUNT_GRAMS,
+        DYN_COUNT_GRAMS,
         [x, pool, starts, places, weight],
         {"size": size, "least": least, "most": most, "skips": skips, "mode": mode},
         source,
     )[0]
 
 
-# specs/images.yaml:138
+# specs/images.yaml:139
 @called
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
@@ -1385,7 +1467,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:163
+# specs/images.yaml:168
 @called
 def resize(
     x: Operand,
@@ -1393,7 +1475,7 @@ def resize(
     scales: Operand = None,
     axes: Sequence[int] | None = None,
     *,
-    sizes: Sequence[int] | Value,
+    sizes: Sequence[int | Dim | Value] | Value,
     mode: str = "nearest",
     coordinates: str = "half_pixel",
     nearest_mode: str = "round_prefer_floor",
@@ -1407,7 +1489,7 @@ def resize(
     """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
     scaled ones.
 
-    The dyn variant if one of these is a Value, else the static one: sizes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: sizes.
 
     (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
     """
@@ -1431,7 +1513,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:357
+# specs/images.yaml:362
 @called
 def grid_sample(
     x: Operand,
@@ -1452,12 +1534,14 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:415
+# specs/images.yaml:428
 @called
-def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
+def affine_grid(
+    theta: Operand, size: Sequence[int | Dim | Value] | Value, align_corners: bool = False, *, source: str = ""
+) -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
-    The dyn variant if one of these is a Value, else the static one: size.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
 
     (theta: F[b, t, t + 1]) -> (y: F[b, *size[2:], t])
     """
@@ -1466,13 +1550,13 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:442
+# specs/images.yaml:455
 @called
 def crop_and_resize(
     x: Operand,
     boxes: Operand,
     image: Operand,
-    size: Sequence[int] | Value,
+    size: Sequence[int | Dim | Value] | Value,
     mode: str = "linear",
     extrapolation_value: float = 0.0,
     *,
@@ -1481,7 +1565,7 @@ def crop_and_resize(
     """Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image
     stands a value.
 
-    The dyn variant if one of these is a Value, else the static one: size.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
 
     (x: T[b, c, *d:2], boxes: f32[k, 4], image: I[k]) -> (y: T[k, c, *size])
     """
@@ -1499,16 +1583,16 @@ def crop_and_resize(
 def pad(
     x: Operand,
     value: Operand = None,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     *,
-    pads: Sequence[int] | Value,
+    pads: Sequence[int | Dim | Value] | Value,
     mode: str = "constant",
     source: str = "",
 ) -> Value:
     """A tensor with elements added before and after some axes (a value, the nearest, mirrored or wrapped), or cut
     off.
 
-    The dyn variant if one of these is a Value, else the static one: axes, pads.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes, pads.
 
     (x: T[*d], value: T[*v] = 0) -> (y: T[*s])
     """
@@ -1517,10 +1601,10 @@ def pad(
 
 # specs/indexing.yaml:64
 @called
-def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Value:
+def tile(x: Operand, repeats: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
 
-    The dyn variant if one of these is a Value, else the static one: repeats.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: repeats.
 
     (x: T[*d]) -> (y: T[*(d * repeats)])
     """
@@ -1529,43 +1613,47 @@ def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Val
 
 # specs/indexing.yaml:87
 @called
-def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "") -> Value:
+def repeat(x: Operand, repeats: int | Dim | Value, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
-    The dyn variant if one of these is a Value, else the static one: repeats.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: repeats.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n * repeats, *i])
     """
     return call_alias(STATIC_REPEAT, DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:104
+# specs/indexing.yaml:105
 @called
-def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
+def flip(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *r@axes])
     """
     return call_alias(STATIC_FLIP, DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:116
+# specs/indexing.yaml:117
 @called
 def roll(
-    x: Operand, shift: Sequence[int] | Value, axes: Sequence[int] | Value | None = None, *, source: str = ""
+    x: Operand,
+    shift: Sequence[int | Dim | Value] | Value,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
+    *,
+    source: str = "",
 ) -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
 
-    The dyn variant if one of these is a Value, else the static one: shift, axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shift, axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *r@axes])
     """
     return call_alias(STATIC_ROLL, DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:130
+# specs/indexing.yaml:131
 @called
 def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """For every place of the index tensor the element of x at that place, but along one axis where the index says.
@@ -1575,7 +1663,7 @@ def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = 
     return call(GATHER_ELEMENTS, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:152
+# specs/indexing.yaml:153
 @called
 def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = "") -> Value:
     """Slices of x that the rows of an index tensor name; negative indices count from the end.
@@ -1585,67 +1673,73 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = 
     return call(GATHER_ND, [x, index], {"batch_dims": batch_dims}, source)[0]
 
 
-# specs/indexing.yaml:176
+# specs/indexing.yaml:178
 @called
-def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
+def depth_to_space(x: Operand, size: int | Dim | Value, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
 
     (x: T[b, f, h, w]) -> (y: T[b, c, (h, size), (w, size)])
     """
-    return call(DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
+    return call_alias(STATIC_DEPTH_TO_SPACE, DYN_DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:203
+# specs/indexing.yaml:205
 @called
-def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
+def space_to_depth(x: Operand, size: int | Dim | Value, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
 
     (x: T[b, c, (h, size), (w, size)]) -> (y: T[b, c * size * size, h, w])
     """
-    return call(SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
+    return call_alias(STATIC_SPACE_TO_DEPTH, DYN_SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:230
+# specs/indexing.yaml:232
 @called
-def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1, *, source: str = "") -> Value:
+def one_hot(index: Operand, values: Operand, depth: int | Dim | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
 
-    The dyn variant if one of these is a Value, else the static one: depth.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: depth.
 
     (index: I[*o:axis, *i], values: T[2]) -> (y: T[*o, depth, *i])
     """
     return call_alias(STATIC_ONE_HOT, DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:260
+# specs/indexing.yaml:262
 @called
-def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
+def dilate(
+    x: Operand, value: Operand = None, *, strides: Sequence[int | Dim | Value] | Value, source: str = ""
+) -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
-    The dyn variant if one of these is a Value, else the static one: strides.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides.
 
     (x: T[*d], value: T[] = 0) -> (y: T[*s])
     """
     return call_alias(STATIC_DILATE, DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:278
+# specs/indexing.yaml:280
 @called
 def center_crop_pad(
-    x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
+    x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int | Dim | Value] | Value, source: str = ""
 ) -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
     around it.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (x: T[*d]) -> (y: T[*s])
     """
     return call_alias(STATIC_CENTER_CROP_PAD, DYN_CENTER_CROP_PAD, [x], {"axes": axes, "shape": shape}, source)[0]
 
 
-# specs/indexing.yaml:302
+# specs/indexing.yaml:304
 @called
 def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: int = 0, *, source: str = "") -> Value:
     """The first elements of each sequence of a batch in reverse order, as many as its length says; the others
@@ -1658,10 +1752,10 @@ def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: 
 
 # specs/matching.yaml:5
 @called
-def ensure_shape(x: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
+def ensure_shape(x: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """The same tensor, known from here on to have the given dims; -1 leaves a dim as it is.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1670,76 +1764,80 @@ def ensure_shape(x: Operand, shape: Sequence[int] | Value, *, source: str = "") 
 
 # specs/movement.yaml:5
 @called
-def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False, *, source: str = "") -> Value:
+def reshape(
+    x: Operand, newshape: Sequence[int | Dim | Value] | Value, allowzero: bool = False, *, source: str = ""
+) -> Value:
     """The same elements in row-major order under a new shape.
 
-    The dyn variant if one of these is a Value, else the static one: newshape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: newshape.
 
     (x: T[*d]) -> (y: T[*s])
     """
     return call_alias(STATIC_RESHAPE, DYN_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:35
+# specs/movement.yaml:36
 @called
-def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
+def transpose(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*d]) -> (y: T[*d[axes]])
     """
     return call_alias(STATIC_TRANSPOSE, DYN_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:54
+# specs/movement.yaml:56
 @called
-def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
+def squeeze(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *ones@axes]) -> (y: T[*o])
     """
     return call_alias(STATIC_SQUEEZE, DYN_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:72
+# specs/movement.yaml:75
 @called
-def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") -> Value:
+def expand_dims(x: Operand, axes: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*d]) -> (y: T[*d, *1@axes])
     """
     return call_alias(STATIC_EXPAND_DIMS, DYN_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:87
+# specs/movement.yaml:91
 @called
-def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
+def flatten(x: Operand, axis: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """A matrix of the same elements; the axes before `axis` make its rows, the others its columns.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axis.
 
     (x: T[*d]) -> (y: T[prod(d[:cut]), prod(d[cut:])])
     """
-    return call(FLATTEN, [x], {"axis": axis}, source)[0]
+    return call_alias(STATIC_FLATTEN, DYN_FLATTEN, [x], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:110
+# specs/movement.yaml:114
 @called
-def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
+def broadcast_to(x: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (x: T[*d]) -> (y: T[*broadcast(d, shape)])
     """
     return call_alias(STATIC_BROADCAST_TO, DYN_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:128
+# specs/movement.yaml:132
 @called
 def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors side by side along one axis; their other dims are equal.
@@ -1749,7 +1847,7 @@ def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") ->
     return call(CONCAT, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:146
+# specs/movement.yaml:150
 @called
 def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors of one shape, side by side along a new axis.
@@ -1759,13 +1857,13 @@ def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> 
     return call(STACK, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:161
+# specs/movement.yaml:166
 @called
 def split(
     x: Operand,
     axis: int = 0,
     parts: int = 2,
-    sizes: Sequence[int] | Value | None = None,
+    sizes: Sequence[int | Dim | Value] | Value | None = None,
     *,
     outputs: int | None = None,
     source: str = "",
@@ -1775,28 +1873,29 @@ def split(
 
     `outputs` is the number of outputs where it is known only at run time, which is then checked.
 
-    The dyn variant if one of these is a Value, else the static one: sizes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: sizes.
 
     (x: T[*o, n@axis, *i]) -> (ys: T[*o, sizes[v], *i] for v in len(sizes))
     """
     return call_alias(STATIC_SPLIT, DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:191
+# specs/movement.yaml:196
 @called
 def slice(
     x: Operand,
-    starts: Sequence[int] | Value,
-    ends: Sequence[int] | Value,
-    axes: Sequence[int] | Value | None = None,
-    steps: Sequence[int] | Value | None = None,
+    starts: Sequence[int | Dim | Value] | Value,
+    ends: Sequence[int | Dim | Value] | Value,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
+    steps: Sequence[int | Dim | Value] | Value | None = None,
     *,
     source: str = "",
 ) -> Value:
     """The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python
     slices.
 
-    The dyn variant if one of these is a Value, else the static one: starts, ends, axes, steps.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: starts, ends, axes,
+    steps.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -1805,7 +1904,7 @@ def slice(
     )[0]
 
 
-# specs/movement.yaml:221
+# specs/movement.yaml:227
 @called
 def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """The entries of x along one axis that an index tensor names; negative indices count from the end.
@@ -1815,12 +1914,12 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
     return call(GATHER, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:239
+# specs/movement.yaml:246
 @called
-def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
+def trilu(x: Operand, k: int | Dim | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
-    The dyn variant if one of these is a Value, else the static one: k.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: k.
 
     (x: T[*b, m, n]) -> (y: T[*b, m, n])
     """
@@ -1883,14 +1982,18 @@ def instance_norm(x: Operand, scale: Operand, bias: Operand, epsilon: float = 1e
 # specs/normalisation.yaml:85
 @called
 def group_norm(
-    x: Operand, scale: Operand, bias: Operand, groups: int, epsilon: float = 1e-05, *, source: str = ""
+    x: Operand, scale: Operand, bias: Operand, groups: int | Dim | Value, epsilon: float = 1e-05, *, source: str = ""
 ) -> Value:
     """Groups of channels of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by
     channel.
 
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups.
+
     (x: F[b, (groups, c), *d], scale: F[(groups, c)], bias: F[(groups, c)]) -> (y: F[b, (groups, c), *d])
     """
-    return call(GROUP_NORM, [x, scale, bias], {"groups": groups, "epsilon": epsilon}, source)[0]
+    return call_alias(
+        STATIC_GROUP_NORM, DYN_GROUP_NORM, [x, scale, bias], {"groups": groups, "epsilon": epsilon}, source
+    )[0]
 
 
 # specs/normalisation.yaml:118
@@ -1929,13 +2032,21 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
 # specs/normalisation.yaml:214
 @called
 def lrn(
-    x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
+    x: Operand,
+    size: int | Dim | Value,
+    alpha: float = 0.0001,
+    beta: float = 0.75,
+    bias: float = 1.0,
+    *,
+    source: str = "",
 ) -> Value:
     """Every element divided by a power of the mean square of its neighbours in `size` channels.
 
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
+
     (x: F[b, c, *d]) -> (y: F[b, c, *d])
     """
-    return call(LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
+    return call_alias(STATIC_LRN, DYN_LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
 # specs/normalisation.yaml:240
@@ -2090,11 +2201,13 @@ def fresh_seed(*, source: str = "") -> Value:
 
 # specs/random.yaml:55
 @called
-def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int] | Value, *, source: str = "") -> Value:
+def random_uniform(
+    seed: Operand, low: Operand, high: Operand, to: Sequence[int | Dim | Value] | Value, *, source: str = ""
+) -> Value:
     """Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their
     positions.
 
-    The dyn variant if one of these is a Value, else the static one: to.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: to.
 
     (seed: i64[], low: F[*p], high: F[*q]) -> (y: F[*to])
     """
@@ -2104,12 +2217,12 @@ def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int]
 # specs/random.yaml:80
 @called
 def random_normal(
-    seed: Operand, mean: Operand, deviation: Operand, to: Sequence[int] | Value, *, source: str = ""
+    seed: Operand, mean: Operand, deviation: Operand, to: Sequence[int | Dim | Value] | Value, *, source: str = ""
 ) -> Value:
     """Normally distributed numbers of some mean and standard deviation, a function of the seed and of their
     positions.
 
-    The dyn variant if one of these is a Value, else the static one: to.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: to.
 
     (seed: i64[], mean: F[*p], deviation: F[*q]) -> (y: F[*to])
     """
@@ -2150,12 +2263,12 @@ def dropout(x: Operand, mask: Operand, ratio: Operand, *, source: str = "") -> V
 # specs/random.yaml:163
 @called
 def multinomial(
-    seed: Operand, x: Operand, draws: int | Value | None = 1, to: DType | str = "i64", *, source: str = ""
+    seed: Operand, x: Operand, draws: int | Dim | Value | None = 1, to: DType | str = "i64", *, source: str = ""
 ) -> Value:
     """Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and of their
     positions.
 
-    The dyn variant if one of these is a Value, else the static one: draws.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: draws.
 
     (seed: i64[], x: F[b, n]) -> (y: R[b, draws])
     """
@@ -2284,7 +2397,7 @@ def lstm(
 @called
 def sum(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2292,7 +2405,7 @@ def sum(
 ) -> Value:
     """The sum over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2301,11 +2414,11 @@ def sum(
     )[0]
 
 
-# specs/reduction.yaml:67
+# specs/reduction.yaml:68
 @called
 def mean(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2313,7 +2426,7 @@ def mean(
 ) -> Value:
     """The mean over some axes, by default over all; of integers cut towards zero.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2322,11 +2435,11 @@ def mean(
     )[0]
 
 
-# specs/reduction.yaml:94
+# specs/reduction.yaml:96
 @called
 def prod(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2334,7 +2447,7 @@ def prod(
 ) -> Value:
     """The product over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2343,11 +2456,11 @@ def prod(
     )[0]
 
 
-# specs/reduction.yaml:112
+# specs/reduction.yaml:115
 @called
 def max(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2356,7 +2469,7 @@ def max(
     """The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there
     is of none.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2365,11 +2478,11 @@ def max(
     )[0]
 
 
-# specs/reduction.yaml:133
+# specs/reduction.yaml:137
 @called
 def min(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2378,7 +2491,7 @@ def min(
     """The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there
     is of none.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2387,11 +2500,11 @@ def min(
     )[0]
 
 
-# specs/reduction.yaml:154
+# specs/reduction.yaml:159
 @called
 def l1(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2399,7 +2512,7 @@ def l1(
 ) -> Value:
     """The sum of magnitudes over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2408,11 +2521,11 @@ def l1(
     )[0]
 
 
-# specs/reduction.yaml:173
+# specs/reduction.yaml:178
 @called
 def l2(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2420,7 +2533,7 @@ def l2(
 ) -> Value:
     """The square root of the sum of squares over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2429,11 +2542,11 @@ def l2(
     )[0]
 
 
-# specs/reduction.yaml:191
+# specs/reduction.yaml:196
 @called
 def sum_square(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2441,7 +2554,7 @@ def sum_square(
 ) -> Value:
     """The sum of squares over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2454,11 +2567,11 @@ def sum_square(
     )[0]
 
 
-# specs/reduction.yaml:210
+# specs/reduction.yaml:215
 @called
 def log_sum(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2466,7 +2579,7 @@ def log_sum(
 ) -> Value:
     """The logarithm of the sum over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2475,11 +2588,11 @@ def log_sum(
     )[0]
 
 
-# specs/reduction.yaml:228
+# specs/reduction.yaml:233
 @called
 def log_sum_exp(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2487,7 +2600,7 @@ def log_sum_exp(
 ) -> Value:
     """The logarithm of the sum of exponentials over some axes, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2500,11 +2613,11 @@ def log_sum_exp(
     )[0]
 
 
-# specs/reduction.yaml:249
+# specs/reduction.yaml:254
 @called
 def any(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2512,7 +2625,7 @@ def any(
 ) -> Value:
     """Whether at least one element over some axes is true, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2521,11 +2634,11 @@ def any(
     )[0]
 
 
-# specs/reduction.yaml:264
+# specs/reduction.yaml:270
 @called
 def all(
     x: Operand,
-    axes: Sequence[int] | Value | None = None,
+    axes: Sequence[int | Dim | Value] | Value | None = None,
     keepdims: bool = False,
     empty_is_all: bool = False,
     *,
@@ -2533,7 +2646,7 @@ def all(
 ) -> Value:
     """Whether all elements over some axes are true, by default over all.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
@@ -2542,7 +2655,7 @@ def all(
     )[0]
 
 
-# specs/reduction.yaml:279
+# specs/reduction.yaml:286
 @called
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2555,7 +2668,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:291
+# specs/reduction.yaml:299
 @called
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2570,11 +2683,11 @@ def argmin(
 
 # specs/reshaping.yaml:23
 @called
-def reshape_by_codes(x: Operand, newshape: Sequence[int] | Value, *, source: str = "") -> Value:
+def reshape_by_codes(x: Operand, newshape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """The same elements under a shape in which 0 copies the next dim, -3 is the product of the next two and -1
     what is left.
 
-    The dyn variant if one of these is a Value, else the static one: newshape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: newshape.
 
     (x: T[*d]) -> (y: T[*s])
     """
@@ -2637,10 +2750,12 @@ def layer_norm(
 
 # specs/scan.yaml:21
 @called
-def cumsum(x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
+def cumsum(
+    x: Operand, axis: int | Dim | Value, exclusive: bool = False, reverse: bool = False, *, source: str = ""
+) -> Value:
     """The sum of an element and all before it along an axis; without it (exclusive), or from the end (reverse).
 
-    The dyn variant if one of these is a Value, else the static one: axis.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axis.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n, *i])
     """
@@ -2649,15 +2764,15 @@ def cumsum(x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool
     )[0]
 
 
-# specs/scan.yaml:32
+# specs/scan.yaml:33
 @called
 def cumprod(
-    x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool = False, *, source: str = ""
+    x: Operand, axis: int | Dim | Value, exclusive: bool = False, reverse: bool = False, *, source: str = ""
 ) -> Value:
     """The product of an element and all before it along an axis; without it (exclusive), or from the end
     (reverse).
 
-    The dyn variant if one of these is a Value, else the static one: axis.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axis.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n, *i])
     """
@@ -2706,11 +2821,16 @@ def tensor_scatter(
 # specs/scatter.yaml:111
 @called
 def sparse_to_dense(
-    index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""
+    index: Operand,
+    values: Operand,
+    value: Operand = None,
+    *,
+    shape: Sequence[int | Dim | Value] | Value,
+    source: str = "",
 ) -> Value:
     """A tensor of one value, but for the places that rows of indices name, which have values of their own.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (index: I[k, q], values: T[k], value: T[] = 0) -> (y: T[*shape])
     """
@@ -2729,10 +2849,12 @@ def shape_of(x: Operand, start: int = 0, end: int | None = None, *, source: str 
 
 # specs/shapes.yaml:32
 @called
-def axis_positions(axes: Sequence[int] | Value, rank: int, distinct: bool = False, *, source: str = "") -> Value:
+def axis_positions(
+    axes: Sequence[int | Dim | Value] | Value, rank: int, distinct: bool = False, *, source: str = ""
+) -> Value:
     """Axes of a tensor of some rank as positions, negative ones counted from the end.
 
-    The dyn variant if one of these is a Value, else the static one: axes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axes.
 
     () -> (y: i64[r])
     """
@@ -2751,14 +2873,19 @@ def size(x: Operand, *, source: str = "") -> Value:
     return call(SIZE, [x], {}, source)[0]
 
 
-# specs/shapes.yaml:68
+# specs/shapes.yaml:69
 @called
 def arange(
-    start: int | Value, stop: int | Value, step: int | Value | None = 1, dtype: DType | str = "i64", *, source: str = ""
+    start: int | Dim | Value,
+    stop: int | Dim | Value,
+    step: int | Dim | Value | None = 1,
+    dtype: DType | str = "i64",
+    *,
+    source: str = "",
 ) -> Value:
     """Numbers from start to before stop in equal steps.
 
-    The dyn variant if one of these is a Value, else the static one: start, stop, step.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: start, stop, step.
 
     () -> (y: T[n])
     """
@@ -2767,43 +2894,43 @@ def arange(
     )[0]
 
 
-# specs/shapes.yaml:94
+# specs/shapes.yaml:95
 @called
-def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
+def full(value: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (value: T[]) -> (y: T[*shape])
     """
     return call_alias(STATIC_FULL, DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:111
+# specs/shapes.yaml:112
 @called
-def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
+def zeros(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     () -> (y: T[*shape])
     """
     return call_alias(STATIC_ZEROS, DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:122
+# specs/shapes.yaml:123
 @called
-def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
+def ones(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     () -> (y: T[*shape])
     """
     return call_alias(STATIC_ONES, DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:133
+# specs/shapes.yaml:134
 @called
 def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") -> Value:
     """A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.
@@ -2817,16 +2944,16 @@ def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") ->
 @called
 def dft(
     x: Operand,
-    axis: int | Value | None = -2,
+    axis: int | Dim | Value | None = -2,
     inverse: bool = False,
     onesided: bool = False,
-    length: int | Value | None = None,
+    length: int | Dim | Value | None = None,
     *,
     source: str = "",
 ) -> Value:
     """The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.
 
-    The dyn variant if one of these is a Value, else the static one: axis, length.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axis, length.
 
     (x: F[*o, n@axis, *i, c]) -> (y: F[*o, s, *i, 1 if inverse and onesided else 2])
     """
@@ -2841,15 +2968,15 @@ def stft(
     x: Operand,
     window: Operand = None,
     *,
-    step: int | Value,
-    length: int | Value | None = None,
+    step: int | Dim | Value,
+    length: int | Dim | Value | None = None,
     onesided: bool = True,
     source: str = "",
 ) -> Value:
     """The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a
     window.
 
-    The dyn variant if one of these is a Value, else the static one: step, length.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: step, length.
 
     (x: F[b, n, c], window: F[*w] = 1) -> (y: F[b, (n - size) // step + 1, size // 2 + 1 if onesided else size,
     2])
@@ -2864,16 +2991,17 @@ def stft(
 def mel_weight_matrix(
     lower: Operand,
     upper: Operand,
-    bins: int | Value,
-    dft_length: int | Value,
-    sample_rate: int | Value,
+    bins: int | Dim | Value,
+    dft_length: int | Dim | Value,
+    sample_rate: int | Dim | Value,
     to: DType | str = "f32",
     *,
     source: str = "",
 ) -> Value:
     """Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.
 
-    The dyn variant if one of these is a Value, else the static one: bins, dft_length, sample_rate.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: bins, dft_length,
+    sample_rate.
 
     (lower: F[], upper: F[]) -> (y: R[dft_length // 2 + 1, bins])
     """
@@ -2897,7 +3025,7 @@ def argsort(x: Operand, axis: int = -1, descending: bool = False, *, source: str
     return call(ARGSORT, [x], {"axis": axis, "descending": descending}, source)[0]
 
 
-# specs/sorting.yaml:42
+# specs/sorting.yaml:43
 @called
 def sort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = "") -> Value:
     """The elements along one axis in order, NaN as the greatest.
@@ -2907,20 +3035,22 @@ def sort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = 
     return call(SORT, [x], {"axis": axis, "descending": descending}, source)[0]
 
 
-# specs/sorting.yaml:58
+# specs/sorting.yaml:59
 @called
-def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
+def topk(
+    x: Operand, k: int | Dim | Value, axis: int = -1, largest: bool = True, *, source: str = ""
+) -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first,
     NaN on top.
 
-    The dyn variant if one of these is a Value, else the static one: k.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: k.
 
     (x: T[*o, n@axis, *i]) -> (values: T[*o, k, *i], indices: i64[*o, k, *i])
     """
     return call_alias(STATIC_TOPK, DYN_TOPK, [x], {"k": k, "axis": axis, "largest": largest}, source)
 
 
-# specs/sorting.yaml:90
+# specs/sorting.yaml:91
 @called
 def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different elements of a vector, sorted or as they come; where each is first, which one every element is,
@@ -2931,7 +3061,7 @@ def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value,
     return call(UNIQUE, [x], {"sorted": sorted}, source)
 
 
-# specs/sorting.yaml:130
+# specs/sorting.yaml:131
 @called
 def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different slices along one axis, sorted or as they come; where each is first, which one every slice is,
@@ -2942,7 +3072,7 @@ def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "
     return call(UNIQUE_SLICES, [x], {"axis": axis, "sorted": sorted}, source)
 
 
-# specs/sorting.yaml:187
+# specs/sorting.yaml:188
 @called
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among
@@ -2983,7 +3113,7 @@ def compress(x: Operand, condition: Operand, axis: int = 0, *, source: str = "")
     return call(COMPRESS, [x, condition], {"axis": axis}, source)[0]
 
 
-# specs/sparse.yaml:61
+# specs/sparse.yaml:62
 @called
 def select(x: Operand, mask: Operand, *, source: str = "") -> Value:
     """The elements for which a mask of the same shape holds, in row-major order.
@@ -2993,14 +3123,19 @@ def select(x: Operand, mask: Operand, *, source: str = "") -> Value:
     return call(SELECT, [x, mask], {}, source)[0]
 
 
-# specs/sparse.yaml:72
+# specs/sparse.yaml:73
 @called
 def sparse_fill_empty_rows(
-    index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""
+    index: Operand,
+    values: Operand,
+    value: Operand = None,
+    *,
+    shape: Sequence[int | Dim | Value] | Value,
+    source: str = "",
 ) -> tuple[Value, ...]:
     """The places and values of a sparse tensor by rows, a value where a row had none, and which rows those are.
 
-    The dyn variant if one of these is a Value, else the static one: shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: shape.
 
     (index: i64[n, q], values: T[n], value: T[] = 0) -> (places: i64[n + k, q], filled: T[n + k], empty:
     bool[prod(shape[:1])])
@@ -3022,23 +3157,27 @@ def pair_weights(coefficients: Operand, owner: Operand, *, source: str = "") -> 
 
 # specs/supports.yaml:103
 @called
-def pair_votes(scores: Operand, classes: int, *, source: str = "") -> Value:
+def pair_votes(scores: Operand, classes: int | Dim | Value, *, source: str = "") -> Value:
     """How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any other
     one for the second.
 
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: classes.
+
     (scores: F[n, p]) -> (y: i64[n, classes])
     """
-    return call(PAIR_VOTES, [scores], {"classes": classes}, source)[0]
+    return call_alias(STATIC_PAIR_VOTES, DYN_PAIR_VOTES, [scores], {"classes": classes}, source)[0]
 
 
 # specs/supports.yaml:126
 @called
-def couple_pairs(shares: Operand, classes: int, *, source: str = "") -> Value:
+def couple_pairs(shares: Operand, classes: int | Dim | Value, *, source: str = "") -> Value:
     """Probabilities of classes that agree best with how likely each class is beside each other one.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: classes.
 
     (shares: F[n, p]) -> (y: F[n, classes])
     """
-    return call(COUPLE_PAIRS, [shares], {"classes": classes}, source)[0]
+    return call_alias(STATIC_COUPLE_PAIRS, DYN_COUPLE_PAIRS, [shares], {"classes": classes}, source)[0]
 
 
 # specs/text.yaml:59
@@ -3083,12 +3222,16 @@ def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 # specs/text.yaml:141
 @called
-def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: str = "") -> tuple[Value, ...]:
+def string_split(
+    x: Operand, delimiter: Operand, maxsplit: int | Dim | Value | None = -1, *, source: str = ""
+) -> tuple[Value, ...]:
     """The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: maxsplit.
 
     (x: char[*d, w], delimiter: char[m]) -> (parts: char[*d, k, l], count: i64[*d])
     """
-    return call(STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
+    return call_alias(STATIC_STRING_SPLIT, DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
 # specs/text.yaml:200
@@ -3146,7 +3289,7 @@ def adagrad(
     return call(ADAGRAD, [rate, step, x, gradient, squares], {"norm": norm, "decay": decay, "epsilon": epsilon}, source)
 
 
-# specs/training.yaml:59
+# specs/training.yaml:61
 @called
 def momentum(
     rate: Operand,
@@ -3173,7 +3316,7 @@ def momentum(
     )
 
 
-# specs/training.yaml:87
+# specs/training.yaml:89
 @called
 def adam(
     rate: Operand,
@@ -3319,22 +3462,26 @@ def conv(
     x: Operand,
     w: Operand,
     bias: Operand = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
     auto_pad: str = "NOTSET",
-    groups: int = 1,
+    groups: int | Dim | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a
     bias.
 
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, groups.
+
     (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
     m), *s])
     """
-    return call(
-        CONV,
+    return call_alias(
+        STATIC_CONV,
+        DYN_CONV,
         [x, w, bias],
         {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
         source,
@@ -3345,10 +3492,10 @@ def conv(
 @called
 def max_pool(
     x: Operand,
-    kernel: Sequence[int],
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    kernel: Sequence[int | Dim | Value] | Value,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
     auto_pad: str = "NOTSET",
     ceil_mode: bool = False,
     column_major: bool = False,
@@ -3357,10 +3504,14 @@ def max_pool(
 ) -> tuple[Value, ...]:
     """The largest element under a moving window, and where it stands in x, counted through the whole of x.
 
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: kernel, strides,
+    dilations, pads.
+
     (x: T[b, c, *d]) -> (y: T[b, c, *s], indices: i64[b, c, *s])
     """
-    return call(
-        MAX_POOL,
+    return call_alias(
+        STATIC_MAX_POOL,
+        DYN_MAX_POOL,
         [x],
         {
             "kernel": kernel,
@@ -3379,10 +3530,10 @@ def max_pool(
 @called
 def average_pool(
     x: Operand,
-    kernel: Sequence[int],
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    kernel: Sequence[int | Dim | Value] | Value,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
     auto_pad: str = "NOTSET",
     ceil_mode: bool = False,
     count_include_pad: bool = False,
@@ -3391,10 +3542,14 @@ def average_pool(
 ) -> Value:
     """The mean of the elements under a moving window, of those in x or of those in x and its pads.
 
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: kernel, strides,
+    dilations, pads.
+
     (x: T[b, c, *d]) -> (y: T[b, c, *s])
     """
-    return call(
-        AVERAGE_POOL,
+    return call_alias(
+        STATIC_AVERAGE_POOL,
+        DYN_AVERAGE_POOL,
         [x],
         {
             "kernel": kernel,
@@ -3413,10 +3568,10 @@ def average_pool(
 @called
 def lp_pool(
     x: Operand,
-    kernel: Sequence[int],
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    kernel: Sequence[int | Dim | Value] | Value,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
     auto_pad: str = "NOTSET",
     ceil_mode: bool = False,
     p: float = 2.0,
@@ -3425,10 +3580,14 @@ def lp_pool(
 ) -> Value:
     """The p-norm of the elements under a moving window.
 
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: kernel, strides,
+    dilations, pads.
+
     (x: T[b, c, *d]) -> (y: T[b, c, *s])
     """
-    return call(
-        LP_POOL,
+    return call_alias(
+        STATIC_LP_POOL,
+        DYN_LP_POOL,
         [x],
         {
             "kernel": kernel,
@@ -3449,24 +3608,28 @@ def conv_transpose(
     x: Operand,
     w: Operand,
     bias: Operand = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    output_padding: Sequence[int] | None = None,
-    output_shape: Sequence[int] | None = None,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    output_padding: Sequence[int | Dim | Value] | Value | None = None,
+    output_shape: Sequence[int | Dim | Value] | Value | None = None,
     auto_pad: str = "NOTSET",
-    groups: int = 1,
+    groups: int | Dim | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a
     convolution.
 
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, output_padding, output_shape, groups.
+
     (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
     m), *s])
     """
-    return call(
-        CONV_TRANSPOSE,
+    return call_alias(
+        STATIC_CONV_TRANSPOSE,
+        DYN_CONV_TRANSPOSE,
         [x, w, bias],
         {
             "strides": strides,
@@ -3488,22 +3651,26 @@ def conv_integer(
     w: Operand,
     x_zero: Operand = None,
     w_zero: Operand = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
     auto_pad: str = "NOTSET",
-    groups: int = 1,
+    groups: int | Dim | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """A convolution of narrow integers less their zero points, of which there is one, or for the weights one per
     result channel.
 
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, groups.
+
     (x: A[b, (groups, c), *d], w: B[(groups, m), c, *k:len(d)], x_zero: A[*u] = 0, w_zero: B[*z] = 0) -> (y:
     i32[b, (groups, m), *s])
     """
-    return call(
-        CONV_INTEGER,
+    return call_alias(
+        STATIC_CONV_INTEGER,
+        DYN_CONV_INTEGER,
         [x, w, x_zero, w_zero],
         {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
         source,
@@ -3522,23 +3689,27 @@ def qlinear_conv(
     y_scale: Operand,
     y_zero: Operand,
     bias: Operand = None,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
     auto_pad: str = "NOTSET",
-    groups: int = 1,
+    groups: int | Dim | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """A convolution of integers that stand for floats by scales and zero points, rounded to the result's own
     scale.
 
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, groups.
+
     (x: A[b, (groups, c), *d], x_scale: f32[*t], x_zero: A[*u], w: B[(groups, m), c, *k:len(d)], w_scale:
     f32[*v], w_zero: B[*z], y_scale: f32[*e], y_zero: Q[*f], bias: i32[(groups, m)] = 0) -> (y: Q[b, (groups,
     m), *s])
     """
-    return call(
-        QLINEAR_CONV,
+    return call_alias(
+        STATIC_QLINEAR_CONV,
+        DYN_QLINEAR_CONV,
         [x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias],
         {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
         source,
@@ -3550,17 +3721,18 @@ def qlinear_conv(
 def max_unpool(
     x: Operand,
     indices: Operand,
-    kernel: Sequence[int],
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    output_shape: Sequence[int] | Value | None = None,
+    kernel: Sequence[int | Dim | Value] | Value,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    output_shape: Sequence[int | Dim | Value] | Value | None = None,
     *,
     source: str = "",
 ) -> Value:
     """Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than
     what was pooled.
 
-    The dyn variant if one of these is a Value, else the static one: output_shape.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: kernel, strides,
+    pads, output_shape.
 
     (x: T[b, c, *d], indices: i64[b, c, *d]) -> (y: T[*s])
     """
@@ -3577,17 +3749,18 @@ def max_unpool(
 @called
 def col2im(
     x: Operand,
-    image: Sequence[int] | Value,
-    block: Sequence[int] | Value,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    image: Sequence[int | Dim | Value] | Value,
+    block: Sequence[int | Dim | Value] | Value,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
     *,
     source: str = "",
 ) -> Value:
     """Images made of columns, each of which is a block; where blocks overlap, their elements are added.
 
-    The dyn variant if one of these is a Value, else the static one: image, block.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: image, block,
+    strides, dilations, pads.
 
     (x: T[b, (c, prod(block)), many]) -> (y: T[b, c, *image])
     """
@@ -3742,6 +3915,7 @@ __all__ = [
     "neg",
     "non_max_suppression",
     "nonzero",
+    "of_a_category",
     "one_hot",
     "ones",
     "pad",

@@ -15,23 +15,28 @@ from anyshape.graph.call import Operand, call
 from anyshape.graph.value import Value
 from anyshape.public import called
 from anyshape_ops.ops.attention import DYN_ATTENTION, DYN_HIDE_KEYS, DYN_READ_BEAMS
-from anyshape_ops.ops.decoding import DYN_APPEND_AT, DYN_GROUPED_QUERY_ATTENTION, DYN_PLACE_TOKENS
-from anyshape_ops.ops.detection import DYN_NON_MAX_SUPPRESSION
+from anyshape_ops.ops.decoding import DYN_APPEND_AT, DYN_GROUPED_QUERY_ATTENTION, DYN_LINEAR_ATTENTION, DYN_PLACE_TOKENS
+from anyshape_ops.ops.deformable import DYN_DEFORM_CONV
+from anyshape_ops.ops.detection import DYN_MAX_ROI_POOL, DYN_NON_MAX_SUPPRESSION, DYN_ROI_ALIGN
+from anyshape_ops.ops.ensembles import DYN_COUNT_GRAMS, DYN_TREE_ENSEMBLE
 from anyshape_ops.ops.images import DYN_AFFINE_GRID, DYN_CROP_AND_RESIZE, DYN_RESIZE
 from anyshape_ops.ops.indexing import (
     DYN_CENTER_CROP_PAD,
+    DYN_DEPTH_TO_SPACE,
     DYN_DILATE,
     DYN_FLIP,
     DYN_ONE_HOT,
     DYN_PAD,
     DYN_REPEAT,
     DYN_ROLL,
+    DYN_SPACE_TO_DEPTH,
     DYN_TILE,
 )
 from anyshape_ops.ops.matching import DYN_ENSURE_SHAPE
 from anyshape_ops.ops.movement import (
     DYN_BROADCAST_TO,
     DYN_EXPAND_DIMS,
+    DYN_FLATTEN,
     DYN_RESHAPE,
     DYN_SLICE,
     DYN_SPLIT,
@@ -39,6 +44,7 @@ from anyshape_ops.ops.movement import (
     DYN_TRANSPOSE,
     DYN_TRILU,
 )
+from anyshape_ops.ops.normalisation import DYN_GROUP_NORM, DYN_LRN
 from anyshape_ops.ops.random import DYN_MULTINOMIAL, DYN_RANDOM_NORMAL, DYN_RANDOM_UNIFORM
 from anyshape_ops.ops.reduction import (
     DYN_ALL,
@@ -61,7 +67,19 @@ from anyshape_ops.ops.shapes import DYN_ARANGE, DYN_AXIS_POSITIONS, DYN_FULL, DY
 from anyshape_ops.ops.signal import DYN_DFT, DYN_MEL_WEIGHT_MATRIX, DYN_STFT
 from anyshape_ops.ops.sorting import DYN_TOPK
 from anyshape_ops.ops.sparse import DYN_SPARSE_FILL_EMPTY_ROWS
-from anyshape_ops.ops.window import DYN_COL2IM, DYN_MAX_UNPOOL
+from anyshape_ops.ops.supports import DYN_COUPLE_PAIRS, DYN_PAIR_VOTES
+from anyshape_ops.ops.text import DYN_STRING_SPLIT
+from anyshape_ops.ops.window import (
+    DYN_AVERAGE_POOL,
+    DYN_COL2IM,
+    DYN_CONV,
+    DYN_CONV_INTEGER,
+    DYN_CONV_TRANSPOSE,
+    DYN_LP_POOL,
+    DYN_MAX_POOL,
+    DYN_MAX_UNPOOL,
+    DYN_QLINEAR_CONV,
+)
 
 
 # specs/attention.yaml:93
@@ -208,6 +226,69 @@ def grouped_query_attention(
     )
 
 
+# specs/decoding.yaml:454
+@called
+def linear_attention(
+    query: Operand,
+    key: Operand,
+    value: Operand,
+    state: Operand = None,
+    decay: Operand = None,
+    beta: Operand = None,
+    *,
+    groups: Operand,
+    shared: Operand = 1,
+    scale: float = 0.0,
+    source: str = "",
+) -> tuple[Value, ...]:
+    """What queries read of a state to which every token adds its key times its value.
+
+    Operands, which may be computed at run time: groups, shared.
+
+    (query: F[b, n, (groups, shared, e)], key: F[b, n, (groups, e)], value: F[b, n, (groups, f)], state: S[b,
+    groups, e, f]?, decay: F[b, n, *w:1] = 0, beta: F[b, n, *r:1] = 1) -> (y: F[b, n, (groups, shared, f)],
+    last: U[b, groups, e, f])
+    """
+    return call(
+        DYN_LINEAR_ATTENTION,
+        [query, key, value, state, decay, beta],
+        {"groups": groups, "shared": shared, "scale": scale},
+        source,
+    )
+
+
+# specs/deformable.yaml:22
+@called
+def deform_conv(
+    x: Operand,
+    w: Operand,
+    offset: Operand,
+    bias: Operand = None,
+    mask: Operand = None,
+    strides: Operand = None,
+    dilations: Operand = None,
+    pads: Operand = None,
+    groups: Operand = 1,
+    offset_groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution each tap of which is moved by an offset of its own for every window, and weighed by a mask.
+
+    Operands, which may be computed at run time: strides, dilations, pads, groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], offset: F[b, (offset_groups, prod(k), len(d)),
+    *o:len(d)], bias: F[(groups, m)] = 0, mask: F[b, (offset_groups, prod(k)), *o] = 1) -> (y: F[b, (groups, m),
+    *o])
+    """
+    return call(
+        DYN_DEFORM_CONV,
+        [x, w, offset, bias, mask],
+        {"strides": strides, "dilations": dilations, "pads": pads, "groups": groups, "offset_groups": offset_groups},
+        source,
+    )[0]
+
+
 # specs/detection.yaml:76
 @called
 def non_max_suppression(
@@ -235,7 +316,118 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:163
+# specs/detection.yaml:177
+@called
+def roi_align(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Operand = (1, 1),
+    mode: str = "avg",
+    ratio: Operand = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples between the
+    elements.
+
+    Operands, which may be computed at run time: size, ratio.
+
+    (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
+    """
+    return call(
+        DYN_ROI_ALIGN,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:308
+@called
+def max_roi_pool(
+    x: Operand, rois: Operand, image: Operand, size: Operand, scale: float = 1.0, *, source: str = ""
+) -> Value:
+    """Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the largest
+    element, 0 of none.
+
+    Operands, which may be computed at run time: size.
+
+    (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
+    """
+    return call(DYN_MAX_ROI_POOL, [x, rois, image], {"size": size, "scale": scale}, source)[0]
+
+
+# specs/ensembles.yaml:305
+@called
+def tree_ensemble(
+    x: Operand,
+    feature: Operand,
+    split: Operand,
+    mode: Operand,
+    yes: Operand,
+    no: Operand,
+    missing: Operand,
+    root: Operand,
+    start: Operand,
+    target: Operand,
+    weight: Operand,
+    member: Operand,
+    targets: Operand = 1,
+    how: str = "sum",
+    *,
+    source: str = "",
+) -> Value:
+    """Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some
+    targets.
+
+    Operands, which may be computed at run time: targets.
+
+    (x: F[n, f], feature: i64[m], split: F[m], mode: i64[m], yes: i64[m], no: i64[m], missing: i64[m], root:
+    i64[t], start: i64[m + 1], target: i64[e], weight: F[e], member: F[s]) -> (y: F[n, targets])
+    """
+    return call(
+        DYN_TREE_ENSEMBLE,
+        [x, feature, split, mode, yes, no, missing, root, start, target, weight, member],
+        {"targets": targets, "how": how},
+        source,
+    )[0]
+
+
+# specs/ensembles.yaml:557
+@called
+def count_grams(
+    x: Operand,
+    pool: Operand,
+    starts: Operand,
+    places: Operand,
+    weight: Operand,
+    size: Operand,
+    least: Operand = 1,
+    most: Operand = 1,
+    skips: Operand = 0,
+    mode: str = "TF",
+    *,
+    source: str = "",
+) -> Value:
+    """How often each of some n-grams of integers is in each row, counted in the column that the n-gram names,
+    plain or weighted.
+
+    Operands, which may be computed at run time: size, least, most, skips.
+
+    (x: X[*o, l], pool: i64[p], starts: i64[k], places: i64[g], weight: f32[g]) -> (y: f32[*o, size])
+    """
+    return call(
+        DYN_COUNT_GRAMS,
+        [x, pool, starts, places, weight],
+        {"size": size, "least": least, "most": most, "skips": skips, "mode": mode},
+        source,
+    )[0]
+
+
+# specs/images.yaml:168
 @called
 def resize(
     x: Operand,
@@ -280,7 +472,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:415
+# specs/images.yaml:428
 @called
 def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -292,7 +484,7 @@ def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, s
     return call(DYN_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:442
+# specs/images.yaml:455
 @called
 def crop_and_resize(
     x: Operand,
@@ -358,7 +550,7 @@ def repeat(x: Operand, repeats: Operand, axis: int = 0, *, source: str = "") -> 
     return call(DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:104
+# specs/indexing.yaml:105
 @called
 def flip(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
@@ -370,7 +562,7 @@ def flip(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:116
+# specs/indexing.yaml:117
 @called
 def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
@@ -382,7 +574,31 @@ def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") 
     return call(DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:230
+# specs/indexing.yaml:178
+@called
+def depth_to_space(x: Operand, size: Operand, mode: str = "DCR", *, source: str = "") -> Value:
+    """Channels of an image rearranged as blocks of pixels.
+
+    Operands, which may be computed at run time: size.
+
+    (x: T[b, f, h, w]) -> (y: T[b, c, (h, size), (w, size)])
+    """
+    return call(DYN_DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
+
+
+# specs/indexing.yaml:205
+@called
+def space_to_depth(x: Operand, size: Operand, mode: str = "DCR", *, source: str = "") -> Value:
+    """Blocks of pixels of an image rearranged as channels.
+
+    Operands, which may be computed at run time: size.
+
+    (x: T[b, c, (h, size), (w, size)]) -> (y: T[b, c * size * size, h, w])
+    """
+    return call(DYN_SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
+
+
+# specs/indexing.yaml:232
 @called
 def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
@@ -395,7 +611,7 @@ def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, 
     return call(DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:260
+# specs/indexing.yaml:262
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -407,7 +623,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str =
     return call(DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:278
+# specs/indexing.yaml:280
 @called
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Operand, source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
@@ -444,7 +660,7 @@ def reshape(x: Operand, newshape: Operand, allowzero: bool = False, *, source: s
     return call(DYN_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:35
+# specs/movement.yaml:36
 @called
 def transpose(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
@@ -456,7 +672,7 @@ def transpose(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:54
+# specs/movement.yaml:56
 @called
 def squeeze(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
@@ -468,7 +684,7 @@ def squeeze(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:72
+# specs/movement.yaml:75
 @called
 def expand_dims(x: Operand, axes: Operand, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
@@ -480,7 +696,19 @@ def expand_dims(x: Operand, axes: Operand, *, source: str = "") -> Value:
     return call(DYN_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:110
+# specs/movement.yaml:91
+@called
+def flatten(x: Operand, axis: Operand = 1, *, source: str = "") -> Value:
+    """A matrix of the same elements; the axes before `axis` make its rows, the others its columns.
+
+    Operands, which may be computed at run time: axis.
+
+    (x: T[*d]) -> (y: T[prod(d[:cut]), prod(d[cut:])])
+    """
+    return call(DYN_FLATTEN, [x], {"axis": axis}, source)[0]
+
+
+# specs/movement.yaml:114
 @called
 def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
@@ -493,7 +721,7 @@ def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
     return call(DYN_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:161
+# specs/movement.yaml:166
 @called
 def split(
     x: Operand, axis: int = 0, parts: int = 2, sizes: Operand = None, *, outputs: int | None = None, source: str = ""
@@ -510,7 +738,7 @@ def split(
     return call(DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:191
+# specs/movement.yaml:196
 @called
 def slice(
     x: Operand, starts: Operand, ends: Operand, axes: Operand = None, steps: Operand = None, *, source: str = ""
@@ -525,7 +753,7 @@ def slice(
     return call(DYN_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:239
+# specs/movement.yaml:246
 @called
 def trilu(x: Operand, k: Operand = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
@@ -535,6 +763,35 @@ def trilu(x: Operand, k: Operand = 0, upper: bool = True, *, source: str = "") -
     (x: T[*b, m, n]) -> (y: T[*b, m, n])
     """
     return call(DYN_TRILU, [x], {"k": k, "upper": upper}, source)[0]
+
+
+# specs/normalisation.yaml:85
+@called
+def group_norm(
+    x: Operand, scale: Operand, bias: Operand, groups: Operand, epsilon: float = 1e-05, *, source: str = ""
+) -> Value:
+    """Groups of channels of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by
+    channel.
+
+    Operands, which may be computed at run time: groups.
+
+    (x: F[b, (groups, c), *d], scale: F[(groups, c)], bias: F[(groups, c)]) -> (y: F[b, (groups, c), *d])
+    """
+    return call(DYN_GROUP_NORM, [x, scale, bias], {"groups": groups, "epsilon": epsilon}, source)[0]
+
+
+# specs/normalisation.yaml:214
+@called
+def lrn(
+    x: Operand, size: Operand, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
+) -> Value:
+    """Every element divided by a power of the mean square of its neighbours in `size` channels.
+
+    Operands, which may be computed at run time: size.
+
+    (x: F[b, c, *d]) -> (y: F[b, c, *d])
+    """
+    return call(DYN_LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
 # specs/random.yaml:55
@@ -590,7 +847,7 @@ def sum(
     return call(DYN_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:67
+# specs/reduction.yaml:68
 @called
 def mean(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -604,7 +861,7 @@ def mean(
     return call(DYN_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:94
+# specs/reduction.yaml:96
 @called
 def prod(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -618,7 +875,7 @@ def prod(
     return call(DYN_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:112
+# specs/reduction.yaml:115
 @called
 def max(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -633,7 +890,7 @@ def max(
     return call(DYN_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:133
+# specs/reduction.yaml:137
 @called
 def min(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -648,7 +905,7 @@ def min(
     return call(DYN_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:154
+# specs/reduction.yaml:159
 @called
 def l1(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -662,7 +919,7 @@ def l1(
     return call(DYN_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:173
+# specs/reduction.yaml:178
 @called
 def l2(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -676,7 +933,7 @@ def l2(
     return call(DYN_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:191
+# specs/reduction.yaml:196
 @called
 def sum_square(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -690,7 +947,7 @@ def sum_square(
     return call(DYN_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:210
+# specs/reduction.yaml:215
 @called
 def log_sum(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -704,7 +961,7 @@ def log_sum(
     return call(DYN_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:228
+# specs/reduction.yaml:233
 @called
 def log_sum_exp(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -718,7 +975,7 @@ def log_sum_exp(
     return call(DYN_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:249
+# specs/reduction.yaml:254
 @called
 def any(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -732,7 +989,7 @@ def any(
     return call(DYN_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:264
+# specs/reduction.yaml:270
 @called
 def all(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -771,7 +1028,7 @@ def cumsum(x: Operand, axis: Operand, exclusive: bool = False, reverse: bool = F
     return call(DYN_CUMSUM, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/scan.yaml:32
+# specs/scan.yaml:33
 @called
 def cumprod(x: Operand, axis: Operand, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
     """The product of an element and all before it along an axis; without it (exclusive), or from the end
@@ -810,7 +1067,7 @@ def axis_positions(axes: Operand, rank: int, distinct: bool = False, *, source: 
     return call(DYN_AXIS_POSITIONS, [], {"axes": axes, "rank": rank, "distinct": distinct}, source)[0]
 
 
-# specs/shapes.yaml:68
+# specs/shapes.yaml:69
 @called
 def arange(start: Operand, stop: Operand, step: Operand = 1, dtype: DType | str = "i64", *, source: str = "") -> Value:
     """Numbers from start to before stop in equal steps.
@@ -822,7 +1079,7 @@ def arange(start: Operand, stop: Operand, step: Operand = 1, dtype: DType | str 
     return call(DYN_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:94
+# specs/shapes.yaml:95
 @called
 def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
@@ -834,7 +1091,7 @@ def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     return call(DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:111
+# specs/shapes.yaml:112
 @called
 def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -846,7 +1103,7 @@ def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Va
     return call(DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:122
+# specs/shapes.yaml:123
 @called
 def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
@@ -926,7 +1183,7 @@ def mel_weight_matrix(
     )[0]
 
 
-# specs/sorting.yaml:58
+# specs/sorting.yaml:59
 @called
 def topk(x: Operand, k: Operand, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first,
@@ -939,7 +1196,7 @@ def topk(x: Operand, k: Operand, axis: int = -1, largest: bool = True, *, source
     return call(DYN_TOPK, [x], {"k": k, "axis": axis, "largest": largest}, source)
 
 
-# specs/sparse.yaml:72
+# specs/sparse.yaml:73
 @called
 def sparse_fill_empty_rows(
     index: Operand, values: Operand, value: Operand = None, *, shape: Operand, source: str = ""
@@ -954,14 +1211,297 @@ def sparse_fill_empty_rows(
     return call(DYN_SPARSE_FILL_EMPTY_ROWS, [index, values, value], {"shape": shape}, source)
 
 
+# specs/supports.yaml:103
+@called
+def pair_votes(scores: Operand, classes: Operand, *, source: str = "") -> Value:
+    """How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any other
+    one for the second.
+
+    Operands, which may be computed at run time: classes.
+
+    (scores: F[n, p]) -> (y: i64[n, classes])
+    """
+    return call(DYN_PAIR_VOTES, [scores], {"classes": classes}, source)[0]
+
+
+# specs/supports.yaml:126
+@called
+def couple_pairs(shares: Operand, classes: Operand, *, source: str = "") -> Value:
+    """Probabilities of classes that agree best with how likely each class is beside each other one.
+
+    Operands, which may be computed at run time: classes.
+
+    (shares: F[n, p]) -> (y: F[n, classes])
+    """
+    return call(DYN_COUPLE_PAIRS, [shares], {"classes": classes}, source)[0]
+
+
+# specs/text.yaml:141
+@called
+def string_split(x: Operand, delimiter: Operand, maxsplit: Operand = -1, *, source: str = "") -> tuple[Value, ...]:
+    """The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.
+
+    Operands, which may be computed at run time: maxsplit.
+
+    (x: char[*d, w], delimiter: char[m]) -> (parts: char[*d, k, l], count: i64[*d])
+    """
+    return call(DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
+
+
+# specs/window.yaml:140
+@called
+def conv(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    strides: Operand = None,
+    dilations: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a
+    bias.
+
+    Operands, which may be computed at run time: strides, dilations, pads, groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
+    m), *s])
+    """
+    return call(
+        DYN_CONV,
+        [x, w, bias],
+        {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:173
+@called
+def max_pool(
+    x: Operand,
+    kernel: Operand,
+    strides: Operand = None,
+    dilations: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    ceil_mode: bool = False,
+    column_major: bool = False,
+    *,
+    source: str = "",
+) -> tuple[Value, ...]:
+    """The largest element under a moving window, and where it stands in x, counted through the whole of x.
+
+    Operands, which may be computed at run time: kernel, strides, dilations, pads.
+
+    (x: T[b, c, *d]) -> (y: T[b, c, *s], indices: i64[b, c, *s])
+    """
+    return call(
+        DYN_MAX_POOL,
+        [x],
+        {
+            "kernel": kernel,
+            "strides": strides,
+            "dilations": dilations,
+            "pads": pads,
+            "auto_pad": auto_pad,
+            "ceil_mode": ceil_mode,
+            "column_major": column_major,
+        },
+        source,
+    )
+
+
+# specs/window.yaml:210
+@called
+def average_pool(
+    x: Operand,
+    kernel: Operand,
+    strides: Operand = None,
+    dilations: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+    *,
+    source: str = "",
+) -> Value:
+    """The mean of the elements under a moving window, of those in x or of those in x and its pads.
+
+    Operands, which may be computed at run time: kernel, strides, dilations, pads.
+
+    (x: T[b, c, *d]) -> (y: T[b, c, *s])
+    """
+    return call(
+        DYN_AVERAGE_POOL,
+        [x],
+        {
+            "kernel": kernel,
+            "strides": strides,
+            "dilations": dilations,
+            "pads": pads,
+            "auto_pad": auto_pad,
+            "ceil_mode": ceil_mode,
+            "count_include_pad": count_include_pad,
+        },
+        source,
+    )[0]
+
+
+# specs/window.yaml:246
+@called
+def lp_pool(
+    x: Operand,
+    kernel: Operand,
+    strides: Operand = None,
+    dilations: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    ceil_mode: bool = False,
+    p: float = 2.0,
+    *,
+    source: str = "",
+) -> Value:
+    """The p-norm of the elements under a moving window.
+
+    Operands, which may be computed at run time: kernel, strides, dilations, pads.
+
+    (x: T[b, c, *d]) -> (y: T[b, c, *s])
+    """
+    return call(
+        DYN_LP_POOL,
+        [x],
+        {
+            "kernel": kernel,
+            "strides": strides,
+            "dilations": dilations,
+            "pads": pads,
+            "auto_pad": auto_pad,
+            "ceil_mode": ceil_mode,
+            "p": p,
+        },
+        source,
+    )[0]
+
+
+# specs/window.yaml:280
+@called
+def conv_transpose(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    strides: Operand = None,
+    dilations: Operand = None,
+    pads: Operand = None,
+    output_padding: Operand = None,
+    output_shape: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a
+    convolution.
+
+    Operands, which may be computed at run time: strides, dilations, pads, output_padding, output_shape, groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
+    m), *s])
+    """
+    return call(
+        DYN_CONV_TRANSPOSE,
+        [x, w, bias],
+        {
+            "strides": strides,
+            "dilations": dilations,
+            "pads": pads,
+            "output_padding": output_padding,
+            "output_shape": output_shape,
+            "auto_pad": auto_pad,
+            "groups": groups,
+        },
+        source,
+    )[0]
+
+
+# specs/window.yaml:339
+@called
+def conv_integer(
+    x: Operand,
+    w: Operand,
+    x_zero: Operand = None,
+    w_zero: Operand = None,
+    strides: Operand = None,
+    dilations: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of narrow integers less their zero points, of which there is one, or for the weights one per
+    result channel.
+
+    Operands, which may be computed at run time: strides, dilations, pads, groups.
+
+    (x: A[b, (groups, c), *d], w: B[(groups, m), c, *k:len(d)], x_zero: A[*u] = 0, w_zero: B[*z] = 0) -> (y:
+    i32[b, (groups, m), *s])
+    """
+    return call(
+        DYN_CONV_INTEGER,
+        [x, w, x_zero, w_zero],
+        {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:376
+@called
+def qlinear_conv(
+    x: Operand,
+    x_scale: Operand,
+    x_zero: Operand,
+    w: Operand,
+    w_scale: Operand,
+    w_zero: Operand,
+    y_scale: Operand,
+    y_zero: Operand,
+    bias: Operand = None,
+    strides: Operand = None,
+    dilations: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of integers that stand for floats by scales and zero points, rounded to the result's own
+    scale.
+
+    Operands, which may be computed at run time: strides, dilations, pads, groups.
+
+    (x: A[b, (groups, c), *d], x_scale: f32[*t], x_zero: A[*u], w: B[(groups, m), c, *k:len(d)], w_scale:
+    f32[*v], w_zero: B[*z], y_scale: f32[*e], y_zero: Q[*f], bias: i32[(groups, m)] = 0) -> (y: Q[b, (groups,
+    m), *s])
+    """
+    return call(
+        DYN_QLINEAR_CONV,
+        [x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias],
+        {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
 # specs/window.yaml:451
 @called
 def max_unpool(
     x: Operand,
     indices: Operand,
-    kernel: Sequence[int],
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    kernel: Operand,
+    strides: Operand = None,
+    pads: Operand = None,
     output_shape: Operand = None,
     *,
     source: str = "",
@@ -969,7 +1509,7 @@ def max_unpool(
     """Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than
     what was pooled.
 
-    Operands, which may be computed at run time: output_shape.
+    Operands, which may be computed at run time: kernel, strides, pads, output_shape.
 
     (x: T[b, c, *d], indices: i64[b, c, *d]) -> (y: T[*s])
     """
@@ -987,15 +1527,15 @@ def col2im(
     x: Operand,
     image: Operand,
     block: Operand,
-    strides: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
+    strides: Operand = None,
+    dilations: Operand = None,
+    pads: Operand = None,
     *,
     source: str = "",
 ) -> Value:
     """Images made of columns, each of which is a block; where blocks overlap, their elements are added.
 
-    Operands, which may be computed at run time: image, block.
+    Operands, which may be computed at run time: image, block, strides, dilations, pads.
 
     (x: T[b, (c, prod(block)), many]) -> (y: T[b, c, *image])
     """
@@ -1014,26 +1554,41 @@ __all__ = [
     "append_at",
     "arange",
     "attention",
+    "average_pool",
     "axis_positions",
     "broadcast_to",
     "center_crop_pad",
     "col2im",
+    "conv",
+    "conv_integer",
+    "conv_transpose",
+    "count_grams",
+    "couple_pairs",
     "crop_and_resize",
     "cumprod",
     "cumsum",
+    "deform_conv",
+    "depth_to_space",
     "dft",
     "dilate",
     "ensure_shape",
     "expand_dims",
+    "flatten",
     "flip",
     "full",
+    "group_norm",
     "grouped_query_attention",
     "hide_keys",
     "l1",
     "l2",
+    "linear_attention",
     "log_sum",
     "log_sum_exp",
+    "lp_pool",
+    "lrn",
     "max",
+    "max_pool",
+    "max_roi_pool",
     "max_unpool",
     "mean",
     "mel_weight_matrix",
@@ -1043,8 +1598,10 @@ __all__ = [
     "one_hot",
     "ones",
     "pad",
+    "pair_votes",
     "place_tokens",
     "prod",
+    "qlinear_conv",
     "random_normal",
     "random_uniform",
     "read_beams",
@@ -1052,18 +1609,22 @@ __all__ = [
     "reshape",
     "reshape_by_codes",
     "resize",
+    "roi_align",
     "roll",
     "slice",
+    "space_to_depth",
     "sparse_fill_empty_rows",
     "sparse_to_dense",
     "split",
     "squeeze",
     "stft",
+    "string_split",
     "sum",
     "sum_square",
     "tile",
     "topk",
     "transpose",
+    "tree_ensemble",
     "trilu",
     "zeros",
 ]

@@ -15,23 +15,33 @@ from anyshape.graph.call import Operand, call
 from anyshape.graph.value import Value
 from anyshape.public import called
 from anyshape_ops.ops.attention import STATIC_ATTENTION, STATIC_HIDE_KEYS, STATIC_READ_BEAMS
-from anyshape_ops.ops.decoding import STATIC_APPEND_AT, STATIC_GROUPED_QUERY_ATTENTION, STATIC_PLACE_TOKENS
-from anyshape_ops.ops.detection import STATIC_NON_MAX_SUPPRESSION
+from anyshape_ops.ops.decoding import (
+    STATIC_APPEND_AT,
+    STATIC_GROUPED_QUERY_ATTENTION,
+    STATIC_LINEAR_ATTENTION,
+    STATIC_PLACE_TOKENS,
+)
+from anyshape_ops.ops.deformable import STATIC_DEFORM_CONV
+from anyshape_ops.ops.detection import STATIC_MAX_ROI_POOL, STATIC_NON_MAX_SUPPRESSION, STATIC_ROI_ALIGN
+from anyshape_ops.ops.ensembles import STATIC_COUNT_GRAMS, STATIC_TREE_ENSEMBLE
 from anyshape_ops.ops.images import STATIC_AFFINE_GRID, STATIC_CROP_AND_RESIZE, STATIC_RESIZE
 from anyshape_ops.ops.indexing import (
     STATIC_CENTER_CROP_PAD,
+    STATIC_DEPTH_TO_SPACE,
     STATIC_DILATE,
     STATIC_FLIP,
     STATIC_ONE_HOT,
     STATIC_PAD,
     STATIC_REPEAT,
     STATIC_ROLL,
+    STATIC_SPACE_TO_DEPTH,
     STATIC_TILE,
 )
 from anyshape_ops.ops.matching import STATIC_ENSURE_SHAPE
 from anyshape_ops.ops.movement import (
     STATIC_BROADCAST_TO,
     STATIC_EXPAND_DIMS,
+    STATIC_FLATTEN,
     STATIC_RESHAPE,
     STATIC_SLICE,
     STATIC_SPLIT,
@@ -39,6 +49,7 @@ from anyshape_ops.ops.movement import (
     STATIC_TRANSPOSE,
     STATIC_TRILU,
 )
+from anyshape_ops.ops.normalisation import STATIC_GROUP_NORM, STATIC_LRN
 from anyshape_ops.ops.random import STATIC_MULTINOMIAL, STATIC_RANDOM_NORMAL, STATIC_RANDOM_UNIFORM
 from anyshape_ops.ops.reduction import (
     STATIC_ALL,
@@ -61,7 +72,19 @@ from anyshape_ops.ops.shapes import STATIC_ARANGE, STATIC_AXIS_POSITIONS, STATIC
 from anyshape_ops.ops.signal import STATIC_DFT, STATIC_MEL_WEIGHT_MATRIX, STATIC_STFT
 from anyshape_ops.ops.sorting import STATIC_TOPK
 from anyshape_ops.ops.sparse import STATIC_SPARSE_FILL_EMPTY_ROWS
-from anyshape_ops.ops.window import STATIC_COL2IM, STATIC_MAX_UNPOOL
+from anyshape_ops.ops.supports import STATIC_COUPLE_PAIRS, STATIC_PAIR_VOTES
+from anyshape_ops.ops.text import STATIC_STRING_SPLIT
+from anyshape_ops.ops.window import (
+    STATIC_AVERAGE_POOL,
+    STATIC_COL2IM,
+    STATIC_CONV,
+    STATIC_CONV_INTEGER,
+    STATIC_CONV_TRANSPOSE,
+    STATIC_LP_POOL,
+    STATIC_MAX_POOL,
+    STATIC_MAX_UNPOOL,
+    STATIC_QLINEAR_CONV,
+)
 
 
 # specs/attention.yaml:93
@@ -210,6 +233,69 @@ def grouped_query_attention(
     )
 
 
+# specs/decoding.yaml:454
+@called
+def linear_attention(
+    query: Operand,
+    key: Operand,
+    value: Operand,
+    state: Operand = None,
+    decay: Operand = None,
+    beta: Operand = None,
+    *,
+    groups: int,
+    shared: int = 1,
+    scale: float = 0.0,
+    source: str = "",
+) -> tuple[Value, ...]:
+    """What queries read of a state to which every token adds its key times its value.
+
+    Attributes, known when the call is built: groups, shared.
+
+    (query: F[b, n, (groups, shared, e)], key: F[b, n, (groups, e)], value: F[b, n, (groups, f)], state: S[b,
+    groups, e, f]?, decay: F[b, n, *w:1] = 0, beta: F[b, n, *r:1] = 1) -> (y: F[b, n, (groups, shared, f)],
+    last: U[b, groups, e, f])
+    """
+    return call(
+        STATIC_LINEAR_ATTENTION,
+        [query, key, value, state, decay, beta],
+        {"groups": groups, "shared": shared, "scale": scale},
+        source,
+    )
+
+
+# specs/deformable.yaml:22
+@called
+def deform_conv(
+    x: Operand,
+    w: Operand,
+    offset: Operand,
+    bias: Operand = None,
+    mask: Operand = None,
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    groups: int = 1,
+    offset_groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution each tap of which is moved by an offset of its own for every window, and weighed by a mask.
+
+    Attributes, known when the call is built: strides, dilations, pads, groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], offset: F[b, (offset_groups, prod(k), len(d)),
+    *o:len(d)], bias: F[(groups, m)] = 0, mask: F[b, (offset_groups, prod(k)), *o] = 1) -> (y: F[b, (groups, m),
+    *o])
+    """
+    return call(
+        STATIC_DEFORM_CONV,
+        [x, w, offset, bias, mask],
+        {"strides": strides, "dilations": dilations, "pads": pads, "groups": groups, "offset_groups": offset_groups},
+        source,
+    )[0]
+
+
 # specs/detection.yaml:76
 @called
 def non_max_suppression(
@@ -237,7 +323,118 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:163
+# specs/detection.yaml:177
+@called
+def roi_align(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Sequence[int] = (1, 1),
+    mode: str = "avg",
+    ratio: int = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples between the
+    elements.
+
+    Attributes, known when the call is built: size, ratio.
+
+    (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
+    """
+    return call(
+        STATIC_ROI_ALIGN,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:308
+@called
+def max_roi_pool(
+    x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
+) -> Value:
+    """Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the largest
+    element, 0 of none.
+
+    Attributes, known when the call is built: size.
+
+    (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
+    """
+    return call(STATIC_MAX_ROI_POOL, [x, rois, image], {"size": size, "scale": scale}, source)[0]
+
+
+# specs/ensembles.yaml:305
+@called
+def tree_ensemble(
+    x: Operand,
+    feature: Operand,
+    split: Operand,
+    mode: Operand,
+    yes: Operand,
+    no: Operand,
+    missing: Operand,
+    root: Operand,
+    start: Operand,
+    target: Operand,
+    weight: Operand,
+    member: Operand,
+    targets: int = 1,
+    how: str = "sum",
+    *,
+    source: str = "",
+) -> Value:
+    """Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some
+    targets.
+
+    Attributes, known when the call is built: targets.
+
+    (x: F[n, f], feature: i64[m], split: F[m], mode: i64[m], yes: i64[m], no: i64[m], missing: i64[m], root:
+    i64[t], start: i64[m + 1], target: i64[e], weight: F[e], member: F[s]) -> (y: F[n, targets])
+    """
+    return call(
+        STATIC_TREE_ENSEMBLE,
+        [x, feature, split, mode, yes, no, missing, root, start, target, weight, member],
+        {"targets": targets, "how": how},
+        source,
+    )[0]
+
+
+# specs/ensembles.yaml:557
+@called
+def count_grams(
+    x: Operand,
+    pool: Operand,
+    starts: Operand,
+    places: Operand,
+    weight: Operand,
+    size: int,
+    least: int = 1,
+    most: int = 1,
+    skips: int = 0,
+    mode: str = "TF",
+    *,
+    source: str = "",
+) -> Value:
+    """How often each of some n-grams of integers is in each row, counted in the column that the n-gram names,
+    plain or weighted.
+
+    Attributes, known when the call is built: size, least, most, skips.
+
+    (x: X[*o, l], pool: i64[p], starts: i64[k], places: i64[g], weight: f32[g]) -> (y: f32[*o, size])
+    """
+    return call(
+        STATIC_COUNT_GRAMS,
+        [x, pool, starts, places, weight],
+        {"size": size, "least": least, "most": most, "skips": skips, "mode": mode},
+        source,
+    )[0]
+
+
+# specs/images.yaml:168
 @called
 def resize(
     x: Operand,
@@ -282,7 +479,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:415
+# specs/images.yaml:428
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -294,7 +491,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:442
+# specs/images.yaml:455
 @called
 def crop_and_resize(
     x: Operand,
@@ -366,7 +563,7 @@ def repeat(x: Operand, repeats: int, axis: int = 0, *, source: str = "") -> Valu
     return call(STATIC_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:104
+# specs/indexing.yaml:105
 @called
 def flip(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
@@ -378,7 +575,7 @@ def flip(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> 
     return call(STATIC_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:116
+# specs/indexing.yaml:117
 @called
 def roll(x: Operand, shift: Sequence[int], axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
@@ -390,7 +587,31 @@ def roll(x: Operand, shift: Sequence[int], axes: Sequence[int] | None = None, *,
     return call(STATIC_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:230
+# specs/indexing.yaml:178
+@called
+def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
+    """Channels of an image rearranged as blocks of pixels.
+
+    Attributes, known when the call is built: size.
+
+    (x: T[b, f, h, w]) -> (y: T[b, c, (h, size), (w, size)])
+    """
+    return call(STATIC_DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
+
+
+# specs/indexing.yaml:205
+@called
+def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
+    """Blocks of pixels of an image rearranged as channels.
+
+    Attributes, known when the call is built: size.
+
+    (x: T[b, c, (h, size), (w, size)]) -> (y: T[b, c * size * size, h, w])
+    """
+    return call(STATIC_SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
+
+
+# specs/indexing.yaml:232
 @called
 def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
@@ -403,7 +624,7 @@ def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, sour
     return call(STATIC_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:260
+# specs/indexing.yaml:262
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -415,7 +636,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source:
     return call(STATIC_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:278
+# specs/indexing.yaml:280
 @called
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int], source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
@@ -452,7 +673,7 @@ def reshape(x: Operand, newshape: Sequence[int], allowzero: bool = False, *, sou
     return call(STATIC_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:35
+# specs/movement.yaml:36
 @called
 def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
@@ -464,7 +685,7 @@ def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = ""
     return call(STATIC_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:54
+# specs/movement.yaml:56
 @called
 def squeeze(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
@@ -476,7 +697,7 @@ def squeeze(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") 
     return call(STATIC_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:72
+# specs/movement.yaml:75
 @called
 def expand_dims(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
@@ -488,7 +709,19 @@ def expand_dims(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:110
+# specs/movement.yaml:91
+@called
+def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
+    """A matrix of the same elements; the axes before `axis` make its rows, the others its columns.
+
+    Attributes, known when the call is built: axis.
+
+    (x: T[*d]) -> (y: T[prod(d[:cut]), prod(d[cut:])])
+    """
+    return call(STATIC_FLATTEN, [x], {"axis": axis}, source)[0]
+
+
+# specs/movement.yaml:114
 @called
 def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
@@ -501,7 +734,7 @@ def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value
     return call(STATIC_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:161
+# specs/movement.yaml:166
 @called
 def split(
     x: Operand,
@@ -524,7 +757,7 @@ def split(
     return call(STATIC_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:191
+# specs/movement.yaml:196
 @called
 def slice(
     x: Operand,
@@ -545,7 +778,7 @@ def slice(
     return call(STATIC_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:239
+# specs/movement.yaml:246
 @called
 def trilu(x: Operand, k: int = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
@@ -555,6 +788,35 @@ def trilu(x: Operand, k: int = 0, upper: bool = True, *, source: str = "") -> Va
     (x: T[*b, m, n]) -> (y: T[*b, m, n])
     """
     return call(STATIC_TRILU, [x], {"k": k, "upper": upper}, source)[0]
+
+
+# specs/normalisation.yaml:85
+@called
+def group_norm(
+    x: Operand, scale: Operand, bias: Operand, groups: int, epsilon: float = 1e-05, *, source: str = ""
+) -> Value:
+    """Groups of channels of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by
+    channel.
+
+    Attributes, known when the call is built: groups.
+
+    (x: F[b, (groups, c), *d], scale: F[(groups, c)], bias: F[(groups, c)]) -> (y: F[b, (groups, c), *d])
+    """
+    return call(STATIC_GROUP_NORM, [x, scale, bias], {"groups": groups, "epsilon": epsilon}, source)[0]
+
+
+# specs/normalisation.yaml:214
+@called
+def lrn(
+    x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
+) -> Value:
+    """Every element divided by a power of the mean square of its neighbours in `size` channels.
+
+    Attributes, known when the call is built: size.
+
+    (x: F[b, c, *d]) -> (y: F[b, c, *d])
+    """
+    return call(STATIC_LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
 # specs/random.yaml:55
@@ -615,7 +877,7 @@ def sum(
     return call(STATIC_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:67
+# specs/reduction.yaml:68
 @called
 def mean(
     x: Operand,
@@ -634,7 +896,7 @@ def mean(
     return call(STATIC_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:94
+# specs/reduction.yaml:96
 @called
 def prod(
     x: Operand,
@@ -653,7 +915,7 @@ def prod(
     return call(STATIC_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:112
+# specs/reduction.yaml:115
 @called
 def max(
     x: Operand,
@@ -673,7 +935,7 @@ def max(
     return call(STATIC_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:133
+# specs/reduction.yaml:137
 @called
 def min(
     x: Operand,
@@ -693,7 +955,7 @@ def min(
     return call(STATIC_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:154
+# specs/reduction.yaml:159
 @called
 def l1(
     x: Operand,
@@ -712,7 +974,7 @@ def l1(
     return call(STATIC_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:173
+# specs/reduction.yaml:178
 @called
 def l2(
     x: Operand,
@@ -731,7 +993,7 @@ def l2(
     return call(STATIC_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:191
+# specs/reduction.yaml:196
 @called
 def sum_square(
     x: Operand,
@@ -750,7 +1012,7 @@ def sum_square(
     return call(STATIC_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:210
+# specs/reduction.yaml:215
 @called
 def log_sum(
     x: Operand,
@@ -769,7 +1031,7 @@ def log_sum(
     return call(STATIC_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:228
+# specs/reduction.yaml:233
 @called
 def log_sum_exp(
     x: Operand,
@@ -788,7 +1050,7 @@ def log_sum_exp(
     return call(STATIC_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:249
+# specs/reduction.yaml:254
 @called
 def any(
     x: Operand,
@@ -807,7 +1069,7 @@ def any(
     return call(STATIC_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:264
+# specs/reduction.yaml:270
 @called
 def all(
     x: Operand,
@@ -851,7 +1113,7 @@ def cumsum(x: Operand, axis: int, exclusive: bool = False, reverse: bool = False
     return call(STATIC_CUMSUM, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/scan.yaml:32
+# specs/scan.yaml:33
 @called
 def cumprod(x: Operand, axis: int, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
     """The product of an element and all before it along an axis; without it (exclusive), or from the end
@@ -890,7 +1152,7 @@ def axis_positions(axes: Sequence[int], rank: int, distinct: bool = False, *, so
     return call(STATIC_AXIS_POSITIONS, [], {"axes": axes, "rank": rank, "distinct": distinct}, source)[0]
 
 
-# specs/shapes.yaml:68
+# specs/shapes.yaml:69
 @called
 def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, source: str = "") -> Value:
     """Numbers from start to before stop in equal steps.
@@ -902,7 +1164,7 @@ def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, 
     return call(STATIC_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:94
+# specs/shapes.yaml:95
 @called
 def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
@@ -914,7 +1176,7 @@ def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:111
+# specs/shapes.yaml:112
 @called
 def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -926,7 +1188,7 @@ def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "")
     return call(STATIC_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:122
+# specs/shapes.yaml:123
 @called
 def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
@@ -1000,7 +1262,7 @@ def mel_weight_matrix(
     )[0]
 
 
-# specs/sorting.yaml:58
+# specs/sorting.yaml:59
 @called
 def topk(x: Operand, k: int, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first,
@@ -1013,7 +1275,7 @@ def topk(x: Operand, k: int, axis: int = -1, largest: bool = True, *, source: st
     return call(STATIC_TOPK, [x], {"k": k, "axis": axis, "largest": largest}, source)
 
 
-# specs/sparse.yaml:72
+# specs/sparse.yaml:73
 @called
 def sparse_fill_empty_rows(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int], source: str = ""
@@ -1026,6 +1288,289 @@ def sparse_fill_empty_rows(
     bool[prod(shape[:1])])
     """
     return call(STATIC_SPARSE_FILL_EMPTY_ROWS, [index, values, value], {"shape": shape}, source)
+
+
+# specs/supports.yaml:103
+@called
+def pair_votes(scores: Operand, classes: int, *, source: str = "") -> Value:
+    """How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any other
+    one for the second.
+
+    Attributes, known when the call is built: classes.
+
+    (scores: F[n, p]) -> (y: i64[n, classes])
+    """
+    return call(STATIC_PAIR_VOTES, [scores], {"classes": classes}, source)[0]
+
+
+# specs/supports.yaml:126
+@called
+def couple_pairs(shares: Operand, classes: int, *, source: str = "") -> Value:
+    """Probabilities of classes that agree best with how likely each class is beside each other one.
+
+    Attributes, known when the call is built: classes.
+
+    (shares: F[n, p]) -> (y: F[n, classes])
+    """
+    return call(STATIC_COUPLE_PAIRS, [shares], {"classes": classes}, source)[0]
+
+
+# specs/text.yaml:141
+@called
+def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: str = "") -> tuple[Value, ...]:
+    """The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.
+
+    Attributes, known when the call is built: maxsplit.
+
+    (x: char[*d, w], delimiter: char[m]) -> (parts: char[*d, k, l], count: i64[*d])
+    """
+    return call(STATIC_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
+
+
+# specs/window.yaml:140
+@called
+def conv(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a
+    bias.
+
+    Attributes, known when the call is built: strides, dilations, pads, groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
+    m), *s])
+    """
+    return call(
+        STATIC_CONV,
+        [x, w, bias],
+        {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:173
+@called
+def max_pool(
+    x: Operand,
+    kernel: Sequence[int],
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    ceil_mode: bool = False,
+    column_major: bool = False,
+    *,
+    source: str = "",
+) -> tuple[Value, ...]:
+    """The largest element under a moving window, and where it stands in x, counted through the whole of x.
+
+    Attributes, known when the call is built: kernel, strides, dilations, pads.
+
+    (x: T[b, c, *d]) -> (y: T[b, c, *s], indices: i64[b, c, *s])
+    """
+    return call(
+        STATIC_MAX_POOL,
+        [x],
+        {
+            "kernel": kernel,
+            "strides": strides,
+            "dilations": dilations,
+            "pads": pads,
+            "auto_pad": auto_pad,
+            "ceil_mode": ceil_mode,
+            "column_major": column_major,
+        },
+        source,
+    )
+
+
+# specs/window.yaml:210
+@called
+def average_pool(
+    x: Operand,
+    kernel: Sequence[int],
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+    *,
+    source: str = "",
+) -> Value:
+    """The mean of the elements under a moving window, of those in x or of those in x and its pads.
+
+    Attributes, known when the call is built: kernel, strides, dilations, pads.
+
+    (x: T[b, c, *d]) -> (y: T[b, c, *s])
+    """
+    return call(
+        STATIC_AVERAGE_POOL,
+        [x],
+        {
+            "kernel": kernel,
+            "strides": strides,
+            "dilations": dilations,
+            "pads": pads,
+            "auto_pad": auto_pad,
+            "ceil_mode": ceil_mode,
+            "count_include_pad": count_include_pad,
+        },
+        source,
+    )[0]
+
+
+# specs/window.yaml:246
+@called
+def lp_pool(
+    x: Operand,
+    kernel: Sequence[int],
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    ceil_mode: bool = False,
+    p: float = 2.0,
+    *,
+    source: str = "",
+) -> Value:
+    """The p-norm of the elements under a moving window.
+
+    Attributes, known when the call is built: kernel, strides, dilations, pads.
+
+    (x: T[b, c, *d]) -> (y: T[b, c, *s])
+    """
+    return call(
+        STATIC_LP_POOL,
+        [x],
+        {
+            "kernel": kernel,
+            "strides": strides,
+            "dilations": dilations,
+            "pads": pads,
+            "auto_pad": auto_pad,
+            "ceil_mode": ceil_mode,
+            "p": p,
+        },
+        source,
+    )[0]
+
+
+# specs/window.yaml:280
+@called
+def conv_transpose(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    output_padding: Sequence[int] | None = None,
+    output_shape: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a
+    convolution.
+
+    Attributes, known when the call is built: strides, dilations, pads, output_padding, output_shape, groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
+    m), *s])
+    """
+    return call(
+        STATIC_CONV_TRANSPOSE,
+        [x, w, bias],
+        {
+            "strides": strides,
+            "dilations": dilations,
+            "pads": pads,
+            "output_padding": output_padding,
+            "output_shape": output_shape,
+            "auto_pad": auto_pad,
+            "groups": groups,
+        },
+        source,
+    )[0]
+
+
+# specs/window.yaml:339
+@called
+def conv_integer(
+    x: Operand,
+    w: Operand,
+    x_zero: Operand = None,
+    w_zero: Operand = None,
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of narrow integers less their zero points, of which there is one, or for the weights one per
+    result channel.
+
+    Attributes, known when the call is built: strides, dilations, pads, groups.
+
+    (x: A[b, (groups, c), *d], w: B[(groups, m), c, *k:len(d)], x_zero: A[*u] = 0, w_zero: B[*z] = 0) -> (y:
+    i32[b, (groups, m), *s])
+    """
+    return call(
+        STATIC_CONV_INTEGER,
+        [x, w, x_zero, w_zero],
+        {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:376
+@called
+def qlinear_conv(
+    x: Operand,
+    x_scale: Operand,
+    x_zero: Operand,
+    w: Operand,
+    w_scale: Operand,
+    w_zero: Operand,
+    y_scale: Operand,
+    y_zero: Operand,
+    bias: Operand = None,
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of integers that stand for floats by scales and zero points, rounded to the result's own
+    scale.
+
+    Attributes, known when the call is built: strides, dilations, pads, groups.
+
+    (x: A[b, (groups, c), *d], x_scale: f32[*t], x_zero: A[*u], w: B[(groups, m), c, *k:len(d)], w_scale:
+    f32[*v], w_zero: B[*z], y_scale: f32[*e], y_zero: Q[*f], bias: i32[(groups, m)] = 0) -> (y: Q[b, (groups,
+    m), *s])
+    """
+    return call(
+        STATIC_QLINEAR_CONV,
+        [x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias],
+        {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
 
 
 # specs/window.yaml:451
@@ -1043,7 +1588,7 @@ def max_unpool(
     """Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than
     what was pooled.
 
-    Attributes, known when the call is built: output_shape.
+    Attributes, known when the call is built: kernel, strides, pads, output_shape.
 
     (x: T[b, c, *d], indices: i64[b, c, *d]) -> (y: T[*s])
     """
@@ -1069,7 +1614,7 @@ def col2im(
 ) -> Value:
     """Images made of columns, each of which is a block; where blocks overlap, their elements are added.
 
-    Attributes, known when the call is built: image, block.
+    Attributes, known when the call is built: image, block, strides, dilations, pads.
 
     (x: T[b, (c, prod(block)), many]) -> (y: T[b, c, *image])
     """
@@ -1088,26 +1633,41 @@ __all__ = [
     "append_at",
     "arange",
     "attention",
+    "average_pool",
     "axis_positions",
     "broadcast_to",
     "center_crop_pad",
     "col2im",
+    "conv",
+    "conv_integer",
+    "conv_transpose",
+    "count_grams",
+    "couple_pairs",
     "crop_and_resize",
     "cumprod",
     "cumsum",
+    "deform_conv",
+    "depth_to_space",
     "dft",
     "dilate",
     "ensure_shape",
     "expand_dims",
+    "flatten",
     "flip",
     "full",
+    "group_norm",
     "grouped_query_attention",
     "hide_keys",
     "l1",
     "l2",
+    "linear_attention",
     "log_sum",
     "log_sum_exp",
+    "lp_pool",
+    "lrn",
     "max",
+    "max_pool",
+    "max_roi_pool",
     "max_unpool",
     "mean",
     "mel_weight_matrix",
@@ -1117,8 +1677,10 @@ __all__ = [
     "one_hot",
     "ones",
     "pad",
+    "pair_votes",
     "place_tokens",
     "prod",
+    "qlinear_conv",
     "random_normal",
     "random_uniform",
     "read_beams",
@@ -1126,18 +1688,22 @@ __all__ = [
     "reshape",
     "reshape_by_codes",
     "resize",
+    "roi_align",
     "roll",
     "slice",
+    "space_to_depth",
     "sparse_fill_empty_rows",
     "sparse_to_dense",
     "split",
     "squeeze",
     "stft",
+    "string_split",
     "sum",
     "sum_square",
     "tile",
     "topk",
     "transpose",
+    "tree_ensemble",
     "trilu",
     "zeros",
 ]

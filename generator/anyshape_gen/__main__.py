@@ -1,7 +1,23 @@
-"""Runs the generator's command, `python -m anyshape_gen`."""
+"""Runs the generator's command, `python -m anyshape_gen` or `anyshape-gen`."""
+
+from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from anyshape_gen.cli import main
+from anyshape_gen.arguments import arguments
 
-sys.exit(main())
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The entry point. Returns the exit code: 2, with a message, where a package that the generator needs is not installed."""
+    arguments().parse_args(argv)  # --help and --version need no package
+    try:
+        from anyshape_gen import cli
+    except ModuleNotFoundError as e:
+        print(f"anyshape_gen needs {e.name}, which is not installed: pip install 'anyshape[gen]'", file=sys.stderr)
+        return 2
+    return cli.main(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -24,6 +24,7 @@ from anyshape_gen.check_compose import check_compositions
 from anyshape_gen.check_meeting import check_meeting
 from anyshape_gen.check_onnx import check_file_mapping, check_terms
 from anyshape_gen.check_sequence import check_elements
+from anyshape_gen.check_spellings import check_spellings
 from anyshape_gen.float_defaults import with_computed_floats
 from anyshape_gen.kinds import PARAM_KINDS, Kinds, kind_of
 from anyshape_gen.load import load_file
@@ -78,6 +79,7 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
         check_file_mapping(mapping, known, findings)
     if len(analysis.ops) == len(ops):  # otherwise a call may be of an op that could not be read
         check_compositions(analysis.ops, findings)
+        check_spellings(analysis.ops, findings)
     findings.raise_if_any()
     return analysis
 

@@ -235,6 +235,3 @@ class _Checker:
             self.findings.unknown(target.span, "array", name, arrays)
         else:
             self.written.add(name)
-
-
-__all__ = ["born_sizes", "check_procedure", "filling"]

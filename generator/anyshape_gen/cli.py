@@ -17,6 +17,7 @@ from anyshape.processors import usable_processors
 from anyshape_gen.advice import advice
 from anyshape_gen.analysis import analyse, read_specs
 from anyshape_gen.analysis_model import Analysis
+from anyshape_gen.arguments import DEFAULT_PACKAGE, arguments
 from anyshape_gen.bounds.report import page as safety_page
 from anyshape_gen.bounds.safety import prove_indices
 from anyshape_gen.bounds.store import FILE as RECORD
@@ -31,55 +32,23 @@ from anyshape_gen.source import Findings
 from anyshape_gen.watch import Watch
 from anyshape_gen.write import Difference, differences, synchronise
 
-DEFAULT_PACKAGE = "anyshape_ops"
 MOST_LINES = 20
 
 
-COMMANDS = ("gen", "new-op", "watch")
-_EXAMPLES = """\
-examples:
-  python -m anyshape_gen                                 all ops of specs/, into generated/ and docs/ops/
-  python -m anyshape_gen --check                         check that these are current
-  python -m anyshape_gen new-op halve                   add a template of a spec to specs/elementwise.yaml
-  python -m anyshape_gen watch halve                    generate and test it after every edit
-  python -m anyshape_gen --package my_ops --out .        a package of your own, from ./specs
-"""
-
-
-def arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="anyshape_gen",
-        description="Generate ops from their specs.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "command",
-        nargs="?",
-        choices=COMMANDS,
-        default="gen",
-        help="gen: generate the package from the specs (the default); new-op: append a template of a spec; "
-        "watch: generate and test an op whenever its spec changes",
-    )
-    parser.add_argument("name", nargs="?", help="new-op, watch: the name of the op")
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit with 1 if a generated file is not current"
-    )
-    parser.add_argument(
-        "--prove",
-        action="store_true",
-        help="generate all files and prove the indices of all kernels again, changed or not",
-    )
-    parser.add_argument("--specs", type=Path, default=Path("specs"), help="the folder of *.yaml specs")
-    parser.add_argument("--package", default=DEFAULT_PACKAGE, help="the name of the generated package")
-    parser.add_argument("--out", type=Path, default=Path("generated"), help="the folder that holds the package")
-    parser.add_argument("--docs", type=Path, help="the folder of the ops' pages (default: docs/ops of this repository)")
-    parser.add_argument("--file", default="elementwise", help="new-op: the spec file to append to, without .yaml")
-    return parser
-
-
 def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns the exit code."""
     options = arguments().parse_args(argv)
+    try:
+        return run(options)
+    except SpecError as e:
+        print(e, file=sys.stderr)
+    except OSError as e:
+        print(f"{e.filename or 'output'}: {e.strerror or e}", file=sys.stderr)
+    return 2
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs what the options ask for. Raises SpecError, and OSError for files that cannot be read or written."""
     package = (options.out / options.package).resolve()
     if package in (options.specs.resolve(), *options.specs.resolve().parents):
         print(
@@ -87,21 +56,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
-    try:
-        if options.command == "new-op":
-            return new_op(options.name, options.specs / f"{options.file}.yaml")
-        if options.command == "watch":
-            memo = Memo.standard()
-            return Watch(
-                options.specs, options.name, options.package, lambda: write(options, memo), options.out
-            ).forever()
-        if options.check:
-            return check(options)
-        write(options, Memo.standard())
-        return 0
-    except SpecError as e:
-        print(e, file=sys.stderr)
-        return 2
+    if options.command == "new-op":
+        return new_op(options.name, options.specs / f"{options.file}.yaml")
+    if options.command == "watch":
+        memo = Memo.standard()
+        return Watch(options.specs, options.name, options.package, lambda: write(options, memo), options.out).forever()
+    if options.check:
+        return check(options)
+    write(options, Memo.standard())
+    return 0
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,3 @@ def of_floats(e: Expr, floats: set[str]) -> Expr:
                 return e
             return replace(e, args=tuple(a if isinstance(a, (Star, Slice)) else of_floats(a, floats) for a in args))
     return call("f64", e)
-
-
-__all__ = ["of_floats", "substituted", "with_computed_floats"]

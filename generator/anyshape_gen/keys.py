@@ -46,6 +46,11 @@ OP_KEYS = (
     Key(
         "operator", "The sign that stands for a call of the op in `compose:`, such as `+`, `<`, `not` or `[]`.", "word"
     ),
+    Key(
+        "python",
+        "How a Value calls the op: `{x.sum(axis=axes): {param: constant, dtype variable: class}}`; what `operator:` says, it says too.",
+        "spellings",
+    ),
     Key("rewrites", "`pattern [as y] >> term [if condition]`.", "texts"),
     Key("reference", "The independent oracle, an expression over np, scipy, inputs and params.", "code"),
     Key("onnx", '`{Op: {since: "x, p=attr"}}`.', "onnx"),
@@ -53,27 +58,9 @@ OP_KEYS = (
     Key("weak", "Laws that say too little of this op, each with the reason: `{7b: reason}`.", "weak"),
 )
 LAWS = (
-    "1a",
-    "1b",
-    "2",
-    "2b",
-    "2c",
-    "3a",
-    "3b",
-    "4a",
-    "4b",
-    "5",
-    "6a",
-    "6b",
-    "7a",
-    "7b",
-    "9",
-    "10",
-    "11",
-    "12",
-    "13",
-    "14",
-)
+    "1a", "1b", "2", "2b", "2c", "3a", "3b", "4a", "4b", "5", "6a", "6b", "7a", "7b", "9", "10", "11", "12", "13",
+    "14"
+)  # fmt: skip
 """Numbers of the laws on random calls, as `anyshape_testing.catalogue` has them."""
 PARAM_KEYS = (
     Key(

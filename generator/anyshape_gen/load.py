@@ -32,6 +32,7 @@ from anyshape_gen.parse_onnx import MappingReader, TermReader
 from anyshape_gen.parse_rewrites import parse_rewrite
 from anyshape_gen.parse_rules import SIGNS, RuleReader, parse_expression
 from anyshape_gen.parse_signature import parse_kind, parse_signature
+from anyshape_gen.parse_spellings import spellings
 from anyshape_gen.parse_values import (
     CLASSES,
     DEFAULT_CLASSES,
@@ -243,7 +244,10 @@ class _Loader:
             parse_example(item, tensors, results, arguments, self.findings) for item in self.items(node.get("examples"))
         ]
         used = reachable(rule_nodes(spec), functions)
-        return replace(spec, defines=used, examples=tuple(example for example in examples if example is not None))
+        python = spellings(spec, node.get("python"), self.text(node.get("operator")), self.findings)
+        return replace(
+            spec, defines=used, python=python, examples=tuple(example for example in examples if example is not None)
+        )
 
     def _operands(self, node: YNode | None, is_output: bool) -> Iterator[Operand]:
         for key, value in self.entries(node):

@@ -291,6 +291,31 @@ class Reference(Node):
         return tuple(name.id for name in self.reads)
 
 
+@dataclass(frozen=True)
+class SpelledArgument:
+    """One argument of a spelling: its name in Python, and the input or parameter that it stands for."""
+
+    name: str
+    of: str
+    required: bool = False
+    starred: bool = False
+
+
+@dataclass(frozen=True)
+class Spelling(Node):
+    """How a Value calls the op in Python, `a + b` or `x.sum(axis=axes)`: the method that this is of, the first argument being the Value."""
+
+    text: str
+    method: str
+    form: str
+    """`binary compared unary method property index`"""
+    arguments: tuple[SpelledArgument, ...]
+    fixed: tuple[tuple[str, object], ...] = ()
+    """parameters that the spelling gives"""
+    dtypes: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """dtype variables, with the dtypes for which the spelling means the op"""
+
+
 # --- operators ----------------------------------------------------------------------------------------------------
 
 
@@ -320,6 +345,8 @@ class OpSpec(Node):
     examples: tuple[Example, ...]
     operator: str = ""
     """the sign that means this op in `compose:`"""
+    python: tuple[Spelling, ...] = ()
+    """the ways in which a Value calls the op"""
     weak: tuple[Weakness, ...] = ()
     floats: tuple[tuple[str, Expr], ...] = ()
     """float parameters with a default that is computed in floats: the value of each, of the parameter or its default"""

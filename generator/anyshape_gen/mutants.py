@@ -205,23 +205,9 @@ def _around(value: Node, new: Node) -> str:
 
 
 _SHOWN = (
-    BinOp,
-    BoolOp,
-    Call,
-    Compare,
-    IfExp,
-    Index,
-    Reduction,
-    Comprehension,
-    VecLit,
-    Function,
-    Assign,
-    Born,
-    Set,
-    For,
-    While,
-    Branch,
-)
+    BinOp, BoolOp, Call, Compare, IfExp, Index, Reduction, Comprehension, VecLit, Function, Assign, Born, Set, For,
+    While, Branch
+)  # fmt: skip
 
 
 def _left_alone(node: Node, field: str) -> bool:

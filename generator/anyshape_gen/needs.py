@@ -6,6 +6,8 @@ variables, so that a shape is never computed from more data than it depends on.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from anyshape_gen.analysis_model import BindParam, Define, ForEach, IfPresent, Need, OutputShape, SolveStep
 from anyshape_gen.model import OpSpec
 from anyshape_gen.nodes import Assign, Born, Call, Expr, If, Name, Node, Statement
@@ -16,16 +18,26 @@ def operand_needs(
     spec: OpSpec, steps: tuple[SolveStep, ...], rule: tuple[Statement, ...], outputs: tuple[OutputShape, ...]
 ) -> dict[str, Need]:
     """Infers the strongest need of each operand, following definitions back from the output shapes."""
+    shapes = [expr for output in outputs for expr in (output.shape, output.count) if expr is not None]
+    needs = followed(shapes, definitions(steps, rule))
+    of_inputs = {operand.name: min(needs.get(operand.name, Need.NOTHING), Need.SHAPE) for operand in spec.inputs}
+    return of_inputs | {param.name: needs.get(param.name, Need.NOTHING) for param in spec.dyn_params}
+
+
+def definitions(steps: tuple[SolveStep, ...], rule: tuple[Statement, ...]) -> dict[str, list[Expr]]:
+    """Collects, by name, the expressions that signature and rule compute it from."""
     sources: dict[str, list[Expr]] = {}
     _definitions(steps, sources)
     _assignments(rule, (), sources)
+    return sources
+
+
+def followed(exprs: Iterable[Node], sources: Mapping[str, Iterable[Expr]]) -> dict[str, Need]:
+    """Infers, by name, how much of it expressions depend on, themselves or by what `sources` compute their names from."""
     needs: dict[str, Need] = {}
-    for output in outputs:
-        for expr in (output.shape, output.count):
-            if expr is not None:
-                _follow(expr, sources, needs)
-    of_inputs = {operand.name: min(needs.get(operand.name, Need.NOTHING), Need.SHAPE) for operand in spec.inputs}
-    return of_inputs | {param.name: needs.get(param.name, Need.NOTHING) for param in spec.dyn_params}
+    for expr in exprs:
+        _follow(expr, sources, needs)
+    return needs
 
 
 def _definitions(steps: tuple[SolveStep, ...], sources: dict[str, list[Expr]]) -> None:
@@ -54,7 +66,7 @@ def _assignments(rule: tuple[Statement, ...], conditions: tuple[Expr, ...], sour
                 _assignments(other, (*conditions, cond), sources)
 
 
-def _follow(expr: Expr, sources: dict[str, list[Expr]], needs: dict[str, Need]) -> None:
+def _follow(expr: Node, sources: Mapping[str, Iterable[Expr]], needs: dict[str, Need]) -> None:
     """Raises the needs of all names from which an expression is computed; iteratively, since a rule may be long."""
     left: list[tuple[Node, Need]] = [(expr, Need.VALUES)]
     while left:

@@ -10,19 +10,7 @@ from collections.abc import Mapping
 from anyshape_gen.analysis_model import OutputShape, ValueKind
 from anyshape_gen.build import call, multiply, vector
 from anyshape_gen.kinds import kind_of
-from anyshape_gen.model import (
-    AtAxes,
-    AtAxis,
-    Dim,
-    DimExpr,
-    Operand,
-    OpSpec,
-    Piece,
-    Product,
-    Ragged,
-    Run,
-    RunExpr,
-)
+from anyshape_gen.model import AtAxes, AtAxis, Dim, DimExpr, Operand, OpSpec, Piece, Product, Ragged, Run, RunExpr
 from anyshape_gen.nodes import Expr, Item, Name, Star
 
 

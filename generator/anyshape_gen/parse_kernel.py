@@ -30,11 +30,7 @@ class KernelReader(RuleReader):
         return Kernel(tuple(equations), tuple(asserts), span=self.text.span())
 
     def _collect(
-        self,
-        body: list[ast.stmt],
-        conditions: tuple[Expr, ...],
-        equations: list[Equation],
-        asserts: list[Assert],
+        self, body: list[ast.stmt], conditions: tuple[Expr, ...], equations: list[Equation], asserts: list[Assert]
     ) -> None:
         for node in body:
             match node:

@@ -265,6 +265,3 @@ def asserted_positive(nodes: Sequence[Node]) -> list[Expr]:
                 ):
                     positive.append(other)
     return positive
-
-
-__all__ = ["Cycle", "asserted_positive", "items_of", "with_starts"]

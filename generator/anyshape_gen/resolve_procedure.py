@@ -245,6 +245,3 @@ def _extents(shape: Expr, kinds: Mapping[str, ValueKind]) -> tuple[Item, ...]:
     if isinstance(shape, VecLit):
         return shape.items
     return (Star(shape),) if kind_of(shape, kinds) == K.VECTOR else (shape,)
-
-
-__all__ = ["ProcedureResolver"]

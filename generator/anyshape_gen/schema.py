@@ -58,6 +58,7 @@ def forms() -> dict[str, Schema]:
         "traits": _list_of({"enum": list(TRAITS)}),
         "onnx": _map_of({"type": "object", "patternProperties": {"^[0-9]+$": {"type": ["string", "null"]}}}),
         "examples": _list_of({"type": "object"}),
+        "spellings": _map_of({"type": ["object", "null"]}),
         "weak": _map_of(_TEXT) | {"propertyNames": {"enum": list(LAWS)}},
         "op": _object(OP_KEYS),
         "ops": _map_of({"$ref": "#/$defs/op"}),

@@ -13,21 +13,7 @@ from typing import TypeAlias
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.build import call, item, vector
 from anyshape_gen.model import AtAxes, AtAxis, Dim, DimExpr, Operand, Piece, Product, Ragged, Run, RunExpr
-from anyshape_gen.nodes import (
-    Along,
-    Exact,
-    Expr,
-    Fit,
-    Flat,
-    Index,
-    Item,
-    Name,
-    Offset,
-    Part,
-    Placed,
-    Slice,
-    Star,
-)
+from anyshape_gen.nodes import Along, Exact, Expr, Fit, Flat, Index, Item, Name, Offset, Part, Placed, Slice, Star
 from anyshape_gen.outputs import factor_exprs, picked_dims
 
 

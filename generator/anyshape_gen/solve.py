@@ -11,17 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from anyshape_gen.analysis_model import (
-    AtLeastOne,
-    BindParam,
-    Define,
-    Equal,
-    ForEach,
-    IfPresent,
-    RankCheck,
-    SolveStep,
-)
-from anyshape_gen.build import call, multiply
+from anyshape_gen.analysis_model import AtLeastOne, BindParam, Define, Equal, ForEach, IfPresent, RankCheck, SolveStep
+from anyshape_gen.build import add, call, multiply, subtract
 from anyshape_gen.model import (
     AtAxes,
     AtAxis,
@@ -36,7 +27,7 @@ from anyshape_gen.model import (
     Run,
     RunExpr,
 )
-from anyshape_gen.nodes import Comprehension, Expr, Generator, Index, Int, Name, NoneLit, Over, Target, VecLit
+from anyshape_gen.nodes import BinOp, Comprehension, Expr, Generator, Index, Int, Name, NoneLit, Over, Target, VecLit
 from anyshape_gen.piece_layout import PieceLayout, PieceTask
 from anyshape_gen.printer import to_text
 from anyshape_gen.source import Findings
@@ -59,6 +50,29 @@ def piece_names(operand: Operand) -> set[str]:
             case Product(factors=factors):
                 names_of_pieces |= {factor.name for factor in factors if isinstance(factor, Dim)}
     return names_of_pieces
+
+
+def linear(e: Expr, name: str) -> tuple[Expr | None, Expr | None]:
+    """The factor and the rest of e = factor * name + rest; None where it is not of that form."""
+    if name not in free_names(e):
+        return Int(0), e
+    match e:
+        case Name():
+            return Int(1), Int(0)
+        case BinOp(op="+" | "-" as op, left=left, right=right):
+            (a, b), (c, d) = linear(left, name), linear(right, name)
+            if a is None or b is None or c is None or d is None or (a != Int(0) and c != Int(0)):
+                return None, None
+            if c != Int(0):
+                a = c if op == "+" else BinOp("-", Int(0), c)
+            return a, add(b, d) if op == "+" else subtract(b, d)
+        case BinOp(op="*", left=left, right=right):
+            inside, factor = (left, right) if name in free_names(left) else (right, left)
+            a, b = linear(inside, name)
+            if a is None or b is None or name in free_names(factor):
+                return None, None
+            return multiply((a, factor)), Int(0) if b == Int(0) else multiply((b, factor))
+    return None, None
 
 
 T = TypeVar("T")
@@ -216,7 +230,11 @@ class Solver:
                 self._define_or_equal(Name(name, span=piece.span), task)
                 return True
             case DimExpr(expr=expr) | RunExpr(expr=expr):
-                if not self._knows(free_names(expr)):
+                unknown = free_names(expr) - self.known - {"inf", "pi"}
+                if isinstance(piece, DimExpr) and len(unknown) == 1 and not unknown & self.definable:
+                    (unsolved,) = unknown
+                    return self._solved(unsolved, expr, task)
+                if unknown:
                     return False
                 self._equal(expr, task)
                 return True
@@ -237,6 +255,21 @@ class Solver:
     def _equal(self, left: Expr, task: PieceTask) -> None:
         what = f"{_words(task.piece)} of {task.operand.name}"
         self.state.steps.append(Equal(left, task.value, what, span=task.piece.span))
+
+    def _solved(self, name: str, expr: Expr, task: PieceTask) -> bool:
+        """Solves a dim for the one name in it that nothing else tells: n of `2 * n + k`, whose division must leave nothing."""
+        if not self._knows(free_names(expr) - {name}):
+            return False
+        factor, rest = linear(expr, name)
+        if factor is None or rest is None:
+            return False
+        value = subtract(task.value, rest)
+        value = value if factor == Int(1) else call("exact_div", value, factor)
+        self.state.steps.append(Define(name, value, span=task.piece.span))
+        self.known.add(name)
+        what = f"{to_text(expr)} of {task.operand.name}"
+        self.state.steps.append(Equal(expr, task.value, what, span=task.piece.span))
+        return True
 
     def _product(self, factors: tuple[Dim | DimExpr, ...], task: PieceTask) -> bool:
         unknown = [f for f in factors if isinstance(f, Dim) and f.name not in self.known]

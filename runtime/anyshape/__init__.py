@@ -6,10 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from anyshape.code_version import VERSION
+from anyshape.errors import library_error
 
 if TYPE_CHECKING:
+    from anyshape import control, errors, lists, onnx_backend, ops, passes, policies
     from anyshape.equations.entropy import seed
+    from anyshape.errors import AnyshapeError
     from anyshape.frontends.onnx.simplified import simplify
+    from anyshape.frontends.onnxruntime_api import InferenceSession
     from anyshape.graph.building import function, input
     from anyshape.graph.function import Function
     from anyshape.graph.parse import parse
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 _MODULES = {
+    "AnyshapeError": "anyshape.errors",
     "Executable": "anyshape.vm", "Function": "anyshape.graph.function", "InferenceSession": "anyshape.frontends.onnxruntime_api",
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
@@ -33,12 +38,14 @@ _MODULES = {
 _ROOMS = {
     "errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes",
     "control": "anyshape.control", "lists": "anyshape.lists",
-    "onnx_backend": "anyshape.frontends.onnx_backend",
+    "onnx_backend": "anyshape.onnx_backend", "policies": "anyshape.policies",
 }  # fmt: skip
 
 __all__ = [
+    "AnyshapeError",
     "Executable",
     "Function",
+    "InferenceSession",
     "TensorType",
     "Value",
     "compile",
@@ -54,6 +61,7 @@ __all__ = [
     "ops",
     "parse",
     "passes",
+    "policies",
     "profile",
     "seed",
     "simplify",
@@ -61,12 +69,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        value: Any = import_module(_ROOMS[name])
-    elif name in _MODULES:
-        value = getattr(import_module(_MODULES[name]), name)
-    else:
-        raise AttributeError(f"module 'anyshape' has no attribute {name!r}")
+    try:
+        if name in _ROOMS:
+            value: Any = import_module(_ROOMS[name])
+        elif name in _MODULES:
+            value = getattr(import_module(_MODULES[name]), name)
+        else:
+            raise AttributeError(f"module 'anyshape' has no attribute {name!r}")
+    except ImportError as e:
+        raise library_error(e) from e
     globals()[name] = value
     return value
 

@@ -20,12 +20,14 @@ from anyshape.graph.control import IF
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
 from anyshape.graph.lengths import repeated
-from anyshape.graph.loops import LIMIT, LOOP, PATIENCE, Carried, no_form
+from anyshape.graph.loops import LIMIT, LOOP, PATIENCE, Carried, RankChanges, no_form
 from anyshape.graph.match_shape import as_parameters, ensure, ensured, resolved
 from anyshape.graph.regions import captures, close, failed, spliced
+from anyshape.graph.sizes import remember
 from anyshape.graph.tuples import Form, flat, flats, form_of, formed, member_names, spelled
 from anyshape.graph.value import Value, constant, mark
 from anyshape.public import public
+from anyshape.scalars import single
 from anyshape.types import FunctionType, TensorType, parse_types
 from anyshape.wording import counted
 
@@ -37,7 +39,7 @@ Results = Any
 def if_(cond: Any, then: Callable[[], Results], otherwise: Callable[[], Results], source: str = "") -> tuple[Any, ...]:
     """The results of one of two callables. Dims in which they differ are unknown outside; a branch that cannot be typed fails if it is
     taken. Raises ShapeError if neither can be, or their tuples have other forms, DtypeError where their dtypes differ."""
-    condition = as_value(cond)
+    condition = single(as_value(cond), source)
     traced = [_traced(build_branch) for build_branch in (then, otherwise)]
     branches = [(results if isinstance(results, str) else _members(results), since) for results, since in traced]
     forms = [form_of(results) for results, _ in traced if not isinstance(results, str)]
@@ -110,7 +112,7 @@ def loop(
     iteration = _settled(body, _Taken(forms, cond is not None, collects), initial, members, source)
     captured = captures(iteration.members, iteration.params, iteration.since)
     region = close("body", iteration.members, iteration.params, captured, iteration.since)
-    operands = (None if trip is None else as_value(trip), None if cond is None else as_value(cond))
+    operands = [None if v is None else single(as_value(v), source) for v in (trip, cond)]
     outputs = build(
         LOOP, (*initial, *captured, *operands), {"carried": len(initial)}, source, regions=(region,)
     ).outputs
@@ -152,18 +154,29 @@ def _settled(
     """The body on carried values of types that an iteration does not change. Raises ShapeError where there are none."""
     states = [Carried(v) for v in initial]
     number = Value(TensorType(parse_dtype("i64"), ()), "iteration", contents=(fresh("iteration"),))
+    remember(number)
     for attempt in range(LIMIT):
         params = [s.param(name) for s, name in zip(states, names, strict=True)]
         since = mark()
         with repeated():
             results = _listed(body(number, *_formed(taken.forms, params)))
         taken.demand(results)
-        again = _members(results if taken.conditional else (constant(True), *results))
+        truth, *others = _members(results if taken.conditional else (constant(True), *results))
+        again = (single(truth, source), *others)
         after = again[1 : 1 + len(initial)]
-        changed = [s.widen(r, f"loop: carried value {n}", attempt >= PATIENCE) for s, r, n in zip(states, after, names)]
+        changed = [_widened(s, r, f"loop: carried value {n}", attempt) for s, r, n in zip(states, after, names)]
         if not any(changed):
             return _Iteration((number, *params), again, results[len(results) - taken.collects :], since)
     raise no_form(source)
+
+
+def _widened(state: Carried, result: Value, where: str, attempt: int) -> bool:
+    """Joins a carried value after an iteration. One whose rank changes may have any in the body, until the loop is typed."""
+    try:
+        return state.widen(result, where, attempt >= PATIENCE)
+    except RankChanges:
+        state.forget()
+        return True
 
 
 @public
@@ -200,7 +213,7 @@ def define(f: Callee, body: Callable[..., Results]) -> Callee:
         )
     if form_of(returned) != f.forms[1]:
         raise ArgumentError(
-            f"the function {f.name} gives {spelled(f.forms[1])}; its body makes {spelled(form_of(returned))}"
+            f"the function {f.name} returns {spelled(f.forms[1])}; its body returns {spelled(form_of(returned))}"
         )
     results = _members(returned)
     ensured = [ensure(v, t, f"{f.name}: result {k}", params) for k, (v, t) in enumerate(zip(results, f.type.results))]
@@ -230,7 +243,7 @@ def call(
         f, as_parameters(f.name, f.params, [as_value(v, p.type.dtype) for v, p in zip(operands, f.params)])
     )
     if results is None:
-        raise ArgumentError(f"{f.name} relies on checks of its own entry, and cannot be put in the place of a call")
+        raise ArgumentError(f"{f.name} relies on checks at its entry, and cannot be inlined")
     return tuple(results)
 
 
@@ -242,7 +255,7 @@ def _called(f: Callee | Value, arguments: Sequence[Any] | Mapping[str, Any], sou
         names = () if isinstance(f, Value) else tuple(dict.fromkeys(n.partition(".")[0] for n in f.names))
         if isinstance(f, Value) or set(arguments) != set(names):
             expected = ", ".join(names) or "arguments by position"
-            raise ArgumentError(f"call: wanted {expected}, got {', '.join(arguments)}")
+            raise ArgumentError(f"call: expected {expected}, got {', '.join(arguments)}")
         arguments = [arguments[n] for n in names]
     members = flats(arguments)
     kinds = [*function.type.params, *[None] * len(members)]
@@ -268,7 +281,7 @@ def scan(
     """
     values = [as_value(v) for v in scanned]
     if not values:
-        raise ArgumentError("scan: there is nothing to scan; a loop with a count does without")
+        raise ArgumentError("scan: there is nothing to scan; use a loop with a trip count")
     along = list(axes) or [0] * len(values)
     directions = list(backwards) or [False] * len(values)
     if not len(along) == len(directions) == len(values):

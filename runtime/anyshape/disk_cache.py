@@ -86,8 +86,8 @@ class DiskCache:
 
     @staticmethod
     def standard(room: str = "", limit_bytes: int = 256 << 20) -> DiskCache:
-        """At $ANYSHAPE_CACHE (empty: none), $XDG_CACHE_HOME/anyshape or ~/.cache/anyshape; or in a folder there, with a limit of its
-        own."""
+        """The cache at $ANYSHAPE_CACHE (empty: none), $XDG_CACHE_HOME/anyshape or ~/.cache/anyshape; or one in a folder there, with a
+        limit of its own."""
         place = _place()
         return DiskCache(None if place is None else place / room, limit_bytes)
 

@@ -150,15 +150,6 @@ FUNCTION = DType("function", "handle", 64)
 """The dtype of a value that is a function, whose representation is the function's number."""
 
 ALL: tuple[DType, ...] = (F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)
-CLASSES: dict[str, tuple[DType, ...]] = {
-    "bool": (BOOL,),
-    "int": (I8, I16, I32, I64),
-    "uint": (U8, U16, U32, U64),
-    "float": (F32, F64, F16, BF16),
-    "number": tuple(t for t in ALL if t is not BOOL),
-    "any": ALL,
-    "narrow": NARROW,
-}
 _BY_NAME: dict[str, DType] = {str(t): t for t in (*ALL, *NARROW, CHAR)}
 _ML_NAME = {"bf16": "bfloat16", "i4": "int4", "u4": "uint4", "i2": "int2", "u2": "uint2",
             **{name: f.ml_dtype for name, f in NARROW_FLOATS.items()}}  # fmt: skip
@@ -209,11 +200,6 @@ def from_numpy(dtype: Any) -> DType:
     if known_dtype is None:
         raise DtypeError(f"NumPy dtype {known} has no counterpart; known are {', '.join(_BY_NAME)}")
     return known_dtype
-
-
-def members(name: str) -> tuple[DType, ...]:
-    """The dtypes of a class such as `number`, or the one dtype of that name."""
-    return CLASSES[name] if name in CLASSES else (parse_dtype(name),)
 
 
 def accum(t: str) -> DType:

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 PathLike = str | os.PathLike[str]
+SAVED = b"anyshape\r\n\x1a\n"
+"""The first bytes of a saved model"""
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFCHR: "a device",
@@ -40,6 +42,15 @@ def open_plain(path: PathLike, follow: bool = True) -> BinaryIO:
     except BaseException:
         os.close(handle)
         raise
+
+
+def is_saved(path: PathLike) -> bool:
+    """Tests whether a file begins like a saved model."""
+    try:
+        with open_plain(path) as file:
+            return file.read(len(SAVED)) == SAVED
+    except OSError:
+        return False
 
 
 @contextmanager

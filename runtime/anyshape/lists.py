@@ -19,6 +19,7 @@ from anyshape.graph.infer import build
 from anyshape.graph.lists import AT, ERASE, INSERT, LENGTH, LIST, SPLIT
 from anyshape.graph.value import Value
 from anyshape.public import public
+from anyshape.scalars import single
 from anyshape.types import TensorType
 
 
@@ -44,7 +45,7 @@ def optional(value: Any | None = None, element: str | TensorType = "", source: s
 @public
 def insert(list: Value, value: Any, at: Any | None = None, source: str = "") -> Value:
     """The list with a value before position `at`, from 0 to its length, or at the end."""
-    return _one(INSERT, [list, as_value(value), _position(at)], {}, source)
+    return _one(INSERT, [list, as_value(value), _position(at, source)], {}, source)
 
 
 @public
@@ -56,13 +57,13 @@ def append(list: Value, value: Any, source: str = "") -> Value:
 @public
 def erase(list: Value, at: Any | None = None, source: str = "") -> Value:
     """The list without the element at a position, or without the last."""
-    return _one(ERASE, [list, _position(at)], {}, source)
+    return _one(ERASE, [list, _position(at, source)], {}, source)
 
 
 @public
 def at(list: Value, at: Any, source: str = "") -> Value:
     """An element. Dims in which elements differ are unknown dims of the result."""
-    return _one(AT, [list, _position(at)], {}, source)
+    return _one(AT, [list, _position(at, source)], {}, source)
 
 
 @public
@@ -99,8 +100,8 @@ def split(x: Value, sizes: Any | None = None, axis: int = 0, keepdims: bool = Tr
     return _one(SPLIT, [as_value(x), lengths], {"axis": axis, "keepdims": keepdims}, source)
 
 
-def _position(at: Any | None) -> Value | None:
-    return None if at is None else as_value(at)
+def _position(at: Any | None, source: str) -> Value | None:
+    return None if at is None else single(as_value(at), source)
 
 
 def _one(op: Any, inputs: Sequence[Value | None], attrs: dict[str, Any], source: str) -> Value:

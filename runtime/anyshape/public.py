@@ -20,7 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from anyshape.errors import AnyshapeError, ArgumentError, UnsupportedError
+from anyshape.errors import AnyshapeError, ArgumentError, UnsupportedError, library_error
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,6 +45,8 @@ def called(function: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
+        except AnyshapeError:
+            raise  # DtypeError is a TypeError
         except TypeError:
             try:
                 inspect.signature(function).bind(*args, **kwargs)
@@ -64,9 +66,13 @@ def edge(function: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return inner(*args, **kwargs)
+        except AnyshapeError:
+            raise  # ArgumentError is a ValueError
         except RecursionError as e:
             text = f"{name}: an argument is nested too deeply, or its graph is too deep, for Python's stack"
             raise UnsupportedError(text) from e
+        except ImportError as e:
+            raise library_error(e) from e
         except OSError as e:
             what = f"{os.fsdecode(e.filename)}: " if isinstance(e.filename, str | bytes) else ""
             raise AnyshapeError(f"{name}: {what}{e.strerror or e}") from e

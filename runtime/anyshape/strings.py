@@ -22,11 +22,11 @@ def is_text(a: Array) -> bool:
 
 
 def as_chars(a: Array) -> Array:
-    """The characters of strings: `<U1[*d, w]` of any array of d strings. Raises TypeError for an element that is no string."""
+    """The characters of strings: `<U1[*d, w]` of any array of d strings. Raises TypeError for an element that is not a string."""
     if a.dtype.kind == "O":
         wrong = next((e for e in a.flat if not isinstance(e, str)), None)
         if wrong is not None:
-            raise TypeError(f"{wrong!r} is no string")
+            raise TypeError(f"{wrong!r} is not a string")
         a = a.astype(str) if a.size else np.zeros(a.shape, "<U1")
     width = a.dtype.itemsize // 4
     if a.size == 0 or width == 0:

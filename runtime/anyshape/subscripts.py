@@ -49,9 +49,10 @@ def _parsed(equation: str, operands: Sequence[Value], source: str) -> tuple[list
         result = [*widest, *sorted(n for n in {n for ls in labels for n in ls if n > 0} if _often(labels, n) == 1)]
     unknown = [chr(n) for n in result if n > 0 and _often(labels, n) == 0]
     if unknown or len(set(result)) < len(result):
-        raise ArgumentError(
-            f"einsum: {equation!r} has no operand with the result's {unknown or 'doubled letters'}{_at(source)}"
+        problem = (
+            f"no operand has {', '.join(unknown)} of the result" if unknown else "a letter occurs twice in the result"
         )
+        raise ArgumentError(f"einsum: {equation!r}: {problem}{_at(source)}")
     return labels, result
 
 

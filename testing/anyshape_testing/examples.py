@@ -17,6 +17,7 @@ from anyshape.graph.opdef import InputDef, OpDef
 from anyshape.graph.value import Node, Value
 from anyshape.properties import Example, Given
 from anyshape.strings import as_chars, as_strings
+from anyshape.vm.compiling.options import Kernels
 from anyshape_testing import time_budget
 from anyshape_testing.calls import (
     ByName,
@@ -134,7 +135,7 @@ def has_values(got: NDArray[Any], value: NDArray[Any]) -> None:
         np.testing.assert_array_equal(wide, value.astype(wide.dtype) if is_float(got) else value)
 
 
-def _kernels(c: Call) -> str:
+def _kernels(c: Call) -> Kernels:
     """Chooses how a program is compiled that refuses its call. Where time is limited, a program that refuses shapes or attributes, before
     any kernel would run, is interpreted: lowering would be most of the time for an op of many kernels. Law 6 tests refusals by machine
     code there, as far as time allows; without a limit these examples do, too."""
@@ -150,7 +151,7 @@ def is_refused_by_types(c: Call) -> bool:
     return False
 
 
-def refused_on_symbols(c: Call, text: str, kernels: str = "native") -> None:
+def refused_on_symbols(c: Call, text: str, kernels: Kernels = "native") -> None:
     """Checks that the call is refused on symbols when it is built, or at the latest when the program runs."""
     dyn = len(variants(c.property.op)) == 2
     operands = operand_arrays(c) if dyn else {}

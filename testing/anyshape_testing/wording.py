@@ -62,8 +62,8 @@ def _unshaped(message: str) -> str:
 
 
 def _equated(words: Sequence[str]) -> str:
-    """Returns the dim in `m of x: wanted 2, got 3`, an equality that any two tensors with that dim may break; empty for other texts."""
-    equality = len(words) > 1 and words[1].startswith("wanted ")
+    """Returns the dim in `m of x: expected 2, got 3`, an equality that any two tensors with that dim may break; empty for other texts."""
+    equality = len(words) > 1 and words[1].startswith("expected ")
     return words[0].partition(" of ")[0] if equality else ""
 
 

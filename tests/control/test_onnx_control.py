@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -198,16 +199,9 @@ def nested(depth: int) -> onnx.ModelProto:
     return model(top)
 
 
-def test_nesting_is_bounded() -> None:
+def test_branches_within_branches() -> None:
     exe = anyshape.compile(nested(3))
     np.testing.assert_array_equal(exe(rows(3), np.array(True)), rows(3))
-    deep = graph([node("Identity", "x", "y")], "", "y:f[n]")
-    for k in range(30):
-        only = graph([node("Identity", "x", f"o{k}")], "", f"o{k}:f[n]")
-        deep = graph([node("If", "c", f"y{k}", then_branch=deep, else_branch=only)], "", f"y{k}:f[n]")
-    m = model(graph(deep.node, "x:f[n] c:b[]", "y29:f[n]"))
-    with pytest.raises(UnsupportedError, match="nested more than 16 deep"):
-        anyshape.compile(m)
 
 
 def test_widening_within_widening_is_bounded() -> None:
@@ -274,3 +268,80 @@ def test_ten_thousand_turns() -> None:
     before = exe.memory
     np.testing.assert_allclose(exe(np.array(10_000), rows(4)), 2 * rows(4), rtol=1e-6)
     assert exe.memory == before
+
+
+def squeezed_if_one(x: str, axis: int, result: str) -> list[onnx.NodeProto]:
+    """How scripts are exported that squeeze an axis of unknown size: an If with branches of different ranks."""
+    squeeze = [
+        node("Constant", "", f"{result}_axis", value_ints=[axis]),
+        node("Squeeze", f"{x} {result}_axis", f"{result}_1"),
+    ]
+    then = graph(squeeze, "", f"{result}_1:f[?]")
+    otherwise = graph([node("Identity", x, f"{result}_2")], "", f"{result}_2:f[?]")
+    return [
+        node("Constant", "", f"{result}_at", value_ints=[axis]),
+        node("Constant", "", f"{result}_one", value_ints=[1]),
+        node("Shape", x, f"{result}_shape"),
+        node("Gather", f"{result}_shape {result}_at", f"{result}_size"),
+        node("Equal", f"{result}_size {result}_one", f"{result}_is_one"),
+        node("If", f"{result}_is_one", result, then_branch=then, else_branch=otherwise),
+    ]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_axes_that_are_squeezed_if_they_are_one_within_a_branch(times: int) -> None:
+    """The second `If` learns the rank of its operand when the program runs, together with which of its branches cannot be taken."""
+    names = ["x", "once", "twice"][: times + 1]
+    squeezed = [n for k, (x, y) in enumerate(itertools.pairwise(names)) for n in squeezed_if_one(x, -k, y)]
+    then = graph([*squeezed, node("Exp", names[-1], "yes")], "", "yes:f[?]")
+    otherwise = graph([node("Neg", "x", "no")], "", "no:f[?]")
+    g = graph([node("If", "c", "y", then_branch=then, else_branch=otherwise)], "x:f[m,n] c:b[]", "y:f[?]")
+    shapes = [(1, 4), (3, 4), (3, 1), (1, 1)]
+    agree(model(g), [{"x": np.ones(s, np.float32), "c": c} for s in shapes for c in (True, False)])
+
+
+def cropping(size: str) -> onnx.ModelProto:
+    """How TensorFlow's crop_and_resize is exported: each iteration cuts a box out of an image and resizes it; all are stacked."""
+    body = graph(
+        [
+            node("Identity", "c", "again"),
+            node("Gather", "boxes i", "box"),
+            node("Slice", "box zero two", "low"),
+            node("Slice", "box two four", "high"),
+            node("Slice", "image low high axes", "piece"),
+            node("Shape", "piece", "all"),
+            node("Slice", "all zero two", "kept"),
+            node("Concat", "kept size", "sizes", axis=0),
+            node("Resize", "piece - - sizes", "sampled", mode="linear"),
+        ],
+        "i:i[] c:b[]",
+        "again:b[] sampled:f[?]",
+    )
+    nodes = [
+        node("Shape", "boxes", "dims"),
+        node("Gather", "dims first", "count"),
+        node("Loop", "count -", "y", body=body),
+    ]
+    numbers = {"zero": [0], "two": [2], "four": [4], "axes": [2, 3], "first": 0, **({} if size else {"size": [3, 4]})}
+    constants = {name: np.array(v, np.int64) for name, v in numbers.items()}
+    return model(graph(nodes, f"image:f[b,c,h,w] boxes:i[k,4] {size}", "y:f[?]", constants))
+
+
+@pytest.mark.parametrize("size", ["", "size:i[2]"])
+def test_pieces_that_each_iteration_cuts_out_and_samples_to_one_size(size: str) -> None:
+    image = np.arange(84, dtype=np.float32).reshape(1, 2, 6, 7)
+    given = {"size": np.array([3, 4])} if size else {}
+    boxes = np.array([[0, 0, 6, 7], [1, 2, 3, 5], [4, 4, 5, 6]])
+    agree(cropping(size), [{"image": image, "boxes": boxes[:k], **given} for k in (3, 1)])
+
+
+def test_pieces_of_sizes_that_differ_are_not_stacked() -> None:
+    m = cropping("")
+    (loop,) = [n for n in m.graph.node if n.op_type == "Loop"]
+    (body,) = [a.g for a in loop.attribute if a.name == "body"]
+    body.output[1].name = "piece"
+    image = np.arange(84, dtype=np.float32).reshape(1, 2, 6, 7)
+    exe = anyshape.compile(m)
+    assert exe(image, np.array([[0, 0, 2, 3], [1, 2, 3, 5]])).shape == (2, 1, 2, 2, 3)
+    with pytest.raises(ShapeError, match="iteration 1 collects is 3, and was 2 before"):
+        exe(image, np.array([[0, 0, 2, 3], [1, 2, 4, 5]]))

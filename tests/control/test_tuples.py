@@ -95,7 +95,7 @@ def test_wrong_forms_are_told() -> None:
     with pytest.raises(ArgumentError, match=r"it carries \(\(\*, \*\),\), and \(\*,\) after an iteration"):
         control.loop(3, lambda i, s: [s[0]], [(x, x)])
     f = control.function("f", {"x": "f32[n]"}, ["(f32[n], f32[n])"])
-    with pytest.raises(ArgumentError, match=r"gives \(\(\*, \*\),\); its body makes \(\*,\)"):
+    with pytest.raises(ArgumentError, match=r"returns \(\(\*, \*\),\); its body returns \(\*,\)"):
         control.define(f, lambda x: x)
     with pytest.raises(ParseError, match="a tuple is written"):
         anyshape.input("s", "(f32[n], i64[]")

@@ -19,8 +19,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 
 HEAD = """# Errors
 
-Every error that bad input can cause is an `AnyshapeError`. It says what was wanted, what came, and where: a line of a spec, a node of
-a model, an argument of a call. The texts below were printed by the code beside them (`python -m tests.errors.provoke`).
+Every error that bad input can cause is an `AnyshapeError`. It says what was expected, what was given, and where: a line of a spec, a
+node of a model, an argument of a call. Each text below is printed by the code above it (`python -m tests.errors.provoke`).
 """
 
 F32 = np.float32
@@ -97,8 +97,8 @@ CASES: list[Case] = [
     ("A dim of an argument", 'run = compile(add(x, x)), x: "f32[n, 4]"; run(ones(3, 5))', lambda _: doubled()(np.ones((3, 5), F32))),
     ("The rank of an argument", "run(ones(3))", lambda _: doubled()(np.ones(3, F32))),
     ("The dtype of an argument", "run(ones((3, 4), float64))", lambda _: doubled()(np.ones((3, 4)))),
-    ("An argument too few", "run()", lambda _: doubled()()),
-    ("An argument nobody knows", "run(x=..., z=...)", lambda _: doubled()(x=np.ones((1, 4), F32), z=np.ones(1, F32))),
+    ("A missing argument", "run()", lambda _: doubled()()),
+    ("An unknown argument", "run(x=..., z=...)", lambda _: doubled()(x=np.ones((1, 4), F32), z=np.ones(1, F32))),
     (
         "Dims that must be equal, at compile time",
         'matmul(a: "f32[n, 3]", b: "f32[4, m]")',
@@ -114,7 +114,7 @@ CASES: list[Case] = [
      lambda _: gathered()(np.ones((3, 4), F32), np.array([3]))),
     ("Dtypes that must be equal", 'add(a: "f32[n]", b: "i64[n]")',
      lambda _: ops.add(anyshape.input("a", "f32[n]"), anyshape.input("b", "i64[n]"))),
-    ("A dtype an op does not take", 'exp(x: "i64[n]")', lambda _: ops.exp(anyshape.input("x", "i64[n]"))),
+    ("A dtype that an op does not accept", 'exp(x: "i64[n]")', lambda _: ops.exp(anyshape.input("x", "i64[n]"))),
     ("An axis", 'softmax(x: "f32[n]", axis=2)', lambda _: ops.softmax(anyshape.input("x", "f32[n]"), axis=2)),
     ("A parameter", 'softmax(x, axis="last")', lambda _: ops.softmax(anyshape.input("x", "f32[n]"), axis="last")),
     ("An attribute that is not constant", "static.reshape(x, newshape=s)",
@@ -122,9 +122,9 @@ CASES: list[Case] = [
     ("The text of a type", 'input("x", "f99[n]")', lambda _: anyshape.input("x", "f99[n]")),
     ("The text of a function", 'parse("function main(%x: f32[n]) { … softmx … }")',
      lambda _: anyshape.parse("function main(%x: f32[n]) {\n  %0: f32[n] = softmx(%x)\n  return y=%0\n}")),
-    ("Ops nobody wrote", "compile(model with NoSuchOp)", lambda _: anyshape.compile(model_with("NoSuchOp"))),
+    ("An unknown operator", "compile(model with NoSuchOp)", lambda _: anyshape.compile(model_with("NoSuchOp"))),
     ("A damaged model", "compile(first bytes of a model)", truncated),
-    ("A damaged saved model", 'load("model.anyshape"), one bit of which was altered', altered),
+    ("A damaged saved model", 'load("model.anyshape"), with one flipped bit', altered),
     ("A spec", "make gen, on a spec that reads z", spec(WRONG_SPEC)),
 ]  # fmt: skip
 

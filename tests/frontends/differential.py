@@ -7,7 +7,7 @@ change.
 An operator is tried in every opset that declares it anew or from which on a mapping holds. What an older opset has as an attribute, and
 the case as an input of that name, becomes one. Changes are: the dtype of every type variable; every attribute absent, empty, and at the
 extremes of its kind; every vector of integers among the inputs empty, and at its extremes; every optional input absent; contents of NaN,
-infinities, the ends of integers, words, the largest and the lowest float where there is one input; and an axis without elements.
+infinities, the largest and the lowest float, the ends of integers, words; and an axis without elements.
 """
 
 from __future__ import annotations
@@ -356,11 +356,7 @@ def _contents(plain: Trial, k: int, a: np.ndarray, name: str) -> Iterator[Trial]
     """Numbers that are none, and the ends of those that are, spread over the input."""
     if a.dtype.kind == "f" and a.size:
         top = float(np.finfo(a.dtype).max)
-        odd = {"nan": (np.nan,), "inf": (np.inf, -np.inf)}
-        if (
-            sum(f is not None for f in plain.feeds) == 1
-        ):  # of several operands products and sums leave the range in one order or another
-            odd |= {"largest": (top,), "lowest": (-top,)}
+        odd = {"nan": (np.nan,), "inf": (np.inf, -np.inf), "largest": (top,), "lowest": (-top,)}
         for text, values in odd.items():
             other = np.array(a)
             for j, v in enumerate(values):

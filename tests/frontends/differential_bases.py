@@ -31,7 +31,10 @@ TREES: dict[str, Any] = {
 }  # fmt: skip
 SPLITS, LEAVES = [2.0, 0.0, 0.0, -0.5, 0.0, 0.0], [1.0, -1.0, 0.5, 2.0]
 HITS: dict[str, Any] = {"nodes_hitrates": [1.0] * 6, "nodes_missing_value_tracks_true": [0, 0, 0, 1, 0, 0]}
-TARGETS: dict[str, Any] = {"target_treeids": [0, 0, 1, 1], "target_nodeids": [1, 2, 1, 2], "target_ids": [0, 1, 0, 1]}
+TARGETS: dict[str, Any] = {
+    "target_treeids": [0, 0, 0, 0, 1, 1, 1, 1], "target_nodeids": [1, 1, 2, 2, 1, 1, 2, 2], "target_ids": [0, 1, 0, 1, 0, 1, 0, 1],
+}  # fmt: skip
+WEIGHTS = [1.0, -1.0, 0.5, 2.0, -0.5, 0.25, 3.0, -2.0]
 CLASSES: dict[str, Any] = {"class_treeids": [0, 0, 1, 1], "class_nodeids": [1, 2, 1, 2], "class_ids": [0, 1, 0, 2]}
 
 
@@ -119,12 +122,17 @@ TABLE: dict[str, tuple[str, str, tuple[np.ndarray, ...], dict[str, Any], list[st
     "supports_of_words": ("SVMClassifier", ML, (X,), {**MACHINE, "classlabels_strings": ["a", "b"]}, ["y", "z"]),
     "two_trees": (
         "TreeEnsembleRegressor", ML, (X,),
-        {**TREES, **HITS, "nodes_values": SPLITS, **TARGETS, "n_targets": 2, "target_weights": LEAVES, "base_values": [0.5, -1.0],
+        {**TREES, **HITS, "nodes_values": SPLITS, **TARGETS, "n_targets": 2, "target_weights": WEIGHTS, "base_values": [0.5, -1.0],
          "aggregate_function": "AVERAGE", "post_transform": "LOGISTIC"}, ["y"]),
+    "leaves_of_one_target_each": (
+        "TreeEnsembleRegressor", ML, (X,),
+        {"nodes_treeids": [0] * 3, "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0] * 3, "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+         "nodes_values": [2.0, 0.0, 0.0], "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0], "target_treeids": [0, 0],
+         "target_nodeids": [1, 2], "target_ids": [0, 1], "n_targets": 2, "target_weights": [1.0, -1.0], "base_values": [0.5, -1.0]}, ["y"]),
     "two_trees_of_doubles": (
         "TreeEnsembleRegressor", ML, (X.astype(np.float64),),
         {**TREES, **TARGETS, "n_targets": 2, "nodes_values_as_tensor": tensor(SPLITS), "nodes_hitrates_as_tensor": tensor([1.0] * 6),
-         "target_weights_as_tensor": tensor(LEAVES), "base_values_as_tensor": tensor([0.5, -1.0])}, ["y"]),
+         "target_weights_as_tensor": tensor(WEIGHTS), "base_values_as_tensor": tensor([0.5, -1.0])}, ["y"]),
     "two_trees_of_words": (
         "TreeEnsembleClassifier", ML, (X,),
         {**TREES, **HITS, "nodes_values": SPLITS, **CLASSES, "class_weights": LEAVES, "classlabels_strings": ["a", "b", "c"],

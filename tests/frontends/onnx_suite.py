@@ -144,8 +144,8 @@ def forget(tensor: Any, rank: bool) -> None:
 
 
 def run_case(name: str, form: str) -> Outcome:
+    from anyshape import onnx_backend
     from anyshape.errors import UnsupportedError
-    from anyshape.frontends import onnx_backend
 
     case = cases()[name]
     try:

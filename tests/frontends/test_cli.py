@@ -88,7 +88,7 @@ def test_compile_saves_and_run_loads(path, tmp_path, capsys):
         (["run", "{path}", "--shape", "x"], "NAME=4x128"),
         (["run", "{path}", "--shape", "x=4xb"], "NAME=4x128"),
         (["run", "{path}", "--shape", "z=4"], "no input 'z'"),
-        (["run", "{path}", "--shape", "x=99999999999999999999x4"], "does not fit in memory"),
+        (["run", "{path}", "--shape", "x=99999999999999999999x4"], "of 64 bits"),
         (["run", "{path}", "--shape", "x=4611686018427387904x4"], "does not fit in memory"),
         (["run", "{path}", "--input", "x=" + "[" * 3000], "recursion"),
         (["run", "{path}", "--dim", "batch=99999999999999999999"], "64 bits"),
@@ -102,6 +102,13 @@ def test_compile_saves_and_run_loads(path, tmp_path, capsys):
         (["explain", "{path}", "--dim", "batch=many"], "NAME=1:512"),
         (["explain", "{path}", "--memory", "--at", "batch=1:8"], "NAME=8"),
         (["explain", "{path}", "--memory", "--at", "bach=8"], "there are batch"),
+        (["run", "{path}", "--shape", "x=" + "9" * 5000], "NAME=4x128"),
+        (["run", "{path}", "--dim", "batch=" + "9" * 5000], "NAME=1:512"),
+        (["run", "{path}", "--dim", "batch=\u00b2"], "NAME=1:512"),
+        (["run", "{path}", "--dim", "batch=2:\u0664"], "NAME=1:512"),
+        (["run", "{path}", "--input", "x=[[" + "9" * 5000 + "]]"], "NAME=file.npy"),
+        (["run", "{path}", "--ints", "0:" + "9" * 5000], "LOW:HIGH"),
+        (["explain", "{path}", "--memory", "--at", "batch=" + "9" * 5000], "NAME=8"),
         (["compile", "{bad}"], "Det"),
     ],
 )
@@ -113,6 +120,29 @@ def test_what_is_wrong_is_one_message_and_exit_code_2(words, said, path, tmp_pat
     assert main([w.format(**places) for w in words]) == 2
     caught = capsys.readouterr()
     assert said in caught.err and caught.err.startswith("anyshape: ") and "Traceback" not in caught.err
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ImportError("failed to map segment", name="m", path="/m.so")])
+def test_spent_memory_is_one_message_too(error, path, capsys, monkeypatch):
+    def compiled(args):
+        raise error
+
+    monkeypatch.setattr("anyshape.cli.main._compiled", compiled)
+    assert main(["run", path]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("anyshape: ") and ("not enough memory" in said or "map segment: a process" in said)
+    error = ImportError("no such name", name="m", path="/m.py")
+    with pytest.raises(ImportError, match="no such name"):
+        main(["run", path])
+
+
+def test_progress_needs_no_thread(monkeypatch):
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading.Thread.start", start)
+    with progress("working"):
+        pass
 
 
 def test_help_teaches(capsys):

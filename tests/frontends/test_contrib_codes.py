@@ -128,5 +128,5 @@ def test_grouped_attention_that_is_refused():
         causal=0,
         local_window_size=3,
     )
-    with pytest.raises(UnsupportedError, match="a window of what lies ahead"):
+    with pytest.raises(UnsupportedError, match="a window that is not causal"):
         anyshape.compile(model)

@@ -171,7 +171,7 @@ def test_attributes_of_quantisation_that_came_later():
 def test_what_dequantised_codes_are_computed_in():
     large, tiny = np.array([1000000], np.int32), np.array(0.5, np.float16)
     assert run("DequantizeLinear", large, tiny, opset=23, output_dtype=onnx.TensorProto.FLOAT).tolist() == [500000]
-    with pytest.raises(UnsupportedError, match="what is no float"):
+    with pytest.raises(UnsupportedError, match="a dtype that is not a float"):
         run("DequantizeLinear", large, tiny, opset=23, output_dtype=onnx.TensorProto.UINT8)
 
 

@@ -45,7 +45,7 @@ def test_what_is_kept_differs(e: Kept, by: Runtimes):
     t = NAMED[e.example]
     d = difference(t, by)
     assert d is not None, "it differs no more: take it off the list"
-    assert e.covers(d.kind, t.operator, t.opset, t.change, d.why), d
+    assert e.covers(d.kind, t.operator, t.opset, t.case, t.change, d.why), d
 
 
 def test_nothing_else_differs():
@@ -84,7 +84,10 @@ def test_what_is_empty_is_tried():
     assert {"keys_tensor=[]", "keys_tensor absent"} <= tensors
 
 
-def said(us, other, reference, wide=None, change=TRIAL.change) -> str:
+INF, NAN = np.inf, np.nan
+
+
+def said(us, other, reference, wide=None, change=TRIAL.change, fed=1.0, axes=(1,)) -> str:
     """What is found where the three runtimes say these numbers, or that they have none."""
 
     def says(v):
@@ -92,7 +95,12 @@ def said(us, other, reference, wide=None, change=TRIAL.change) -> str:
 
     answers = iter([says(reference), says(wide if wide is not None else reference)])
     found = difference(
-        replace(TRIAL, change=change, attributes={"axes": helper.make_attribute("axes", [1])}),
+        replace(
+            TRIAL,
+            change=change,
+            attributes={"axes": helper.make_attribute("axes", axes)},
+            feeds=(np.full(2, fed, np.float32), None),
+        ),
         Runtimes(lambda *_: says(us), lambda *_: says(other), lambda *_: next(answers)),
     )  # type: ignore[arg-type]
     return found.kind if found is not None else ""
@@ -114,6 +122,40 @@ def test_who_is_believed():
     assert said("refused: no", "none", [3], change="shape=[]") == "", "an input that is an empty vector"
     assert said("refused: no", "none", [3], change="intercepts absent") == "refused"
     assert said("died: of something", "none", "none") == "died"
+
+
+def test_an_overflow_of_theirs_alone_is_no_difference():
+    assert said([1, 2], [1, INF], [1, 2]) == "" and said([1, -INF], [1, NAN], [1, -INF]) == ""
+    assert said([1], [NAN], [NAN], wide=[1]) == "", "floats of 64 bits decide"
+    assert said([1], [NAN], [NAN]) == "wrong" and said([1], [NAN], [NAN], wide=[2]) == "wrong"
+    assert said([1], [INF], "none") == "other", "nobody says that it is 1"
+    assert said([1, 2], [3, INF], [1, 2]) == "other", "the element beside it"
+    assert said([INF], [1], [1]) == "wrong" and said([NAN], [1], [INF], wide=[1]) == "wrong", "an overflow of ours"
+    assert said([1], [INF], [1], fed=INF) == "other" and said([1], [NAN], [1], axes=(NAN,)) == "other", (
+        "what was given is none"
+    )
+
+
+def test_what_the_reference_has_not_written_is_the_same_in_every_run(by: Runtimes):
+    trial = NAMED["MaxUnpool-11 maxunpool_export_without_output_shape: kernel_shape=[]"]
+    assert {str(by.reference(*trial.model()))[:10] for _ in range(5)} == {"IndexError"}
+
+
+def test_every_float_input_has_the_largest_and_the_lowest():
+    changes = {t.change for t in trials() if t.name.startswith("BatchNormalization-15 batchnorm_example: ")}
+    inputs = ("X", "scale", "B", "input_mean", "input_var")
+    assert {f"{name} with {end}" for name in inputs for end in ("nan", "inf", "largest", "lowest")} <= changes
+
+
+def test_a_large_number_hides_nothing():
+    top = float(np.finfo(np.float32).max)
+    large = np.array([top, 1], np.float32)
+    assert not unlike([large], [large * np.float32(0.999)])
+    assert unlike([large], [np.array([top, 1.1], np.float32)]), "the element beside it"
+    assert unlike([large], [np.array([top * 0.9, 1], np.float32)]) and unlike([large], [-large])
+    half = np.array([60000, 1], np.float16)
+    assert unlike([half], [np.array([60000, 3], np.float16)]) and not unlike([half], [np.array([60032, 1], np.float16)])
+    assert unlike([np.array([15], ml_dtypes.uint4)], [np.array([14], ml_dtypes.uint4)]), "an integer is equal or not"
 
 
 def test_what_is_unlike():

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import anyshape
-from anyshape.errors import AnyshapeError, OverflowedError, UnsupportedError
+from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, UnsupportedError
 from tests.frontends import hostile_cases, hostile_files
 from tests.frontends.models import FLOAT, call, function, model, node, tensor
 
@@ -21,6 +21,58 @@ FOUND_IN_FILES = (
 )
 """Seeds that once ended in something else"""
 I64 = TensorProto.INT64
+
+
+def branch(op: str) -> onnx.GraphProto:
+    return helper.make_graph([node(op, "x", "r")], op, [], [onnx.ValueInfoProto(name="r")])
+
+
+def body() -> onnx.GraphProto:
+    """Doubles what is carried, and goes on as the condition says."""
+    nodes = [node("Identity", "going", "on"), node("Add", "v v", "twice")]
+    inputs = [tensor("i", [], I64), tensor("going", [], TensorProto.BOOL), onnx.ValueInfoProto(name="v")]
+    return helper.make_graph(nodes, "body", inputs, [onnx.ValueInfoProto(name=n) for n in ("on", "twice")])
+
+
+BRANCHES = {"then_branch": branch("Identity"), "else_branch": branch("Neg")}
+SINGLE = {
+    "If's condition": (node("If", "c", "y", **BRANCHES), "c", np.array(True)),
+    "Loop's condition": (node("Loop", "m c x", "y", body=body()), "c", np.array(True)),
+    "Loop's count": (node("Loop", "m c x", "y", body=body()), "m", np.array(1)),
+    "SequenceAt's position": (node("SequenceAt", "s m", "y"), "m", np.array(1)),
+}
+
+
+@pytest.mark.parametrize("shape", [[], ["k"], ["k", 1], [1, 1], None, [1]], ids=str)
+@pytest.mark.parametrize("what", SINGLE)
+def test_what_decides_has_one_element(what: str, shape: list[int | str] | None) -> None:
+    """By its type, or else when it runs; a tensor of one element is one, whatever its rank."""
+    n, name, one = SINGLE[what]
+    types = {"c": (TensorProto.BOOL, np.array(True)), "m": (I64, np.array(1))}
+    inputs = [tensor(k, shape if k == name else [], kind) for k, (kind, _) in types.items()]
+    first = [
+        node("SequenceConstruct", "x x", "s"),
+        node("Identity", "m", "unread"),
+        node("Identity", "c", "unread_too"),
+    ]
+    exe = anyshape.compile(model([*first, n], [tensor("x", [2]), *inputs], "y unread unread_too"))
+    x = np.ones(2, np.float32)
+    feed = {"x": x, **{k: value for k, (_, value) in types.items()}}
+    for rank in {len(shape)} if shape is not None else {0, 1, 2}:
+        right = np.reshape(one, (1,) * rank)
+        assert exe.run({**feed, name: right})[0].shape == (2,)
+        if rank and shape not in ([1], [1, 1]):
+            for wrong in (np.repeat(right, 2, 0), np.repeat(right, 0, 0)):
+                with pytest.raises(ShapeError, match=f"{n.op_type} 'y'"):
+                    exe.run({**feed, name: wrong})
+
+
+def test_what_decides_has_one_element_by_its_type() -> None:
+    for n, name, _ in SINGLE.values():
+        inputs = [tensor("m", [], I64), tensor("c", [], TensorProto.BOOL)]
+        inputs = [tensor(name, [2], i.type.tensor_type.elem_type) if i.name == name else i for i in inputs]
+        with pytest.raises(ShapeError, match="must be a scalar"):
+            anyshape.compile(model([node("SequenceConstruct", "x x", "s"), n], [tensor("x", [2]), *inputs], "y"))
 
 
 def test_random_faults():
@@ -145,11 +197,35 @@ def _nested(depth: int) -> onnx.ModelProto:
 
 
 def test_deep_nesting_runs_or_is_refused():
-    f = anyshape.compile(_nested(12))
+    for deep in (12, 31):  # a file has no more: protobuf reads messages 100 deep
+        f = anyshape.compile(_nested(deep))
+        for c in (True, False):
+            assert f(np.ones(1, np.float32), np.array(c)).tolist() == [1.0 if c else -1.0]
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_graphs_within_graphs_by_way_of_functions_run_or_are_refused(parts):
+    """Each function has 30 graphs within one another, and the next one is called in the innermost."""
+    m = _nested(30)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    for k in range(parts):
+        outermost = innermost = _nested(30).graph.node[0]
+        while innermost.op_type == "If":
+            innermost = next(a.g for a in innermost.attribute if a.name == "then_branch").node[0]
+        if k < parts - 1:
+            innermost.op_type, innermost.domain = f"F{k + 1}", "own"
+            innermost.input.append("c")
+        m.functions.append(helper.make_function("own", f"F{k}", ["x", "c"], ["r30"], [outermost], opsets))
+    del m.graph.node[:]
+    m.graph.node.append(helper.make_node("F0", ["x", "c"], ["r30"], domain="own"))
+    m.opset_import.append(opsets[1])
+    if parts == 3:
+        with pytest.raises(UnsupportedError, match="graphs are nested more than 64 deep"):
+            anyshape.compile(m)
+        return
+    f = anyshape.compile(m)
     for c in (True, False):
         assert f(np.ones(1, np.float32), np.array(c)).tolist() == [1.0 if c else -1.0]
-    with pytest.raises(UnsupportedError, match="graphs are nested more than 16 deep"):
-        anyshape.compile(_nested(20))
 
 
 def test_functions_that_grow_exponentially_are_refused():

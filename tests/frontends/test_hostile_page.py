@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROWS = [
     [c.strip() for c in line.strip("| \n").split(" | ")]
     for line in (ROOT / "docs" / "hostile-input.md").read_text().splitlines()
-    if line.startswith("| ") and not line.startswith("| what comes |")
+    if line.startswith("| ") and not line.startswith("| input |")
 ]
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
 
-from anyshape.errors import ArgumentError, ModelError, UnsupportedError
-from anyshape.frontends import onnx_backend
+import anyshape
+from anyshape import onnx_backend
+from anyshape.errors import AnyshapeError, ArgumentError, ModelError, UnsupportedError
 from anyshape.frontends.onnxruntime_api import InferenceSession
 from tests.frontends.models import chain, model, node, tensor
 
@@ -66,3 +71,59 @@ def test_session_answers_as_onnxruntime_does(tmp_path):
         np.testing.assert_allclose(ours.run(names, {"x": X})[0], theirs.run(names, {"x": X})[0])
     with pytest.raises(ArgumentError, match="there is no output z"):
         ours.run(["z"], {"x": X})
+
+
+class Program:
+    """Stands for torch.onnx.ONNXProgram, which has a ModelProto under this name and no method to serialise itself."""
+
+    def __init__(self, proto: onnx.ModelProto) -> None:
+        self.model_proto = proto
+
+
+@pytest.mark.parametrize("call", [
+    lambda m: anyshape.compile(m).run({"x": X}), lambda m: InferenceSession(m).run(None, {"x": X}),
+    lambda m: onnx_backend.prepare(m).run([X]),
+])  # fmt: skip
+def test_every_kind_of_model_is_taken(call: Callable[[Any], Sequence[Any]], tmp_path: Path) -> None:
+    path, saved = tmp_path / "m.onnx", tmp_path / "m.anyshape"
+    path.write_bytes(chain().SerializeToString())
+    anyshape.compile(path).save(saved)
+    for source in (
+        path,
+        str(path),
+        path.read_bytes(),
+        bytearray(path.read_bytes()),
+        memoryview(path.read_bytes()),
+        chain(),
+        Program(chain()),
+        saved,
+        str(saved),
+    ):
+        np.testing.assert_allclose(call(source)[0], WANTED)
+    for source in (Program(None), 5, None):
+        with pytest.raises(AnyshapeError):
+            call(source)
+
+
+def test_a_saved_model_keeps_what_was_decided_when_it_was_compiled(tmp_path: Path) -> None:
+    saved = tmp_path / "m.anyshape"
+    anyshape.compile(chain()).save(saved)
+    loaded = anyshape.compile(saved, threads=1, loop="python", fuse=True, kernels="native", repair=False)
+    assert (loaded.options.threads, loaded.options.loop) == (1, "python") and "load" in loaded.report.phases
+    np.testing.assert_allclose(loaded(X), WANTED)
+    for options in (
+        {"dims": {"batch": 2}},
+        {"fuse": False},
+        {"kernels": "interpret"},
+        {"repair": True},
+        {"verify": True},
+    ):
+        with pytest.raises(ArgumentError, match=f"pass {next(iter(options))} when you compile the ONNX model"):
+            anyshape.compile(saved, **options)
+    with pytest.raises(ArgumentError, match="profile the ONNX model"):
+        anyshape.profile(saved, {"x": X})
+    for source in (saved, saved.read_bytes()):
+        with pytest.raises(ModelError, match="a saved model; pass the ONNX model"):
+            anyshape.simplify(source)
+    with pytest.raises(ModelError, match="a saved model"):
+        anyshape.compile(saved.read_bytes())

@@ -39,7 +39,7 @@ W = np.ones((2, 2), np.float32)
     ("op", "held", "text"),
     [
         ("Add", W, "Add 'y': [n, 3] and [2, 2] do not broadcast: 3 against 2 (add of A 'x': f32[n, 3], B 'w': f32[2, 2])"),
-        ("MatMul", W, "MatMul 'y': k of B: wanted 3, got 2 (matmul of A 'x': f32[n, 3], B 'w': f32[2, 2])"),
+        ("MatMul", W, "MatMul 'y': k of B: expected 3, got 2 (matmul of A 'x': f32[n, 3], B 'w': f32[2, 2])"),
         ("Add", W.astype(int), "Add 'y': B is i64, and A is f32; they must be equal (add of A 'x': f32[n, 3], B 'w': i64[2, 2])"),
         ("Gather", W, "Gather 'y': indices must be one of i64, i32, got f32 (gather of data 'x': f32[n, 3], indices 'w': f32[2, 2])"),
         ("Max", W.astype(np.float64), "data_0[1] is f64, and data_0[0] is f32; they must be equal (maximum of data_0[0] 'x'"),
@@ -73,7 +73,8 @@ def loops(deep: int, inner: onnx.NodeProto) -> list[onnx.NodeProto]:
     return nodes
 
 
-def test_what_is_deep_within_is_said_once():
+def test_what_is_deep_within_is_said_once(monkeypatch):
+    monkeypatch.setattr("anyshape.frontends.onnx.importer.DEEPEST_GRAPHS", 16)
     said = told(model(loops(18, node("Neg", ["x"], ["o"]))))
     assert "in its body, 16 deep, Loop: graphs are nested more than 16 deep" in said
     assert said.count("in its body") == 1

@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from anyshape.frontends import onnx_backend
+from anyshape import onnx_backend
 from tests.frontends import onnx_suite
 from tests.frontends.onnx_suite import FORMS, PAGE, counted, page, read_ratchet, run_isolated
 

@@ -30,9 +30,11 @@ def test_what_has_neither_mapping_nor_body_has_a_reason():
 @pytest.mark.parametrize("operator", sorted(all_refusals()))
 def test_a_model_is_told_the_reason(operator):
     domain, _, op = operator.rpartition(":")
-    proto = model(
-        [node(op, "x", "y", "it", domain=domain)], [tensor("x", ["n"])], "y", opset=26, domains=[domain] * bool(domain)
-    )
+    nodes = [
+        node(op, "x", "y", "it", domain=domain),
+        node("Identity", "y", "z"),
+    ]  # a ZipMap whose result is an output is taken
+    proto = model(nodes, [tensor("x", ["n"])], "z", opset=26, domains=[domain] * bool(domain))
     with pytest.raises(UnsupportedError) as error:
         anyshape.compile(proto)
     assert f"{op} ({domain or 'ai.onnx'}, opset {1 if domain else 26}): no mapping: {all_refusals()[operator]}" in str(

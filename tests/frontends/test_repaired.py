@@ -127,7 +127,11 @@ REPAIRED: dict[str, tuple[onnx.ModelProto, str, np.ndarray]] = {
     "two Constants of one name": (model([constant(ONES), constant(TWO), ADD]), "'s', which is made", X + 2),
     "two initializers": (model([ADD], [("s", ONES), ("s", TWO)]), "of initializers 's' the last", X + 2),
     "a result twice": (model([NEG], outputs=("y", "y")), "of results 'y' the first", -X),
-    "two opsets": (model([NEG], imports=[("ai.onnx", 13), ("", 12)]), "of opsets of ai.onnx the last, 12", -X),
+    "two opsets": (
+        model([node("Softmax", ["x"], ["y"], axis=1)], imports=[("ai.onnx", 13), ("", 12)]),
+        "of opsets of ai.onnx the last, 12",
+        np.exp(X) / np.exp(X).sum(-1, keepdims=True),
+    ),
     "no opset of ONNX's own": (model([NEG], imports=[("com.microsoft", 1)]), "of ai.onnx, of which none was", -X),
 }
 

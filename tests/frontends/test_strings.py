@@ -52,7 +52,7 @@ def test_strings_of_all_kinds_go_in(given):
 def test_what_is_no_string_is_refused():
     with pytest.raises(DtypeError, match=re.escape("input a must be strings, of type char[n, v]; got f64")):
         concat()(np.ones(2), "!")
-    with pytest.raises(DtypeError, match="3 is no string"):
+    with pytest.raises(DtypeError, match="3 is not a string"):
         concat()(np.array(["a", 3], object), "!")
     with pytest.raises(ShapeError, match="of rank 1; got rank 2"):
         concat()(np.array([["a"]]), "!")

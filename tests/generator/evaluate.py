@@ -171,7 +171,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exact_div": lambda a, b: spread(exact_div, a, b),
     "reflect": lambda i, n: spread(reflected, i, n),
     "int": lambda c: spread(int, c),
-    "clamp": lambda x, low, high: spread(lambda v, a, b: max(a, min(v, b)), x, low, high),
+    "clamp": lambda x, low, high: spread(lambda v, a, b: v if v != v else max(a, min(v, b)), x, low, high),
 }
 
 

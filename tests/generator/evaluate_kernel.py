@@ -74,6 +74,11 @@ def _is_whole(value: Any, dtype: np.dtype[Any]) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and dtype.kind in "iu"
 
 
+def _saturated(value: Any, low: int, high: int) -> int:
+    """Casts a number to an integer: truncated, the nearest end out of the range, 0 for NaN."""
+    return 0 if value != value else high if value >= high else low if value <= low else int(value)
+
+
 def _wrapped(value: int, dtype: np.dtype[Any]) -> int:
     return int(np.uint64(value % 2**64).astype(dtype))
 
@@ -275,7 +280,7 @@ class KernelEvaluation(Evaluation):
                 return np.asarray(np.clip(self.expr(inner, env), lowest(t), highest(t))).astype(self.dtypes[var])[()]
             case Call(func="saturate", args=(inner, Name(id=var))):
                 t = from_numpy(self.dtypes[var])
-                return int(np.clip(self.expr(inner, env), lowest(t), highest(t)))
+                return _saturated(self.expr(inner, env), lowest(t), highest(t))
             case Call(func="lowest" | "highest" as func, args=(Name(id=var),)):
                 return (lowest if func == "lowest" else highest)(from_numpy(self.dtypes[var]))
             case Call(func=func, args=(Call(func="philox", args=given),)):
@@ -288,9 +293,9 @@ class KernelEvaluation(Evaluation):
             case Call(func=func, args=(inner,)) if func in self.dtypes:
                 value, dtype = self.expr(inner, env), np.dtype(self.dtypes[func])
                 return _wrapped(value, dtype) if _is_whole(value, dtype) else self._number(self.dtypes[func](value))
-            case Call(func="i32" | "i64", args=(inner,)):
-                value = self.expr(inner, env)
-                return int(value) if isinstance(value, (float, np.floating)) else value
+            case Call(func="i32" | "i64" as func, args=(inner,)):
+                value, ends = self.expr(inner, env), np.iinfo("int" + func[1:])
+                return _saturated(value, ends.min, ends.max) if isinstance(value, (float, np.floating)) else value
             case Call(func="char", args=(inner,)):
                 return np.uint32(self.expr(inner, env))
             case Call(func="f64", args=(inner,)):

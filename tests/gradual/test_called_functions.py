@@ -35,7 +35,7 @@ def test_ten_by_ten_called_with_anything(given: str, made: str) -> None:
     assert str(f.results[0].type) == made
     run = anyshape.compile(f)
     assert run(ones(10, 10)).shape == (10, 10)
-    with pytest.raises(ShapeError, match=r"main: argument 0.*wanted \[10, 10\], got \[10, 9\]"):
+    with pytest.raises(ShapeError, match=r"main: argument 0.*expected \[10, 10\], got \[10, 9\]"):
         run(ones(10, 9))
 
 

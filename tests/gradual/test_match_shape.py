@@ -29,7 +29,7 @@ def test_a_number_is_checked_and_known() -> None:
     assert y.type.shape is not None and y.type.shape[1] == 10
     run = anyshape.compile(anyshape.function([x], ops.exp(y)))
     assert run(ones(3, 10)).shape == (3, 10)
-    with pytest.raises(ShapeError, match=r"ensure_shape.*wanted \[-1, 10\], got \[3, 7\].*x\.shape\[1\] = 7"):
+    with pytest.raises(ShapeError, match=r"ensure_shape.*expected \[-1, 10\], got \[3, 7\].*x\.shape\[1\] = 7"):
         run(ones(3, 7))
 
 
@@ -74,7 +74,7 @@ def test_assumed_once_however_often_it_is_used() -> None:
     run = anyshape.compile(f)
     assert sum("check" in line for line in run.disassemble().splitlines()) == 1
     np.testing.assert_allclose(run(ones(10, 10)), np.full((10, 10), 100.0))
-    with pytest.raises(ShapeError, match="wanted"):
+    with pytest.raises(ShapeError, match="expected"):
         run(ones(10, 9))
 
 
@@ -95,7 +95,12 @@ def test_equal_demands_are_checked_once_and_weaker_ones_not_at_all() -> None:
 
 @pytest.mark.parametrize(
     ("text", "error"),
-    [("f32[4, ?, ?]", ShapeError), ("f32[?, 5]", ShapeError), ("i64[?, ?]", DtypeError), ("f32[2*n, ?]", ParseError)],
+    [
+        ("f32[4, ?, ?]", ShapeError),
+        ("f32[?, 5]", ShapeError),
+        ("i64[?, ?]", DtypeError),
+        ("f32[n // 2, ?]", ParseError),
+    ],
 )
 def test_what_cannot_be_is_refused_while_building(text: str, error: type[Exception]) -> None:
     with pytest.raises(error):
@@ -107,7 +112,7 @@ def test_sizes_that_only_a_run_knows() -> None:
     picked = ops.match_shape(ops.nonzero(x), "i64[1, 3]")
     run = anyshape.compile(anyshape.function([x], ops.add(picked, 1)))
     assert run(np.array([1, 0, 2, 3], np.float32)).tolist() == [[1, 3, 4]]
-    with pytest.raises(ShapeError, match="wanted"):
+    with pytest.raises(ShapeError, match="expected"):
         run(np.array([1, 0, 2], np.float32))
 
 

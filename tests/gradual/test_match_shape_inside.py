@@ -29,7 +29,7 @@ def test_it_is_one_size_within_the_turn() -> None:
     run = anyshape.compile(anyshape.function([X, K], y))
     assert run(P[:0], np.array(3)).shape == (0,)
     np.testing.assert_array_equal(run(P, np.array(0)), P)
-    with pytest.raises(ShapeError, match=r"wanted \[3\], got \[6\]"):
+    with pytest.raises(ShapeError, match=r"expected \[3\], got \[6\]"):
         run(P, np.array(1))
 
 
@@ -38,7 +38,7 @@ def test_a_name_outside_is_meant_inside() -> None:
     (y,) = control.loop(K, lambda i, s: [ops.concat([ops.match_shape(s, "f32[w]"), z], axis=0)], [z])
     run = anyshape.compile(anyshape.function([X, K], y))
     assert run(P, np.array(1)).shape == (6,)
-    with pytest.raises(ShapeError, match=r"wanted \[3\], got \[6\]"):
+    with pytest.raises(ShapeError, match=r"expected \[3\], got \[6\]"):
         run(P, np.array(2))
 
 

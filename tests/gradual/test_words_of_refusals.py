@@ -34,7 +34,7 @@ CASES: dict[str, Case] = {
     ),
     "a result of too many elements": (
         ["i64[1]"], ops.dyn.zeros, [[2**46]],
-        AnyshapeError, "the result output0, of shape [70368744177664] and dtype float32, cannot be made",
+        AnyshapeError, "the result output0, of shape [70368744177664] and dtype float32, cannot be allocated",
     ),
     "what turns collect": (
         ["f32[n]", "i64[]"],
@@ -46,7 +46,7 @@ CASES: dict[str, Case] = {
         ["f32[n]", "f32[m]"],
         lambda x, y: control.scan(lambda s, a, b: [ops.add(s, ops.mul(a, b))], [np.float32(0)], [x, y], 0, source="dot"),
         [np.ones(3), np.ones(2)],
-        ShapeError, "(dot: scan): the dims are not the wanted ones: wanted [3], got [2]",
+        ShapeError, "(dot: scan): the dims differ: expected [3], got [2]",
     ),
 }  # fmt: skip
 

@@ -68,7 +68,7 @@ def test_a_function_names_what_it_needs():
     x, y = anyshape.input("x", "f32[n]"), anyshape.input("y", "f32[n]")
     with pytest.raises(ArgumentError, match="need y"):
         anyshape.function([x], ops.add(x, y))
-    with pytest.raises(ArgumentError, match="two inputs are called x"):
+    with pytest.raises(ArgumentError, match="two inputs have the name x"):
         anyshape.function([x, anyshape.input("x", "f32[n]")], x)
 
 

@@ -31,12 +31,12 @@ def test_all_that_a_call_breaks_is_found() -> None:
     ]
     a, b = (typed(np.zeros(s, np.float32), "v") for s in ((2, 3), (3, 2)))
     assert broken_of("concat", [[a, b, typed(np.zeros((4, 4), np.float32), "w")]], axis=0) == [
-        "concat: i of xs[1], item 0: wanted 3, got 2",
-        "concat: i of xs[2], item 0: wanted 3, got 4",
-        "concat: i of xs[2], item 0: wanted 2, got 4",
+        "concat: i of xs[1], item 0: expected 3, got 2",
+        "concat: i of xs[2], item 0: expected 3, got 4",
+        "concat: i of xs[2], item 0: expected 2, got 4",
     ]
     keys = [typed(np.zeros(n, np.int64), "k") for n in (1, 0)]
-    words = ["look_up: n of values: wanted 1, got 0", "look_up: a list of no keys"]
+    words = ["look_up: n of values: expected 1, got 0", "look_up: a list of no keys"]
     assert broken_of("look_up", [keys[0], *keys, typed(np.zeros((), np.int64), "o")]) == words
 
 
@@ -82,10 +82,10 @@ def test_words_of_an_assert_that_holds_are_not_taken() -> None:
         ("dyn.reshape: cannot view n*m elements as [k]", "reshape: cannot view 272 elements as [5]", False, True),
         ("reshape: cannot view 12 elements", "reshape: cannot view 13 elements", False, False),
         ("add: [n, 2] against it", "add: [7, 2] against it", False, True),
-        ("concat: o of xs1: wanted 3, got 2", "concat: o of xs1: wanted 2, got 3", False, True),
-        ("concat: o of xs2: wanted 3, got 2", "concat: o of xs1: wanted 2, got n", False, True),
-        ("concat: i of xs2: wanted 3, got 2", "concat: o of xs1: wanted 3, got 2", False, False),
-        ("stack: o of xs2: wanted 3, got 2", "concat: o of xs1: wanted 3, got 2", False, False),
+        ("concat: o of xs1: expected 3, got 2", "concat: o of xs1: expected 2, got 3", False, True),
+        ("concat: o of xs2: expected 3, got 2", "concat: o of xs1: expected 2, got n", False, True),
+        ("concat: i of xs2: expected 3, got 2", "concat: o of xs1: expected 3, got 2", False, False),
+        ("stack: o of xs2: expected 3, got 2", "concat: o of xs1: expected 3, got 2", False, False),
         ("gather: index is out of range for 3 items", "index 7 is out of range for 3 items", False, True),
         ("split: too much", "pad: too much", False, False),
     ],

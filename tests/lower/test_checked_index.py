@@ -70,5 +70,5 @@ def test_a_demand_tells_numbers_of_sizes_that_nothing_else_needs(loop: str) -> N
     c, o = anyshape.input("c", "f32[n, m]"), anyshape.input("o", "i64[v]")
     exe = anyshape.compile(anyshape.function([c, o], ops.pair_weights(c, o)), loop=loop)
     for n in (1, 4):
-        with pytest.raises(ShapeError, match=f"^pair_weights: a support is of none of {n + 1} classes"):
+        with pytest.raises(ShapeError, match=f"^pair_weights: a support is not of one of {n + 1} classes"):
             exe(np.zeros((n, 2), np.float32), np.array([0, n + 1]))

@@ -80,7 +80,7 @@ def test_multiply_adds_that_load_their_factors_need_no_registers_for_them(
     target = x86("znver4", AVX512)
     module, tiles = Module(target), tiles_for(target, F32)
     emit_kernel(module, tiles, "kernel", rows, vectors, FULL, stored, reloads=True)
-    module.pointer_table("table", ("kernel",), exported=True)
+    module.pointer_table("table", ("kernel",))
     code = assembly(module.text(), target)
     assert code.count("{1to16}") == rows * vectors and "vbroadcastss" not in code
 

@@ -17,13 +17,15 @@ H, W = dims.symbol("h"), dims.symbol("w")
 SIZES = [{B: 1, H: 9, W: 9}, {B: 2, H: 4, W: 37}, {B: 3, H: 6, W: 5}, {B: 1, H: 40, W: 3}, {B: 0, H: 5, W: 5}]
 
 
-def windows(kind: str, step: int, spread: int, channels: int = 0, taps: int = 3) -> Group:
+def windows(
+    kind: str, step: int, spread: int, channels: int = 0, taps: int = 3, image: Any = (H, W), batch: Any = B
+) -> Group:
     """Rows and columns of x under a window with a pad of one; with `channels`, times weights for that many results."""
     b = Builder("windows")
     reach = (taps - 1) * spread - 2
-    x = b.input([B, max(channels, 2), H, W])
-    tall, wide = ((n - reach - 1) // step + 1 for n in (H, W))
-    y = b.tensor([B, max(channels, 2), tall, wide])
+    x = b.input([batch, max(channels, 2), *image])
+    tall, wide = ((n - reach - 1) // step + 1 for n in image)
+    y = b.tensor([batch, max(channels, 2), tall, wide])
     n, c, i, j = b.eqs.indices("i", y.shape)
     seen = pad(x, 0.0 if kind == "sum" else -2.0)
 
@@ -53,6 +55,28 @@ def test_products_of_windows(step: int, spread: int) -> None:
     group = windows("sum", step, spread, channels=3)
     assert "windows of x0" in describe(group)
     check(group, SIZES)
+
+
+@pytest.mark.parametrize("side", [7, 8, 14, 28])
+@pytest.mark.parametrize(("step", "spread"), [(1, 1), (2, 1), (1, 2)])
+def test_images_of_known_size_have_the_same_windows(step: int, spread: int, side: int) -> None:
+    """Where sizes are numbers a channel is a whole number of rows, and a row of elements, all of which are steps of a window too."""
+    rows, product = (windows("sum", step, spread, c, image=(side, side), batch=1) for c in (0, 16))
+    assert lower_group(rows, host_target()).schedule == ("windows",)
+    assert "windows of x0" in describe(product)
+    for group in (rows, product):
+        check(group, [{}])
+
+
+def test_channels_of_a_small_image_are_no_window() -> None:
+    b = Builder("sum of channels")
+    x, y = b.input([3, 4, 5]), b.tensor([4, 5])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], reduce_("sum", [3], lambda c: x[c, i, j]))
+    b.output(y)
+    group = b.group()
+    assert lower_group(group, host_target()).schedule != ("windows",)
+    check(group, [{}])
 
 
 def test_what_does_not_overlap_and_has_no_pads_stays_channels() -> None:

@@ -115,7 +115,7 @@ def test_errors_do_not_name_internal_symbols() -> None:
     with pytest.raises(ShapeError) as e:
         run(ones(2, 3), ones(5, 4))
     assert str(e.value) == (
-        "matmul (project): k of b: wanted 3, got 5 (x.shape[1] == y.shape[0] does not hold: x.shape[1] = 3, y.shape[0] = 5)"
+        "matmul (project): k of b: expected 3, got 5 (x.shape[1] == y.shape[0] does not hold: x.shape[1] = 3, y.shape[0] = 5)"
     )
 
 

@@ -368,7 +368,7 @@ def test_a_loop_with_a_wrong_annotation() -> None:
         grown = ops.concat([rows, ops.reshape(i, (1, 1))], axis=0)
         return [ops.less(i, 10), ops.add(i, 1), ops.match_shape(grown, "i64[1, 1]")]
 
-    with pytest.raises(ShapeError, match=r"wanted \[1, 1\]"):
+    with pytest.raises(ShapeError, match=r"expected \[1, 1\]"):
         made = control.loop(None, turn, [start, np.zeros((1, 1), np.int64)], cond=ops.less(start, 10))[1]
         anyshape.compile(anyshape.function([start], made))(np.int64(0))
 

@@ -47,7 +47,7 @@ def test_a_policy_of_each_kind_has_figures(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_measured_is_refused() -> None:
-    assert "there is no policy nothing; there are trials," in policies("nothing").stderr
+    assert "there is no policy nothing; there are affinity," in policies("nothing").stderr
     assert "both processes would be without spins" in policies("spins", ANYSHAPE_WITHOUT="spins").stderr
 
 

@@ -45,17 +45,17 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.mark.parametrize("text", ["", ",", "trials", "plain,spins,trials,"])
+@pytest.mark.parametrize("text", ["", ",", "stalls", "store,spins,stalls,"])
 def test_the_environment_names_policies(environment: pytest.MonkeyPatch, text: str) -> None:
     environment.setenv(VARIABLE, text)
     assert {p for p in Policy if not in_use(p)} == {p for p in Policy if p in text}
 
 
-@pytest.mark.parametrize("text", ["trial", "Trials", "trials spins", "trials,nothing"])
+@pytest.mark.parametrize("text", ["stall", "Stalls", "stalls spins", "stalls,nothing"])
 def test_a_name_of_no_policy_is_refused(environment: pytest.MonkeyPatch, text: str) -> None:
     environment.setenv(VARIABLE, text)
-    with pytest.raises(ArgumentError, match=f"{VARIABLE} names no policy by .*; there are trials, affinity, stalls"):
-        in_use(Policy.TRIALS)
+    with pytest.raises(ArgumentError, match=f"{VARIABLE} names no policy by .*; there are affinity, stalls"):
+        in_use(Policy.STALLS)
 
 
 def calls(without: str) -> subprocess.CompletedProcess[str]:
@@ -83,11 +83,9 @@ def test_results_are_the_same_without_a_policy(policy: str, with_all: str) -> No
 
 
 CODE = {
-    Policy.TRIALS: "@pool_begin_trial",
     Policy.AFFINITY: "call void @pool_keep_off",
     Policy.STALLS: "call void @pool_bring",
     Policy.SPINS: "4000",
-    Policy.PLAIN: "call i64 @anyshape_plain",
 }
 """What stands in the loop's text by reason of a policy."""
 

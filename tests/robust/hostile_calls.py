@@ -33,9 +33,9 @@ WORDS = (
 )  # fmt: skip
 OPTIONS = (
     "--shape", "--input", "--ints", "--seed", "--repeat", "--threads", "--dim", "--at", "--memory", "--timings", "-o", "--tolerance",
-    "--param", "--stage", "--html", "--help", "--nothing",
+    "--param", "--stage", "--html", "--help", "--nothing", "--json", "--output-dir", "--repair", "--check", "--version",
 )  # fmt: skip
-COMMANDS = ("run", "compile", "explain", "simplify", "show", "nothing", "")
+COMMANDS = ("run", "compile", "explain", "simplify", "show", "diff", "nothing", "")
 
 
 def call(pick: random.Random) -> str:

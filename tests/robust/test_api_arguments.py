@@ -6,25 +6,30 @@ right.
 
 from __future__ import annotations
 
+import ast
 import inspect
+import subprocess
+import sys
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
 
 import anyshape
-from anyshape import control, lists, ops
-from anyshape.errors import AnyshapeError, ArgumentError
+from anyshape import control, lists, onnx_backend, ops
+from anyshape.errors import LONGEST, LONGEST_LINE, AnyshapeError, ArgumentError, DtypeError
 from anyshape.frontends.onnxruntime_api import InferenceSession
-from anyshape.vm.compiling.options import Options
+from anyshape.vm.compiling.options import CompileOptions, Options
 from anyshape.vm.run.destinations import overlaps_itself
+from anyshape.vm.run.recorder import Recorder
 
 VALUES: list[Any] = [
     None, 0, -1, 2**70, 1.5, float("nan"), True, "", "x", "a\0b", b"", b"\xff", (), [], [None], [1, [2]], {}, {1: 2}, {"x": None}, {"x": 1},
     set(), object(), lambda *_: None, int, np.zeros(0), np.array(None, object), np.array("x"), slice(3), Path("/nowhere"), ...,
+    "a" * 60_000, ["a"] * 10_000, {"a" * 60_000: 1}, np.zeros(60_000),
 ]  # fmt: skip
 X = anyshape.input("x", "f32[n]")
 FUNCTION = anyshape.function([X], ops.exp(X))
@@ -52,7 +57,7 @@ def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
             if name not in ("errors", "ops", "passes"):
                 yield from ((f"{name}.{n}", f) for n, f in vars(found).items() if _is_public(n, f, found))
         elif inspect.isclass(found):
-            if name != "Executable":
+            if name not in ("AnyshapeError", "Executable"):
                 yield name, found
         else:
             yield name, found
@@ -104,7 +109,8 @@ def outcome(call: Callable[[], object]) -> None:
     try:
         call()
     except AnyshapeError as e:
-        assert str(e) or isinstance(e, AnyshapeError)
+        text = str(e)
+        assert len(text) <= LONGEST + 50 and max(map(len, text.split("\n"))) <= LONGEST_LINE + 3
 
 
 def given(f: Callable[..., Any]) -> tuple[inspect.Signature, dict[str, Any]]:
@@ -155,6 +161,49 @@ def test_what_they_are_told(call: Callable[[], object]) -> None:
         call()
 
 
+def test_errors_of_arguments_are_those_of_python_too() -> None:
+    with pytest.raises(ValueError, match="threads must be a number"):
+        anyshape.compile(FUNCTION, threads=-1)
+    with pytest.raises(ValueError, match="there is no input y"):
+        EXE.run({"y": FEED["x"]})
+    with pytest.raises(TypeError, match="f64"):
+        EXE.run({"x": np.zeros(3)})
+    assert not issubclass(DtypeError, ValueError) and not issubclass(ArgumentError, TypeError)
+
+
+def test_long_texts_lack_their_middle_or_their_end() -> None:
+    name = "a" * 60_000
+    text = str(AnyshapeError(f"input {name} must be short"))
+    assert text.startswith("input aaa") and text.endswith("aaa must be short") and len(text) == LONGEST_LINE + 3
+    lines = "\n".join(["a line"] * 10_000)
+    assert str(AnyshapeError(lines)).endswith(f"… and {len(lines) - LONGEST} more characters")
+    whole = "\n".join(["b" * LONGEST_LINE] * 19)
+    assert str(AnyshapeError(whole)) == whole and AnyshapeError(name).args == (name,)
+
+
+def test_type_checkers_see_the_keywords_of_compile() -> None:
+    fields = set(Options.__dataclass_fields__)
+    assert set(get_type_hints(CompileOptions, localns={"Recorder": Recorder})) == fields - {"dims"}
+    for f in (anyshape.compile, anyshape.profile, InferenceSession.__init__, onnx_backend.prepare):
+        hints = get_type_hints(f)
+        assert "CompileOptions" in str(hints.get("options") or hints["kwargs"]), f
+
+
+def test_type_checkers_see_all_public_names() -> None:
+    tree = ast.parse(Path(anyshape.__file__).read_text())
+    (block,) = [n for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
+    seen = {a.asname or a.name for n in block.body if isinstance(n, ast.ImportFrom) for a in n.names}
+    assert seen == set(anyshape.__all__) and "InferenceSession" in seen
+    assert set(anyshape.__all__) <= set(dir(anyshape))
+
+
+@pytest.mark.parametrize("name", anyshape.__all__)
+def test_modules_can_be_imported_by_their_names(name: str) -> None:
+    if isinstance(getattr(anyshape, name), types.ModuleType):
+        code = f"import anyshape.{name} as m; import anyshape; assert m is anyshape.{name}"
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_right_arguments_pass() -> None:
     assert anyshape.compile(FUNCTION, {"n": 3}, dump=[], threads=np.int64(1), fuse=False)(FEED["x"]).shape == (3,)
     assert EXE.run(FEED, None)[0].shape == EXE.run(FEED, {}, deadline=100)[0].shape == (3,)
@@ -192,7 +241,7 @@ def test_places_that_overlap_are_refused() -> None:
         with pytest.raises(ArgumentError, match="shares memory with that of output"):
             exe.run(feed, {"a": a, "b": b})
     itself = np.lib.stride_tricks.as_strided(memory, (4,), (0,))
-    with pytest.raises(ArgumentError, match="lie on one another"):
+    with pytest.raises(ArgumentError, match="elements of the array overlap"):
         exe.run(feed, {"a": itself})
     exe.run(feed, {"a": memory[::2], "b": memory[1::2]})
     np.testing.assert_allclose(memory, np.stack([np.exp(feed["x"]), -feed["x"]], 1).reshape(-1), rtol=1e-6)

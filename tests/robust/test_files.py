@@ -12,16 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import anyshape
 from anyshape import ops
 from anyshape.cli.main import main
 from anyshape.errors import AnyshapeError
-from anyshape.files import open_plain, replacing, write_plain
+from anyshape.files import is_saved, open_plain, replacing, write_plain
+from anyshape.frontends.onnx.embedding import embedded
+from anyshape.frontends.onnx.reader import Source
 from anyshape.frontends.onnx.writing import write_model
-from anyshape.vm.executable.saved import is_saved
 from tests.resident import HANGS
 
 RUNTIME = Path(anyshape.__file__).parent
@@ -95,6 +97,51 @@ def test_what_is_no_plain_file_is_refused_by_readers(tmp_path: Path, reader: str
         assert not is_saved(path)
 
 
+COMMANDS = {
+    "run": [], "compile": [], "explain": [], "profile": ["--repeat", "1"], "simplify": ["{folder}/o.onnx", "--check"], "diff": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_refuses_external_data_that_is_no_plain_file(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where another library would read it."""
+    pytest.importorskip("onnxruntime")
+    places = {what: path for what, path in special(tmp_path).items() if path.parent == tmp_path}
+    words = [w.format(folder=tmp_path) for w in COMMANDS[command]]
+    for what, path in places.items():
+        codes: list[int] = []
+        model = add(path.name, tmp_path)
+        raised = within(HANGS, lambda: codes.append(main([command, str(model), *words])))  # noqa: B023
+        assert raised is None and codes == [2], (what, raised, codes)
+        assert "'w'" in capsys.readouterr().err, what
+    (tmp_path / "w").write_bytes(np.float32([1, 2, 3]).tobytes())
+    assert main([command, str(add("w", tmp_path)), *words]) == 0
+
+
+def test_all_data_of_a_model_is_put_into_it(tmp_path: Path) -> None:
+    """That of graphs and tensors in nodes too, and elements that share bytes."""
+    (tmp_path / "w").write_bytes(np.float32([1, 2, 3]).tobytes() + bytes([0x21, 0x43]))
+    model = onnx.load(add("w", tmp_path), load_external_data=False)
+    packed = model.graph.initializer.add(name="u", data_type=onnx.TensorProto.UINT4, dims=[3], data_location=1)
+    for key, value in (("location", "w"), ("offset", "12"), ("length", "2")):
+        packed.external_data.add(key=key, value=value)
+    inner = helper.make_graph([], "inner", [], [], [])
+    inner.initializer.add().CopyFrom(model.graph.initializer[0])
+    outer = helper.make_node("If", ["c"], ["z"], then_branch=inner, else_branch=inner)
+    outer.attribute.append(helper.make_attribute("value", model.graph.initializer[0]))
+    model.graph.node.append(outer)
+    whole = embedded(Source(model, "m", tmp_path))
+    w, u = map(numpy_helper.to_array, whole.graph.initializer)
+    np.testing.assert_array_equal(w, [1, 2, 3])
+    np.testing.assert_array_equal(u.astype(int), [1, 2, 3])
+    branch, _, value = whole.graph.node[1].attribute
+    for t in (branch.g.initializer[0], value.t):
+        np.testing.assert_array_equal(numpy_helper.to_array(t), [1, 2, 3])
+    assert model.graph.initializer[0].data_location == 1, "the original is as it was"
+
+
 def test_a_long_location_in_the_models_folder(tmp_path: Path) -> None:
     with pytest.raises(AnyshapeError, match="too long"):
         anyshape.compile(add(LONG, tmp_path))
@@ -164,7 +211,18 @@ def test_a_file_that_fails_midway_leaves_the_old_one(tmp_path: Path) -> None:
 
 def test_files_are_opened_in_one_place() -> None:
     """By rule: no call that opens, reads or writes a file by its path but in `anyshape.files`, and in what reads the system's own files."""
-    calls = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "tofile", "fromfile", "memmap", "mkstemp"}
+    calls = {
+        "open",
+        "read_text",
+        "read_bytes",
+        "write_text",
+        "write_bytes",
+        "tofile",
+        "fromfile",
+        "memmap",
+        "mkstemp",
+        "load_model",
+    }
     seen = 0
     for path in sorted(RUNTIME.rglob("*.py")):
         if path.name in SYSTEM or path == RUNTIME / "files.py" or "testing" in path.parts:
@@ -173,6 +231,9 @@ def test_files_are_opened_in_one_place() -> None:
             name = node.func if isinstance(node, ast.Call) else None
             called = name.id if isinstance(name, ast.Name) else name.attr if isinstance(name, ast.Attribute) else ""
             seen += called in ("open_plain", "replacing", "write_plain")
+            assert name is None or ast.unparse(name) != "onnx.load", (
+                f"{path}:{node.lineno}: it opens what the model names"
+            )
             assert called not in calls or _is_allowed(path, node), f"{path}:{getattr(node, 'lineno', 0)}: {called}"
     assert seen >= 10
 

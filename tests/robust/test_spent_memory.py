@@ -75,6 +75,59 @@ def test_what_python_says_of_spent_memory_is_told_as_such(raised: BaseException)
     assert told.value.__cause__ is not None
 
 
+IMPORTS = """
+import resource, sys
+import numpy as np
+import anyshape
+from anyshape.errors import AnyshapeError
+
+what, path, room = sys.argv[1], sys.argv[2], int(sys.argv[3]) << 20
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + room, resource.RLIM_INFINITY))
+try:
+    getattr(anyshape, what)(path)
+    said = "made"
+except (AnyshapeError, MemoryError) as e:
+    said = f"{type(e).__name__}: {e}"
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+if not said.startswith("MemoryError"):  # of which Python may leave half a module behind
+    getattr(anyshape, what)(path)
+print(said)
+"""
+
+
+@pytest.mark.parametrize("what", ["load", "compile"])
+def test_what_cannot_be_imported_is_told_and_imported_later(what: str, tmp_path: Path) -> None:
+    """Memory is spent before anything of the library is imported: LLVM, numbers of short floats and the system's own modules are machine
+    code, which is mapped."""
+    import anyshape
+    from anyshape import ops
+    from tests.robust.test_files import _exp
+
+    x = anyshape.input("x", "f32[n]")
+    anyshape.compile(anyshape.function([x], ops.exp(x))).save(tmp_path / "load")
+    (tmp_path / "compile").write_bytes(_exp().SerializeToString())
+    told = {}
+    for room in (4, 12, 17, 60, 2000):
+        words = [sys.executable, "-c", IMPORTS, what, str(tmp_path / what), str(room)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, f"{what} with {room} MB ended with {done.returncode}: {done.stderr[-800:]}"
+        told[room] = done.stdout.strip()
+    assert told[2000] == "made"
+    assert "LLVM, which makes machine code, cannot be loaded" in told[60] and "RLIMIT_AS" in told[60]
+
+
+def test_an_import_error_that_is_no_matter_of_memory_stays() -> None:
+    @edge
+    def call(path: str) -> None:
+        raise ImportError("cannot be mapped", name="m", path=path)
+
+    with pytest.raises(AnyshapeError, match=r"cannot be mapped: a process .* \(ulimit -v, RLIMIT_AS\)"):
+        call("/lib/m.cpython-311-x86_64-linux-gnu.so")
+    with pytest.raises(ImportError, match="cannot be mapped"):
+        call("/lib/m.py")
+
+
 def test_a_defect_is_not_taken_for_spent_memory() -> None:
     @edge
     def call() -> None:

@@ -68,8 +68,35 @@ def elementwise() -> Case:
     return exe, [large[:, None], large[None]], [small[:, None], small[None]]
 
 
+def broadcast() -> Case:
+    """A sum over a dim that is in no memory: all the time is that of one element."""
+    x, k = anyshape.input("x", "f32[1]"), anyshape.input("k", "i64[1]")
+    exe = anyshape.compile(anyshape.function([x, k], ops.sum(ops.broadcast_to(x, k))))
+    one = np.ones(1, np.float32)
+    return exe, [one, np.array([LONG])], [one, np.array([9])]
+
+
+def broadcast_product() -> Case:
+    """The same below two loops."""
+    x, y, k = (anyshape.input(name, t) for name, t in (("x", "f32[m, 1]"), ("y", "f32[1, n]"), ("k", "i64[1]")))
+    left = ops.broadcast_to(x, ops.concat([np.array([1]), k], axis=0))
+    right = ops.broadcast_to(y, ops.concat([k, np.array([1])], axis=0))
+    exe = anyshape.compile(anyshape.function([x, y, k], ops.matmul(left, right)))
+    one = np.ones((1, 1), np.float32)
+    return exe, [one, one, np.array([LONG])], [one, one, np.array([9])]
+
+
+def padded() -> Case:
+    """An extreme over what is read, and any number of ones around it."""
+    x, k = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[2]")
+    exe = anyshape.compile(anyshape.function([x, k], ops.sum(ops.pad(x, k, np.float32(1)))))
+    four = np.arange(4, dtype=np.float32)
+    return exe, [four, np.array([0, LONG])], [four, np.array([2, 3])]
+
+
 CASES: dict[str, Callable[[], Case]] = {
-    "loop": looping, "registers": in_registers, "product": product, "elementwise": elementwise,
+    "loop": looping, "registers": in_registers, "product": product, "elementwise": elementwise, "broadcast": broadcast,
+    "broadcast product": broadcast_product, "padded": padded,
 }  # fmt: skip
 
 

@@ -29,10 +29,10 @@ MESSAGES: list[tuple[Callable[[Rule], Any], str]] = [
     (lambda r: r.item(Vec((1, 2)), 2), "op: index 2 is out of range for [1, 2], which has 2 items"),
     (lambda r: r.wrap(5, 5), "op: index 5 is out of range for 5 items"),
     (lambda r: r.min(Vec(())), "op: min of nothing"),
-    (lambda r: r.zip((1, 2), (1,)), "op: vectors of different length meet: [1, 2] and [1]"),
+    (lambda r: r.zip((1, 2), (1,)), "op: vectors of different lengths are combined: [1, 2] and [1]"),
     (lambda r: r.broadcast((2, 3), (4, 3)), "op: [2, 3] and [4, 3] do not broadcast: 2 against 4"),
-    (lambda r: r.equal(3, 4, "dim k of b"), "op: dim k of b: wanted 3, got 4"),
-    (lambda r: r.equal((3, n), (3,), "shape"), "op: shape: wanted [3, n], got [3]"),
+    (lambda r: r.equal(3, 4, "dim k of b"), "op: dim k of b: expected 3, got 4"),
+    (lambda r: r.equal((3, n), (3,), "shape"), "op: shape: expected [3, n], got [3]"),
     (lambda r: r.require(dims.ge(-n - 1, 0), lambda: f"bad {n}"), "op: bad n"),
 ]
 

@@ -15,31 +15,24 @@ from anyshape.failure_report import AREA
 from anyshape.lower.llvm import polling
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
-from anyshape.lower.llvm.types import I64, PTR, VOID
+from anyshape.lower.llvm.types import I32, PTR, VOID
 from anyshape.lower.target import host_target
 from anyshape.vm.native.pool import Pool
 from anyshape.vm.native.pool_code import SHARE, add_pool
 from anyshape.vm.native.pool_layout import PoolWord
-from anyshape.vm.native.pool_trials import TELL
 
 KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
-NEVER = 1 << 40
-"""Kernels until a trial that no test comes to see."""
 
 
 @cache
 def _code() -> Loaded:
-    """The public functions of the pool, and some internal ones under a name of their own."""
+    """The public functions of the pool, and internal ones under names of their own."""
     module = Module(host_target())
     add_pool(module)
-    for name, result, arguments in (
-        ("pool_look", VOID, [("pool", PTR)]),
-        ("pool_choose", I64, [("pool", PTR)]),
-        ("pool_tell", VOID, TELL),
-    ):
+    for name, result, arguments in (("pool_look", VOID, [("pool", PTR)]), ("anyshape_share", I32, SHARE)):
         with module.function(f"{name}_itself", result, arguments, noalias=False) as f:
-            found = f.call(name, result, list(f.args))
-            f.ret(found if result == I64 else None)
+            status = f.call(name, result, list(f.args))
+            f.ret(status if result == I32 else None)
     library = ctypes.CDLL(None)
     others = (n for n in module.imports if n != polling.SYMBOL)
     imports = {n: ctypes.cast(getattr(library, n), ctypes.c_void_p).value or 0 for n in others}
@@ -48,23 +41,21 @@ def _code() -> Loaded:
 
 def native(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
     loaded = _code()
-    address = loaded.address(name if name.startswith("anyshape_") else f"{name}_itself")
+    address = loaded.address(name if name in loaded.addresses else f"{name}_itself")
     function: Callable[..., Any] = ctypes.CFUNCTYPE(result, *arguments)(address)
     return function
 
 
 def words() -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Of a pool in which nothing is tried."""
-    made = np.zeros(int(PoolWord.COUNT), np.int64)
-    made[PoolWord.LEFT] = NEVER
-    return made
+    """Makes the words of a pool without workers."""
+    return np.zeros(int(PoolWord.COUNT), np.int64)
 
 
 def share(pool: int, kernel: Any, parts: int) -> int:
     """The status of a `KERNEL`, which is called with no scalars and no buffers."""
     address, scalars = ctypes.cast(kernel, ctypes.c_void_p).value, np.zeros(AREA, np.int64)
     shared = native("anyshape_share", ctypes.c_int32, *[ctypes.c_int64] * len(SHARE))
-    status: int = shared(pool, address, scalars.ctypes.data + scalars.nbytes, 0, 0, 0, parts, 0, 0, 1)
+    status: int = shared(pool, address, scalars.ctypes.data + scalars.nbytes, 0, 0, 0, parts, 0, 1)
     return status
 
 

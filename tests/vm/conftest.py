@@ -1,4 +1,4 @@
-"""Handmade ops are found by their names while these tests run, in place of what the generated package registers; and every test
+"""Handmade ops are found by their names while these tests run, in place of generated ones of the same names; and every test
 runs twice: interpreted kernels called from Python, and machine code called by the native loop."""
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 def handmade_ops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     import handmade
 
-    monkeypatch.setattr(registry, "all_ops", lambda: handmade.OPS)
-    monkeypatch.setattr(simplify, "all_ops", lambda: handmade.OPS)
+    ops = {**registry.all_ops(), **handmade.OPS}
+    monkeypatch.setattr(registry, "all_ops", lambda: ops)
+    monkeypatch.setattr(simplify, "all_ops", lambda: ops)
     monkeypatch.setenv("ANYSHAPE_KERNELS", request.param)
     yield
 

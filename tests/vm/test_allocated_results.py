@@ -169,7 +169,7 @@ def test_shape_and_dtype(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("shape", [(-LARGE, -8), (1 << 62,), (1 << 40, 1 << 40)])
 def test_what_cannot_be_is_refused_by_the_name_of_the_result(shape: tuple[int, ...]) -> None:
-    with pytest.raises(AnyshapeError, match=r"result y, of shape .* cannot be made"):
+    with pytest.raises(AnyshapeError, match=r"result y, of shape .* cannot be allocated"):
         new_result(shape, np.dtype(np.float32), "y")
 
 

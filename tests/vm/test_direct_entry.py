@@ -230,7 +230,7 @@ def test_sizes_that_appear_late_and_errors_after_kernels(way: str) -> None:
         exe(one, np.array([9, 1 << 40, 1]), index)
     with pytest.raises(ShapeError, match="pick"):
         exe(one, np.array([9, 1, 1]), np.array([1, 7]))
-    with pytest.raises(AnyshapeError, match=r"cannot be made|not to be had"):
+    with pytest.raises(AnyshapeError, match=r"cannot be allocated|cannot allocate"):
         exe(one, np.array([9, 1 << 21, 1 << 5]), index)
     assert exe(one, np.array([9, 1, 1]), index)[0].tolist() == [[2]]
 
@@ -316,8 +316,6 @@ def test_memory_that_is_not_to_be_had_is_told(monkeypatch: pytest.MonkeyPatch) -
     exe = growing_squares()
     assert exe(ones(1 << 20)) == 1 << 20
     monkeypatch.setattr(arena, "available_memory", lambda: 0)
-    with pytest.raises(
-        AnyshapeError, match="134217728 bytes of memory for intermediate values are not to be had: 0 are available"
-    ):
+    with pytest.raises(AnyshapeError, match="cannot allocate 134217728 bytes for intermediate values: 0 are available"):
         exe(ones(1 << 25))
     assert exe(ones(1 << 20)) == 1 << 20

@@ -172,6 +172,17 @@ def test_overflow_matters_only_where_it_is_needed(middle: list[int], wanted: int
         assert first[0][2] == [wanted]
 
 
+def test_what_is_lost_in_one_call_is_a_number_in_the_next() -> None:
+    words = encode(Op.CONST, 0, INT64_MAX) + encode(Op.ARGUMENT, 1, 0) + encode(Op.LOAD, 2, 1, 0, ELEMENT_CODE["i64"])
+    words += encode(Op.ADD, 3, 0, 2) + encode(Op.CONST, 4, 1) + encode(Op.OUTPUT, 5, 0, (4,))
+    words += encode(Op.STORE, 5, 0, 3, ELEMENT_CODE["i64"]) + encode(Op.RETURN)
+    native = NativeExecutor(program(words, 6))
+    context = native.context()
+    for added, last in ((1, None), (0, INT64_MAX), (1, None), (-1, INT64_MAX - 1)):
+        got = outcome(lambda added=added: native.run([np.array([added])], context))
+        assert got[0] is OverflowedError if last is None else got[0][2] == [last]
+
+
 def test_a_check_that_fails_may_tell_of_a_number_that_was_lost() -> None:
     n = symbol("n")
     told = CheckRecord(("n is ", n), (n,), (3,), "n")
@@ -287,7 +298,7 @@ def test_a_region_that_cannot_grow_is_not_used_again() -> None:
     context = native.context()
     huge = np.lib.stride_tricks.as_strided(np.zeros(1), (1 << 55,), (0,))
     assert native.run([np.zeros(100)], context) is not None
-    with pytest.raises(AnyshapeError, match="not to be had"):
+    with pytest.raises(AnyshapeError, match="cannot allocate"):
         native.run([huge], context)
     assert context.regions[0].address == 0
     got = native.run([np.zeros(50)], context)

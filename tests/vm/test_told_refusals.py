@@ -89,7 +89,7 @@ CASES: dict[str, tuple[Callable[[], tuple[Function, list[Any]]], str]] = {
     ),
     "asked": (
         asked,
-        "couple_pairs (node1): a share is not within 0..1 "
+        "static.couple_pairs (node1): a share is not within 0..1 "
         "(SPEC: all(0 <= shares[t, e] <= 1 for t in n for e in p) does not hold: shares[41, 1] = 1.1)",
     ),
     "one number": (

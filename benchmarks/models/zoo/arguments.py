@@ -87,6 +87,6 @@ MAKERS: dict[str, tuple[Callable[..., Arrays], list[tuple[int, ...]]]] = {
 
 
 def calls(name: str) -> list[Arrays]:
-    """For a model or one of its other exports."""
+    """Draws the arguments of some calls of a model, or of one of its other exports."""
     maker, shapes = MAKERS[name.removesuffix("_dynamo")]
     return [maker(np.random.default_rng([k, *shape]), *shape) for k, shape in enumerate(shapes)]

@@ -18,10 +18,10 @@ def clip_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, low, high, y = eqs.tensor("x"), eqs.tensor("low"), eqs.tensor("high"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], minimum(maximum(x[*i], low[()]), high[()]), "specs/activation.yaml:28")
+    eqs.define(y[*i], minimum(maximum(x[*i], low[()]), high[()]), "specs/activation.yaml:29")
 
 
-# specs/activation.yaml:39
+# specs/activation.yaml:40
 def leaky_relu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -29,19 +29,19 @@ def leaky_relu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         where(ge(x[*i], 0), lambda: x[*i], lambda: cast(alpha * cast(x[*i], eqs.dtypes["U"]), eqs.dtypes["T"])),
-        "specs/activation.yaml:44",
+        "specs/activation.yaml:45",
     )
 
 
-# specs/activation.yaml:52
+# specs/activation.yaml:53
 def prelu_kernel(eqs: Equations, bound: Bound) -> None:
     d, q = bound.d, bound.q
     x, slope, y = eqs.tensor("x"), eqs.tensor("slope"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], where(lt(x[*i], 0), lambda: x[*i] * slope[*fit(i, q)], lambda: x[*i]), "specs/activation.yaml:59")
+    eqs.define(y[*i], where(lt(x[*i], 0), lambda: x[*i] * slope[*fit(i, q)], lambda: x[*i]), "specs/activation.yaml:60")
 
 
-# specs/activation.yaml:70
+# specs/activation.yaml:71
 def elu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -53,11 +53,11 @@ def elu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         where(ge(x[*i], 0), lambda: x[*i], lambda: cast(alpha * expm1(cast(x[*i], eqs.dtypes["U"])), eqs.dtypes["T"])),
-        "specs/activation.yaml:75",
+        "specs/activation.yaml:76",
     )
 
 
-# specs/activation.yaml:83
+# specs/activation.yaml:84
 def celu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -73,11 +73,11 @@ def celu_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: x[*i],
             lambda: cast(alpha * expm1(cast(x[*i], eqs.dtypes["U"]) / alpha), eqs.dtypes["T"]),
         ),
-        "specs/activation.yaml:88",
+        "specs/activation.yaml:89",
     )
 
 
-# specs/activation.yaml:96
+# specs/activation.yaml:97
 def selu_kernel(eqs: Equations, bound: Bound) -> None:
     d, gamma, alpha = bound.d, bound.gamma, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -93,11 +93,11 @@ def selu_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: gamma * cast(x[*i], eqs.dtypes["U"]),
             lambda: gamma * (alpha * expm1(cast(x[*i], eqs.dtypes["U"]))),
         ),
-        "specs/activation.yaml:102",
+        "specs/activation.yaml:103",
     )
 
 
-# specs/activation.yaml:110
+# specs/activation.yaml:111
 def softplus_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -109,28 +109,28 @@ def softplus_kernel(eqs: Equations, bound: Bound) -> None:
         return maximum(v, 0) + log1p(exp(-abs_(v)))
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log1p_exp(cast(x[*i], eqs.dtypes["U"])), "specs/activation.yaml:113")
+    eqs.define(y[*i], log1p_exp(cast(x[*i], eqs.dtypes["U"])), "specs/activation.yaml:114")
 
 
-# specs/activation.yaml:121
+# specs/activation.yaml:122
 def softsign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
     eqs.define(
-        y[*i], cast(x[*i], eqs.dtypes["U"]) / (1 + abs_(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:124"
+        y[*i], cast(x[*i], eqs.dtypes["U"]) / (1 + abs_(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:125"
     )
 
 
-# specs/activation.yaml:132
+# specs/activation.yaml:133
 def hard_sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha, beta = bound.d, bound.alpha, bound.beta
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], minimum(maximum(alpha * cast(x[*i], eqs.dtypes["U"]) + beta, 0), 1), "specs/activation.yaml:138")
+    eqs.define(y[*i], minimum(maximum(alpha * cast(x[*i], eqs.dtypes["U"]) + beta, 0), 1), "specs/activation.yaml:139")
 
 
-# specs/activation.yaml:146
+# specs/activation.yaml:147
 def hard_swish_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -138,11 +138,11 @@ def hard_swish_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         cast(x[*i], eqs.dtypes["U"]) * minimum(maximum(cast(x[*i], eqs.dtypes["U"]) / 6 + 0.5, 0), 1),
-        "specs/activation.yaml:149",
+        "specs/activation.yaml:150",
     )
 
 
-# specs/activation.yaml:157
+# specs/activation.yaml:158
 def mish_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -155,11 +155,11 @@ def mish_kernel(eqs: Equations, bound: Bound) -> None:
 
     i = eqs.indices("i", d)
     eqs.define(
-        y[*i], cast(x[*i], eqs.dtypes["U"]) * tanh(log1p_exp(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:160"
+        y[*i], cast(x[*i], eqs.dtypes["U"]) * tanh(log1p_exp(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:161"
     )
 
 
-# specs/activation.yaml:168
+# specs/activation.yaml:169
 def swish_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -170,19 +170,19 @@ def swish_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         cast(x[*i], eqs.dtypes["U"]) * logistic(alpha * cast(x[*i], eqs.dtypes["U"])),
-        "specs/activation.yaml:173",
+        "specs/activation.yaml:174",
     )
 
 
-# specs/activation.yaml:183
+# specs/activation.yaml:184
 def thresholded_relu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], where(gt(x[*i], alpha), lambda: x[*i], lambda: 0), "specs/activation.yaml:188")
+    eqs.define(y[*i], where(gt(x[*i], alpha), lambda: x[*i], lambda: 0), "specs/activation.yaml:189")
 
 
-# specs/activation.yaml:196
+# specs/activation.yaml:197
 def shrink_kernel(eqs: Equations, bound: Bound) -> None:
     d, lambd, bias = bound.d, bound.lambd, bound.bias
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -202,7 +202,7 @@ def shrink_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/activation.yaml:205",
+            "specs/activation.yaml:206",
         )
     else:
         i = eqs.indices("i", d)
@@ -218,5 +218,5 @@ def shrink_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/activation.yaml:206",
+            "specs/activation.yaml:207",
         )

@@ -8,7 +8,7 @@ from typing import Any
 from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import abs_, cast, checked, floor, fold, pad, ravel, reduce_
+from anyshape.equations.functions import abs_, cast, checked, clamp, floor, fold, item, pad, ravel, reduce_
 from anyshape.rules import Bound
 
 
@@ -31,13 +31,10 @@ def deform_conv_kernel(eqs: Equations, bound: Bound) -> None:
     bias = eqs.tensor("bias")
     mask = eqs.tensor("mask")
     y = eqs.tensor("y")
-    def place(moved: Any, p: Any, s: Any, q: Any, l: Any, f: Any) -> Any:
-        return moved + cast(p * s + q * l - f, eqs.dtypes["U"])
-
     def share(v: Any, u: Any) -> Any:
         return 1 - abs_(v - floor(v) - cast(u, eqs.dtypes["U"]))
 
-    moved = eqs.scratch("moved", eqs.dtypes["U"], rules.Vec((b, groups, c, *k, *o, len(d))))
+    at_ = eqs.scratch("at", eqs.dtypes["U"], rules.Vec((b, groups, c, *k, *o, len(d))))
     n = eqs.index("n", b)
     h = eqs.index("h", groups)
     j = eqs.index("j", c)
@@ -45,9 +42,16 @@ def deform_conv_kernel(eqs: Equations, bound: Bound) -> None:
     p = eqs.indices("p", o)
     a = eqs.index("a", len(d))
     eqs.define(
-        moved[n, h, j, *q, *p, a],
-        cast(checked(offset)[n, (((h * c + j) // e) * rules.prod(k) + ravel(q, k)) * len(d) + a, *p], eqs.dtypes["U"]),
-        "specs/deformable.yaml:57: moved[n, h, j, *q, *p, a] = U(offset[n, (h * c + j) " "// e, ravel(q, k), a, *p])",
+        at_[n, h, j, *q, *p, a],
+        clamp(
+            cast(
+                checked(offset)[n, (((h * c + j) // e) * rules.prod(k) + ravel(q, k)) * len(d) + a, *p], eqs.dtypes["U"]
+            )
+            + cast(item(p, a) * item(strides, a) + item(q, a) * item(dilations, a) - item(pads, a), eqs.dtypes["U"]),
+            cast(-2.0, eqs.dtypes["U"]),
+            cast(item(d, a) + 1, eqs.dtypes["U"]),
+        ),
+        "specs/deformable.yaml:56: offset[n, (h * c + j) // e, ravel(q, k), a, *p]",
     )
     read = eqs.scratch("read", eqs.dtypes["U"], rules.Vec((b, groups, c, *k, *o)))
     n = eqs.index("n", b)
@@ -65,39 +69,22 @@ def deform_conv_kernel(eqs: Equations, bound: Bound) -> None:
                     n,
                     h * c + j,
                     *(
-                        cast(
-                            floor(place(moved[n, h, j, *q, *p, a], p[a], strides[a], q[a], dilations[a], pads[a]))
-                            + cast(u[a], eqs.dtypes["U"]),
-                            parse_dtype("i64"),
-                        )
+                        cast(floor(at_[n, h, j, *q, *p, a]) + cast(u[a], eqs.dtypes["U"]), parse_dtype("i64"))
                         for a in rules.range_(len(d))
                     ),
                 ],
                 eqs.dtypes["U"],
             )
-            * fold(
-                "prod",
-                (
-                    share(v, t)
-                    for v, t in zip(
-                        (
-                            place(moved[n, h, j, *q, *p, a], p[a], strides[a], q[a], dilations[a], pads[a])
-                            for a in rules.range_(len(d))
-                        ),
-                        u,
-                    )
-                ),
-            ),
+            * fold("prod", (share(v, t) for v, t in zip((at_[n, h, j, *q, *p, a] for a in rules.range_(len(d))), u))),
         )
         * cast(checked(mask)[n, ((h * c + j) // e) * rules.prod(k) + ravel(q, k), *p], eqs.dtypes["U"]),
-        "specs/deformable.yaml:58: pad(x, 0)[n, h, j, *[i64(floor(place(moved[n, h, j, "
-        "*q, *p, a], p[a], strides[a], q[a], dilations[a], pads[a])) + U(u[a])) for a in "
-        "range(len(d))]], mask[n, (h * c + j) // e, ravel(q, k), *p]",
+        "specs/deformable.yaml:59: pad(x, 0)[n, h, j, *[i64(floor(at[n, h, j, *q, *p, "
+        "a]) + U(u[a])) for a in range(len(d))]], mask[n, (h * c + j) // e, ravel(q, k), *p]",
     )
     n, h, i, p = eqs.index("n", b), eqs.index("h", groups), eqs.index("i", m), eqs.indices("p", o)
     eqs.define(
         y[n, h * m + i, *p],
         reduce_("sum", [c, *k], lambda j, *q: read[n, h, j, *q, *p] * cast(w[h * m + i, j, *q], eqs.dtypes["U"]))
         + cast(bias[h * m + i], eqs.dtypes["U"]),
-        "specs/deformable.yaml:65",
+        "specs/deformable.yaml:64",
     )

@@ -66,13 +66,13 @@ def div_kernel(eqs: Equations, bound: Bound) -> None:
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if eqs.dtypes["T"].is_integer:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], trunc_div(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:91")
+        eqs.define(y[*i], trunc_div(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:92")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] / b[*fit(i, q)], "specs/elementwise.yaml:92")
+        eqs.define(y[*i], a[*fit(i, p)] / b[*fit(i, q)], "specs/elementwise.yaml:93")
 
 
-# specs/elementwise.yaml:102
+# specs/elementwise.yaml:103
 def pow_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, q, p = bound.i_extents, bound.q, bound.p
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
@@ -91,98 +91,98 @@ def pow_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["T"],
                 ),
             ),
-            "specs/elementwise.yaml:112",
+            "specs/elementwise.yaml:113",
         )
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:113")
+        eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:114")
 
 
-# specs/elementwise.yaml:127
+# specs/elementwise.yaml:128
 def mod_kernel(eqs: Equations, bound: Bound) -> None:
     truncated, i_extents, p, q = bound.truncated, bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if truncated:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:134")
+        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:135")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:135")
+        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:136")
 
 
-# specs/elementwise.yaml:143
+# specs/elementwise.yaml:144
 def maximum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:147")
+    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:148")
 
 
-# specs/elementwise.yaml:156
+# specs/elementwise.yaml:157
 def minimum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:160")
+    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:161")
 
 
-# specs/elementwise.yaml:169
+# specs/elementwise.yaml:170
 def neg_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:175")
+    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:176")
 
 
-# specs/elementwise.yaml:186
+# specs/elementwise.yaml:187
 def abs_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:191")
+    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:193")
 
 
-# specs/elementwise.yaml:202
+# specs/elementwise.yaml:204
 def exp_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:205")
+    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:207")
 
 
-# specs/elementwise.yaml:213
+# specs/elementwise.yaml:215
 def log_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:216")
+    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:218")
 
 
-# specs/elementwise.yaml:224
+# specs/elementwise.yaml:226
 def floor_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:228")
+    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:230")
 
 
-# specs/elementwise.yaml:236
+# specs/elementwise.yaml:238
 def ceil_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:240")
+    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:242")
 
 
-# specs/elementwise.yaml:248
+# specs/elementwise.yaml:250
 def round_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:252")
+    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:255")
 
 
-# specs/elementwise.yaml:260
+# specs/elementwise.yaml:263
 def sign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -191,42 +191,42 @@ def sign_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*i],
             where(gt(x[*i], 0), lambda: 1, lambda: where(lt(x[*i], 0), lambda: -1, lambda: x[*i])),
-            "specs/elementwise.yaml:266",
+            "specs/elementwise.yaml:269",
         )
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             cast(gt(x[*i], 0), eqs.dtypes["T"]) - cast(lt(x[*i], 0), eqs.dtypes["T"]),
-            "specs/elementwise.yaml:267",
+            "specs/elementwise.yaml:270",
         )
 
 
-# specs/elementwise.yaml:277
+# specs/elementwise.yaml:280
 def sqrt_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:280")
+    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:283")
 
 
-# specs/elementwise.yaml:288
+# specs/elementwise.yaml:291
 def reciprocal_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:291")
+    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:294")
 
 
-# specs/elementwise.yaml:299
+# specs/elementwise.yaml:302
 def tanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:302")
+    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:305")
 
 
-# specs/elementwise.yaml:310
+# specs/elementwise.yaml:313
 def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -235,56 +235,56 @@ def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
         return where(ge(v, 0), lambda: 1, lambda: e) / (1 + e)
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:314")
+    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:317")
 
 
-# specs/elementwise.yaml:322
+# specs/elementwise.yaml:325
 def erf_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:325")
+    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:328")
 
 
-# specs/elementwise.yaml:333
+# specs/elementwise.yaml:336
 def relu_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:338")
+    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:341")
 
 
-# specs/elementwise.yaml:349
+# specs/elementwise.yaml:352
 def gelu_kernel(eqs: Equations, bound: Bound) -> None:
     approximate, d = bound.approximate, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if approximate == "none":
         i = eqs.indices("i", d)
-        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:355")
+        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:358")
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             0.5 * x[*i] * (1 + tanh(0.7978845608028654 * (x[*i] + 0.044715 * x[*i] * x[*i] * x[*i]))),
-            "specs/elementwise.yaml:356",
+            "specs/elementwise.yaml:359",
         )
 
 
-# specs/elementwise.yaml:384
+# specs/elementwise.yaml:388
 def cast_kernel(eqs: Equations, bound: Bound) -> None:
     saturate_, d, to = bound.saturate, bound.d, bound.to
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if eqs.dtypes["param:to"].is_narrow_float and saturate_:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:393")
+        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:398")
     else:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:394")
+        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:399")
 
 
-# specs/elementwise.yaml:429
+# specs/elementwise.yaml:434
 def where_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q, r = bound.i_extents, bound.p, bound.q, bound.r
     c, a, b, y = eqs.tensor("c"), eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:434")
+    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:439")

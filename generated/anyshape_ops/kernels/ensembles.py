@@ -211,22 +211,22 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, feature[r]), lt(feature[r], f))),
-        ("a feature is none of ", f),
+        ("a feature is not one of ", f),
         "specs/ensembles.yaml:330: all(0 <= feature[r] < f for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, yes[r]), lt(yes[r], m))),
-        ("a child is none of ", m, " rows"),
+        ("a child is not one of ", m, " rows"),
         "specs/ensembles.yaml:331: all(0 <= yes[r] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, no[r]), lt(no[r], m))),
-        ("another child is none of ", m, " rows"),
+        ("another child is not one of ", m, " rows"),
         "specs/ensembles.yaml:332: all(0 <= no[r] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [t], lambda k: and_(le(0, root[k]), lt(root[k], m))),
-        ("a root is none of ", m, " rows"),
+        ("a root is not one of ", m, " rows"),
         "specs/ensembles.yaml:333: all(0 <= root[k] < m for k in t) does not hold",
     )
     eqs.demand(
@@ -236,7 +236,7 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     )
     eqs.demand(
         reduce_("all", [e], lambda l: and_(le(0, target[l]), lt(target[l], targets))),
-        ("a target is none of ", targets),
+        ("a target is not one of ", targets),
         "specs/ensembles.yaml:335: all(0 <= target[l] < targets for l in e) does not hold",
     )
     procedure = eqs.procedure()
@@ -359,7 +359,7 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     )
     eqs.demand(
         reduce_("all", [g], lambda a: and_(le(0, places[a]), lt(places[a], size))),
-        ("a column is none of ", size),
+        ("a column is not one of ", size),
         "specs/ensembles.yaml:573: all(0 <= places[a] < size for a in g) does not hold",
     )
     procedure = eqs.procedure()

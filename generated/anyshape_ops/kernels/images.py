@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from anyshape import rules
@@ -38,10 +39,15 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/images.yaml:138
+# specs/images.yaml:139
 def scaled_size_kernel(eqs: Equations, bound: Bound) -> None:
     z, picked = bound.z, bound.picked
     scales, y = eqs.tensor("scales"), eqs.tensor("y")
+    eqs.demand(
+        reduce_("all", [z], lambda k: and_(lt(0, scales[k]), lt(scales[k], inf))),
+        ("scales must be greater than 0 and finite",),
+        "specs/images.yaml:147: all(0 < scales[k] and scales[k] < inf for k in z) does not hold",
+    )
     k = eqs.index("k", z)
     eqs.define(
         y[k],
@@ -54,11 +60,11 @@ def scaled_size_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda: cast(floor(cast(item(picked, k), parse_dtype("f32")) * scales[k]), parse_dtype("i64")),
             ),
         ),
-        "specs/images.yaml:150",
+        "specs/images.yaml:152",
     )
 
 
-# specs/images.yaml:163
+# specs/images.yaml:168
 def resize_kernel(eqs: Equations, bound: Bound) -> None:
     nearest_mode = bound.nearest_mode
     coordinates = bound.coordinates
@@ -114,7 +120,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
     def cubic(t: Any, a: Any) -> Any:
         near = ((a + 2) * t - (a + 3)) * t * t + 1
         far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
-        return where(le(t, 1), lambda: near, lambda: where(lt(t, 2), lambda: far, lambda: 0.0))
+        return where(ge(t, 2), lambda: 0.0, lambda: where(gt(t, 1), lambda: far, lambda: near))
 
     def hat(t: Any) -> Any:
         return maximum(1 - t, 0.0)
@@ -147,12 +153,12 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:221",
+            "specs/images.yaml:226",
         )
     if (scales.absent is not None) and (policy == "stretch"):
         e = eqs.index("e", len(d))
         eqs.define(
-            z[e], cast(item(s, e), parse_dtype("f32")) / cast(item(d, e), parse_dtype("f32")), "specs/images.yaml:224"
+            z[e], cast(item(s, e), parse_dtype("f32")) / cast(item(d, e), parse_dtype("f32")), "specs/images.yaml:229"
         )
     if (scales.absent is not None) and (policy == "not_larger"):
         e = eqs.index("e", len(d))
@@ -165,7 +171,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:225",
+            "specs/images.yaml:230",
         )
     if (scales.absent is not None) and (policy == "not_smaller"):
         e = eqs.index("e", len(d))
@@ -178,38 +184,38 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:227",
+            "specs/images.yaml:232",
         )
     if (scales.absent is None):
         e = eqs.index("e", len(d))
-        eqs.define(length[e], cast(item(d, e), parse_dtype("f32")) * z[e], "specs/images.yaml:223")
+        eqs.define(length[e], cast(item(d, e), parse_dtype("f32")) * z[e], "specs/images.yaml:228")
     else:
         e = eqs.index("e", len(d))
-        eqs.define(length[e], cast(item(s, e), parse_dtype("f32")), "specs/images.yaml:229")
+        eqs.define(length[e], cast(item(s, e), parse_dtype("f32")), "specs/images.yaml:234")
     if coordinates == "tf_crop_and_resize":
         e = eqs.index("e", len(d))
         eqs.define(
             start[e],
             where(eq(item(named, e), 1), lambda: roi[*fit((item(slot, e),), r)], lambda: 0.0),
-            "specs/images.yaml:231",
+            "specs/images.yaml:236",
         )
         e = eqs.index("e", len(d))
         eqs.define(
             end[e],
             where(eq(item(named, e), 1), lambda: roi[*fit((item(slot, e) + len(axes),), r)], lambda: 1.0),
-            "specs/images.yaml:232",
+            "specs/images.yaml:237",
         )
     if coordinates != "tf_crop_and_resize":
         e = eqs.index("e", len(d))
-        eqs.define(start[e], 0.0, "specs/images.yaml:234")
+        eqs.define(start[e], 0.0, "specs/images.yaml:239")
         e = eqs.index("e", len(d))
-        eqs.define(end[e], 1.0, "specs/images.yaml:235")
+        eqs.define(end[e], 1.0, "specs/images.yaml:240")
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((*s, len(d))))
     p, e = eqs.indices("p", s), eqs.index("e", len(d))
     eqs.define(
         at_[*p, e],
         place(item(p, e), item(d, e), item(s, e), z[e], length[e], start[e], end[e]),
-        "specs/images.yaml:236",
+        "specs/images.yaml:241",
     )
     if mode == "nearest":
         p = eqs.indices("p", s)
@@ -221,7 +227,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                     for e in rules.range_(len(d))
                 )
             ],
-            "specs/images.yaml:237: x[*[p[e] if plain[e] == 1 else clamp(nearest(at[*p, e]), "
+            "specs/images.yaml:242: x[*[p[e] if plain[e] == 1 else clamp(nearest(at[*p, e]), "
             "0, d[e] - 1) for e in range(len(d))]]",
         )
     if mode != "nearest":
@@ -262,7 +268,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                     ),
                 ),
             ),
-            "specs/images.yaml:240: x[*[p[e] if plain[e] == 1 else clamp(i64(floor(at[*p, "
+            "specs/images.yaml:245: x[*[p[e] if plain[e] == 1 else clamp(i64(floor(at[*p, "
             "e])) + first[e] + q[e], 0, d[e] - 1) for e in range(len(d))]]",
         )
     if (mode != "nearest") and (exclude_outside or antialias):
@@ -297,11 +303,11 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/images.yaml:247",
+            "specs/images.yaml:252",
         )
     if (mode != "nearest") and (not exclude_outside) and (not antialias):
         p = eqs.indices("p", s)
-        eqs.define(found[*p], cast(mixed[*p], eqs.dtypes["T"]), "specs/images.yaml:251")
+        eqs.define(found[*p], cast(mixed[*p], eqs.dtypes["T"]), "specs/images.yaml:256")
     if coordinates == "tf_crop_and_resize":
         p = eqs.indices("p", s)
         eqs.define(
@@ -317,14 +323,14 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda: cast(cast(extrapolation_value, eqs.dtypes["U"]), eqs.dtypes["T"]),
                 lambda: found[*p],
             ),
-            "specs/images.yaml:252",
+            "specs/images.yaml:257",
         )
     if coordinates != "tf_crop_and_resize":
         p = eqs.indices("p", s)
-        eqs.define(y[*p], found[*p], "specs/images.yaml:255")
+        eqs.define(y[*p], found[*p], "specs/images.yaml:260")
 
 
-# specs/images.yaml:357
+# specs/images.yaml:362
 def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     align_corners = bound.align_corners
@@ -356,16 +362,19 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
         v = (g + 1) / 2 * cast(n - 1, eqs.dtypes["P"]) if align_corners else (
             (g + 1) * cast(n, eqs.dtypes["P"]) - 1
         ) / 2
-        w = round_even(v) if mode == "nearest" else v
+        near = clamp(v, cast(-4.0, eqs.dtypes["P"]), cast(n + 3, eqs.dtypes["P"])) if padding_mode != "reflection" else clamp(
+            v, cast(-9e+18, eqs.dtypes["P"]), cast(9e+18, eqs.dtypes["P"])
+        ) + 0 * g
+        w = round_even(near) if mode == "nearest" else near
         border = clamp(w, cast(0.0, eqs.dtypes["P"]), cast(n - 1, eqs.dtypes["P"]))
-        return w if (
-            padding_mode == "zeros"
-        ) or (mode == "cubic") else border if padding_mode == "border" else mirror(w, low(n), high(n))
+        return mirror(w, low(n), high(n)) if padding_mode == "reflection" else border if (
+            padding_mode == "border"
+        ) and (mode != "cubic") else w
 
     def cubic(t: Any, a: Any) -> Any:
         near = ((a + 2) * t - (a + 3)) * t * t + 1
         far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
-        return where(le(t, 1), lambda: near, lambda: where(lt(t, 2), lambda: far, lambda: 0.0))
+        return where(ge(t, 2), lambda: 0.0, lambda: where(gt(t, 1), lambda: far, lambda: near))
 
     def hat(t: Any) -> Any:
         return maximum(1 - t, 0.0)
@@ -376,14 +385,14 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     at_ = eqs.scratch("at", eqs.dtypes["P"], rules.Vec((b, *o, len(d))))
     n, p, e = eqs.index("n", b), eqs.indices("p", o), eqs.index("e", len(d))
     eqs.define(
-        at_[n, *p, e], point(cast(grid[n, *p, len(d) - 1 - e], eqs.dtypes["P"]), item(d, e)), "specs/images.yaml:389"
+        at_[n, *p, e], point(cast(grid[n, *p, len(d) - 1 - e], eqs.dtypes["P"]), item(d, e)), "specs/images.yaml:396"
     )
     if mode == "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
         eqs.define(
             y[n, h, *p],
             pad(x, 0)[n, h, *(pixel(base(widened(at_[n, *p, e])), d[e]) for e in rules.range_(len(d)))],
-            "specs/images.yaml:390: y[n, h, *p] = pad(x, 0)[n, h, *[pixel(base(at[n, *p, "
+            "specs/images.yaml:397: y[n, h, *p] = pad(x, 0)[n, h, *[pixel(base(at[n, *p, "
             "e]), d[e]) for e in range(len(d))]]",
         )
     if mode != "nearest":
@@ -415,12 +424,12 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["U"],
                 ),
             ),
-            "specs/images.yaml:391: pad(x, 0)[n, h, *[pixel(base(at[n, *p, e]) + P(q[e]), "
+            "specs/images.yaml:398: pad(x, 0)[n, h, *[pixel(base(at[n, *p, e]) + P(q[e]), "
             "d[e]) for e in range(len(d))]]",
         )
 
 
-# specs/images.yaml:415
+# specs/images.yaml:428
 def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
     align_corners, b, size, t = bound.align_corners, bound.b, bound.size, bound.t
     theta, y = eqs.tensor("theta"), eqs.tensor("y")
@@ -443,11 +452,11 @@ def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(theta[n, r, t], eqs.dtypes["U"]),
             eqs.dtypes["F"],
         ),
-        "specs/images.yaml:430",
+        "specs/images.yaml:443",
     )
 
 
-# specs/images.yaml:442
+# specs/images.yaml:455
 def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     b = bound.b
@@ -477,14 +486,14 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(-b, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/images.yaml:461: all(-b <= image[n] and image[n] < b for n in k) does not hold",
+        "specs/images.yaml:474: all(-b <= image[n] and image[n] < b for n in k) does not hold",
     )
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((k, *size, 2)))
     n, p, e = eqs.index("n", k), eqs.indices("p", size), eqs.index("e", 2)
     eqs.define(
         at_[n, *p, e],
         place(item(p, e), item(d, e), item(size, e), boxes[n, e], boxes[n, e + 2]),
-        "specs/images.yaml:462",
+        "specs/images.yaml:475",
     )
     mixed = eqs.scratch("mixed", parse_dtype("f32"), rules.Vec((k, c, *size)))
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -515,7 +524,7 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ),
         ),
-        "specs/images.yaml:463: x[wrap(image[n], b), f, *[clamp(i64(near(at[n, *p, e])) "
+        "specs/images.yaml:476: x[wrap(image[n], b), f, *[clamp(i64(near(at[n, *p, e])) "
         "+ q[e], 0, d[e] - 1) for e in range(2)]]",
     )
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -532,5 +541,5 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(mixed[n, f, *p], eqs.dtypes["T"]),
             lambda: cast(cast(extrapolation_value, parse_dtype("f32")), eqs.dtypes["T"]),
         ),
-        "specs/images.yaml:468",
+        "specs/images.yaml:481",
     )

@@ -73,18 +73,18 @@ def repeat_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, repeats, i = bound.o, bound.n, bound.repeats, bound.i
     x, y = eqs.tensor("x"), eqs.tensor("y")
     a, k, b = eqs.indices("a", o), eqs.index("k", n * repeats), eqs.indices("b", i)
-    eqs.define(y[*a, k, *b], x[*a, k // repeats, *b], "specs/indexing.yaml:96")
+    eqs.define(y[*a, k, *b], x[*a, k // repeats, *b], "specs/indexing.yaml:97")
 
 
-# specs/indexing.yaml:104
+# specs/indexing.yaml:105
 def flip_kernel(eqs: Equations, bound: Bound) -> None:
     o, r, axes = bound.o, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, j = eqs.indices("i", o), eqs.indices("j", r)
-    eqs.define(y[*at(i, j, axes)], x[*at(i, (r_ - 1 - j_ for r_, j_ in zip(r, j)), axes)], "specs/indexing.yaml:110")
+    eqs.define(y[*at(i, j, axes)], x[*at(i, (r_ - 1 - j_ for r_, j_ in zip(r, j)), axes)], "specs/indexing.yaml:111")
 
 
-# specs/indexing.yaml:116
+# specs/indexing.yaml:117
 def roll_kernel(eqs: Equations, bound: Bound) -> None:
     o, r, axes, shift = bound.o, bound.r, bound.axes, bound.shift
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -92,11 +92,11 @@ def roll_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*at(i, j, axes)],
         x[*at(i, ((j_ - shift_ % maximum(r_, 1)) % r_ for j_, shift_, r_ in zip(j, shift, r)), axes)],
-        "specs/indexing.yaml:123",
+        "specs/indexing.yaml:124",
     )
 
 
-# specs/indexing.yaml:130
+# specs/indexing.yaml:131
 def gather_elements_kernel(eqs: Equations, bound: Bound) -> None:
     u, m, v, o, n, i = bound.u, bound.m, bound.v, bound.o, bound.n, bound.i
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
@@ -104,11 +104,11 @@ def gather_elements_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*a, k, *b],
         x[*fit(a, o), wrap(index[*a, k, *b], n), *fit(b, i)],
-        "specs/indexing.yaml:139: y[*a, k, *b] = x[*a, wrap(index[*a, k, *b], n), *b]",
+        "specs/indexing.yaml:140: y[*a, k, *b] = x[*a, wrap(index[*a, k, *b], n), *b]",
     )
 
 
-# specs/indexing.yaml:152
+# specs/indexing.yaml:153
 def gather_nd_kernel(eqs: Equations, bound: Bound) -> None:
     b, j, r, q, n = bound.b, bound.j, bound.r, bound.q, bound.n
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
@@ -116,11 +116,11 @@ def gather_nd_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*a, *u, *c],
         x[*a, *(wrap(p0, n_) for p0, n_ in zip((widened(index[*a, *u, l]) for l in range(q)), n)), *c],
-        "specs/indexing.yaml:160: y[*a, *u, *c] = x[*a, *wrap([index[*a, *u, l] for l in q], n), *c]",
+        "specs/indexing.yaml:162: y[*a, *u, *c] = x[*a, *wrap([index[*a, *u, l] for l in q], n), *c]",
     )
 
 
-# specs/indexing.yaml:176
+# specs/indexing.yaml:178
 def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
     mode, b, c, h, size, w = bound.mode, bound.b, bound.c, bound.h, bound.size, bound.w
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -131,7 +131,7 @@ def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
         u = eqs.index("u", size)
         j = eqs.index("j", w)
         v = eqs.index("v", size)
-        eqs.define(y[n, k, i * size + u, j * size + v], x[n, (u * size + v) * c + k, i, j], "specs/indexing.yaml:187")
+        eqs.define(y[n, k, i * size + u, j * size + v], x[n, (u * size + v) * c + k, i, j], "specs/indexing.yaml:189")
     else:
         n = eqs.index("n", b)
         k = eqs.index("k", c)
@@ -140,29 +140,29 @@ def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
         j = eqs.index("j", w)
         v = eqs.index("v", size)
         eqs.define(
-            y[n, k, i * size + u, j * size + v], x[n, (k * size + u) * size + v, i, j], "specs/indexing.yaml:188"
+            y[n, k, i * size + u, j * size + v], x[n, (k * size + u) * size + v, i, j], "specs/indexing.yaml:190"
         )
 
 
-# specs/indexing.yaml:203
+# specs/indexing.yaml:205
 def space_to_depth_kernel(eqs: Equations, bound: Bound) -> None:
     mode, b, c, size, h, w = bound.mode, bound.b, bound.c, bound.size, bound.h, bound.w
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if mode == "DCR":
         n, k, i, j = eqs.index("n", b), eqs.index("k", c * size * size), eqs.index("i", h), eqs.index("j", w)
         eqs.define(
-            y[n, k, i, j], x[n, k % c, i * size + k // (c * size), j * size + k // c % size], "specs/indexing.yaml:213"
+            y[n, k, i, j], x[n, k % c, i * size + k // (c * size), j * size + k // c % size], "specs/indexing.yaml:215"
         )
     else:
         n, k, i, j = eqs.index("n", b), eqs.index("k", c * size * size), eqs.index("i", h), eqs.index("j", w)
         eqs.define(
             y[n, k, i, j],
             x[n, k // (size * size), i * size + k // size % size, j * size + k % size],
-            "specs/indexing.yaml:214",
+            "specs/indexing.yaml:216",
         )
 
 
-# specs/indexing.yaml:230
+# specs/indexing.yaml:232
 def one_hot_kernel(eqs: Equations, bound: Bound) -> None:
     o, depth, i = bound.o, bound.depth, bound.i
     index, values, y = eqs.tensor("index"), eqs.tensor("values"), eqs.tensor("y")
@@ -174,11 +174,11 @@ def one_hot_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: values[1],
             lambda: values[0],
         ),
-        "specs/indexing.yaml:239",
+        "specs/indexing.yaml:241",
     )
 
 
-# specs/indexing.yaml:260
+# specs/indexing.yaml:262
 def dilate_kernel(eqs: Equations, bound: Bound) -> None:
     s, strides = bound.s, bound.strides
     x, value, y = eqs.tensor("x"), eqs.tensor("value"), eqs.tensor("y")
@@ -190,19 +190,19 @@ def dilate_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: x[*(i_ // strides_ for i_, strides_ in zip(i, strides))],
             lambda: value[()],
         ),
-        "specs/indexing.yaml:269",
+        "specs/indexing.yaml:271",
     )
 
 
-# specs/indexing.yaml:278
+# specs/indexing.yaml:280
 def center_crop_pad_kernel(eqs: Equations, bound: Bound) -> None:
     s, shift = bound.s, bound.shift
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], pad(x, 0)[*(i_ + shift_ for i_, shift_ in zip(i, shift))], "specs/indexing.yaml:289")
+    eqs.define(y[*i], pad(x, 0)[*(i_ + shift_ for i_, shift_ in zip(i, shift))], "specs/indexing.yaml:291")
 
 
-# specs/indexing.yaml:302
+# specs/indexing.yaml:304
 def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
     time_axis, m, n, b, i = bound.time_axis, bound.m, bound.n, bound.b, bound.i
     x, lens, y = eqs.tensor("x"), eqs.tensor("lens"), eqs.tensor("y")
@@ -214,7 +214,7 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
             lambda k: and_(le(0, lens[k]), le(lens[k], rule.where(rules.eq(time_axis, 0), lambda: m, lambda: n))),
         ),
         ("a length is not within 0..", rule.where(rules.eq(time_axis, 0), lambda: m, lambda: n)),
-        "specs/indexing.yaml:314: all(0 <= lens[k] <= (m if time_axis == 0 else n) for k " "in b) does not hold",
+        "specs/indexing.yaml:316: all(0 <= lens[k] <= (m if time_axis == 0 else n) for k " "in b) does not hold",
     )
     if rules.eq(time_axis, 0):
         k, g, j = eqs.index("k", m), eqs.index("g", n), eqs.indices("j", i)
@@ -229,7 +229,7 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
                 g,
                 *j,
             ],
-            "specs/indexing.yaml:316: y[k, g, *j] = x[i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, g, *j]",
+            "specs/indexing.yaml:318: y[k, g, *j] = x[i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, g, *j]",
         )
     if rules.eq(time_axis, 1):
         g, k, j = eqs.index("g", m), eqs.index("k", n), eqs.indices("j", i)
@@ -244,5 +244,5 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 *j,
             ],
-            "specs/indexing.yaml:317: y[g, k, *j] = x[g, i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, *j]",
+            "specs/indexing.yaml:319: y[g, k, *j] = x[g, i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, *j]",
         )

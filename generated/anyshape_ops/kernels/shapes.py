@@ -31,46 +31,46 @@ def axis_positions_kernel(eqs: Equations, bound: Bound) -> None:
 def size_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     y = eqs.tensor("y")
-    eqs.define(y[()], rules.prod(d), "specs/shapes.yaml:61")
+    eqs.define(y[()], rules.prod(d), "specs/shapes.yaml:62")
 
 
-# specs/shapes.yaml:68
+# specs/shapes.yaml:69
 def arange_kernel(eqs: Equations, bound: Bound) -> None:
     n, start, step = bound.n, bound.start, bound.step
     y = eqs.tensor("y")
     i = eqs.index("i", n)
-    eqs.define(y[i], cast(start + i * step, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:80")
+    eqs.define(y[i], cast(start + i * step, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:81")
 
 
-# specs/shapes.yaml:94
+# specs/shapes.yaml:95
 def full_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     value, y = eqs.tensor("value"), eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], value[()], "specs/shapes.yaml:103")
+    eqs.define(y[*i], value[()], "specs/shapes.yaml:104")
 
 
-# specs/shapes.yaml:111
+# specs/shapes.yaml:112
 def zeros_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     y = eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], cast(0, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:114")
+    eqs.define(y[*i], cast(0, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:115")
 
 
-# specs/shapes.yaml:122
+# specs/shapes.yaml:123
 def ones_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     y = eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], cast(1, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:125")
+    eqs.define(y[*i], cast(1, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:126")
 
 
-# specs/shapes.yaml:133
+# specs/shapes.yaml:134
 def eye_like_kernel(eqs: Equations, bound: Bound) -> None:
     m, n, k = bound.m, bound.n, bound.k
     y = eqs.tensor("y")
     i, j = eqs.index("i", m), eqs.index("j", n)
     eqs.define(
-        y[i, j], cast(where(eq(j, i + k), lambda: 1, lambda: 0), eqs.dtypes["param:dtype"]), "specs/shapes.yaml:141"
+        y[i, j], cast(where(eq(j, i + k), lambda: 1, lambda: 0), eqs.dtypes["param:dtype"]), "specs/shapes.yaml:142"
     )

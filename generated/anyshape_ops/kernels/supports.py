@@ -16,7 +16,7 @@ def pair_weights_kernel(eqs: Equations, bound: Bound) -> None:
     coefficients, owner = eqs.tensor("coefficients"), eqs.tensor("owner")
     eqs.demand(
         reduce_("all", [v], lambda m: and_(le(0, owner[m]), le(owner[m], r))),
-        ("a support is of none of ", r + 1, " classes"),
+        ("a support is not of one of ", r + 1, " classes"),
         "specs/supports.yaml:59: all(0 <= owner[m] <= r for m in v) does not hold",
     )
     procedure = eqs.procedure()

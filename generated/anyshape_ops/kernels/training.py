@@ -29,12 +29,12 @@ def adagrad_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         x[*i] - cast(rate[()], eqs.dtypes["F"]) / (1 + cast(step[()], eqs.dtypes["F"]) * decay)
-        * pull[*i] / (sqrt(squares_after[*i]) + epsilon),
+        * (pull[*i] / (sqrt(squares_after[*i]) + epsilon)),
         "specs/training.yaml:44",
     )
 
 
-# specs/training.yaml:59
+# specs/training.yaml:61
 def momentum_kernel(eqs: Equations, bound: Bound) -> None:
     d, norm, alpha, beta, mode = bound.d, bound.norm, bound.alpha, bound.beta, bound.mode
     rate = eqs.tensor("rate")
@@ -46,26 +46,26 @@ def momentum_kernel(eqs: Equations, bound: Bound) -> None:
     velocity_after = eqs.tensor("velocity_after")
     pull = eqs.scratch("pull", eqs.dtypes["F"], d)
     i = eqs.indices("i", d)
-    eqs.define(pull[*i], norm * x[*i] + gradient[*i], "specs/training.yaml:69")
+    eqs.define(pull[*i], norm * x[*i] + gradient[*i], "specs/training.yaml:71")
     i = eqs.indices("i", d)
     eqs.define(
         velocity_after[*i],
         alpha * velocity[*i] + where(gt(step[()], 0), lambda: beta, lambda: 1) * pull[*i],
-        "specs/training.yaml:70",
+        "specs/training.yaml:72",
     )
     if mode == "nesterov":
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             x[*i] - cast(rate[()], eqs.dtypes["F"]) * (pull[*i] + alpha * velocity_after[*i]),
-            "specs/training.yaml:71",
+            "specs/training.yaml:73",
         )
     else:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], x[*i] - cast(rate[()], eqs.dtypes["F"]) * velocity_after[*i], "specs/training.yaml:72")
+        eqs.define(y[*i], x[*i] - cast(rate[()], eqs.dtypes["F"]) * velocity_after[*i], "specs/training.yaml:74")
 
 
-# specs/training.yaml:87
+# specs/training.yaml:89
 def adam_kernel(eqs: Equations, bound: Bound) -> None:
     beta = bound.beta
     alpha = bound.alpha
@@ -93,14 +93,14 @@ def adam_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             lambda: cast(rate[()], parse_dtype("f64")),
         ),
-        "specs/training.yaml:98",
+        "specs/training.yaml:100",
     )
     pull = eqs.scratch("pull", parse_dtype("f64"), d)
     i = eqs.indices("i", d)
     eqs.define(
         pull[*i],
         cast(norm, parse_dtype("f64")) * cast(x[*i], parse_dtype("f64")) + cast(gradient[*i], parse_dtype("f64")),
-        "specs/training.yaml:100",
+        "specs/training.yaml:102",
     )
     first = eqs.scratch("first", parse_dtype("f64"), d)
     i = eqs.indices("i", d)
@@ -108,7 +108,7 @@ def adam_kernel(eqs: Equations, bound: Bound) -> None:
         first[*i],
         cast(alpha, parse_dtype("f64")) * cast(mean[*i], parse_dtype("f64"))
         + (1 - cast(alpha, parse_dtype("f64"))) * pull[*i],
-        "specs/training.yaml:101",
+        "specs/training.yaml:103",
     )
     second = eqs.scratch("second", parse_dtype("f64"), d)
     i = eqs.indices("i", d)
@@ -116,12 +116,12 @@ def adam_kernel(eqs: Equations, bound: Bound) -> None:
         second[*i],
         cast(beta, parse_dtype("f64")) * cast(squares[*i], parse_dtype("f64"))
         + (1 - cast(beta, parse_dtype("f64"))) * pull[*i] * pull[*i],
-        "specs/training.yaml:102",
+        "specs/training.yaml:104",
     )
     i = eqs.indices("i", d)
-    eqs.define(mean_after[*i], cast(first[*i], eqs.dtypes["F"]), "specs/training.yaml:103")
+    eqs.define(mean_after[*i], cast(first[*i], eqs.dtypes["F"]), "specs/training.yaml:105")
     i = eqs.indices("i", d)
-    eqs.define(squares_after[*i], cast(second[*i], eqs.dtypes["F"]), "specs/training.yaml:104")
+    eqs.define(squares_after[*i], cast(second[*i], eqs.dtypes["F"]), "specs/training.yaml:106")
     i = eqs.indices("i", d)
     eqs.define(
         y[*i],
@@ -133,5 +133,5 @@ def adam_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/training.yaml:105",
+        "specs/training.yaml:107",
     )

@@ -97,9 +97,9 @@ REFUSED: dict[str, str] = {
         "key of the vocabulary, before the model is called, and pass it"
     ),
     "ai.onnx.ml:ZipMap": (
-        "its output is a list of maps, and values are tensors and lists of tensors; leave the node out, and "
-        "take the tensor that it reads, whose columns are in the order of its classlabels (skl2onnx exports "
-        "so with the option zipmap=False)"
+        "its output is a list of maps, and values are tensors and lists of tensors, so that it is taken at an "
+        "output of the model alone; leave the node out, and take the tensor that it reads, whose columns are "
+        "in the order of its classlabels"
     ),
     "com.microsoft:BeamSearch": (
         "it searches for tokens by running graphs that are its attributes, once for each token; run the "

@@ -254,7 +254,7 @@ def com_microsoft_decoder_masked_multi_head_attention_1(n: OnnxNode) -> Sequence
         n.refuse("packed queries, keys and values")
     shared_ = (n.attr("past_present_share_buffer", 0) == 1) and (n.input(7) is not None)
     if not ((n.input(5) is None) or shared_):
-        n.refuse("DecoderMaskedMultiHeadAttention with a past that is no shared buffer")
+        n.refuse("DecoderMaskedMultiHeadAttention with a past that is not a shared buffer")
     if not ((n.output_count <= 3) or (n.attr("output_qk", 0) == 1)):
         n.refuse("DecoderMaskedMultiHeadAttention that gives scores without output_qk")
     if not (n.attr("past_present_share_buffer", 0) >= 0):

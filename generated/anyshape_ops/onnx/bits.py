@@ -13,37 +13,37 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/bits.yaml:51
+# specs/bits.yaml:52
 def bitwise_and_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_and(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/bits.yaml:64
+# specs/bits.yaml:66
 def bitwise_or_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_or(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/bits.yaml:76
+# specs/bits.yaml:79
 def bitwise_xor_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_xor(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/bits.yaml:92
+# specs/bits.yaml:96
 def bitwise_not_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_not(n.input(0), source=n.source)]
 
 
-# specs/bits.yaml:111
+# specs/bits.yaml:116
 def bit_shift_11(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_shift(n.input(0), n.input(1), direction=n.attr("direction"), source=n.source)]
 
 
-# specs/bits.yaml:126
+# specs/bits.yaml:131
 def bit_cast_26(n: OnnxNode) -> Sequence[Value]:
     return [api.bitcast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/bits.yaml:164
+# specs/bits.yaml:169
 def com_microsoft_murmur_hash3_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     text_ = dtype_of(n, n.input(0)) == parse_dtype("char")

@@ -419,7 +419,7 @@ def com_microsoft_qlinear_leaky_relu_1(n: OnnxNode) -> Sequence[Value]:
 def com_microsoft_qlinear_softmax_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
     if n.attr("opset") is None:
-        n.refuse("QLinearSoftmax that does not say of which opset it is")
+        n.refuse("QLinearSoftmax without its opset")
     whole_ = api.dequantize_linear(n.input(0), n.input(1), n.input(2), source=n.source)
     soft_ = (
         api.softmax(whole_, axis=n.attr("axis", -1), source=n.source)
@@ -743,7 +743,7 @@ def com_microsoft_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     plain_activation_ = n.attr("activation", "") in ("", "Relu", "Sigmoid", "Tanh")
     if not ((n.attr("activation_params") is not None) or plain_activation_):
-        n.refuse("FusedConv with another activation, or without what it needs")
+        n.refuse("FusedConv with another activation, or without its parameters")
     if not ((n.attr("activation_params") is None) or not plain_activation_):
         n.refuse("FusedConv with activation_params and another activation")
     if not (plain_activation_ or (n.attr("activation", "") in ("LeakyRelu", "HardSigmoid", "Clip"))):
@@ -792,7 +792,7 @@ def com_microsoft_nhwc_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("NhwcFusedConv of other than images")
     plain_activation_ = n.attr("activation", "") in ("", "Relu", "Sigmoid", "Tanh")
     if not ((n.attr("activation_params") is not None) or plain_activation_):
-        n.refuse("NhwcFusedConv with another activation, or without what it needs")
+        n.refuse("NhwcFusedConv with another activation, or without its parameters")
     if not ((n.attr("activation_params") is None) or not plain_activation_):
         n.refuse("NhwcFusedConv with activation_params and another activation")
     if not (plain_activation_ or (n.attr("activation", "") in ("LeakyRelu", "HardSigmoid", "Clip"))):
@@ -962,13 +962,13 @@ def com_microsoft_gather_block_quantized_1(n: OnnxNode) -> Sequence[Value]:
     if not (
         (-rank_of(n, n.input(0)) <= n.attr("gather_axis", 0)) and (n.attr("gather_axis", 0) < rank_of(n, n.input(0)))
     ):
-        n.refuse("a gather_axis that the data have not")
+        n.refuse("a gather_axis that the data does not have")
     if not (
         (
             -rank_of(n, n.input(0)) <= n.attr("quantize_axis", 1)
         ) and (n.attr("quantize_axis", 1) < rank_of(n, n.input(0)))
     ):
-        n.refuse("a quantize_axis that the data have not")
+        n.refuse("a quantize_axis that the data does not have")
     along_ = (
         n.attr("gather_axis", 0) if n.attr("gather_axis", 0) >= 0 else n.attr("gather_axis", 0) + rank_of(n, n.input(0))
     )
@@ -1034,7 +1034,7 @@ def com_microsoft_gather_block_quantized_1(n: OnnxNode) -> Sequence[Value]:
         )
     else:
         if n.attr("bits", 4) != 4:
-            n.refuse("GatherBlockQuantized of codes that have not as many bits as their dtype")
+            n.refuse("GatherBlockQuantized of codes with other bits than their dtype has")
         size_ = n.attr("block_size", 128)
         at_ = flat_
         if along_ == across_:

@@ -118,7 +118,7 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     k_kind_ = (n.attr("k_quant_type", "NONE") or "NONE")
     v_kind_ = (n.attr("v_quant_type", "NONE") or "NONE")
     if not ((n.output_count <= 3) or (shown_ == 1) or (shown_ == 2)):
-        n.refuse("GroupQueryAttention that gives scores, and does not say which")
+        n.refuse("GroupQueryAttention with an output of scores, but no qk_output")
     if not ((shown_ >= 0) and (shown_ <= 2)):
         n.refuse("GroupQueryAttention with another qk_output than 0, 1 and 2")
     if not ((n.output_count <= 3) or (n.attr("sliding_window_cache", 0) == 0)):
@@ -127,15 +127,15 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("sliding_window_cache", 0) == 0) or cache_):
         n.refuse("GroupQueryAttention with a cache of a window that has no past or no window")
     if window_ == 0:
-        n.refuse("GroupQueryAttention with a window of nothing")
+        n.refuse("GroupQueryAttention with an empty window")
     ahead_ = (n.attr("causal", 1) == 0) and (window_ == -1)
     if not ((n.attr("causal", 1) == 1) or ahead_):
-        n.refuse("GroupQueryAttention with a window of what lies ahead")
+        n.refuse("GroupQueryAttention with a window that is not causal")
     scaled_ = ((n.input(12) is None) == (k_kind_ == "NONE")) and ((n.input(13) is None) == (v_kind_ == "NONE"))
     if not scaled_:
         n.refuse("GroupQueryAttention with a quantised cache without its scales, or with scales and no quantised cache")
     if k_kind_ != v_kind_:
-        n.refuse("GroupQueryAttention with keys quantised otherwise than values")
+        n.refuse("GroupQueryAttention with keys and values quantised differently")
     if n.input(12) is not None:
         bits_ = n.attr("kv_cache_bit_width", 0)
         fits_ = (n.input(3) is not None) and (
@@ -240,7 +240,7 @@ def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
     rule_ = (n.attr("update_rule", "gated_delta") or "gated_delta")
     groups_ = needed(n, n.attr("kv_num_heads"), "kv_num_heads")
     if not ((groups_ > 0) and ((n.attr("q_num_heads") % groups_) == 0)):
-        n.refuse("LinearAttention whose heads of queries are no multiple of those of keys")
+        n.refuse("LinearAttention whose query heads are not a multiple of its key heads")
     if rule_ not in ("linear", "gated", "delta", "gated_delta"):
         n.refuse("LinearAttention with another update_rule")
     if (rule_ in ("gated", "gated_delta")) != (n.input(4) is not None):
@@ -254,7 +254,7 @@ def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
         n.input(3),
         n.input(4),
         n.input(5),
-        groups=groups_,
+        groups=needed(n, groups_, "groups"),
         shared=n.attr("q_num_heads") // groups_,
         scale=n.attr("scale", 0.0),
         source=n.source,

@@ -12,12 +12,12 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/images.yaml:131
+# specs/images.yaml:132
 def _interpolation(n: OnnxNode, mode_: Any) -> Any:
     return ("linear" if mode_ == "bilinear" else ("cubic" if mode_ == "bicubic" else mode_))
 
 
-# specs/images.yaml:134
+# specs/images.yaml:135
 def _upsampled(n: OnnxNode, x_: Any, scales_: Any) -> Any:
     return api.resize(
         x_,
@@ -30,27 +30,27 @@ def _upsampled(n: OnnxNode, x_: Any, scales_: Any) -> Any:
     )
 
 
-# specs/images.yaml:261
+# specs/images.yaml:266
 def upsample_1(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), vector((1.0, 1.0, n.attr("height_scale"), n.attr("width_scale"))))]
 
 
-# specs/images.yaml:262
+# specs/images.yaml:267
 def upsample_7(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), vector(n.attr("scales")))]
 
 
-# specs/images.yaml:263
+# specs/images.yaml:268
 def upsample_9(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), n.input(1))]
 
 
-# specs/images.yaml:266
+# specs/images.yaml:271
 def resize_10(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), n.input(1))]
 
 
-# specs/images.yaml:268
+# specs/images.yaml:273
 def resize_11(n: OnnxNode) -> Sequence[Value]:
     region_ = (
         api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
@@ -75,7 +75,7 @@ def resize_11(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:276
+# specs/images.yaml:281
 def resize_18(n: OnnxNode) -> Sequence[Value]:
     region_ = (
         api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
@@ -108,7 +108,7 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:397
+# specs/images.yaml:404
 def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -122,7 +122,7 @@ def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:398
+# specs/images.yaml:405
 def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -136,7 +136,7 @@ def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:433
+# specs/images.yaml:446
 def affine_grid_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.affine_grid(

@@ -13,17 +13,17 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/movement.yaml:23
+# specs/movement.yaml:24
 def reshape_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reshape(n.input(0), newshape=n.attr("shape"), source=n.source)]
 
 
-# specs/movement.yaml:23
+# specs/movement.yaml:24
 def reshape_5(n: OnnxNode) -> Sequence[Value]:
     return [api.reshape(n.input(0), newshape=needed(n, n.input(1), "newshape"), source=n.source)]
 
 
-# specs/movement.yaml:23
+# specs/movement.yaml:24
 def reshape_14(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reshape(
@@ -32,52 +32,52 @@ def reshape_14(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:47
+# specs/movement.yaml:49
 def transpose_1(n: OnnxNode) -> Sequence[Value]:
     return [api.transpose(n.input(0), axes=n.attr("perm"), source=n.source)]
 
 
-# specs/movement.yaml:65
+# specs/movement.yaml:68
 def squeeze_1(n: OnnxNode) -> Sequence[Value]:
     return [api.squeeze(n.input(0), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:65
+# specs/movement.yaml:68
 def squeeze_13(n: OnnxNode) -> Sequence[Value]:
     return [api.squeeze(n.input(0), axes=n.input(1), source=n.source)]
 
 
-# specs/movement.yaml:81
+# specs/movement.yaml:85
 def unsqueeze_1(n: OnnxNode) -> Sequence[Value]:
     return [api.expand_dims(n.input(0), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:81
+# specs/movement.yaml:85
 def unsqueeze_13(n: OnnxNode) -> Sequence[Value]:
     return [api.expand_dims(n.input(0), axes=needed(n, n.input(1), "axes"), source=n.source)]
 
 
-# specs/movement.yaml:99
+# specs/movement.yaml:103
 def flatten_1(n: OnnxNode) -> Sequence[Value]:
     return [api.flatten(n.input(0), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:120
+# specs/movement.yaml:124
 def expand_8(n: OnnxNode) -> Sequence[Value]:
     return [api.broadcast_to(n.input(0), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/movement.yaml:137
+# specs/movement.yaml:141
 def concat_1(n: OnnxNode) -> Sequence[Value]:
     return [api.concat(n.inputs(), axis=n.attr("axis", 1), source=n.source)]
 
 
-# specs/movement.yaml:137
+# specs/movement.yaml:141
 def concat_4(n: OnnxNode) -> Sequence[Value]:
     return [api.concat(n.inputs(), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:138
+# specs/movement.yaml:142
 def concat_from_sequence_11(n: OnnxNode) -> Sequence[Value]:
     return (
         [api.stack(needed(n, n.input(0), "xs"), axis=n.attr("axis"), source=n.source)]
@@ -87,7 +87,7 @@ def concat_from_sequence_11(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:139
+# specs/movement.yaml:143
 def ai_onnx_ml_feature_vectorizer_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.cast(
@@ -107,7 +107,7 @@ def ai_onnx_ml_feature_vectorizer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:177
+# specs/movement.yaml:182
 def split_1(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -119,7 +119,7 @@ def split_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:178
+# specs/movement.yaml:183
 def split_2(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -131,19 +131,19 @@ def split_2(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:179
+# specs/movement.yaml:184
 def split_13(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0), axis=n.attr("axis"), parts=n.output_count, sizes=n.input(1), outputs=n.output_count, source=n.source
     )
 
 
-# specs/movement.yaml:211
+# specs/movement.yaml:217
 def slice_1(n: OnnxNode) -> Sequence[Value]:
     return [api.slice(n.input(0), starts=n.attr("starts"), ends=n.attr("ends"), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:211
+# specs/movement.yaml:217
 def slice_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.slice(
@@ -157,12 +157,12 @@ def slice_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:231
+# specs/movement.yaml:238
 def gather_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:232
+# specs/movement.yaml:239
 def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [
@@ -175,7 +175,7 @@ def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:248
+# specs/movement.yaml:255
 def trilu_14(n: OnnxNode) -> Sequence[Value]:
     return [api.trilu(n.input(0), k=n.input(1), upper=n.attr("upper"), source=n.source)]
 

@@ -49,7 +49,7 @@ def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
 def dequantize_linear_23(n: OnnxNode) -> Sequence[Value]:
     y_: Any
     if not n.attr_dtype("output_dtype", parse_dtype("f32")).is_float:
-        n.refuse("DequantizeLinear to what is no float")
+        n.refuse("DequantizeLinear to a dtype that is not a float")
     if n.attr("output_dtype", 0) == 0:
         y_ = api.dequantize_linear(
             n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), block_size=n.attr("block_size"), source=n.source

@@ -18,12 +18,12 @@ def _reduced(n: OnnxNode, axes_: Any) -> Any:
     return (() if (axes_ is None) and (n.attr("noop_with_empty_axes", 0) == 1) else axes_)
 
 
-# specs/reduction.yaml:55
+# specs/reduction.yaml:56
 def reduce_sum_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sum(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:56
+# specs/reduction.yaml:57
 def reduce_sum_13(n: OnnxNode) -> Sequence[Value]:
     return [
         api.sum(
@@ -36,12 +36,12 @@ def reduce_sum_13(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:79
+# specs/reduction.yaml:81
 def reduce_mean_1(n: OnnxNode) -> Sequence[Value]:
     return [api.mean(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:80
+# specs/reduction.yaml:82
 def reduce_mean_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.mean(
@@ -54,12 +54,12 @@ def reduce_mean_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:101
+# specs/reduction.yaml:104
 def reduce_prod_1(n: OnnxNode) -> Sequence[Value]:
     return [api.prod(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:102
+# specs/reduction.yaml:105
 def reduce_prod_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.prod(
@@ -72,12 +72,12 @@ def reduce_prod_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:122
+# specs/reduction.yaml:126
 def reduce_max_1(n: OnnxNode) -> Sequence[Value]:
     return [api.max(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:123
+# specs/reduction.yaml:127
 def reduce_max_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max(
@@ -90,12 +90,12 @@ def reduce_max_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:148
 def reduce_min_1(n: OnnxNode) -> Sequence[Value]:
     return [api.min(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:144
+# specs/reduction.yaml:149
 def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.min(
@@ -108,12 +108,12 @@ def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:162
+# specs/reduction.yaml:167
 def reduce_l1_1(n: OnnxNode) -> Sequence[Value]:
     return [api.l1(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:163
+# specs/reduction.yaml:168
 def reduce_l1_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.l1(
@@ -126,12 +126,12 @@ def reduce_l1_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:181
+# specs/reduction.yaml:186
 def reduce_l2_1(n: OnnxNode) -> Sequence[Value]:
     return [api.l2(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:182
+# specs/reduction.yaml:187
 def reduce_l2_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.l2(
@@ -144,12 +144,12 @@ def reduce_l2_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:199
+# specs/reduction.yaml:204
 def reduce_sum_square_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sum_square(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:200
+# specs/reduction.yaml:205
 def reduce_sum_square_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.sum_square(
@@ -162,12 +162,12 @@ def reduce_sum_square_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:218
+# specs/reduction.yaml:223
 def reduce_log_sum_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log_sum(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:219
+# specs/reduction.yaml:224
 def reduce_log_sum_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.log_sum(
@@ -180,12 +180,12 @@ def reduce_log_sum_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:239
+# specs/reduction.yaml:244
 def reduce_log_sum_exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log_sum_exp(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:240
+# specs/reduction.yaml:245
 def reduce_log_sum_exp_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.log_sum_exp(
@@ -198,7 +198,7 @@ def reduce_log_sum_exp_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:289
+# specs/reduction.yaml:297
 def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmax(
@@ -211,7 +211,7 @@ def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:301
+# specs/reduction.yaml:310
 def arg_min_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmin(

@@ -10,7 +10,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/scan.yaml:30
+# specs/scan.yaml:31
 def cum_sum_11(n: OnnxNode) -> Sequence[Value]:
     return [
         api.cumsum(
@@ -23,7 +23,7 @@ def cum_sum_11(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/scan.yaml:41
+# specs/scan.yaml:43
 def cum_prod_26(n: OnnxNode) -> Sequence[Value]:
     return [
         api.cumprod(

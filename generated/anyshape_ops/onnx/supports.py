@@ -100,7 +100,7 @@ def ai_onnx_ml_svmclassifier_1(n: OnnxNode) -> Sequence[Value]:
             ),
             source=n.source,
         )
-        shares_ = api.couple_pairs(pairs_, classes=classes_, source=n.source)
+        shares_ = api.couple_pairs(pairs_, classes=needed(n, classes_, "classes"), source=n.source)
     else:
         shares_ = (
             api.concat((api.neg(scores_, source=n.source), scores_), axis=-1, source=n.source)
@@ -110,7 +110,10 @@ def ai_onnx_ml_svmclassifier_1(n: OnnxNode) -> Sequence[Value]:
         api.gather(
             labels_,
             api.argmax(
-                api.pair_votes(scores_, classes=classes_, source=n.source), axis=-1, keepdims=False, source=n.source
+                api.pair_votes(scores_, classes=needed(n, classes_, "classes"), source=n.source),
+                axis=-1,
+                keepdims=False,
+                source=n.source,
             ),
             axis=0,
             source=n.source,

@@ -30,7 +30,7 @@ def ai_onnx_preview_training_adagrad_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/training.yaml:77
+# specs/training.yaml:79
 def ai_onnx_preview_training_momentum_1(n: OnnxNode) -> Sequence[Value]:
     return each(
         lambda x_, g_, v_: api.momentum(
@@ -51,7 +51,7 @@ def ai_onnx_preview_training_momentum_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/training.yaml:110
+# specs/training.yaml:112
 def ai_onnx_preview_training_adam_1(n: OnnxNode) -> Sequence[Value]:
     return each(
         lambda x_, g_, v_, h_: api.adam(

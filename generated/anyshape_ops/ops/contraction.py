@@ -25,7 +25,7 @@ MATMUL = OpDef(
     source="specs/contraction.yaml:51",
 )
 
-# specs/contraction.yaml:68
+# specs/contraction.yaml:69
 # gemm: no dyn variant, it has no parameters that are operands
 GEMM = OpDef(
     name="gemm",
@@ -46,10 +46,10 @@ GEMM = OpDef(
     relation=relations.gemm_relation,
     kernel=kernels.gemm_kernel,
     summary="alpha times the product of two matrices, each transposed on demand, plus beta times c.",
-    source="specs/contraction.yaml:68",
+    source="specs/contraction.yaml:69",
 )
 
-# specs/contraction.yaml:140
+# specs/contraction.yaml:141
 # contract: no dyn variant, it has no parameters that are operands
 CONTRACT = OpDef(
     name="contract",
@@ -68,10 +68,10 @@ CONTRACT = OpDef(
     relation=relations.contract_relation,
     kernel=kernels.contract_kernel,
     summary="The product of two tensors whose dims have labels, summed over the labels that the result does not have.",
-    source="specs/contraction.yaml:140",
+    source="specs/contraction.yaml:141",
 )
 
-# specs/contraction.yaml:194
+# specs/contraction.yaml:195
 # det: no dyn variant, it has no parameters
 DET = OpDef(
     name="det",
@@ -83,5 +83,5 @@ DET = OpDef(
     relation=relations.det_relation,
     kernel=kernels.det_kernel,
     summary="The determinants of square matrices, by elimination with the largest pivot of each column.",
-    source="specs/contraction.yaml:194",
+    source="specs/contraction.yaml:195",
 )

@@ -237,10 +237,9 @@ DYN_GROUPED_QUERY_ATTENTION = OpDef(
 )
 
 # specs/decoding.yaml:454
-# linear_attention: no dyn variant, it has no parameters that are operands
-LINEAR_ATTENTION = OpDef(
+STATIC_LINEAR_ATTENTION = OpDef(
     name="linear_attention",
-    variant="",
+    variant="static",
     inputs=(
         InputDef("query", "F"),
         InputDef("key", "F"),
@@ -252,6 +251,33 @@ LINEAR_ATTENTION = OpDef(
     params=(
         ParamDef("groups", "int"),
         ParamDef("shared", "int", required=False, default=1),
+        ParamDef("scale", "float", required=False, default=0.0),
+    ),
+    outputs=(
+        OutputDef("y", "F"),
+        OutputDef("last", "U"),
+    ),
+    dtypes={"F": ("f32", "f64", "f16", "bf16"), "S": ("f32", "f64", "f16", "bf16")},
+    relation=relations.linear_attention_relation,
+    computed={"U": ("accum", "F")},
+    composition=compositions.LINEAR_ATTENTION,
+    summary="What queries read of a state to which every token adds its key times its value.",
+    source="specs/decoding.yaml:454",
+)
+DYN_LINEAR_ATTENTION = OpDef(
+    name="linear_attention",
+    variant="dyn",
+    inputs=(
+        InputDef("query", "F"),
+        InputDef("key", "F"),
+        InputDef("value", "F"),
+        InputDef("state", "S", optional=True),
+        InputDef("decay", "F", optional=True, default=0),
+        InputDef("beta", "F", optional=True, default=1),
+    ),
+    params=(
+        ParamDef("groups", "int", operand=True),
+        ParamDef("shared", "int", required=False, default=1, operand=True),
         ParamDef("scale", "float", required=False, default=0.0),
     ),
     outputs=(

@@ -8,10 +8,9 @@ import anyshape_ops.relations.deformable as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
 # specs/deformable.yaml:22
-# deform_conv: no dyn variant, it has no parameters that are operands
-DEFORM_CONV = OpDef(
+STATIC_DEFORM_CONV = OpDef(
     name="deform_conv",
-    variant="",
+    variant="static",
     inputs=(
         InputDef("x", "F"),
         InputDef("w", "F"),
@@ -24,6 +23,31 @@ DEFORM_CONV = OpDef(
         ParamDef("dilations", "ints", required=False),
         ParamDef("pads", "ints", required=False),
         ParamDef("groups", "int", required=False, default=1),
+        ParamDef("offset_groups", "int", required=False, default=1),
+    ),
+    outputs=(OutputDef("y", "F"),),
+    dtypes={"F": ("f32", "f64", "f16", "bf16")},
+    relation=relations.deform_conv_relation,
+    computed={"U": ("accum", "F")},
+    kernel=kernels.deform_conv_kernel,
+    summary="A convolution each tap of which is moved by an offset of its own for every window, and weighed by a mask.",
+    source="specs/deformable.yaml:22",
+)
+DYN_DEFORM_CONV = OpDef(
+    name="deform_conv",
+    variant="dyn",
+    inputs=(
+        InputDef("x", "F"),
+        InputDef("w", "F"),
+        InputDef("offset", "F"),
+        InputDef("bias", "F", optional=True, default=0),
+        InputDef("mask", "F", optional=True, default=1),
+    ),
+    params=(
+        ParamDef("strides", "ints", required=False, operand=True),
+        ParamDef("dilations", "ints", required=False, operand=True),
+        ParamDef("pads", "ints", required=False, operand=True),
+        ParamDef("groups", "int", required=False, default=1, operand=True),
         ParamDef("offset_groups", "int", required=False, default=1),
     ),
     outputs=(OutputDef("y", "F"),),

@@ -52,10 +52,9 @@ DYN_NON_MAX_SUPPRESSION = OpDef(
 )
 
 # specs/detection.yaml:177
-# roi_align: no dyn variant, it has no parameters that are operands
-ROI_ALIGN = OpDef(
+STATIC_ROI_ALIGN = OpDef(
     name="roi_align",
-    variant="",
+    variant="static",
     inputs=(
         InputDef("x", "F"),
         InputDef("rois", "F"),
@@ -76,12 +75,34 @@ ROI_ALIGN = OpDef(
     summary="Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples between the elements.",
     source="specs/detection.yaml:177",
 )
+DYN_ROI_ALIGN = OpDef(
+    name="roi_align",
+    variant="dyn",
+    inputs=(
+        InputDef("x", "F"),
+        InputDef("rois", "F"),
+        InputDef("image", "I"),
+    ),
+    params=(
+        ParamDef("size", "ints", required=False, default=(1, 1), operand=True),
+        ParamDef("mode", "str", required=False, default="avg", members=("avg", "max")),
+        ParamDef("ratio", "int", required=False, default=0, operand=True),
+        ParamDef("scale", "float", required=False, default=1.0),
+        ParamDef("half_pixel", "bool", required=False, default=True),
+    ),
+    outputs=(OutputDef("y", "F"),),
+    dtypes={"F": ("f32", "f64", "f16", "bf16"), "I": ("i64", "i32")},
+    relation=relations.roi_align_relation,
+    computed={"U": ("accum", "F")},
+    kernel=kernels.roi_align_kernel,
+    summary="Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples between the elements.",
+    source="specs/detection.yaml:177",
+)
 
 # specs/detection.yaml:308
-# max_roi_pool: no dyn variant, it has no parameters that are operands
-MAX_ROI_POOL = OpDef(
+STATIC_MAX_ROI_POOL = OpDef(
     name="max_roi_pool",
-    variant="",
+    variant="static",
     inputs=(
         InputDef("x", "F"),
         InputDef("rois", "F"),
@@ -89,6 +110,26 @@ MAX_ROI_POOL = OpDef(
     ),
     params=(
         ParamDef("size", "ints"),
+        ParamDef("scale", "float", required=False, default=1.0),
+    ),
+    outputs=(OutputDef("y", "F"),),
+    dtypes={"F": ("f32", "f64", "f16", "bf16"), "I": ("i64", "i32")},
+    relation=relations.max_roi_pool_relation,
+    computed={"U": ("accum", "F")},
+    kernel=kernels.max_roi_pool_kernel,
+    summary="Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the largest element, 0 of none.",
+    source="specs/detection.yaml:308",
+)
+DYN_MAX_ROI_POOL = OpDef(
+    name="max_roi_pool",
+    variant="dyn",
+    inputs=(
+        InputDef("x", "F"),
+        InputDef("rois", "F"),
+        InputDef("image", "I"),
+    ),
+    params=(
+        ParamDef("size", "ints", operand=True),
         ParamDef("scale", "float", required=False, default=1.0),
     ),
     outputs=(OutputDef("y", "F"),),

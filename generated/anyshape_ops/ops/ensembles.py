@@ -77,10 +77,9 @@ TREE_LINKS = OpDef(
 )
 
 # specs/ensembles.yaml:305
-# tree_ensemble: no dyn variant, it has no parameters that are operands
-TREE_ENSEMBLE = OpDef(
+STATIC_TREE_ENSEMBLE = OpDef(
     name="tree_ensemble",
-    variant="",
+    variant="static",
     inputs=(
         InputDef("x", "F"),
         InputDef("feature", "i64"),
@@ -106,12 +105,39 @@ TREE_ENSEMBLE = OpDef(
     summary="Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some targets.",
     source="specs/ensembles.yaml:305",
 )
+DYN_TREE_ENSEMBLE = OpDef(
+    name="tree_ensemble",
+    variant="dyn",
+    inputs=(
+        InputDef("x", "F"),
+        InputDef("feature", "i64"),
+        InputDef("split", "F"),
+        InputDef("mode", "i64"),
+        InputDef("yes", "i64"),
+        InputDef("no", "i64"),
+        InputDef("missing", "i64"),
+        InputDef("root", "i64"),
+        InputDef("start", "i64"),
+        InputDef("target", "i64"),
+        InputDef("weight", "F"),
+        InputDef("member", "F"),
+    ),
+    params=(
+        ParamDef("targets", "int", required=False, default=1, operand=True),
+        ParamDef("how", "str", required=False, default="sum", members=("sum", "average", "min", "max")),
+    ),
+    outputs=(OutputDef("y", "F"),),
+    dtypes={"F": ("f32", "f64")},
+    relation=relations.tree_ensemble_relation,
+    kernel=kernels.tree_ensemble_kernel,
+    summary="Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some targets.",
+    source="specs/ensembles.yaml:305",
+)
 
 # specs/ensembles.yaml:557
-# count_grams: no dyn variant, it has no parameters that are operands
-COUNT_GRAMS = OpDef(
+STATIC_COUNT_GRAMS = OpDef(
     name="count_grams",
-    variant="",
+    variant="static",
     inputs=(
         InputDef("x", "X"),
         InputDef("pool", "i64"),
@@ -124,6 +150,30 @@ COUNT_GRAMS = OpDef(
         ParamDef("least", "int", required=False, default=1),
         ParamDef("most", "int", required=False, default=1),
         ParamDef("skips", "int", required=False, default=0),
+        ParamDef("mode", "str", required=False, default="TF", members=("TF", "IDF", "TFIDF")),
+    ),
+    outputs=(OutputDef("y", "f32"),),
+    dtypes={"X": ("i64", "i32")},
+    relation=relations.count_grams_relation,
+    kernel=kernels.count_grams_kernel,
+    summary="How often each of some n-grams of integers is in each row, counted in the column that the n-gram names, plain or weighted.",
+    source="specs/ensembles.yaml:557",
+)
+DYN_COUNT_GRAMS = OpDef(
+    name="count_grams",
+    variant="dyn",
+    inputs=(
+        InputDef("x", "X"),
+        InputDef("pool", "i64"),
+        InputDef("starts", "i64"),
+        InputDef("places", "i64"),
+        InputDef("weight", "f32"),
+    ),
+    params=(
+        ParamDef("size", "int", operand=True),
+        ParamDef("least", "int", required=False, default=1, operand=True),
+        ParamDef("most", "int", required=False, default=1, operand=True),
+        ParamDef("skips", "int", required=False, default=0, operand=True),
         ParamDef("mode", "str", required=False, default="TF", members=("TF", "IDF", "TFIDF")),
     ),
     outputs=(OutputDef("y", "f32"),),

@@ -7,7 +7,7 @@ import anyshape_ops.kernels.images as kernels
 import anyshape_ops.relations.images as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/images.yaml:138
+# specs/images.yaml:139
 # scaled_size: no dyn variant, it has no parameters that are operands
 SCALED_SIZE = OpDef(
     name="scaled_size",
@@ -22,11 +22,11 @@ SCALED_SIZE = OpDef(
     relation=relations.scaled_size_relation,
     kernel=kernels.scaled_size_kernel,
     summary="The sizes of some axes times scales, rounded down from what f32 makes of the product.",
-    source="specs/images.yaml:138",
+    source="specs/images.yaml:139",
     moves=("T",),
 )
 
-# specs/images.yaml:163
+# specs/images.yaml:168
 STATIC_RESIZE = OpDef(
     name="resize",
     variant="static",
@@ -73,7 +73,7 @@ STATIC_RESIZE = OpDef(
     computed={"U": ("promote", "T", "f32")},
     kernel=kernels.resize_kernel,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
-    source="specs/images.yaml:163",
+    source="specs/images.yaml:168",
     moves=("T",),
     moves_where={
         "mode": ("nearest",),
@@ -133,7 +133,7 @@ DYN_RESIZE = OpDef(
     computed={"U": ("promote", "T", "f32")},
     kernel=kernels.resize_kernel,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
-    source="specs/images.yaml:163",
+    source="specs/images.yaml:168",
     moves=("T",),
     moves_where={
         "mode": ("nearest",),
@@ -148,7 +148,7 @@ DYN_RESIZE = OpDef(
     },
 )
 
-# specs/images.yaml:357
+# specs/images.yaml:362
 # grid_sample: no dyn variant, it has no parameters that are operands
 GRID_SAMPLE = OpDef(
     name="grid_sample",
@@ -168,12 +168,12 @@ GRID_SAMPLE = OpDef(
     computed={"U": ("accum", "T"), "P": ("promote", "U", "F")},
     kernel=kernels.grid_sample_kernel,
     summary="Images sampled at the points of a grid, whose coordinates run from -1 to 1 over each image, the last dim first.",
-    source="specs/images.yaml:357",
+    source="specs/images.yaml:362",
     moves=("T",),
     moves_where={"mode": ("nearest",)},
 )
 
-# specs/images.yaml:415
+# specs/images.yaml:428
 STATIC_AFFINE_GRID = OpDef(
     name="affine_grid",
     variant="static",
@@ -188,7 +188,7 @@ STATIC_AFFINE_GRID = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:415",
+    source="specs/images.yaml:428",
 )
 DYN_AFFINE_GRID = OpDef(
     name="affine_grid",
@@ -204,10 +204,10 @@ DYN_AFFINE_GRID = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:415",
+    source="specs/images.yaml:428",
 )
 
-# specs/images.yaml:442
+# specs/images.yaml:455
 STATIC_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
     variant="static",
@@ -226,7 +226,7 @@ STATIC_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:442",
+    source="specs/images.yaml:455",
 )
 DYN_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
@@ -246,5 +246,5 @@ DYN_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:442",
+    source="specs/images.yaml:455",
 )

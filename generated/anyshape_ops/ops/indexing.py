@@ -114,7 +114,7 @@ DYN_REPEAT = OpDef(
     moves=("T",),
 )
 
-# specs/indexing.yaml:104
+# specs/indexing.yaml:105
 STATIC_FLIP = OpDef(
     name="flip",
     variant="static",
@@ -125,7 +125,7 @@ STATIC_FLIP = OpDef(
     relation=relations.flip_relation,
     kernel=kernels.flip_kernel,
     summary="A tensor with the order of entries along some axes reversed, by default along all.",
-    source="specs/indexing.yaml:104",
+    source="specs/indexing.yaml:105",
     moves=("T",),
 )
 DYN_FLIP = OpDef(
@@ -138,11 +138,11 @@ DYN_FLIP = OpDef(
     relation=relations.flip_relation,
     kernel=kernels.flip_kernel,
     summary="A tensor with the order of entries along some axes reversed, by default along all.",
-    source="specs/indexing.yaml:104",
+    source="specs/indexing.yaml:105",
     moves=("T",),
 )
 
-# specs/indexing.yaml:116
+# specs/indexing.yaml:117
 STATIC_ROLL = OpDef(
     name="roll",
     variant="static",
@@ -156,7 +156,7 @@ STATIC_ROLL = OpDef(
     relation=relations.roll_relation,
     kernel=kernels.roll_kernel,
     summary="A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.",
-    source="specs/indexing.yaml:116",
+    source="specs/indexing.yaml:117",
     moves=("T",),
 )
 DYN_ROLL = OpDef(
@@ -172,11 +172,11 @@ DYN_ROLL = OpDef(
     relation=relations.roll_relation,
     kernel=kernels.roll_kernel,
     summary="A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.",
-    source="specs/indexing.yaml:116",
+    source="specs/indexing.yaml:117",
     moves=("T",),
 )
 
-# specs/indexing.yaml:130
+# specs/indexing.yaml:131
 # gather_elements: no dyn variant, it has no parameters that are operands
 GATHER_ELEMENTS = OpDef(
     name="gather_elements",
@@ -194,11 +194,11 @@ GATHER_ELEMENTS = OpDef(
     relation=relations.gather_elements_relation,
     kernel=kernels.gather_elements_kernel,
     summary="For every place of the index tensor the element of x at that place, but along one axis where the index says.",
-    source="specs/indexing.yaml:130",
+    source="specs/indexing.yaml:131",
     moves=("T",),
 )
 
-# specs/indexing.yaml:152
+# specs/indexing.yaml:153
 # gather_nd: no dyn variant, it has no parameters that are operands
 GATHER_ND = OpDef(
     name="gather_nd",
@@ -216,15 +216,14 @@ GATHER_ND = OpDef(
     relation=relations.gather_nd_relation,
     kernel=kernels.gather_nd_kernel,
     summary="Slices of x that the rows of an index tensor name; negative indices count from the end.",
-    source="specs/indexing.yaml:152",
+    source="specs/indexing.yaml:153",
     moves=("T",),
 )
 
-# specs/indexing.yaml:176
-# depth_to_space: no dyn variant, it has no parameters that are operands
-DEPTH_TO_SPACE = OpDef(
+# specs/indexing.yaml:178
+STATIC_DEPTH_TO_SPACE = OpDef(
     name="depth_to_space",
-    variant="",
+    variant="static",
     inputs=(InputDef("x", "T"),),
     params=(
         ParamDef("size", "int"),
@@ -235,15 +234,30 @@ DEPTH_TO_SPACE = OpDef(
     relation=relations.depth_to_space_relation,
     kernel=kernels.depth_to_space_kernel,
     summary="Channels of an image rearranged as blocks of pixels.",
-    source="specs/indexing.yaml:176",
+    source="specs/indexing.yaml:178",
+    moves=("T",),
+)
+DYN_DEPTH_TO_SPACE = OpDef(
+    name="depth_to_space",
+    variant="dyn",
+    inputs=(InputDef("x", "T"),),
+    params=(
+        ParamDef("size", "int", operand=True),
+        ParamDef("mode", "str", required=False, default="DCR", members=("DCR", "CRD")),
+    ),
+    outputs=(OutputDef("y", "T"),),
+    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
+    relation=relations.depth_to_space_relation,
+    kernel=kernels.depth_to_space_kernel,
+    summary="Channels of an image rearranged as blocks of pixels.",
+    source="specs/indexing.yaml:178",
     moves=("T",),
 )
 
-# specs/indexing.yaml:203
-# space_to_depth: no dyn variant, it has no parameters that are operands
-SPACE_TO_DEPTH = OpDef(
+# specs/indexing.yaml:205
+STATIC_SPACE_TO_DEPTH = OpDef(
     name="space_to_depth",
-    variant="",
+    variant="static",
     inputs=(InputDef("x", "T"),),
     params=(
         ParamDef("size", "int"),
@@ -254,11 +268,27 @@ SPACE_TO_DEPTH = OpDef(
     relation=relations.space_to_depth_relation,
     kernel=kernels.space_to_depth_kernel,
     summary="Blocks of pixels of an image rearranged as channels.",
-    source="specs/indexing.yaml:203",
+    source="specs/indexing.yaml:205",
+    moves=("T",),
+)
+DYN_SPACE_TO_DEPTH = OpDef(
+    name="space_to_depth",
+    variant="dyn",
+    inputs=(InputDef("x", "T"),),
+    params=(
+        ParamDef("size", "int", operand=True),
+        ParamDef("mode", "str", required=False, default="DCR", members=("DCR", "CRD")),
+    ),
+    outputs=(OutputDef("y", "T"),),
+    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
+    relation=relations.space_to_depth_relation,
+    kernel=kernels.space_to_depth_kernel,
+    summary="Blocks of pixels of an image rearranged as channels.",
+    source="specs/indexing.yaml:205",
     moves=("T",),
 )
 
-# specs/indexing.yaml:230
+# specs/indexing.yaml:232
 STATIC_ONE_HOT = OpDef(
     name="one_hot",
     variant="static",
@@ -278,7 +308,7 @@ STATIC_ONE_HOT = OpDef(
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
-    source="specs/indexing.yaml:230",
+    source="specs/indexing.yaml:232",
     moves=("T",),
 )
 DYN_ONE_HOT = OpDef(
@@ -300,11 +330,11 @@ DYN_ONE_HOT = OpDef(
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
-    source="specs/indexing.yaml:230",
+    source="specs/indexing.yaml:232",
     moves=("T",),
 )
 
-# specs/indexing.yaml:260
+# specs/indexing.yaml:262
 STATIC_DILATE = OpDef(
     name="dilate",
     variant="static",
@@ -318,7 +348,7 @@ STATIC_DILATE = OpDef(
     relation=relations.dilate_relation,
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
-    source="specs/indexing.yaml:260",
+    source="specs/indexing.yaml:262",
     moves=("T",),
 )
 DYN_DILATE = OpDef(
@@ -334,11 +364,11 @@ DYN_DILATE = OpDef(
     relation=relations.dilate_relation,
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
-    source="specs/indexing.yaml:260",
+    source="specs/indexing.yaml:262",
     moves=("T",),
 )
 
-# specs/indexing.yaml:278
+# specs/indexing.yaml:280
 STATIC_CENTER_CROP_PAD = OpDef(
     name="center_crop_pad",
     variant="static",
@@ -352,7 +382,7 @@ STATIC_CENTER_CROP_PAD = OpDef(
     relation=relations.center_crop_pad_relation,
     kernel=kernels.center_crop_pad_kernel,
     summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
-    source="specs/indexing.yaml:278",
+    source="specs/indexing.yaml:280",
     moves=("T",),
 )
 DYN_CENTER_CROP_PAD = OpDef(
@@ -368,11 +398,11 @@ DYN_CENTER_CROP_PAD = OpDef(
     relation=relations.center_crop_pad_relation,
     kernel=kernels.center_crop_pad_kernel,
     summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
-    source="specs/indexing.yaml:278",
+    source="specs/indexing.yaml:280",
     moves=("T",),
 )
 
-# specs/indexing.yaml:302
+# specs/indexing.yaml:304
 # reverse_sequence: no dyn variant, it has no parameters that are operands
 REVERSE_SEQUENCE = OpDef(
     name="reverse_sequence",
@@ -417,6 +447,6 @@ REVERSE_SEQUENCE = OpDef(
     relation=relations.reverse_sequence_relation,
     kernel=kernels.reverse_sequence_kernel,
     summary="The first elements of each sequence of a batch in reverse order, as many as its length says; the others stay.",
-    source="specs/indexing.yaml:302",
+    source="specs/indexing.yaml:304",
     moves=("T",),
 )

@@ -99,7 +99,7 @@ DYN_RESHAPE = OpDef(
     rewrites=rewrites.RESHAPE,
 )
 
-# specs/movement.yaml:35
+# specs/movement.yaml:36
 STATIC_TRANSPOSE = OpDef(
     name="transpose",
     variant="static",
@@ -136,7 +136,7 @@ STATIC_TRANSPOSE = OpDef(
     relation=relations.transpose_relation,
     kernel=kernels.transpose_kernel,
     summary="The axes of a tensor in another order, by default reversed.",
-    source="specs/movement.yaml:35",
+    source="specs/movement.yaml:36",
     moves=("T",),
     rewrites=rewrites.TRANSPOSE,
 )
@@ -176,12 +176,12 @@ DYN_TRANSPOSE = OpDef(
     relation=relations.transpose_relation,
     kernel=kernels.transpose_kernel,
     summary="The axes of a tensor in another order, by default reversed.",
-    source="specs/movement.yaml:35",
+    source="specs/movement.yaml:36",
     moves=("T",),
     rewrites=rewrites.TRANSPOSE,
 )
 
-# specs/movement.yaml:54
+# specs/movement.yaml:56
 STATIC_SQUEEZE = OpDef(
     name="squeeze",
     variant="static",
@@ -218,7 +218,7 @@ STATIC_SQUEEZE = OpDef(
     relation=relations.squeeze_relation,
     view={"y": "x"},
     summary="The same tensor without the given axes of size 1, by default without all of them.",
-    source="specs/movement.yaml:54",
+    source="specs/movement.yaml:56",
     moves=("T",),
 )
 DYN_SQUEEZE = OpDef(
@@ -257,12 +257,12 @@ DYN_SQUEEZE = OpDef(
     relation=relations.squeeze_relation,
     view={"y": "x"},
     summary="The same tensor without the given axes of size 1, by default without all of them.",
-    source="specs/movement.yaml:54",
+    source="specs/movement.yaml:56",
     shaping=("axes",),
     moves=("T",),
 )
 
-# specs/movement.yaml:72
+# specs/movement.yaml:75
 STATIC_EXPAND_DIMS = OpDef(
     name="expand_dims",
     variant="static",
@@ -299,7 +299,7 @@ STATIC_EXPAND_DIMS = OpDef(
     relation=relations.expand_dims_relation,
     view={"y": "x"},
     summary="The same tensor with new axes of size 1 at the given positions of the result.",
-    source="specs/movement.yaml:72",
+    source="specs/movement.yaml:75",
     moves=("T",),
 )
 DYN_EXPAND_DIMS = OpDef(
@@ -338,16 +338,15 @@ DYN_EXPAND_DIMS = OpDef(
     relation=relations.expand_dims_relation,
     view={"y": "x"},
     summary="The same tensor with new axes of size 1 at the given positions of the result.",
-    source="specs/movement.yaml:72",
+    source="specs/movement.yaml:75",
     shaping=("axes",),
     moves=("T",),
 )
 
-# specs/movement.yaml:87
-# flatten: no dyn variant, it has no parameters that are operands
-FLATTEN = OpDef(
+# specs/movement.yaml:91
+STATIC_FLATTEN = OpDef(
     name="flatten",
-    variant="",
+    variant="static",
     inputs=(InputDef("x", "T"),),
     params=(ParamDef("axis", "int", required=False, default=1),),
     outputs=(OutputDef("y", "T"),),
@@ -381,11 +380,51 @@ FLATTEN = OpDef(
     relation=relations.flatten_relation,
     view={"y": "x"},
     summary="A matrix of the same elements; the axes before `axis` make its rows, the others its columns.",
-    source="specs/movement.yaml:87",
+    source="specs/movement.yaml:91",
+    moves=("T",),
+)
+DYN_FLATTEN = OpDef(
+    name="flatten",
+    variant="dyn",
+    inputs=(InputDef("x", "T"),),
+    params=(ParamDef("axis", "int", required=False, default=1, operand=True),),
+    outputs=(OutputDef("y", "T"),),
+    dtypes={
+        "T": (
+            "f32",
+            "f64",
+            "i32",
+            "i64",
+            "f16",
+            "bf16",
+            "i8",
+            "i16",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "bool",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        )
+    },
+    relation=relations.flatten_relation,
+    view={"y": "x"},
+    summary="A matrix of the same elements; the axes before `axis` make its rows, the others its columns.",
+    source="specs/movement.yaml:91",
+    shaping=("axis",),
     moves=("T",),
 )
 
-# specs/movement.yaml:110
+# specs/movement.yaml:114
 STATIC_BROADCAST_TO = OpDef(
     name="broadcast_to",
     variant="static",
@@ -396,7 +435,7 @@ STATIC_BROADCAST_TO = OpDef(
     relation=relations.broadcast_to_relation,
     kernel=kernels.broadcast_to_kernel,
     summary="A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its dim.",
-    source="specs/movement.yaml:110",
+    source="specs/movement.yaml:114",
     moves=("T",),
 )
 DYN_BROADCAST_TO = OpDef(
@@ -409,12 +448,12 @@ DYN_BROADCAST_TO = OpDef(
     relation=relations.broadcast_to_relation,
     kernel=kernels.broadcast_to_kernel,
     summary="A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its dim.",
-    source="specs/movement.yaml:110",
+    source="specs/movement.yaml:114",
     shaping=("shape",),
     moves=("T",),
 )
 
-# specs/movement.yaml:128
+# specs/movement.yaml:132
 # concat: no dyn variant, it has no parameters that are operands
 CONCAT = OpDef(
     name="concat",
@@ -426,11 +465,11 @@ CONCAT = OpDef(
     relation=relations.concat_relation,
     kernel=kernels.concat_kernel,
     summary="Tensors side by side along one axis; their other dims are equal.",
-    source="specs/movement.yaml:128",
+    source="specs/movement.yaml:132",
     moves=("T",),
 )
 
-# specs/movement.yaml:146
+# specs/movement.yaml:150
 # stack: no dyn variant, it has no parameters that are operands
 STACK = OpDef(
     name="stack",
@@ -442,11 +481,11 @@ STACK = OpDef(
     relation=relations.stack_relation,
     kernel=kernels.stack_kernel,
     summary="Tensors of one shape, side by side along a new axis.",
-    source="specs/movement.yaml:146",
+    source="specs/movement.yaml:150",
     moves=("T",),
 )
 
-# specs/movement.yaml:161
+# specs/movement.yaml:166
 STATIC_SPLIT = OpDef(
     name="split",
     variant="static",
@@ -461,7 +500,7 @@ STATIC_SPLIT = OpDef(
     relation=relations.split_relation,
     kernel=kernels.split_kernel,
     summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
-    source="specs/movement.yaml:161",
+    source="specs/movement.yaml:166",
     moves=("T",),
 )
 DYN_SPLIT = OpDef(
@@ -478,11 +517,11 @@ DYN_SPLIT = OpDef(
     relation=relations.split_relation,
     kernel=kernels.split_kernel,
     summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
-    source="specs/movement.yaml:161",
+    source="specs/movement.yaml:166",
     moves=("T",),
 )
 
-# specs/movement.yaml:191
+# specs/movement.yaml:196
 STATIC_SLICE = OpDef(
     name="slice",
     variant="static",
@@ -498,7 +537,7 @@ STATIC_SLICE = OpDef(
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
-    source="specs/movement.yaml:191",
+    source="specs/movement.yaml:196",
     moves=("T",),
 )
 DYN_SLICE = OpDef(
@@ -516,12 +555,12 @@ DYN_SLICE = OpDef(
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
-    source="specs/movement.yaml:191",
+    source="specs/movement.yaml:196",
     shaping=("ends",),
     moves=("T",),
 )
 
-# specs/movement.yaml:221
+# specs/movement.yaml:227
 # gather: no dyn variant, it has no parameters that are operands
 GATHER = OpDef(
     name="gather",
@@ -539,11 +578,11 @@ GATHER = OpDef(
     relation=relations.gather_relation,
     kernel=kernels.gather_kernel,
     summary="The entries of x along one axis that an index tensor names; negative indices count from the end.",
-    source="specs/movement.yaml:221",
+    source="specs/movement.yaml:227",
     moves=("T",),
 )
 
-# specs/movement.yaml:239
+# specs/movement.yaml:246
 STATIC_TRILU = OpDef(
     name="trilu",
     variant="static",
@@ -557,7 +596,7 @@ STATIC_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:239",
+    source="specs/movement.yaml:246",
     moves=("T",),
 )
 DYN_TRILU = OpDef(
@@ -573,6 +612,6 @@ DYN_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:239",
+    source="specs/movement.yaml:246",
     moves=("T",),
 )

@@ -81,10 +81,9 @@ INSTANCE_NORM = OpDef(
 )
 
 # specs/normalisation.yaml:85
-# group_norm: no dyn variant, it has no parameters that are operands
-GROUP_NORM = OpDef(
+STATIC_GROUP_NORM = OpDef(
     name="group_norm",
-    variant="",
+    variant="static",
     inputs=(
         InputDef("x", "F"),
         InputDef("scale", "F"),
@@ -101,6 +100,27 @@ GROUP_NORM = OpDef(
     kernel=kernels.group_norm_kernel,
     summary="Groups of channels of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by channel.",
     source="specs/normalisation.yaml:85",
+)
+DYN_GROUP_NORM = OpDef(
+    name="group_norm",
+    variant="dyn",
+    inputs=(
+        InputDef("x", "F"),
+        InputDef("scale", "F"),
+        InputDef("bias", "F"),
+    ),
+    params=(
+        ParamDef("groups", "int", operand=True),
+        ParamDef("epsilon", "float", required=False, default=1e-05),
+    ),
+    outputs=(OutputDef("y", "F"),),
+    dtypes={"F": ("f32", "f64", "f16", "bf16")},
+    relation=relations.group_norm_relation,
+    computed={"U": ("accum", "F")},
+    kernel=kernels.group_norm_kernel,
+    summary="Groups of channels of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by channel.",
+    source="specs/normalisation.yaml:85",
+    shaping=("groups",),
 )
 
 # specs/normalisation.yaml:118
@@ -164,13 +184,30 @@ LP_NORM = OpDef(
 )
 
 # specs/normalisation.yaml:214
-# lrn: no dyn variant, it has no parameters that are operands
-LRN = OpDef(
+STATIC_LRN = OpDef(
     name="lrn",
-    variant="",
+    variant="static",
     inputs=(InputDef("x", "F"),),
     params=(
         ParamDef("size", "int"),
+        ParamDef("alpha", "float", required=False, default=0.0001),
+        ParamDef("beta", "float", required=False, default=0.75),
+        ParamDef("bias", "float", required=False, default=1.0),
+    ),
+    outputs=(OutputDef("y", "F"),),
+    dtypes={"F": ("f32", "f64", "f16", "bf16")},
+    relation=relations.lrn_relation,
+    computed={"U": ("accum", "F")},
+    kernel=kernels.lrn_kernel,
+    summary="Every element divided by a power of the mean square of its neighbours in `size` channels.",
+    source="specs/normalisation.yaml:214",
+)
+DYN_LRN = OpDef(
+    name="lrn",
+    variant="dyn",
+    inputs=(InputDef("x", "F"),),
+    params=(
+        ParamDef("size", "int", operand=True),
         ParamDef("alpha", "float", required=False, default=0.0001),
         ParamDef("beta", "float", required=False, default=0.75),
         ParamDef("bias", "float", required=False, default=1.0),

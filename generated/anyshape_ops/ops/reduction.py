@@ -41,7 +41,7 @@ DYN_SUM = OpDef(
     source="specs/reduction.yaml:48",
 )
 
-# specs/reduction.yaml:67
+# specs/reduction.yaml:68
 STATIC_MEAN = OpDef(
     name="mean",
     variant="static",
@@ -56,7 +56,7 @@ STATIC_MEAN = OpDef(
     relation=relations.mean_relation,
     kernel=kernels.mean_kernel,
     summary="The mean over some axes, by default over all; of integers cut towards zero.",
-    source="specs/reduction.yaml:67",
+    source="specs/reduction.yaml:68",
 )
 DYN_MEAN = OpDef(
     name="mean",
@@ -72,10 +72,10 @@ DYN_MEAN = OpDef(
     relation=relations.mean_relation,
     kernel=kernels.mean_kernel,
     summary="The mean over some axes, by default over all; of integers cut towards zero.",
-    source="specs/reduction.yaml:67",
+    source="specs/reduction.yaml:68",
 )
 
-# specs/reduction.yaml:94
+# specs/reduction.yaml:96
 STATIC_PROD = OpDef(
     name="prod",
     variant="static",
@@ -90,7 +90,7 @@ STATIC_PROD = OpDef(
     relation=relations.prod_relation,
     kernel=kernels.prod_kernel,
     summary="The product over some axes, by default over all.",
-    source="specs/reduction.yaml:94",
+    source="specs/reduction.yaml:96",
 )
 DYN_PROD = OpDef(
     name="prod",
@@ -106,10 +106,10 @@ DYN_PROD = OpDef(
     relation=relations.prod_relation,
     kernel=kernels.prod_kernel,
     summary="The product over some axes, by default over all.",
-    source="specs/reduction.yaml:94",
+    source="specs/reduction.yaml:96",
 )
 
-# specs/reduction.yaml:112
+# specs/reduction.yaml:115
 STATIC_MAX = OpDef(
     name="max",
     variant="static",
@@ -124,7 +124,7 @@ STATIC_MAX = OpDef(
     relation=relations.max_relation,
     kernel=kernels.max_kernel,
     summary="The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there is of none.",
-    source="specs/reduction.yaml:112",
+    source="specs/reduction.yaml:115",
 )
 DYN_MAX = OpDef(
     name="max",
@@ -140,10 +140,10 @@ DYN_MAX = OpDef(
     relation=relations.max_relation,
     kernel=kernels.max_kernel,
     summary="The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there is of none.",
-    source="specs/reduction.yaml:112",
+    source="specs/reduction.yaml:115",
 )
 
-# specs/reduction.yaml:133
+# specs/reduction.yaml:137
 STATIC_MIN = OpDef(
     name="min",
     variant="static",
@@ -158,7 +158,7 @@ STATIC_MIN = OpDef(
     relation=relations.min_relation,
     kernel=kernels.min_kernel,
     summary="The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there is of none.",
-    source="specs/reduction.yaml:133",
+    source="specs/reduction.yaml:137",
 )
 DYN_MIN = OpDef(
     name="min",
@@ -174,10 +174,10 @@ DYN_MIN = OpDef(
     relation=relations.min_relation,
     kernel=kernels.min_kernel,
     summary="The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there is of none.",
-    source="specs/reduction.yaml:133",
+    source="specs/reduction.yaml:137",
 )
 
-# specs/reduction.yaml:154
+# specs/reduction.yaml:159
 STATIC_L1 = OpDef(
     name="l1",
     variant="static",
@@ -192,7 +192,7 @@ STATIC_L1 = OpDef(
     relation=relations.l1_relation,
     kernel=kernels.l1_kernel,
     summary="The sum of magnitudes over some axes, by default over all.",
-    source="specs/reduction.yaml:154",
+    source="specs/reduction.yaml:159",
 )
 DYN_L1 = OpDef(
     name="l1",
@@ -208,10 +208,10 @@ DYN_L1 = OpDef(
     relation=relations.l1_relation,
     kernel=kernels.l1_kernel,
     summary="The sum of magnitudes over some axes, by default over all.",
-    source="specs/reduction.yaml:154",
+    source="specs/reduction.yaml:159",
 )
 
-# specs/reduction.yaml:173
+# specs/reduction.yaml:178
 STATIC_L2 = OpDef(
     name="l2",
     variant="static",
@@ -227,7 +227,7 @@ STATIC_L2 = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.l2_kernel,
     summary="The square root of the sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:173",
+    source="specs/reduction.yaml:178",
 )
 DYN_L2 = OpDef(
     name="l2",
@@ -244,10 +244,10 @@ DYN_L2 = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.l2_kernel,
     summary="The square root of the sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:173",
+    source="specs/reduction.yaml:178",
 )
 
-# specs/reduction.yaml:191
+# specs/reduction.yaml:196
 STATIC_SUM_SQUARE = OpDef(
     name="sum_square",
     variant="static",
@@ -262,7 +262,7 @@ STATIC_SUM_SQUARE = OpDef(
     relation=relations.sum_square_relation,
     kernel=kernels.sum_square_kernel,
     summary="The sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:191",
+    source="specs/reduction.yaml:196",
 )
 DYN_SUM_SQUARE = OpDef(
     name="sum_square",
@@ -278,10 +278,10 @@ DYN_SUM_SQUARE = OpDef(
     relation=relations.sum_square_relation,
     kernel=kernels.sum_square_kernel,
     summary="The sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:191",
+    source="specs/reduction.yaml:196",
 )
 
-# specs/reduction.yaml:210
+# specs/reduction.yaml:215
 STATIC_LOG_SUM = OpDef(
     name="log_sum",
     variant="static",
@@ -297,7 +297,7 @@ STATIC_LOG_SUM = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_kernel,
     summary="The logarithm of the sum over some axes, by default over all.",
-    source="specs/reduction.yaml:210",
+    source="specs/reduction.yaml:215",
 )
 DYN_LOG_SUM = OpDef(
     name="log_sum",
@@ -314,10 +314,10 @@ DYN_LOG_SUM = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_kernel,
     summary="The logarithm of the sum over some axes, by default over all.",
-    source="specs/reduction.yaml:210",
+    source="specs/reduction.yaml:215",
 )
 
-# specs/reduction.yaml:228
+# specs/reduction.yaml:233
 STATIC_LOG_SUM_EXP = OpDef(
     name="log_sum_exp",
     variant="static",
@@ -333,7 +333,7 @@ STATIC_LOG_SUM_EXP = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_exp_kernel,
     summary="The logarithm of the sum of exponentials over some axes, by default over all.",
-    source="specs/reduction.yaml:228",
+    source="specs/reduction.yaml:233",
 )
 DYN_LOG_SUM_EXP = OpDef(
     name="log_sum_exp",
@@ -350,10 +350,10 @@ DYN_LOG_SUM_EXP = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_exp_kernel,
     summary="The logarithm of the sum of exponentials over some axes, by default over all.",
-    source="specs/reduction.yaml:228",
+    source="specs/reduction.yaml:233",
 )
 
-# specs/reduction.yaml:249
+# specs/reduction.yaml:254
 STATIC_ANY = OpDef(
     name="any",
     variant="static",
@@ -368,7 +368,7 @@ STATIC_ANY = OpDef(
     relation=relations.any_relation,
     kernel=kernels.any_kernel,
     summary="Whether at least one element over some axes is true, by default over all.",
-    source="specs/reduction.yaml:249",
+    source="specs/reduction.yaml:254",
 )
 DYN_ANY = OpDef(
     name="any",
@@ -384,10 +384,10 @@ DYN_ANY = OpDef(
     relation=relations.any_relation,
     kernel=kernels.any_kernel,
     summary="Whether at least one element over some axes is true, by default over all.",
-    source="specs/reduction.yaml:249",
+    source="specs/reduction.yaml:254",
 )
 
-# specs/reduction.yaml:264
+# specs/reduction.yaml:270
 STATIC_ALL = OpDef(
     name="all",
     variant="static",
@@ -402,7 +402,7 @@ STATIC_ALL = OpDef(
     relation=relations.all_relation,
     kernel=kernels.all_kernel,
     summary="Whether all elements over some axes are true, by default over all.",
-    source="specs/reduction.yaml:264",
+    source="specs/reduction.yaml:270",
 )
 DYN_ALL = OpDef(
     name="all",
@@ -418,10 +418,10 @@ DYN_ALL = OpDef(
     relation=relations.all_relation,
     kernel=kernels.all_kernel,
     summary="Whether all elements over some axes are true, by default over all.",
-    source="specs/reduction.yaml:264",
+    source="specs/reduction.yaml:270",
 )
 
-# specs/reduction.yaml:279
+# specs/reduction.yaml:286
 # argmax: no dyn variant, it has no parameters that are operands
 ARGMAX = OpDef(
     name="argmax",
@@ -437,10 +437,10 @@ ARGMAX = OpDef(
     relation=relations.argmax_relation,
     kernel=kernels.argmax_kernel,
     summary="Where the largest element along an axis stands, the first or the last of equal ones; NaN counts as the largest.",
-    source="specs/reduction.yaml:279",
+    source="specs/reduction.yaml:286",
 )
 
-# specs/reduction.yaml:291
+# specs/reduction.yaml:299
 # argmin: no dyn variant, it has no parameters that are operands
 ARGMIN = OpDef(
     name="argmin",
@@ -456,5 +456,5 @@ ARGMIN = OpDef(
     relation=relations.argmin_relation,
     kernel=kernels.argmin_kernel,
     summary="Where the smallest element along an axis stands, the first or the last of equal ones; NaN counts as the smallest.",
-    source="specs/reduction.yaml:291",
+    source="specs/reduction.yaml:299",
 )

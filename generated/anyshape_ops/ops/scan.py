@@ -41,7 +41,7 @@ DYN_CUMSUM = OpDef(
     source="specs/scan.yaml:21",
 )
 
-# specs/scan.yaml:32
+# specs/scan.yaml:33
 STATIC_CUMPROD = OpDef(
     name="cumprod",
     variant="static",
@@ -56,7 +56,7 @@ STATIC_CUMPROD = OpDef(
     relation=relations.cumprod_relation,
     kernel=kernels.cumprod_kernel,
     summary="The product of an element and all before it along an axis; without it (exclusive), or from the end (reverse).",
-    source="specs/scan.yaml:32",
+    source="specs/scan.yaml:33",
 )
 DYN_CUMPROD = OpDef(
     name="cumprod",
@@ -72,5 +72,5 @@ DYN_CUMPROD = OpDef(
     relation=relations.cumprod_relation,
     kernel=kernels.cumprod_kernel,
     summary="The product of an element and all before it along an axis; without it (exclusive), or from the end (reverse).",
-    source="specs/scan.yaml:32",
+    source="specs/scan.yaml:33",
 )

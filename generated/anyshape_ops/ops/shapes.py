@@ -129,7 +129,7 @@ SIZE = OpDef(
     moves=("T",),
 )
 
-# specs/shapes.yaml:68
+# specs/shapes.yaml:69
 STATIC_ARANGE = OpDef(
     name="arange",
     variant="static",
@@ -145,7 +145,7 @@ STATIC_ARANGE = OpDef(
     relation=relations.arange_relation,
     kernel=kernels.arange_kernel,
     summary="Numbers from start to before stop in equal steps.",
-    source="specs/shapes.yaml:68",
+    source="specs/shapes.yaml:69",
 )
 DYN_ARANGE = OpDef(
     name="arange",
@@ -162,11 +162,11 @@ DYN_ARANGE = OpDef(
     relation=relations.arange_relation,
     kernel=kernels.arange_kernel,
     summary="Numbers from start to before stop in equal steps.",
-    source="specs/shapes.yaml:68",
+    source="specs/shapes.yaml:69",
     shaping=("stop",),
 )
 
-# specs/shapes.yaml:94
+# specs/shapes.yaml:95
 STATIC_FULL = OpDef(
     name="full",
     variant="static",
@@ -203,7 +203,7 @@ STATIC_FULL = OpDef(
     relation=relations.full_relation,
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
-    source="specs/shapes.yaml:94",
+    source="specs/shapes.yaml:95",
     moves=("T",),
 )
 DYN_FULL = OpDef(
@@ -242,12 +242,12 @@ DYN_FULL = OpDef(
     relation=relations.full_relation,
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
-    source="specs/shapes.yaml:94",
+    source="specs/shapes.yaml:95",
     shaping=("shape",),
     moves=("T",),
 )
 
-# specs/shapes.yaml:111
+# specs/shapes.yaml:112
 STATIC_ZEROS = OpDef(
     name="zeros",
     variant="static",
@@ -261,7 +261,7 @@ STATIC_ZEROS = OpDef(
     relation=relations.zeros_relation,
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
-    source="specs/shapes.yaml:111",
+    source="specs/shapes.yaml:112",
 )
 DYN_ZEROS = OpDef(
     name="zeros",
@@ -276,11 +276,11 @@ DYN_ZEROS = OpDef(
     relation=relations.zeros_relation,
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
-    source="specs/shapes.yaml:111",
+    source="specs/shapes.yaml:112",
     shaping=("shape",),
 )
 
-# specs/shapes.yaml:122
+# specs/shapes.yaml:123
 STATIC_ONES = OpDef(
     name="ones",
     variant="static",
@@ -294,7 +294,7 @@ STATIC_ONES = OpDef(
     relation=relations.ones_relation,
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
-    source="specs/shapes.yaml:122",
+    source="specs/shapes.yaml:123",
 )
 DYN_ONES = OpDef(
     name="ones",
@@ -309,11 +309,11 @@ DYN_ONES = OpDef(
     relation=relations.ones_relation,
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
-    source="specs/shapes.yaml:122",
+    source="specs/shapes.yaml:123",
     shaping=("shape",),
 )
 
-# specs/shapes.yaml:133
+# specs/shapes.yaml:134
 # eye_like: no dyn variant, it has no parameters that are operands
 EYE_LIKE = OpDef(
     name="eye_like",
@@ -328,6 +328,6 @@ EYE_LIKE = OpDef(
     relation=relations.eye_like_relation,
     kernel=kernels.eye_like_kernel,
     summary="A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.",
-    source="specs/shapes.yaml:133",
+    source="specs/shapes.yaml:134",
     moves=("V",),
 )

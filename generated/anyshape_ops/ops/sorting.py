@@ -25,7 +25,7 @@ ARGSORT = OpDef(
     source="specs/sorting.yaml:27",
 )
 
-# specs/sorting.yaml:42
+# specs/sorting.yaml:43
 # sort: no dyn variant, it has no parameters that are operands
 SORT = OpDef(
     name="sort",
@@ -40,10 +40,10 @@ SORT = OpDef(
     relation=relations.sort_relation,
     kernel=kernels.sort_kernel,
     summary="The elements along one axis in order, NaN as the greatest.",
-    source="specs/sorting.yaml:42",
+    source="specs/sorting.yaml:43",
 )
 
-# specs/sorting.yaml:58
+# specs/sorting.yaml:59
 STATIC_TOPK = OpDef(
     name="topk",
     variant="static",
@@ -61,7 +61,7 @@ STATIC_TOPK = OpDef(
     relation=relations.topk_relation,
     kernel=kernels.topk_kernel,
     summary="The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first, NaN on top.",
-    source="specs/sorting.yaml:58",
+    source="specs/sorting.yaml:59",
 )
 DYN_TOPK = OpDef(
     name="topk",
@@ -80,11 +80,11 @@ DYN_TOPK = OpDef(
     relation=relations.topk_relation,
     kernel=kernels.topk_kernel,
     summary="The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first, NaN on top.",
-    source="specs/sorting.yaml:58",
+    source="specs/sorting.yaml:59",
     shaping=("k",),
 )
 
-# specs/sorting.yaml:90
+# specs/sorting.yaml:91
 # unique: no dyn variant, it has no parameters that are operands
 UNIQUE = OpDef(
     name="unique",
@@ -101,10 +101,10 @@ UNIQUE = OpDef(
     relation=relations.unique_relation,
     kernel=kernels.unique_kernel,
     summary="The different elements of a vector, sorted or as they come; where each is first, which one every element is, how often.",
-    source="specs/sorting.yaml:90",
+    source="specs/sorting.yaml:91",
 )
 
-# specs/sorting.yaml:130
+# specs/sorting.yaml:131
 # unique_slices: no dyn variant, it has no parameters that are operands
 UNIQUE_SLICES = OpDef(
     name="unique_slices",
@@ -124,10 +124,10 @@ UNIQUE_SLICES = OpDef(
     relation=relations.unique_slices_relation,
     kernel=kernels.unique_slices_kernel,
     summary="The different slices along one axis, sorted or as they come; where each is first, which one every slice is, how often.",
-    source="specs/sorting.yaml:130",
+    source="specs/sorting.yaml:131",
 )
 
-# specs/sorting.yaml:187
+# specs/sorting.yaml:188
 # searchsorted: no dyn variant, it has no parameters that are operands
 SEARCHSORTED = OpDef(
     name="searchsorted",
@@ -142,5 +142,5 @@ SEARCHSORTED = OpDef(
     relation=relations.searchsorted_relation,
     kernel=kernels.searchsorted_kernel,
     summary="How many elements of sorted rows are less than a value, or not greater; the place where it would go among them.",
-    source="specs/sorting.yaml:187",
+    source="specs/sorting.yaml:188",
 )

@@ -56,7 +56,7 @@ COMPRESS = OpDef(
     moves=("T",),
 )
 
-# specs/sparse.yaml:61
+# specs/sparse.yaml:62
 # select: no dyn variant, it has no parameters
 SELECT = OpDef(
     name="select",
@@ -71,11 +71,11 @@ SELECT = OpDef(
     relation=relations.select_relation,
     kernel=kernels.select_kernel,
     summary="The elements for which a mask of the same shape holds, in row-major order.",
-    source="specs/sparse.yaml:61",
+    source="specs/sparse.yaml:62",
     moves=("T",),
 )
 
-# specs/sparse.yaml:72
+# specs/sparse.yaml:73
 STATIC_SPARSE_FILL_EMPTY_ROWS = OpDef(
     name="sparse_fill_empty_rows",
     variant="static",
@@ -94,7 +94,7 @@ STATIC_SPARSE_FILL_EMPTY_ROWS = OpDef(
     relation=relations.sparse_fill_empty_rows_relation,
     kernel=kernels.sparse_fill_empty_rows_kernel,
     summary="The places and values of a sparse tensor by rows, a value where a row had none, and which rows those are.",
-    source="specs/sparse.yaml:72",
+    source="specs/sparse.yaml:73",
     moves=("T",),
 )
 DYN_SPARSE_FILL_EMPTY_ROWS = OpDef(
@@ -115,6 +115,6 @@ DYN_SPARSE_FILL_EMPTY_ROWS = OpDef(
     relation=relations.sparse_fill_empty_rows_relation,
     kernel=kernels.sparse_fill_empty_rows_kernel,
     summary="The places and values of a sparse tensor by rows, a value where a row had none, and which rows those are.",
-    source="specs/sparse.yaml:72",
+    source="specs/sparse.yaml:73",
     moves=("T",),
 )

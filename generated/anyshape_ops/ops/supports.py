@@ -26,10 +26,9 @@ PAIR_WEIGHTS = OpDef(
 )
 
 # specs/supports.yaml:103
-# pair_votes: no dyn variant, it has no parameters that are operands
-PAIR_VOTES = OpDef(
+STATIC_PAIR_VOTES = OpDef(
     name="pair_votes",
-    variant="",
+    variant="static",
     inputs=(InputDef("scores", "F"),),
     params=(ParamDef("classes", "int"),),
     outputs=(OutputDef("y", "i64"),),
@@ -39,14 +38,37 @@ PAIR_VOTES = OpDef(
     summary="How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any other one for the second.",
     source="specs/supports.yaml:103",
 )
+DYN_PAIR_VOTES = OpDef(
+    name="pair_votes",
+    variant="dyn",
+    inputs=(InputDef("scores", "F"),),
+    params=(ParamDef("classes", "int", operand=True),),
+    outputs=(OutputDef("y", "i64"),),
+    dtypes={"F": ("f32", "f64")},
+    relation=relations.pair_votes_relation,
+    kernel=kernels.pair_votes_kernel,
+    summary="How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any other one for the second.",
+    source="specs/supports.yaml:103",
+)
 
 # specs/supports.yaml:126
-# couple_pairs: no dyn variant, it has no parameters that are operands
-COUPLE_PAIRS = OpDef(
+STATIC_COUPLE_PAIRS = OpDef(
     name="couple_pairs",
-    variant="",
+    variant="static",
     inputs=(InputDef("shares", "F"),),
     params=(ParamDef("classes", "int"),),
+    outputs=(OutputDef("y", "F"),),
+    dtypes={"F": ("f32", "f64")},
+    relation=relations.couple_pairs_relation,
+    kernel=kernels.couple_pairs_kernel,
+    summary="Probabilities of classes that agree best with how likely each class is beside each other one.",
+    source="specs/supports.yaml:126",
+)
+DYN_COUPLE_PAIRS = OpDef(
+    name="couple_pairs",
+    variant="dyn",
+    inputs=(InputDef("shares", "F"),),
+    params=(ParamDef("classes", "int", operand=True),),
     outputs=(OutputDef("y", "F"),),
     dtypes={"F": ("f32", "f64")},
     relation=relations.couple_pairs_relation,

@@ -80,15 +80,32 @@ STRING_CONCAT = OpDef(
 )
 
 # specs/text.yaml:141
-# string_split: no dyn variant, it has no parameters that are operands
-STRING_SPLIT = OpDef(
+STATIC_STRING_SPLIT = OpDef(
     name="string_split",
-    variant="",
+    variant="static",
     inputs=(
         InputDef("x", "char"),
         InputDef("delimiter", "char"),
     ),
     params=(ParamDef("maxsplit", "int", required=False, default=-1),),
+    outputs=(
+        OutputDef("parts", "char"),
+        OutputDef("count", "i64"),
+    ),
+    dtypes={},
+    relation=relations.string_split_relation,
+    kernel=kernels.string_split_kernel,
+    summary="The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.",
+    source="specs/text.yaml:141",
+)
+DYN_STRING_SPLIT = OpDef(
+    name="string_split",
+    variant="dyn",
+    inputs=(
+        InputDef("x", "char"),
+        InputDef("delimiter", "char"),
+    ),
+    params=(ParamDef("maxsplit", "int", required=False, default=-1, operand=True),),
     outputs=(
         OutputDef("parts", "char"),
         OutputDef("count", "i64"),

@@ -35,7 +35,7 @@ ADAGRAD = OpDef(
     source="specs/training.yaml:33",
 )
 
-# specs/training.yaml:59
+# specs/training.yaml:61
 # momentum: no dyn variant, it has no parameters that are operands
 MOMENTUM = OpDef(
     name="momentum",
@@ -61,10 +61,10 @@ MOMENTUM = OpDef(
     relation=relations.momentum_relation,
     kernel=kernels.momentum_kernel,
     summary="A step of gradient descent with momentum, that of Nesterov if wanted, and the momentum after it.",
-    source="specs/training.yaml:59",
+    source="specs/training.yaml:61",
 )
 
-# specs/training.yaml:87
+# specs/training.yaml:89
 # adam: no dyn variant, it has no parameters that are operands
 ADAM = OpDef(
     name="adam",
@@ -93,5 +93,5 @@ ADAM = OpDef(
     relation=relations.adam_relation,
     kernel=kernels.adam_kernel,
     summary="A step of Adam against a gradient, and the means of gradients and of their squares after it.",
-    source="specs/training.yaml:87",
+    source="specs/training.yaml:89",
 )

@@ -10,10 +10,9 @@ import anyshape_ops.relations.window as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
 # specs/window.yaml:140
-# conv: no dyn variant, it has no parameters that are operands
-CONV = OpDef(
+STATIC_CONV = OpDef(
     name="conv",
-    variant="",
+    variant="static",
     inputs=(
         InputDef("x", "F"),
         InputDef("w", "F"),
@@ -36,12 +35,37 @@ CONV = OpDef(
     summary="The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a bias.",
     source="specs/window.yaml:140",
 )
+DYN_CONV = OpDef(
+    name="conv",
+    variant="dyn",
+    inputs=(
+        InputDef("x", "F"),
+        InputDef("w", "F"),
+        InputDef("bias", "F", optional=True, default=0),
+    ),
+    params=(
+        ParamDef("strides", "ints", required=False, operand=True),
+        ParamDef("dilations", "ints", required=False, operand=True),
+        ParamDef("pads", "ints", required=False, operand=True),
+        ParamDef(
+            "auto_pad", "str", required=False, default="NOTSET", members=("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+        ),
+        ParamDef("groups", "int", required=False, default=1, operand=True),
+    ),
+    outputs=(OutputDef("y", "F"),),
+    dtypes={"F": ("f32", "f64", "f16", "bf16")},
+    relation=relations.conv_relation,
+    computed={"U": ("accum", "F")},
+    kernel=kernels.conv_kernel,
+    summary="The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a bias.",
+    source="specs/window.yaml:140",
+    shaping=("groups",),
+)
 
 # specs/window.yaml:173
-# max_pool: no dyn variant, it has no parameters that are operands
-MAX_POOL = OpDef(
+STATIC_MAX_POOL = OpDef(
     name="max_pool",
-    variant="",
+    variant="static",
     inputs=(InputDef("x", "T"),),
     params=(
         ParamDef("kernel", "ints"),
@@ -64,12 +88,36 @@ MAX_POOL = OpDef(
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
     source="specs/window.yaml:173",
 )
+DYN_MAX_POOL = OpDef(
+    name="max_pool",
+    variant="dyn",
+    inputs=(InputDef("x", "T"),),
+    params=(
+        ParamDef("kernel", "ints", operand=True),
+        ParamDef("strides", "ints", required=False, operand=True),
+        ParamDef("dilations", "ints", required=False, operand=True),
+        ParamDef("pads", "ints", required=False, operand=True),
+        ParamDef(
+            "auto_pad", "str", required=False, default="NOTSET", members=("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+        ),
+        ParamDef("ceil_mode", "bool", required=False, default=False),
+        ParamDef("column_major", "bool", required=False, default=False),
+    ),
+    outputs=(
+        OutputDef("y", "T"),
+        OutputDef("indices", "i64"),
+    ),
+    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
+    relation=relations.max_pool_relation,
+    kernel=kernels.max_pool_kernel,
+    summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
+    source="specs/window.yaml:173",
+)
 
 # specs/window.yaml:210
-# average_pool: no dyn variant, it has no parameters that are operands
-AVERAGE_POOL = OpDef(
+STATIC_AVERAGE_POOL = OpDef(
     name="average_pool",
-    variant="",
+    variant="static",
     inputs=(InputDef("x", "T"),),
     params=(
         ParamDef("kernel", "ints"),
@@ -90,12 +138,34 @@ AVERAGE_POOL = OpDef(
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
     source="specs/window.yaml:210",
 )
+DYN_AVERAGE_POOL = OpDef(
+    name="average_pool",
+    variant="dyn",
+    inputs=(InputDef("x", "T"),),
+    params=(
+        ParamDef("kernel", "ints", operand=True),
+        ParamDef("strides", "ints", required=False, operand=True),
+        ParamDef("dilations", "ints", required=False, operand=True),
+        ParamDef("pads", "ints", required=False, operand=True),
+        ParamDef(
+            "auto_pad", "str", required=False, default="NOTSET", members=("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+        ),
+        ParamDef("ceil_mode", "bool", required=False, default=False),
+        ParamDef("count_include_pad", "bool", required=False, default=False),
+    ),
+    outputs=(OutputDef("y", "T"),),
+    dtypes={"T": ("f32", "f64", "f16", "bf16")},
+    relation=relations.average_pool_relation,
+    computed={"U": ("accum", "T")},
+    kernel=kernels.average_pool_kernel,
+    summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
+    source="specs/window.yaml:210",
+)
 
 # specs/window.yaml:246
-# lp_pool: no dyn variant, it has no parameters that are operands
-LP_POOL = OpDef(
+STATIC_LP_POOL = OpDef(
     name="lp_pool",
-    variant="",
+    variant="static",
     inputs=(InputDef("x", "T"),),
     params=(
         ParamDef("kernel", "ints"),
@@ -116,12 +186,34 @@ LP_POOL = OpDef(
     summary="The p-norm of the elements under a moving window.",
     source="specs/window.yaml:246",
 )
+DYN_LP_POOL = OpDef(
+    name="lp_pool",
+    variant="dyn",
+    inputs=(InputDef("x", "T"),),
+    params=(
+        ParamDef("kernel", "ints", operand=True),
+        ParamDef("strides", "ints", required=False, operand=True),
+        ParamDef("dilations", "ints", required=False, operand=True),
+        ParamDef("pads", "ints", required=False, operand=True),
+        ParamDef(
+            "auto_pad", "str", required=False, default="NOTSET", members=("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+        ),
+        ParamDef("ceil_mode", "bool", required=False, default=False),
+        ParamDef("p", "float", required=False, default=2.0),
+    ),
+    outputs=(OutputDef("y", "T"),),
+    dtypes={"T": ("f32", "f64", "f16", "bf16")},
+    relation=relations.lp_pool_relation,
+    computed={"U": ("accum", "T")},
+    kernel=kernels.lp_pool_kernel,
+    summary="The p-norm of the elements under a moving window.",
+    source="specs/window.yaml:246",
+)
 
 # specs/window.yaml:280
-# conv_transpose: no dyn variant, it has no parameters that are operands
-CONV_TRANSPOSE = OpDef(
+STATIC_CONV_TRANSPOSE = OpDef(
     name="conv_transpose",
-    variant="",
+    variant="static",
     inputs=(
         InputDef("x", "F"),
         InputDef("w", "F"),
@@ -146,12 +238,39 @@ CONV_TRANSPOSE = OpDef(
     summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
     source="specs/window.yaml:280",
 )
+DYN_CONV_TRANSPOSE = OpDef(
+    name="conv_transpose",
+    variant="dyn",
+    inputs=(
+        InputDef("x", "F"),
+        InputDef("w", "F"),
+        InputDef("bias", "F", optional=True, default=0),
+    ),
+    params=(
+        ParamDef("strides", "ints", required=False, operand=True),
+        ParamDef("dilations", "ints", required=False, operand=True),
+        ParamDef("pads", "ints", required=False, operand=True),
+        ParamDef("output_padding", "ints", required=False, operand=True),
+        ParamDef("output_shape", "ints", required=False, operand=True),
+        ParamDef(
+            "auto_pad", "str", required=False, default="NOTSET", members=("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+        ),
+        ParamDef("groups", "int", required=False, default=1, operand=True),
+    ),
+    outputs=(OutputDef("y", "F"),),
+    dtypes={"F": ("f32", "f64", "f16", "bf16")},
+    relation=relations.conv_transpose_relation,
+    computed={"U": ("accum", "F")},
+    kernel=kernels.conv_transpose_kernel,
+    summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
+    source="specs/window.yaml:280",
+    shaping=("groups",),
+)
 
 # specs/window.yaml:339
-# conv_integer: no dyn variant, it has no parameters that are operands
-CONV_INTEGER = OpDef(
+STATIC_CONV_INTEGER = OpDef(
     name="conv_integer",
-    variant="",
+    variant="static",
     inputs=(
         InputDef("x", "A"),
         InputDef("w", "B"),
@@ -174,12 +293,37 @@ CONV_INTEGER = OpDef(
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
     source="specs/window.yaml:339",
 )
+DYN_CONV_INTEGER = OpDef(
+    name="conv_integer",
+    variant="dyn",
+    inputs=(
+        InputDef("x", "A"),
+        InputDef("w", "B"),
+        InputDef("x_zero", "A", optional=True, default=0),
+        InputDef("w_zero", "B", optional=True, default=0),
+    ),
+    params=(
+        ParamDef("strides", "ints", required=False, operand=True),
+        ParamDef("dilations", "ints", required=False, operand=True),
+        ParamDef("pads", "ints", required=False, operand=True),
+        ParamDef(
+            "auto_pad", "str", required=False, default="NOTSET", members=("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+        ),
+        ParamDef("groups", "int", required=False, default=1, operand=True),
+    ),
+    outputs=(OutputDef("y", "i32"),),
+    dtypes={"A": ("u8", "i8"), "B": ("u8", "i8")},
+    relation=relations.conv_integer_relation,
+    kernel=kernels.conv_integer_kernel,
+    summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
+    source="specs/window.yaml:339",
+    shaping=("groups",),
+)
 
 # specs/window.yaml:376
-# qlinear_conv: no dyn variant, it has no parameters that are operands
-QLINEAR_CONV = OpDef(
+STATIC_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
-    variant="",
+    variant="static",
     inputs=(
         InputDef("x", "A"),
         InputDef("x_scale", "f32"),
@@ -206,6 +350,37 @@ QLINEAR_CONV = OpDef(
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
     source="specs/window.yaml:376",
+)
+DYN_QLINEAR_CONV = OpDef(
+    name="qlinear_conv",
+    variant="dyn",
+    inputs=(
+        InputDef("x", "A"),
+        InputDef("x_scale", "f32"),
+        InputDef("x_zero", "A"),
+        InputDef("w", "B"),
+        InputDef("w_scale", "f32"),
+        InputDef("w_zero", "B"),
+        InputDef("y_scale", "f32"),
+        InputDef("y_zero", "Q"),
+        InputDef("bias", "i32", optional=True, default=0),
+    ),
+    params=(
+        ParamDef("strides", "ints", required=False, operand=True),
+        ParamDef("dilations", "ints", required=False, operand=True),
+        ParamDef("pads", "ints", required=False, operand=True),
+        ParamDef(
+            "auto_pad", "str", required=False, default="NOTSET", members=("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+        ),
+        ParamDef("groups", "int", required=False, default=1, operand=True),
+    ),
+    outputs=(OutputDef("y", "Q"),),
+    dtypes={"A": ("u8", "i8"), "B": ("u8", "i8"), "Q": ("u8", "i8")},
+    relation=relations.qlinear_conv_relation,
+    kernel=kernels.qlinear_conv_kernel,
+    summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
+    source="specs/window.yaml:376",
+    shaping=("groups",),
 )
 
 # specs/window.yaml:451
@@ -238,9 +413,9 @@ DYN_MAX_UNPOOL = OpDef(
         InputDef("indices", "i64"),
     ),
     params=(
-        ParamDef("kernel", "ints"),
-        ParamDef("strides", "ints", required=False),
-        ParamDef("pads", "ints", required=False),
+        ParamDef("kernel", "ints", operand=True),
+        ParamDef("strides", "ints", required=False, operand=True),
+        ParamDef("pads", "ints", required=False, operand=True),
         ParamDef("output_shape", "ints", required=False, operand=True),
     ),
     outputs=(OutputDef("y", "T"),),
@@ -279,9 +454,9 @@ DYN_COL2IM = OpDef(
     params=(
         ParamDef("image", "ints", operand=True),
         ParamDef("block", "ints", operand=True),
-        ParamDef("strides", "ints", required=False),
-        ParamDef("dilations", "ints", required=False),
-        ParamDef("pads", "ints", required=False),
+        ParamDef("strides", "ints", required=False, operand=True),
+        ParamDef("dilations", "ints", required=False, operand=True),
+        ParamDef("pads", "ints", required=False, operand=True),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},

@@ -8,7 +8,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, all_, eq, fill, ge, gt, prod, put, range_
 
 
-# specs/images.yaml:138
+# specs/images.yaml:139
 def scaled_size_relation(rule: Rule, *, x: Vec, scales: Vec, axes: Any) -> Bound:
     if axes is None:
         axes = range_(len(x))
@@ -21,7 +21,7 @@ def scaled_size_relation(rule: Rule, *, x: Vec, scales: Vec, axes: Any) -> Bound
     return rule.bind(outputs={"y": scales}, z=z, picked=picked, axes=axes)
 
 
-# specs/images.yaml:163
+# specs/images.yaml:168
 def resize_relation(
     rule: Rule,
     *,
@@ -120,7 +120,7 @@ def resize_relation(
     )
 
 
-# specs/images.yaml:357
+# specs/images.yaml:362
 def grid_sample_relation(rule: Rule, *, x: Vec, grid: Vec, mode: str, padding_mode: str, align_corners: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -145,7 +145,7 @@ def grid_sample_relation(rule: Rule, *, x: Vec, grid: Vec, mode: str, padding_mo
     )
 
 
-# specs/images.yaml:415
+# specs/images.yaml:428
 def affine_grid_relation(rule: Rule, *, theta: Vec, size: Any, align_corners: bool) -> Bound:
     rule.require(eq(len(theta), 3), lambda: f"theta must have rank 3, got rank {len(theta)}")
     b = theta[0]
@@ -157,7 +157,7 @@ def affine_grid_relation(rule: Rule, *, theta: Vec, size: Any, align_corners: bo
     return rule.bind(outputs={"y": Vec((b, *size[2:], t))}, align_corners=align_corners, b=b, size=size, t=t)
 
 
-# specs/images.yaml:442
+# specs/images.yaml:455
 def crop_and_resize_relation(
     rule: Rule, *, x: Vec, boxes: Vec, image: Vec, size: Any, mode: str, extrapolation_value: Any
 ) -> Bound:

@@ -54,7 +54,7 @@ def repeat_relation(rule: Rule, *, x: Vec, repeats: Any, axis: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((*o, n * repeats, *i))}, o=o, n=n, repeats=repeats, i=i, axis=axis)
 
 
-# specs/indexing.yaml:104
+# specs/indexing.yaml:105
 def flip_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     if axes is None:
         axes = range_(len(x))
@@ -65,7 +65,7 @@ def flip_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     return rule.bind(outputs={"y": place(o, r, axes)}, o=o, r=r, axes=axes)
 
 
-# specs/indexing.yaml:116
+# specs/indexing.yaml:117
 def roll_relation(rule: Rule, *, x: Vec, shift: Any, axes: Any) -> Bound:
     if axes is None:
         axes = range_(len(x))
@@ -77,7 +77,7 @@ def roll_relation(rule: Rule, *, x: Vec, shift: Any, axes: Any) -> Bound:
     return rule.bind(outputs={"y": place(o, r, axes)}, o=o, r=r, axes=axes, shift=shift)
 
 
-# specs/indexing.yaml:130
+# specs/indexing.yaml:131
 def gather_elements_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -96,7 +96,7 @@ def gather_elements_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bo
     return rule.bind(outputs={"y": index}, u=u, m=m, v=v, o=o, n=n, i=i, axis=axis)
 
 
-# specs/indexing.yaml:152
+# specs/indexing.yaml:153
 def gather_nd_relation(rule: Rule, *, x: Vec, index: Vec, batch_dims: Any) -> Bound:
     rule.require(
         ge(len(index), batch_dims + 1), lambda: f"index must have at least rank {batch_dims + 1}, got rank {len(index)}"
@@ -112,7 +112,7 @@ def gather_nd_relation(rule: Rule, *, x: Vec, index: Vec, batch_dims: Any) -> Bo
     return rule.bind(outputs={"y": Vec((*b, *j, *r))}, b=b, j=j, r=r, q=q, n=n, batch_dims=batch_dims)
 
 
-# specs/indexing.yaml:176
+# specs/indexing.yaml:178
 def depth_to_space_relation(rule: Rule, *, x: Vec, size: Any, mode: str) -> Bound:
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")
     b = x[0]
@@ -124,7 +124,7 @@ def depth_to_space_relation(rule: Rule, *, x: Vec, size: Any, mode: str) -> Boun
     return rule.bind(outputs={"y": Vec((b, c, h * size, w * size))}, mode=mode, b=b, c=c, h=h, size=size, w=w)
 
 
-# specs/indexing.yaml:203
+# specs/indexing.yaml:205
 def space_to_depth_relation(rule: Rule, *, x: Vec, size: Any, mode: str) -> Bound:
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")
     b = x[0]
@@ -135,7 +135,7 @@ def space_to_depth_relation(rule: Rule, *, x: Vec, size: Any, mode: str) -> Boun
     return rule.bind(outputs={"y": Vec((b, c * size * size, h, w))}, mode=mode, b=b, c=c, size=size, h=h, w=w)
 
 
-# specs/indexing.yaml:230
+# specs/indexing.yaml:232
 def one_hot_relation(rule: Rule, *, index: Vec, values: Vec, depth: Any, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(index) + 1)
     rule.require(ge(len(index), axis), lambda: f"index must have at least rank {axis}, got rank {len(index)}")
@@ -147,7 +147,7 @@ def one_hot_relation(rule: Rule, *, index: Vec, values: Vec, depth: Any, axis: A
     return rule.bind(outputs={"y": Vec((*o, depth, *i))}, o=o, depth=depth, i=i, axis=axis)
 
 
-# specs/indexing.yaml:260
+# specs/indexing.yaml:262
 def dilate_relation(rule: Rule, *, x: Vec, value: Vec | None, strides: Any) -> Bound:
     d = x
     rule.equal(len(d), len(strides), "the length of strides")
@@ -158,7 +158,7 @@ def dilate_relation(rule: Rule, *, x: Vec, value: Vec | None, strides: Any) -> B
     return rule.bind(outputs={"y": s}, s=s, strides=strides)
 
 
-# specs/indexing.yaml:278
+# specs/indexing.yaml:280
 def center_crop_pad_relation(rule: Rule, *, x: Vec, axes: Any, shape: Any) -> Bound:
     r = len(shape)
     if axes is None:
@@ -172,7 +172,7 @@ def center_crop_pad_relation(rule: Rule, *, x: Vec, axes: Any, shape: Any) -> Bo
     return rule.bind(outputs={"y": s}, s=s, shift=shift, axes=axes, shape=shape)
 
 
-# specs/indexing.yaml:302
+# specs/indexing.yaml:304
 def reverse_sequence_relation(rule: Rule, *, x: Vec, lens: Vec, batch_axis: Any, time_axis: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     rule.require(eq(len(lens), 1), lambda: f"lens must have rank 1, got rank {len(lens)}")

@@ -11,11 +11,11 @@ from anyshape.rules import Bound, Rule, Vec, all_, eq, ge
 # specs/matching.yaml:5
 def ensure_shape_relation(rule: Rule, *, x: Vec, shape: Any) -> Bound:
     d = x
-    rule.require(eq(len(shape), len(d)), lambda: f"the rank is not the wanted one: wanted {shape}, got {d}")
-    rule.require(ge(shape, -1), lambda: f"a wanted dim is a size, or -1 for any, got {shape}")
+    rule.require(eq(len(shape), len(d)), lambda: f"the rank differs: expected {shape}, got {d}")
+    rule.require(ge(shape, -1), lambda: f"an expected dim must be a size, or -1 for any, got {shape}")
     rule.require(
         all_(rule.or_(eq(w, -1), lambda: eq(n, w)) for n, w in rule.zip(d, shape)),
-        lambda: f"the dims are not the wanted ones: wanted {shape}, got {d}",
+        lambda: f"the dims differ: expected {shape}, got {d}",
     )
     s = Vec(rule.where(eq(w, -1), lambda: n, lambda: w) for n, w in rule.zip(d, shape))
     return rule.bind(outputs={"y": s}, shape=shape)

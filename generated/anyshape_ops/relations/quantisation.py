@@ -33,7 +33,7 @@ def dequantize_linear_relation(
     if rule.and_(named, lambda: rule.and_(eq(block_size, 0), lambda: eq(len(q), 1))):
         rule.require(
             rule.or_(eq(rule.item(q, 0), 1), lambda: eq(rule.item(q, 0), rule.item(d, along))),
-            lambda: f"wanted a scale for each of {rule.item(d, along)}, or one, got {q}",
+            lambda: f"expected a scale for each of {rule.item(d, along)}, or one, got {q}",
         )
     if not_(named):
         rule.require(
@@ -79,7 +79,7 @@ def quantize_linear_relation(
     if rule.and_(named, lambda: rule.and_(eq(block_size, 0), lambda: eq(len(q), 1))):
         rule.require(
             rule.or_(eq(rule.item(q, 0), 1), lambda: eq(rule.item(q, 0), rule.item(d, along))),
-            lambda: f"wanted a scale for each of {rule.item(d, along)}, or one, got {q}",
+            lambda: f"expected a scale for each of {rule.item(d, along)}, or one, got {q}",
         )
     if not_(named):
         rule.require(

@@ -24,7 +24,7 @@ def reshape_by_codes_relation(rule: Rule, *, x: Vec, newshape: Any) -> Bound:
             )
             for n, p in rule.zip(newshape, passed_)
         ),
-        lambda: f"{newshape} wants more dims than x has, {d}",
+        lambda: f"{newshape} needs more dims than x has, {d}",
     )
     wanted = Vec(
         rule.where(
@@ -78,7 +78,7 @@ def reshape_by_all_codes_relation(rule: Rule, *, x: Vec, newshape: Any) -> Bound
             )
             for n, p in rule.zip(newshape[:end], passed_[:end])
         ),
-        lambda: f"{newshape} wants more dims than x has, {d}",
+        lambda: f"{newshape} needs more dims than x has, {d}",
     )
     rule.require(
         all_(rule.or_(gt(n, 0), lambda: eq(n, -1)) for n in newshape[end + 1:]),

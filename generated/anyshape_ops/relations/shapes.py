@@ -38,33 +38,33 @@ def size_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec(())}, d=d)
 
 
-# specs/shapes.yaml:68
+# specs/shapes.yaml:69
 def arange_relation(rule: Rule, *, start: Any, stop: Any, step: Any, dtype: Any) -> Bound:
     rule.require(ne(step, 0), lambda: "step must not be 0")
     n = rule.max(0, rule.ceil_div(stop - start, step))
     return rule.bind(outputs={"y": Vec((n,))}, n=n, start=start, step=step, stop=stop, dtype=dtype)
 
 
-# specs/shapes.yaml:94
+# specs/shapes.yaml:95
 def full_relation(rule: Rule, *, value: Vec, shape: Any) -> Bound:
     rule.require(eq(len(value), 0), lambda: f"value must have rank 0, got rank {len(value)}")
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
     return rule.bind(outputs={"y": shape}, shape=shape)
 
 
-# specs/shapes.yaml:111
+# specs/shapes.yaml:112
 def zeros_relation(rule: Rule, *, shape: Any, dtype: Any) -> Bound:
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
     return rule.bind(outputs={"y": shape}, shape=shape, dtype=dtype)
 
 
-# specs/shapes.yaml:122
+# specs/shapes.yaml:123
 def ones_relation(rule: Rule, *, shape: Any, dtype: Any) -> Bound:
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
     return rule.bind(outputs={"y": shape}, shape=shape, dtype=dtype)
 
 
-# specs/shapes.yaml:133
+# specs/shapes.yaml:134
 def eye_like_relation(rule: Rule, *, x: Vec, k: Any, dtype: Any) -> Bound:
     rule.require(eq(len(x), 2), lambda: f"x must have rank 2, got rank {len(x)}")
     m = x[0]

@@ -20,7 +20,7 @@ def dft_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided: bool
         length = 2 * (n - 1) if inverse and onesided else n
     rule.require(
         rule.and_(le(1, c), lambda: rule.and_(le(c, 2), lambda: gt(length, 0))),
-        lambda: f"wanted at least one sample, and numbers of one part or two; got {length} samples",
+        lambda: f"expected at least one sample, of real or complex numbers; got {length} samples",
     )
     s = rule.floordiv(length, 2) + 1 if onesided and (not inverse) else length
     half = rule.min(n, rule.floordiv(length, 2) + 1)
@@ -64,8 +64,8 @@ def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: 
                 ),
             ),
         ),
-        lambda: f"cannot take parts of {size} samples, {step} apart: wanted at least 1, numbers "
-        f"of one part or two, a window as long",
+        lambda: f"cannot take parts of {size} samples, {step} apart: expected at least 1, real or "
+        f"complex numbers, and a window as long",
     )
     f_extent = rule.floordiv(n - size, step) + 1
     k_extent = rule.floordiv(size, 2) + 1 if onesided else size

@@ -18,7 +18,7 @@ def argsort_relation(rule: Rule, *, x: Vec, axis: Any, descending: bool) -> Boun
     return rule.bind(outputs={"y": x}, o=o, i=i, descending=descending, n=n, axis=axis)
 
 
-# specs/sorting.yaml:42
+# specs/sorting.yaml:43
 def sort_relation(rule: Rule, *, x: Vec, axis: Any, descending: bool) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -28,7 +28,7 @@ def sort_relation(rule: Rule, *, x: Vec, axis: Any, descending: bool) -> Bound:
     return rule.bind(outputs={"y": x}, o=o, n=n, i=i, descending=descending, axis=axis)
 
 
-# specs/sorting.yaml:58
+# specs/sorting.yaml:59
 def topk_relation(rule: Rule, *, x: Vec, k: Any, axis: Any, largest: bool) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -47,7 +47,7 @@ def topk_relation(rule: Rule, *, x: Vec, k: Any, axis: Any, largest: bool) -> Bo
     )
 
 
-# specs/sorting.yaml:90
+# specs/sorting.yaml:91
 def unique_relation(rule: Rule, *, x: Vec, sorted: bool) -> Bound:
     rule.require(eq(len(x), 1), lambda: f"x must have rank 1, got rank {len(x)}")
     n = x[0]
@@ -57,7 +57,7 @@ def unique_relation(rule: Rule, *, x: Vec, sorted: bool) -> Bound:
     )
 
 
-# specs/sorting.yaml:130
+# specs/sorting.yaml:131
 def unique_slices_relation(rule: Rule, *, x: Vec, axis: Any, sorted: bool) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -76,7 +76,7 @@ def unique_slices_relation(rule: Rule, *, x: Vec, axis: Any, sorted: bool) -> Bo
     )
 
 
-# specs/sorting.yaml:187
+# specs/sorting.yaml:188
 def searchsorted_relation(rule: Rule, *, x: Vec, v: Vec, right: bool) -> Bound:
     rule.require(ge(len(x), 1), lambda: f"x must have at least rank 1, got rank {len(x)}")
     rule.require(ge(len(v), 1), lambda: f"v must have at least rank 1, got rank {len(v)}")

@@ -20,7 +20,7 @@ def adagrad_relation(
     return rule.bind(outputs={"y": x, "squares_after": x}, d=d, norm=norm, decay=decay, epsilon=epsilon)
 
 
-# specs/training.yaml:59
+# specs/training.yaml:61
 def momentum_relation(
     rule: Rule,
     *,
@@ -42,7 +42,7 @@ def momentum_relation(
     return rule.bind(outputs={"y": x, "velocity_after": x}, d=d, norm=norm, alpha=alpha, beta=beta, mode=mode)
 
 
-# specs/training.yaml:87
+# specs/training.yaml:89
 def adam_relation(
     rule: Rule,
     *,

@@ -12,7 +12,7 @@ from anyshape.graph.opdef import RewriteDef
 from anyshape.graph.value import Node, Value
 
 
-# specs/elementwise.yaml:176
+# specs/elementwise.yaml:177
 def neg_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -26,11 +26,11 @@ def neg_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 NEG = (
-    RewriteDef("neg(neg(x)) >> x", neg_rewrite_1, "specs/elementwise.yaml:176", depth=2),
+    RewriteDef("neg(neg(x)) >> x", neg_rewrite_1, "specs/elementwise.yaml:177", depth=2),
 )
 
 
-# specs/elementwise.yaml:192
+# specs/elementwise.yaml:194
 def abs_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -42,11 +42,11 @@ def abs_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 ABS = (
-    RewriteDef("abs(abs(x)) >> abs(x)", abs_rewrite_1, "specs/elementwise.yaml:192", depth=2),
+    RewriteDef("abs(abs(x)) >> abs(x)", abs_rewrite_1, "specs/elementwise.yaml:194", depth=2),
 )
 
 
-# specs/elementwise.yaml:339
+# specs/elementwise.yaml:342
 def relu_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -58,11 +58,11 @@ def relu_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 RELU = (
-    RewriteDef("relu(relu(x)) >> relu(x)", relu_rewrite_1, "specs/elementwise.yaml:339", depth=2),
+    RewriteDef("relu(relu(x)) >> relu(x)", relu_rewrite_1, "specs/elementwise.yaml:342", depth=2),
 )
 
 
-# specs/elementwise.yaml:376
+# specs/elementwise.yaml:380
 def identity_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -73,5 +73,5 @@ def identity_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 IDENTITY = (
-    RewriteDef("identity(x) >> x", identity_rewrite_1, "specs/elementwise.yaml:376"),
+    RewriteDef("identity(x) >> x", identity_rewrite_1, "specs/elementwise.yaml:380"),
 )

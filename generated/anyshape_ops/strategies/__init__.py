@@ -43,6 +43,7 @@ PROPERTIES = LazyProperties(
         "less": "comparison.LESS",
         "less_equal": "comparison.LESS_EQUAL",
         "greater": "comparison.GREATER",
+        "of_a_category": "comparison.OF_A_CATEGORY",
         "greater_equal": "comparison.GREATER_EQUAL",
         "is_nan": "comparison.IS_NAN",
         "is_inf": "comparison.IS_INF",

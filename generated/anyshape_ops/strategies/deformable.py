@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def deformed(
         grid = np.meshgrid(
             *[np.arange(u) * s + t * l - p for u, s, t, l, p in zip(o, strides, q, dilations, pads)], indexing="ij"
         )
-        at = [a + moves[n, g, *q, e] for e, a in enumerate(grid)]
+        at = [np.clip(a + moves[n, g, *q, e], -2, x.shape[2 + e] + 1) for e, a in enumerate(grid)]
         found = scipy.ndimage.map_coordinates(
             x[n, h].astype(np.float64), at, order=1, mode="grid-constant"
         ) if r else x[n, h].astype(np.float64)
@@ -88,7 +89,7 @@ def deform_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/deformable.yaml:66
+# specs/deformable.yaml:65
 def deform_conv_reference(
     x: Any,
     w: Any,
@@ -114,7 +115,7 @@ DEFORM_CONV = Property(
             {},
             {"y": Given((1, 3, 3, 3))},
             None,
-            "specs/deformable.yaml:70",
+            "specs/deformable.yaml:69",
         ),
         Example(
             {
@@ -127,21 +128,21 @@ DEFORM_CONV = Property(
             {"strides": (2, 1), "pads": (0, 1, 1, 1), "groups": 2, "offset_groups": 2},
             {"y": Given((2, 6, 3, 4))},
             None,
-            "specs/deformable.yaml:71",
+            "specs/deformable.yaml:70",
         ),
         Example(
             {"x": Given((1, 2, 7)), "w": Given((1, 2, 3)), "offset": Given((1, 3, 3))},
             {"dilations": (2,)},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/deformable.yaml:73",
+            "specs/deformable.yaml:72",
         ),
         Example(
             {"x": Given((1, 2, 3, 4, 3)), "w": Given((2, 1, 2, 1, 2)), "offset": Given((1, 24, 2, 4, 2))},
             {"groups": 2, "offset_groups": 2},
             {"y": Given((1, 2, 2, 4, 2))},
             None,
-            "specs/deformable.yaml:74",
+            "specs/deformable.yaml:73",
         ),
         Example(
             {
@@ -152,104 +153,126 @@ DEFORM_CONV = Property(
             {},
             {"y": Given(value=(((9, 22),),))},
             None,
+            "specs/deformable.yaml:74",
+        ),
+        Example(
+            {
+                "x": Given(value=(((1, 2, 4),),)),
+                "w": Given(value=(((1, 10),),)),
+                "offset": Given(value=(((inf, 0), (3.4e+38, -inf)),)),
+            },
+            {},
+            {"y": Given(value=(((0, 2),),))},
+            None,
             "specs/deformable.yaml:75",
+        ),
+        Example(
+            {
+                "x": Given(value=(((1, 2, 4),),)),
+                "w": Given(value=(((1, 10),),)),
+                "offset": Given(value=(((nan, 1.5), (0, 0)),)),
+            },
+            {},
+            {"y": Given(value=(((nan, 42),),))},
+            None,
+            "specs/deformable.yaml:76",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 5))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/deformable.yaml:76",
+            "specs/deformable.yaml:77",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "w": Given((1, 2, 2, 2)), "offset": Given((1, 8, 2, 2))},
             {"pads": (1, 1, 0, 1)},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/deformable.yaml:77",
+            "specs/deformable.yaml:78",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((2, 0, 1)), "offset": Given((1, 2, 2))},
             {"groups": 2, "offset_groups": 2},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/deformable.yaml:78",
+            "specs/deformable.yaml:79",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1)), "offset": Given((1, 1, 2))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/deformable.yaml:79",
+            "specs/deformable.yaml:80",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 0)), "offset": Given((1, 0, 3))},
             {"offset_groups": -1},
             {},
             "one group of offsets",
-            "specs/deformable.yaml:80",
+            "specs/deformable.yaml:81",
         ),
         Example(
             {"x": Given((2, 3, 2)), "w": Given((1, 3, 1)), "offset": Given((2, 2, 2))},
             {"offset_groups": 2},
             {},
             "channels in",
-            "specs/deformable.yaml:81",
+            "specs/deformable.yaml:82",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 2))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/deformable.yaml:82",
+            "specs/deformable.yaml:83",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 2))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/deformable.yaml:83",
+            "specs/deformable.yaml:84",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2)), "offset": Given((1, 2, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/deformable.yaml:84",
+            "specs/deformable.yaml:85",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 0)), "offset": Given((1, 0, 3))},
             {},
             {},
             "at least one tap",
-            "specs/deformable.yaml:85",
+            "specs/deformable.yaml:86",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 3)), "offset": Given((1, 3, 0))},
             {},
             {},
             "is larger than",
-            "specs/deformable.yaml:86",
+            "specs/deformable.yaml:87",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2)), "offset": Given((1, 2, 2))},
             {},
             {},
             "windows are not those",
-            "specs/deformable.yaml:87",
+            "specs/deformable.yaml:88",
         ),
     ),
     "specs/deformable.yaml:22",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/deformable.yaml:45"),
-        Refusal(r"there must be at least one group of offsets, got .*", "specs/deformable.yaml:46"),
-        Refusal(r".* channels in .* groups of offsets", "specs/deformable.yaml:47"),
-        Refusal(r"strides must be positive, got .*", "specs/deformable.yaml:48"),
-        Refusal(r"dilations must be positive, got .*", "specs/deformable.yaml:49"),
-        Refusal(r"pads must not be negative, got .*", "specs/deformable.yaml:50"),
-        Refusal(r"a window has at least one tap, got .*", "specs/deformable.yaml:51"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/deformable.yaml:53"),
-        Refusal(r"offsets for .* windows are not those of .*", "specs/deformable.yaml:54"),
+        Refusal(r"there must be at least one group, got .*", "specs/deformable.yaml:43"),
+        Refusal(r"there must be at least one group of offsets, got .*", "specs/deformable.yaml:44"),
+        Refusal(r".* channels in .* groups of offsets", "specs/deformable.yaml:45"),
+        Refusal(r"strides must be positive, got .*", "specs/deformable.yaml:46"),
+        Refusal(r"dilations must be positive, got .*", "specs/deformable.yaml:47"),
+        Refusal(r"pads must not be negative, got .*", "specs/deformable.yaml:48"),
+        Refusal(r"a window has at least one tap, got .*", "specs/deformable.yaml:49"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/deformable.yaml:51"),
+        Refusal(r"offsets for .* windows are not those of .*", "specs/deformable.yaml:52"),
     ),
-    reference_source="specs/deformable.yaml:66",
+    reference_source="specs/deformable.yaml:65",
 )

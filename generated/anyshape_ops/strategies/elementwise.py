@@ -158,7 +158,7 @@ def div_case(d: Draw) -> Case:
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:93
+# specs/elementwise.yaml:94
 def div_reference(a: Any, b: Any) -> Any:
     return np.divide(a, b) if a.dtype.kind == "f" else (a // b + ((a % b != 0) & ((a < 0) != (b < 0)))).astype(a.dtype)
 
@@ -168,42 +168,42 @@ DIV = Property(
     div_case,
     div_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:96"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:97"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:97"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:98"),
         Example(
             {"a": Given(value=((7.0,), (-1.0,))), "b": Given(value=(2.0, 0.0))},
             {},
             {"y": Given(value=((3.5, inf), (-0.5, -inf)))},
             None,
-            "specs/elementwise.yaml:98",
+            "specs/elementwise.yaml:99",
         ),
         Example(
             {"a": Given(value=(7, -7, 7, -7), dtype="i32"), "b": Given(value=(2, 2, -2, -2), dtype="i32")},
             {},
             {"y": Given(value=(3, -3, -3, 3), dtype="i32")},
             None,
-            "specs/elementwise.yaml:99",
+            "specs/elementwise.yaml:100",
         ),
         Example(
             {"a": Given(value=(255, 7), dtype="u8"), "b": Given(value=(2,), dtype="u8")},
             {},
             {"y": Given(value=(127, 3), dtype="u8")},
             None,
-            "specs/elementwise.yaml:100",
+            "specs/elementwise.yaml:101",
         ),
     ),
     "specs/elementwise.yaml:86",
-    reference_source="specs/elementwise.yaml:93",
+    reference_source="specs/elementwise.yaml:94",
 )
 
 
-# specs/elementwise.yaml:102
+# specs/elementwise.yaml:103
 def pow_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:114
+# specs/elementwise.yaml:115
 def pow_reference(a: Any, b: Any) -> Any:
     return raised(a, b)
 
@@ -213,28 +213,28 @@ POW = Property(
     pow_case,
     pow_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:117"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:118"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:118"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:119"),
         Example(
             {"a": Given(value=((2.0,), (-3.0,))), "b": Given(value=(2.0, -1.0))},
             {},
             {"y": Given(value=((4.0, 0.5), (9.0, -0.33333333)))},
             None,
-            "specs/elementwise.yaml:119",
+            "specs/elementwise.yaml:120",
         ),
         Example(
             {"a": Given(value=(2, -1, 3), dtype="i32"), "b": Given(value=(3, -1, -2), dtype="i32")},
             {},
             {"y": Given(value=(8, -1, 0), dtype="i32")},
             None,
-            "specs/elementwise.yaml:120",
+            "specs/elementwise.yaml:121",
         ),
         Example(
             {"a": Given(value=(10, 2), dtype="i32"), "b": Given(value=(0.5, 3.0))},
             {},
             {"y": Given(value=(3, 8), dtype="i32")},
             None,
-            "specs/elementwise.yaml:121",
+            "specs/elementwise.yaml:122",
         ),
         Example(
             {
@@ -244,7 +244,7 @@ POW = Property(
             {},
             {"y": Given(value=(3, 2), dtype="i64")},
             None,
-            "specs/elementwise.yaml:123",
+            "specs/elementwise.yaml:124",
         ),
         Example(
             {
@@ -254,22 +254,22 @@ POW = Property(
             {},
             {"y": Given(value=(3, 7, 1, 189812531), dtype="i64")},
             None,
-            "specs/elementwise.yaml:124",
+            "specs/elementwise.yaml:125",
         ),
     ),
-    "specs/elementwise.yaml:102",
-    reference_source="specs/elementwise.yaml:114",
+    "specs/elementwise.yaml:103",
+    reference_source="specs/elementwise.yaml:115",
 )
 
 
-# specs/elementwise.yaml:127
+# specs/elementwise.yaml:128
 def mod_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     truncated = d.truth()
     return Case({"a": p, "b": q}, {"truncated": d.default(truncated)})
 
 
-# specs/elementwise.yaml:136
+# specs/elementwise.yaml:137
 def mod_reference(a: Any, b: Any, truncated: Any) -> Any:
     return np.fmod(a, b) if truncated else np.mod(a, b)
 
@@ -279,28 +279,28 @@ MOD = Property(
     mod_case,
     mod_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:139"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:140"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:140"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:141"),
         Example(
             {"a": Given(value=(-7,)), "b": Given(value=(3,))},
             {},
             {"y": Given(value=(2,))},
             None,
-            "specs/elementwise.yaml:141",
+            "specs/elementwise.yaml:142",
         ),
     ),
-    "specs/elementwise.yaml:127",
-    reference_source="specs/elementwise.yaml:136",
+    "specs/elementwise.yaml:128",
+    reference_source="specs/elementwise.yaml:137",
 )
 
 
-# specs/elementwise.yaml:143
+# specs/elementwise.yaml:144
 def maximum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:148
+# specs/elementwise.yaml:149
 def maximum_reference(a: Any, b: Any) -> Any:
     return np.maximum(a, b)
 
@@ -310,35 +310,35 @@ MAXIMUM = Property(
     maximum_case,
     maximum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:151"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:152"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:152"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:153"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((0.5, -1.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:153",
+            "specs/elementwise.yaml:154",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(200, 100), dtype="u8")},
             None,
-            "specs/elementwise.yaml:154",
+            "specs/elementwise.yaml:155",
         ),
     ),
-    "specs/elementwise.yaml:143",
-    reference_source="specs/elementwise.yaml:148",
+    "specs/elementwise.yaml:144",
+    reference_source="specs/elementwise.yaml:149",
 )
 
 
-# specs/elementwise.yaml:156
+# specs/elementwise.yaml:157
 def minimum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:161
+# specs/elementwise.yaml:162
 def minimum_reference(a: Any, b: Any) -> Any:
     return np.minimum(a, b)
 
@@ -348,35 +348,35 @@ MINIMUM = Property(
     minimum_case,
     minimum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:164"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:165"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:165"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:166"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((-1.0, -2.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:166",
+            "specs/elementwise.yaml:167",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(100, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:167",
+            "specs/elementwise.yaml:168",
         ),
     ),
-    "specs/elementwise.yaml:156",
-    reference_source="specs/elementwise.yaml:161",
+    "specs/elementwise.yaml:157",
+    reference_source="specs/elementwise.yaml:162",
 )
 
 
-# specs/elementwise.yaml:169
+# specs/elementwise.yaml:170
 def neg_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:177
+# specs/elementwise.yaml:178
 def neg_reference(x: Any) -> Any:
     return np.negative(x)
 
@@ -386,43 +386,43 @@ NEG = Property(
     neg_case,
     neg_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:180"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:181"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:181"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:182"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, -2.0))},
             None,
-            "specs/elementwise.yaml:182",
+            "specs/elementwise.yaml:183",
         ),
         Example(
             {"x": Given(value=(-128, 5), dtype="i8")},
             {},
             {"y": Given(value=(-128, -5), dtype="i8")},
             None,
-            "specs/elementwise.yaml:183",
+            "specs/elementwise.yaml:184",
         ),
         Example(
             {"x": Given(value=(0, 1), dtype="u8")},
             {},
             {"y": Given(value=(0, 255), dtype="u8")},
             None,
-            "specs/elementwise.yaml:184",
+            "specs/elementwise.yaml:185",
         ),
     ),
-    "specs/elementwise.yaml:169",
-    reference_source="specs/elementwise.yaml:177",
+    "specs/elementwise.yaml:170",
+    reference_source="specs/elementwise.yaml:178",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:186
+# specs/elementwise.yaml:187
 def abs_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:193
+# specs/elementwise.yaml:195
 def abs_reference(x: Any) -> Any:
     return np.abs(x)
 
@@ -432,43 +432,43 @@ ABS = Property(
     abs_case,
     abs_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:196"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:197"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:198"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:199"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:198",
+            "specs/elementwise.yaml:200",
         ),
         Example(
             {"x": Given(value=(-128, -1), dtype="i8")},
             {},
             {"y": Given(value=(-128, 1), dtype="i8")},
             None,
-            "specs/elementwise.yaml:199",
+            "specs/elementwise.yaml:201",
         ),
         Example(
             {"x": Given(value=(200,), dtype="u8")},
             {},
             {"y": Given(value=(200,), dtype="u8")},
             None,
-            "specs/elementwise.yaml:200",
+            "specs/elementwise.yaml:202",
         ),
     ),
-    "specs/elementwise.yaml:186",
-    reference_source="specs/elementwise.yaml:193",
+    "specs/elementwise.yaml:187",
+    reference_source="specs/elementwise.yaml:195",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:202
+# specs/elementwise.yaml:204
 def exp_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:206
+# specs/elementwise.yaml:208
 def exp_reference(x: Any) -> Any:
     return np.exp(x)
 
@@ -478,29 +478,29 @@ EXP = Property(
     exp_case,
     exp_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:209"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:210"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:211"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:212"),
         Example(
             {"x": Given(value=(-inf, -1.0, 0.0, 1.0))},
             {},
             {"y": Given(value=(0.0, 0.36787944, 1.0, 2.7182818))},
             None,
-            "specs/elementwise.yaml:211",
+            "specs/elementwise.yaml:213",
         ),
     ),
-    "specs/elementwise.yaml:202",
-    reference_source="specs/elementwise.yaml:206",
+    "specs/elementwise.yaml:204",
+    reference_source="specs/elementwise.yaml:208",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:213
+# specs/elementwise.yaml:215
 def log_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:217
+# specs/elementwise.yaml:219
 def log_reference(x: Any) -> Any:
     return np.log(x)
 
@@ -510,29 +510,29 @@ LOG = Property(
     log_case,
     log_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:220"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:221"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:222"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:223"),
         Example(
             {"x": Given(value=(0.0, 1.0, 2.0, -1.0))},
             {},
             {"y": Given(value=(-inf, 0.0, 0.69314718, nan))},
             None,
-            "specs/elementwise.yaml:222",
+            "specs/elementwise.yaml:224",
         ),
     ),
-    "specs/elementwise.yaml:213",
-    reference_source="specs/elementwise.yaml:217",
+    "specs/elementwise.yaml:215",
+    reference_source="specs/elementwise.yaml:219",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:224
+# specs/elementwise.yaml:226
 def floor_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:229
+# specs/elementwise.yaml:231
 def floor_reference(x: Any) -> Any:
     return np.floor(x)
 
@@ -542,29 +542,29 @@ FLOOR = Property(
     floor_case,
     floor_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:232"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:233"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:234"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:235"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-2.0, -1.0, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:234",
+            "specs/elementwise.yaml:236",
         ),
     ),
-    "specs/elementwise.yaml:224",
-    reference_source="specs/elementwise.yaml:229",
+    "specs/elementwise.yaml:226",
+    reference_source="specs/elementwise.yaml:231",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:236
+# specs/elementwise.yaml:238
 def ceil_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:241
+# specs/elementwise.yaml:243
 def ceil_reference(x: Any) -> Any:
     return np.ceil(x)
 
@@ -574,29 +574,29 @@ CEIL = Property(
     ceil_case,
     ceil_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:244"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:245"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:246"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:247"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, 2.0))},
             None,
-            "specs/elementwise.yaml:246",
+            "specs/elementwise.yaml:248",
         ),
     ),
-    "specs/elementwise.yaml:236",
-    reference_source="specs/elementwise.yaml:241",
+    "specs/elementwise.yaml:238",
+    reference_source="specs/elementwise.yaml:243",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:248
+# specs/elementwise.yaml:250
 def round_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:253
+# specs/elementwise.yaml:256
 def round_reference(x: Any) -> Any:
     return np.rint(x)
 
@@ -606,29 +606,29 @@ ROUND = Property(
     round_case,
     round_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:256"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:257"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:259"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:260"),
         Example(
             {"x": Given(value=(-1.5, 0.5, 1.5, 2.5))},
             {},
             {"y": Given(value=(-2.0, 0.0, 2.0, 2.0))},
             None,
-            "specs/elementwise.yaml:258",
+            "specs/elementwise.yaml:261",
         ),
     ),
-    "specs/elementwise.yaml:248",
-    reference_source="specs/elementwise.yaml:253",
+    "specs/elementwise.yaml:250",
+    reference_source="specs/elementwise.yaml:256",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:260
+# specs/elementwise.yaml:263
 def sign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:268
+# specs/elementwise.yaml:271
 def sign_reference(x: Any) -> Any:
     return np.sign(x)
 
@@ -638,43 +638,43 @@ SIGN = Property(
     sign_case,
     sign_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:271"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:272"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:274"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:275"),
         Example(
             {"x": Given(value=(-2.5, 0.0, 3.0, nan))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, nan))},
             None,
-            "specs/elementwise.yaml:273",
+            "specs/elementwise.yaml:276",
         ),
         Example(
             {"x": Given(value=(-7, 0, 7), dtype="i32")},
             {},
             {"y": Given(value=(-1, 0, 1), dtype="i32")},
             None,
-            "specs/elementwise.yaml:274",
+            "specs/elementwise.yaml:277",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:275",
+            "specs/elementwise.yaml:278",
         ),
     ),
-    "specs/elementwise.yaml:260",
-    reference_source="specs/elementwise.yaml:268",
+    "specs/elementwise.yaml:263",
+    reference_source="specs/elementwise.yaml:271",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:277
+# specs/elementwise.yaml:280
 def sqrt_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:281
+# specs/elementwise.yaml:284
 def sqrt_reference(x: Any) -> Any:
     return np.sqrt(x)
 
@@ -684,29 +684,29 @@ SQRT = Property(
     sqrt_case,
     sqrt_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:284"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:285"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:287"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:288"),
         Example(
             {"x": Given(value=(0.0, 0.25, 2.0, -1.0))},
             {},
             {"y": Given(value=(0.0, 0.5, 1.4142136, nan))},
             None,
-            "specs/elementwise.yaml:286",
+            "specs/elementwise.yaml:289",
         ),
     ),
-    "specs/elementwise.yaml:277",
-    reference_source="specs/elementwise.yaml:281",
+    "specs/elementwise.yaml:280",
+    reference_source="specs/elementwise.yaml:284",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:288
+# specs/elementwise.yaml:291
 def reciprocal_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:292
+# specs/elementwise.yaml:295
 def reciprocal_reference(x: Any) -> Any:
     return np.reciprocal(x)
 
@@ -716,29 +716,29 @@ RECIPROCAL = Property(
     reciprocal_case,
     reciprocal_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:295"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:296"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:298"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:299"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 0.5, inf))},
             {},
             {"y": Given(value=(-0.5, inf, 2.0, 0.0))},
             None,
-            "specs/elementwise.yaml:297",
+            "specs/elementwise.yaml:300",
         ),
     ),
-    "specs/elementwise.yaml:288",
-    reference_source="specs/elementwise.yaml:292",
+    "specs/elementwise.yaml:291",
+    reference_source="specs/elementwise.yaml:295",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:299
+# specs/elementwise.yaml:302
 def tanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:303
+# specs/elementwise.yaml:306
 def tanh_reference(x: Any) -> Any:
     return np.tanh(x)
 
@@ -748,29 +748,29 @@ TANH = Property(
     tanh_case,
     tanh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:306"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:307"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:309"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:310"),
         Example(
             {"x": Given(value=(-20.0, -0.5, 0.0, 1.0))},
             {},
             {"y": Given(value=(-1.0, -0.46211716, 0.0, 0.76159416))},
             None,
-            "specs/elementwise.yaml:308",
+            "specs/elementwise.yaml:311",
         ),
     ),
-    "specs/elementwise.yaml:299",
-    reference_source="specs/elementwise.yaml:303",
+    "specs/elementwise.yaml:302",
+    reference_source="specs/elementwise.yaml:306",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:310
+# specs/elementwise.yaml:313
 def sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:315
+# specs/elementwise.yaml:318
 def sigmoid_reference(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -780,29 +780,29 @@ SIGMOID = Property(
     sigmoid_case,
     sigmoid_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:318"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:319"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:321"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:322"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 2.0, inf))},
             {},
             {"y": Given(value=(0.26894142, 0.5, 0.88079708, 1.0))},
             None,
-            "specs/elementwise.yaml:320",
+            "specs/elementwise.yaml:323",
         ),
     ),
-    "specs/elementwise.yaml:310",
-    reference_source="specs/elementwise.yaml:315",
+    "specs/elementwise.yaml:313",
+    reference_source="specs/elementwise.yaml:318",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:322
+# specs/elementwise.yaml:325
 def erf_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:326
+# specs/elementwise.yaml:329
 def erf_reference(x: Any) -> Any:
     return scipy.special.erf(x)
 
@@ -812,29 +812,29 @@ ERF = Property(
     erf_case,
     erf_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:329"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:330"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:332"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:333"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 6.0))},
             {},
             {"y": Given(value=(-0.84270079, 0.0, 0.52049988, 1.0))},
             None,
-            "specs/elementwise.yaml:331",
+            "specs/elementwise.yaml:334",
         ),
     ),
-    "specs/elementwise.yaml:322",
-    reference_source="specs/elementwise.yaml:326",
+    "specs/elementwise.yaml:325",
+    reference_source="specs/elementwise.yaml:329",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:333
+# specs/elementwise.yaml:336
 def relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:340
+# specs/elementwise.yaml:343
 def relu_reference(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -844,44 +844,44 @@ RELU = Property(
     relu_case,
     relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:343"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:344"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:346"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:347"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0, nan))},
             {},
             {"y": Given(value=(0.0, 0.0, 2.0, nan))},
             None,
-            "specs/elementwise.yaml:345",
+            "specs/elementwise.yaml:348",
         ),
         Example(
             {"x": Given(value=(-3, 4), dtype="i32")},
             {},
             {"y": Given(value=(0, 4), dtype="i32")},
             None,
-            "specs/elementwise.yaml:346",
+            "specs/elementwise.yaml:349",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 200), dtype="u8")},
             None,
-            "specs/elementwise.yaml:347",
+            "specs/elementwise.yaml:350",
         ),
     ),
-    "specs/elementwise.yaml:333",
-    reference_source="specs/elementwise.yaml:340",
+    "specs/elementwise.yaml:336",
+    reference_source="specs/elementwise.yaml:343",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:349
+# specs/elementwise.yaml:352
 def gelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     approximate = d.member(("none", "tanh"))
     return Case({"x": d_}, {"approximate": d.default(approximate)})
 
 
-# specs/elementwise.yaml:358
+# specs/elementwise.yaml:361
 def gelu_reference(x: Any, approximate: Any) -> Any:
     return x * scipy.special.ndtr(x).astype(x.dtype) if approximate == "none" else x * 0.5 * (
         1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x ** 3))
@@ -893,30 +893,30 @@ GELU = Property(
     gelu_case,
     gelu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:366"),
-        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:367"),
-        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:368"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:369"),
+        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:370"),
+        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:371"),
         Example(
             {"x": Given(value=(1.0,))},
             {},
             {"y": Given(value=(0.8413447460685429,))},
             None,
-            "specs/elementwise.yaml:369",
+            "specs/elementwise.yaml:372",
         ),
     ),
-    "specs/elementwise.yaml:349",
-    reference_source="specs/elementwise.yaml:358",
+    "specs/elementwise.yaml:352",
+    reference_source="specs/elementwise.yaml:361",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:371
+# specs/elementwise.yaml:374
 def identity_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:377
+# specs/elementwise.yaml:381
 def identity_reference(x: Any) -> Any:
     return np.copy(x)
 
@@ -926,19 +926,19 @@ IDENTITY = Property(
     identity_case,
     identity_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:380"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:381"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:384"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:385"),
         Example(
-            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:382"
+            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:386"
         ),
     ),
-    "specs/elementwise.yaml:371",
-    reference_source="specs/elementwise.yaml:377",
+    "specs/elementwise.yaml:374",
+    reference_source="specs/elementwise.yaml:381",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:384
+# specs/elementwise.yaml:388
 def cast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
@@ -946,7 +946,7 @@ def cast_case(d: Draw) -> Case:
     return Case({"x": d_}, {"to": to, "saturate": d.default(saturate)})
 
 
-# specs/elementwise.yaml:396
+# specs/elementwise.yaml:401
 def cast_reference(x: Any, to: Any, saturate: Any) -> Any:
     return (
         lambda whole, codes: (
@@ -970,57 +970,57 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:421"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:422"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:426"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:427"),
         Example(
             {"x": Given(value=(1.0, 500.0, -1000.0))},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, 448.0, -448.0))},
             None,
-            "specs/elementwise.yaml:423",
+            "specs/elementwise.yaml:428",
         ),
         Example(
             {"x": Given(value=(1.0, 17.0, -300.0))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(1.0, 16.0, -288.0))},
             None,
-            "specs/elementwise.yaml:424",
+            "specs/elementwise.yaml:429",
         ),
         Example(
             {"x": Given(value=(500.0,))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(nan,))},
             None,
-            "specs/elementwise.yaml:425",
+            "specs/elementwise.yaml:430",
         ),
         Example(
             {"x": Given(value=(100000.0, -100000.0))},
             {"to": "f8e5m2", "saturate": False},
             {"y": Given(value=(inf, -inf))},
             None,
-            "specs/elementwise.yaml:426",
+            "specs/elementwise.yaml:431",
         ),
         Example(
             {"x": Given(value=(300, -129), dtype="i32")},
             {"to": "i8"},
             {"y": Given(value=(44, 127))},
             None,
-            "specs/elementwise.yaml:427",
+            "specs/elementwise.yaml:432",
         ),
     ),
-    "specs/elementwise.yaml:384",
-    reference_source="specs/elementwise.yaml:396",
+    "specs/elementwise.yaml:388",
+    reference_source="specs/elementwise.yaml:401",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:429
+# specs/elementwise.yaml:434
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:435
+# specs/elementwise.yaml:440
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -1035,16 +1035,16 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:438",
+            "specs/elementwise.yaml:443",
         ),
         Example(
             {"c": Given(value=((True,), (False,))), "a": Given(value=(1.0, 2.0)), "b": Given(value=3.0)},
             {},
             {"y": Given(value=((1.0, 2.0), (3.0, 3.0)))},
             None,
-            "specs/elementwise.yaml:439",
+            "specs/elementwise.yaml:444",
         ),
     ),
-    "specs/elementwise.yaml:429",
-    reference_source="specs/elementwise.yaml:435",
+    "specs/elementwise.yaml:434",
+    reference_source="specs/elementwise.yaml:440",
 )

@@ -702,7 +702,7 @@ TREE_ENSEMBLE = Property(
             },
             {},
             {},
-            "a feature is none",
+            "a feature is not one",
             "specs/ensembles.yaml:484",
         ),
         Example(
@@ -722,7 +722,7 @@ TREE_ENSEMBLE = Property(
             },
             {},
             {},
-            "a child is none",
+            "a child is not one",
             "specs/ensembles.yaml:486",
         ),
         Example(
@@ -762,7 +762,7 @@ TREE_ENSEMBLE = Property(
             },
             {},
             {},
-            "a root is none",
+            "a root is not one",
             "specs/ensembles.yaml:490",
         ),
         Example(
@@ -802,7 +802,7 @@ TREE_ENSEMBLE = Property(
             },
             {},
             {},
-            "a target is none",
+            "a target is not one of",
             "specs/ensembles.yaml:494",
         ),
         Example(
@@ -962,7 +962,7 @@ TREE_ENSEMBLE = Property(
             },
             {},
             {},
-            "a feature is none",
+            "a feature is not one",
             "specs/ensembles.yaml:518",
         ),
         Example(
@@ -982,7 +982,7 @@ TREE_ENSEMBLE = Property(
             },
             {},
             {},
-            "a child is none",
+            "a child is not one",
             "specs/ensembles.yaml:521",
         ),
         Example(
@@ -1022,7 +1022,7 @@ TREE_ENSEMBLE = Property(
             },
             {},
             {},
-            "a root is none",
+            "a root is not one",
             "specs/ensembles.yaml:527",
         ),
         Example(
@@ -1351,7 +1351,7 @@ COUNT_GRAMS = Property(
             },
             {"size": 1},
             {},
-            "a column is none",
+            "a column is not one",
             "specs/ensembles.yaml:632",
         ),
         Example(
@@ -1468,7 +1468,7 @@ COUNT_GRAMS = Property(
             },
             {"size": 1},
             {},
-            "a column is none",
+            "a column is not one",
             "specs/ensembles.yaml:648",
         ),
     ),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ def whole(v: Any) -> Any:
 def weights(t: Any, mode: Any, a: Any) -> Any:
     t = np.abs(t)
     far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
-    curve = np.where(t <= 1, ((a + 2) * t - (a + 3)) * t * t + 1, np.where(t < 2, far, 0))
+    curve = np.where(t >= 2, 0, np.where(t > 1, far, ((a + 2) * t - (a + 3)) * t * t + 1))
     return np.maximum(1 - t, 0) if mode == "linear" else curve.astype(t.dtype)
 
 
@@ -160,11 +160,12 @@ def grid_sampled(x: Any, points: Any, mode: Any, padding: Any, corners: Any) -> 
     d = np.array(x.shape[2:], grid.dtype)
     at = (grid[..., ::-1] + 1) / 2 * (d - 1) if corners else ((grid[..., ::-1] + 1) * d - 1) / 2
     low, high = (np.zeros_like(d), d - 1) if corners else (np.full_like(d, -0.5), d - grid.dtype.type(0.5))
+    at = np.clip(at, -9e+18, 9e+18) + 0 * grid[..., ::-1] if padding == "reflection" else np.clip(at, -4, d + 3)
     at = np.rint(at) if mode == "nearest" else at
     at = (
-        np.clip(at, 0, d - 1)
-        if padding == "border" and mode != "cubic" else reflected(at, low, high)
-        if padding == "reflection" and mode != "cubic" else at
+        reflected(at, low, high)
+        if padding == "reflection" else np.clip(at, 0, d - 1)
+        if padding == "border" and mode != "cubic" else at
     )
     y = np.zeros((*x.shape[:2], *grid.shape[1:-1]), np.promote_types(x.dtype, np.float32))
     base = np.floor(at) - (1 if mode == "cubic" else 0)
@@ -179,7 +180,7 @@ def grid_sampled(x: Any, points: Any, mode: Any, padding: Any, corners: Any) -> 
     return y.astype(x.dtype)
 
 
-# specs/images.yaml:122
+# specs/images.yaml:123
 def affine_points(theta: Any, size: Any, corners: Any) -> Any:
     along = [np.linspace(-1, 1, n) if corners else (2 * np.arange(n) + 1) / max(n, 1) - 1 for n in size[2:]]
     total = np.prod(size[2:], dtype=np.int64)
@@ -189,14 +190,14 @@ def affine_points(theta: Any, size: Any, corners: Any) -> Any:
     return results.reshape(len(theta), *size[2:], len(along))
 
 
-# specs/images.yaml:107
+# specs/images.yaml:108
 def neighbours(t: Any, n: Any, mode: Any) -> Any:
     if mode == "nearest":
         return [(min(int(np.floor(t + np.float32(0.5))), n - 1), 1)]
     return [(min(int(t) + o, n - 1), max(np.float32(1) - abs(np.float32(int(t) + o) - t), 0)) for o in (0, 1)]
 
 
-# specs/images.yaml:111
+# specs/images.yaml:112
 def cropped(x: Any, boxes: Any, image: Any, size: Any, mode: Any, outside: Any) -> Any:
     y = np.full((boxes.shape[0], x.shape[1], *size), outside, np.float32)
     for k, (box, b) in enumerate(zip(boxes, image)):
@@ -218,7 +219,7 @@ def cropped(x: Any, boxes: Any, image: Any, size: Any, mode: Any, outside: Any) 
     return y.astype(x.dtype)
 
 
-# specs/images.yaml:138
+# specs/images.yaml:139
 def scaled_size_case(d: Draw) -> Case:
     d_ = d.run("d")
     some = d.length(len(d_))
@@ -228,7 +229,7 @@ def scaled_size_case(d: Draw) -> Case:
     return Case({"x": d_, "scales": Vec((z,))}, {"axes": axes_given})
 
 
-# specs/images.yaml:153
+# specs/images.yaml:155
 def scaled_size_reference(x: Any, scales: Any, axes: Any) -> Any:
     return (
         lambda n: np.where(
@@ -253,38 +254,59 @@ SCALED_SIZE = Property(
             {},
             {"y": Given(value=(2, 6))},
             None,
-            "specs/images.yaml:157",
+            "specs/images.yaml:159",
         ),
         Example(
             {"x": Given((2, 5)), "scales": Given(value=(0.7,), dtype="f32")},
             {"axes": (-1,)},
             {"y": Given(value=(3,))},
             None,
-            "specs/images.yaml:158",
+            "specs/images.yaml:160",
         ),
         Example(
             {"x": Given((5, 10, 7, 3)), "scales": Given(value=(0.5, 0.7, 1.515625, 1.51), dtype="f32")},
             {},
             {"y": Given(value=(2, 7, 10, 4))},
             None,
-            "specs/images.yaml:159",
+            "specs/images.yaml:161",
         ),
         Example(
             {"x": Given((0, 180063)), "scales": Given(value=(1.515625,), dtype="f32")},
             {"axes": (1,)},
             {"y": Given(value=(272907,))},
             None,
-            "specs/images.yaml:160",
+            "specs/images.yaml:162",
         ),
-        Example({"x": Given((2, 5)), "scales": Given((1,))}, {}, {}, "scales for", "specs/images.yaml:161"),
+        Example({"x": Given((2, 5)), "scales": Given((1,))}, {}, {}, "scales for", "specs/images.yaml:163"),
+        Example(
+            {"x": Given((2, 5)), "scales": Given(value=(1.0, nan), dtype="f32")},
+            {},
+            {},
+            "greater than 0 and finite",
+            "specs/images.yaml:164",
+        ),
+        Example(
+            {"x": Given((2, 5)), "scales": Given(value=(inf, 1.0), dtype="f32")},
+            {},
+            {},
+            "greater than 0 and finite",
+            "specs/images.yaml:165",
+        ),
+        Example(
+            {"x": Given((2, 5)), "scales": Given(value=(1.0, 0.0), dtype="f32")},
+            {},
+            {},
+            "greater than 0 and finite",
+            "specs/images.yaml:166",
+        ),
     ),
-    "specs/images.yaml:138",
-    asserts=(Refusal(r".* scales for .* axes", "specs/images.yaml:145"),),
-    reference_source="specs/images.yaml:153",
+    "specs/images.yaml:139",
+    asserts=(Refusal(r".* scales for .* axes", "specs/images.yaml:146"),),
+    reference_source="specs/images.yaml:155",
 )
 
 
-# specs/images.yaml:163
+# specs/images.yaml:168
 def resize_case(d: Draw) -> Case:
     d_ = d.run("d")
     some = d.length(len(d_))
@@ -328,7 +350,7 @@ def resize_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:257
+# specs/images.yaml:262
 def resize_reference(
     x: Any,
     roi: Any,
@@ -371,245 +393,245 @@ RESIZE = Property(
             {"sizes": (2, 4)},
             {"y": Given(value=((1, 1, 2, 2), (3, 3, 4, 4)), dtype="f32")},
             None,
-            "specs/images.yaml:279",
+            "specs/images.yaml:284",
         ),
         Example(
             {"x": Given(value=(1, 2, 4), dtype="f32")},
             {"sizes": (6,), "mode": "linear", "coordinates": "asymmetric"},
             {"y": Given(value=(1, 1.5, 2, 3, 4, 4), dtype="f32")},
             None,
-            "specs/images.yaml:280",
+            "specs/images.yaml:285",
         ),
         Example(
             {"x": Given(value=(0.1, 0.3), dtype="f64")},
             {"sizes": (4,), "mode": "linear", "coordinates": "asymmetric"},
             {"y": Given(value=(0.1, 0.2, 0.3, 0.3), dtype="f64")},
             None,
-            "specs/images.yaml:281",
+            "specs/images.yaml:286",
         ),
         Example(
             {"x": Given((1, 2, 4, 5))},
             {"axes": (2, 3), "sizes": (3, 7), "mode": "cubic"},
             {"y": Given((1, 2, 3, 7))},
             None,
-            "specs/images.yaml:283",
+            "specs/images.yaml:288",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "align_corners", "nearest_mode": "round_prefer_ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:284",
+            "specs/images.yaml:289",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "half_pixel_symmetric", "nearest_mode": "round_prefer_ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:285",
+            "specs/images.yaml:290",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (1,), "mode": "linear", "coordinates": "pytorch_half_pixel"},
             {"y": Given((1,))},
             None,
-            "specs/images.yaml:286",
+            "specs/images.yaml:291",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "floor"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:287",
+            "specs/images.yaml:292",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "asymmetric", "nearest_mode": "floor"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:288",
+            "specs/images.yaml:293",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "asymmetric", "nearest_mode": "ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:289",
+            "specs/images.yaml:294",
         ),
         Example(
             {"x": Given((5,)), "roi": Given(value=(0.2, 1.4), dtype="f32")},
             {"sizes": (4,), "mode": "linear", "coordinates": "tf_crop_and_resize", "extrapolation_value": 7.0},
             {"y": Given((4,))},
             None,
-            "specs/images.yaml:290",
+            "specs/images.yaml:295",
         ),
         Example(
             {"x": Given((6,)), "scales": Given(value=(0.6,), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "antialias": True},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:292",
+            "specs/images.yaml:297",
         ),
         Example(
             {"x": Given((6,))},
             {"sizes": (4,), "mode": "cubic", "exclude_outside": True},
             {"y": Given((4,))},
             None,
-            "specs/images.yaml:293",
+            "specs/images.yaml:298",
         ),
         Example(
             {"x": Given((4, 8))},
             {"sizes": (8, 8), "policy": "not_larger"},
             {"y": Given((4, 8))},
             None,
-            "specs/images.yaml:294",
+            "specs/images.yaml:299",
         ),
         Example(
             {"x": Given((4, 8))},
             {"sizes": (8, 8), "policy": "not_smaller"},
             {"y": Given((8, 16))},
             None,
-            "specs/images.yaml:295",
+            "specs/images.yaml:300",
         ),
-        Example({"x": Given((5,))}, {"sizes": (-1,)}, {}, "must not be negative", "specs/images.yaml:296"),
+        Example({"x": Given((5,))}, {"sizes": (-1,)}, {}, "must not be negative", "specs/images.yaml:301"),
         Example(
             {"x": Given((5,)), "scales": Given((2,))},
             {"sizes": (5,)},
             {},
             "are not one for each",
-            "specs/images.yaml:297",
+            "specs/images.yaml:302",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {},
             "a start and an end",
-            "specs/images.yaml:298",
+            "specs/images.yaml:303",
         ),
         Example(
-            {"x": Given((0,))}, {"sizes": (0,), "policy": "not_larger"}, {}, "no aspect ratio", "specs/images.yaml:299"
+            {"x": Given((0,))}, {"sizes": (0,), "policy": "not_larger"}, {}, "no aspect ratio", "specs/images.yaml:304"
         ),
-        Example({"x": Given((0,))}, {"sizes": (2,)}, {}, "nothing of", "specs/images.yaml:300"),
-        Example({"x": Given((0, 2))}, {"sizes": (2, 2)}, {}, "nothing of", "specs/images.yaml:301"),
-        Example({"x": Given((0,))}, {"sizes": (0,)}, {"y": Given((0,))}, None, "specs/images.yaml:302"),
+        Example({"x": Given((0,))}, {"sizes": (2,)}, {}, "nothing of", "specs/images.yaml:305"),
+        Example({"x": Given((0, 2))}, {"sizes": (2, 2)}, {}, "nothing of", "specs/images.yaml:306"),
+        Example({"x": Given((0,))}, {"sizes": (0,)}, {"y": Given((0,))}, None, "specs/images.yaml:307"),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0))},
             {"sizes": (2,)},
             {"y": Given(value=(1.0, 3.0))},
             None,
-            "specs/images.yaml:303",
+            "specs/images.yaml:308",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0, 5.0)), "scales": Given(value=(0.7,), dtype="f32")},
             {"sizes": (3,), "policy": "not_larger"},
             {"y": Given(value=(1.0, 3.0, 4.0))},
             None,
-            "specs/images.yaml:304",
+            "specs/images.yaml:309",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0, 5.0)), "scales": Given(value=(0.7,), dtype="f32")},
             {"sizes": (3,), "policy": "not_smaller"},
             {"y": Given(value=(1.0, 3.0, 4.0))},
             None,
-            "specs/images.yaml:306",
+            "specs/images.yaml:311",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, inf))},
             {"sizes": (2,), "mode": "linear"},
             {"y": Given(value=(1.25, inf))},
             None,
-            "specs/images.yaml:308",
+            "specs/images.yaml:313",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0))},
             {"sizes": (4,), "mode": "linear", "antialias": True},
             {"y": Given(value=(1.0, 1.25, 1.75, 2.0))},
             None,
-            "specs/images.yaml:309",
+            "specs/images.yaml:314",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0))},
             {"sizes": (2,), "antialias": True},
             {"y": Given(value=(1.0, 3.0))},
             None,
-            "specs/images.yaml:310",
+            "specs/images.yaml:315",
         ),
         Example(
             {"x": Given((3,))},
             {"sizes": (0,), "mode": "linear", "antialias": True},
             {"y": Given((0,))},
             None,
-            "specs/images.yaml:311",
+            "specs/images.yaml:316",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 4.0, 8.0))},
             {"sizes": (2,), "mode": "cubic"},
             {"y": Given(value=(1.3125, 6.1875))},
             None,
-            "specs/images.yaml:312",
+            "specs/images.yaml:317",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(0.0, 1.25), dtype="f32")},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(1.0, 2.0, 0.0))},
             None,
-            "specs/images.yaml:313",
+            "specs/images.yaml:318",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(-0.25, 1.0), dtype="f32")},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(0.0, 2.0, 3.0))},
             None,
-            "specs/images.yaml:315",
+            "specs/images.yaml:320",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(0.0, 1.0), dtype="f32")},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(1.0, 2.0, 3.0))},
             None,
-            "specs/images.yaml:317",
+            "specs/images.yaml:322",
         ),
         Example(
             {"x": Given(value=((1.0, 2.0), (3.0, 4.0))), "roi": Given(value=(0.0, 0.0, 2.0, 1.0), dtype="f32")},
             {"sizes": (2, 2), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=((1.0, 2.0), (0.0, 0.0)))},
             None,
-            "specs/images.yaml:319",
+            "specs/images.yaml:324",
         ),
         Example(
             {"x": Given(value=((1.0, 2.0), (3.0, 4.0))), "roi": Given(value=(0.0, 0.0, 1.0, 2.0), dtype="f32")},
             {"sizes": (2, 2), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=((1.0, 0.0), (3.0, 0.0)))},
             None,
-            "specs/images.yaml:321",
+            "specs/images.yaml:326",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 4.0)), "roi": Given(value=(0.5, 1.0), dtype="f32")},
             {"sizes": (1,), "mode": "linear", "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(3.0,))},
             None,
-            "specs/images.yaml:323",
+            "specs/images.yaml:328",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 4.0)), "roi": Given(value=(0.0, 1.0), dtype="f32")},
             {"sizes": (2,), "mode": "linear", "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(1.0, 4.0))},
             None,
-            "specs/images.yaml:325",
+            "specs/images.yaml:330",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(0.0, 0.5), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(1.0, 1.5, 2.0))},
             None,
-            "specs/images.yaml:327",
+            "specs/images.yaml:332",
         ),
         Example(
             {"x": Given((2, 3)), "roi": Given(value=(0.0, 1.0), dtype="f32")},
             {"axes": (1,), "sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {"y": Given((2, 3))},
             None,
-            "specs/images.yaml:329",
+            "specs/images.yaml:334",
         ),
         Example(
             {
@@ -620,136 +642,136 @@ RESIZE = Property(
             {"axes": (1,), "sizes": (4,), "coordinates": "tf_crop_and_resize"},
             {"y": Given((4, 4))},
             None,
-            "specs/images.yaml:330",
+            "specs/images.yaml:335",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0))},
             {"sizes": (1,), "mode": "linear", "coordinates": "align_corners"},
             {"y": Given(value=(1.0,))},
             None,
-            "specs/images.yaml:332",
+            "specs/images.yaml:337",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0))},
             {"sizes": (2,), "mode": "linear", "coordinates": "align_corners"},
             {"y": Given(value=(1.0, 3.0))},
             None,
-            "specs/images.yaml:333",
+            "specs/images.yaml:338",
         ),
         Example(
             {"x": Given((5,)), "scales": Given(value=(0.7,), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "coordinates": "align_corners"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:334",
+            "specs/images.yaml:339",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0, 5.0)), "scales": Given(value=(0.7,), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "coordinates": "half_pixel_symmetric"},
             {"y": Given(value=(1.5714286, 3.0, 4.4285714))},
             None,
-            "specs/images.yaml:335",
+            "specs/images.yaml:340",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0))},
             {"sizes": (2,), "mode": "linear", "coordinates": "pytorch_half_pixel"},
             {"y": Given(value=(1.5, 3.5))},
             None,
-            "specs/images.yaml:337",
+            "specs/images.yaml:342",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "mode": "cubic", "antialias": True},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:338",
+            "specs/images.yaml:343",
         ),
         Example(
             {"x": Given((12,))},
             {"sizes": (3,), "mode": "cubic", "antialias": True},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:339",
+            "specs/images.yaml:344",
         ),
         Example(
             {"x": Given((8,))},
             {"sizes": (1,), "mode": "linear", "antialias": True},
             {"y": Given((1,))},
             None,
-            "specs/images.yaml:340",
+            "specs/images.yaml:345",
         ),
         Example(
-            {"x": Given((4,))}, {"sizes": (2,), "antialias": True}, {"y": Given((2,))}, None, "specs/images.yaml:341"
+            {"x": Given((4,))}, {"sizes": (2,), "antialias": True}, {"y": Given((2,))}, None, "specs/images.yaml:346"
         ),
         Example(
             {"x": Given((4,)), "scales": Given(value=(2.0,), dtype="f32")},
             {"sizes": (3,), "mode": "linear"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:342",
+            "specs/images.yaml:347",
         ),
         Example(
             {"x": Given((1,))},
             {"sizes": (2,), "policy": "not_larger"},
             {"y": Given((2,))},
             None,
-            "specs/images.yaml:343",
+            "specs/images.yaml:348",
         ),
         Example(
             {"x": Given((2,))},
             {"axes": (), "sizes": (), "policy": "not_larger"},
             {"y": Given((2,))},
             None,
-            "specs/images.yaml:344",
+            "specs/images.yaml:349",
         ),
         Example(
             {"x": Given((2,))},
             {"axes": (), "sizes": (), "policy": "not_smaller"},
             {"y": Given((2,))},
             None,
-            "specs/images.yaml:345",
+            "specs/images.yaml:350",
         ),
         Example(
             {"x": Given((3,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:346",
+            "specs/images.yaml:351",
         ),
         Example(
             {"x": Given((3,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn", "policy": "not_larger"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:347",
+            "specs/images.yaml:352",
         ),
         Example(
             {"x": Given((3,)), "roi": Given((2,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:348",
+            "specs/images.yaml:353",
         ),
         Example(
             {"x": Given((3,)), "scales": Given(value=(1.0,), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:349",
+            "specs/images.yaml:354",
         ),
         Example(
             {"x": Given((3,)), "scales": Given(value=(1.0,), dtype="f32")},
             {"sizes": (3,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:350",
+            "specs/images.yaml:355",
         ),
         Example(
             {"x": Given((2, 3)), "scales": Given(value=(2.0,), dtype="f32")},
             {"axes": (1,), "sizes": (6,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "ceil"},
             {"y": Given((2, 6))},
             None,
-            "specs/images.yaml:351",
+            "specs/images.yaml:356",
         ),
         Example(
             {"x": Given((2, 3)), "scales": Given(value=(2.0,), dtype="f32")},
@@ -762,29 +784,29 @@ RESIZE = Property(
             },
             {"y": Given((2, 6))},
             None,
-            "specs/images.yaml:353",
+            "specs/images.yaml:358",
         ),
         Example(
             {"x": Given((2, 3)), "scales": Given(value=(2.0,), dtype="f32")},
             {"axes": (1,), "sizes": (6,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
             {"y": Given((2, 6))},
             None,
-            "specs/images.yaml:355",
+            "specs/images.yaml:360",
         ),
     ),
-    "specs/images.yaml:163",
+    "specs/images.yaml:168",
     asserts=(
-        Refusal(r"sizes must not be negative, got .*", "specs/images.yaml:202"),
-        Refusal(r"scales .* are not one for each of .* axes", "specs/images.yaml:203"),
-        Refusal(r"a region has a start and an end on each of .* axes, got .*", "specs/images.yaml:204"),
-        Refusal(r"an image of size .* has no aspect ratio", "specs/images.yaml:206"),
-        Refusal(r"nothing of .* can be sampled to .*", "specs/images.yaml:210"),
+        Refusal(r"sizes must not be negative, got .*", "specs/images.yaml:207"),
+        Refusal(r"scales .* are not one for each of .* axes", "specs/images.yaml:208"),
+        Refusal(r"a region has a start and an end on each of .* axes, got .*", "specs/images.yaml:209"),
+        Refusal(r"an image of size .* has no aspect ratio", "specs/images.yaml:211"),
+        Refusal(r"nothing of .* can be sampled to .*", "specs/images.yaml:215"),
     ),
-    reference_source="specs/images.yaml:257",
+    reference_source="specs/images.yaml:262",
 )
 
 
-# specs/images.yaml:357
+# specs/images.yaml:362
 def grid_sample_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -799,7 +821,7 @@ def grid_sample_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:394
+# specs/images.yaml:401
 def grid_sample_reference(x: Any, grid: Any, mode: Any, padding_mode: Any, align_corners: Any) -> Any:
     return grid_sampled(x, grid, mode, padding_mode, align_corners)
 
@@ -814,31 +836,31 @@ GRID_SAMPLE = Property(
             {},
             {"y": Given((1, 2, 2, 3))},
             None,
-            "specs/images.yaml:400",
+            "specs/images.yaml:407",
         ),
         Example(
             {"x": Given((1, 2, 3, 4, 5)), "grid": Given((1, 2, 3, 4, 3))},
             {"mode": "nearest", "padding_mode": "border"},
             {"y": Given((1, 2, 2, 3, 4))},
             None,
-            "specs/images.yaml:401",
+            "specs/images.yaml:408",
         ),
         Example(
             {"x": Given((2, 1, 4, 5)), "grid": Given((2, 2, 3, 2))},
             {"mode": "cubic", "padding_mode": "reflection", "align_corners": True},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/images.yaml:402",
+            "specs/images.yaml:409",
         ),
         Example(
-            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:403"
+            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:410"
         ),
         Example(
             {"x": Given(value=(((0.0, 1.0),),)), "grid": Given(value=(((0.25,), (1.0,)),))},
             {},
             {"y": Given(value=(((0.75, 0.5),),))},
             None,
-            "specs/images.yaml:404",
+            "specs/images.yaml:411",
         ),
         Example(
             {
@@ -848,42 +870,73 @@ GRID_SAMPLE = Property(
             {"mode": "nearest", "padding_mode": "reflection"},
             {"y": Given(value=(((20.0, 30.0, 30.0, 20.0),),))},
             None,
-            "specs/images.yaml:405",
+            "specs/images.yaml:412",
         ),
         Example(
             {"x": Given((1, 1, 1)), "grid": Given((1, 2, 1))},
             {},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/images.yaml:407",
+            "specs/images.yaml:414",
         ),
         Example(
             {"x": Given((1, 1, 0)), "grid": Given((1, 0, 1))},
             {},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/images.yaml:408",
+            "specs/images.yaml:415",
         ),
         Example(
             {"x": Given((1, 1, 0, 3)), "grid": Given((1, 0, 2, 2))},
             {},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/images.yaml:409",
+            "specs/images.yaml:416",
         ),
         Example(
             {"x": Given((1, 1, 0, 3)), "grid": Given((1, 2, 2, 2))},
             {},
             {},
             "nothing to sample",
-            "specs/images.yaml:410",
+            "specs/images.yaml:417",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "grid": Given(value=(((inf,), (-inf,)),))},
             {"padding_mode": "border"},
             {"y": Given(value=(((2.0, 1.0),),))},
             None,
-            "specs/images.yaml:411",
+            "specs/images.yaml:418",
+        ),
+        Example(
+            {
+                "x": Given(value=(((1.0, 2.0, 3.0),),)),
+                "grid": Given(value=(((3.4e+38,), (-3.4e+38,), (inf,), (nan,)),)),
+            },
+            {},
+            {"y": Given(value=(((0.0, 0.0, 0.0, nan),),))},
+            None,
+            "specs/images.yaml:419",
+        ),
+        Example(
+            {"x": Given(value=(((2.0, 2.0, 2.0),),)), "grid": Given(value=(((3.4e+38,), (inf,)),))},
+            {"padding_mode": "reflection"},
+            {"y": Given(value=(((2.0, nan),),))},
+            None,
+            "specs/images.yaml:420",
+        ),
+        Example(
+            {"x": Given(value=(((2.0, 2.0, 2.0),),)), "grid": Given(value=(((3.4e+38,), (inf,)),))},
+            {"mode": "cubic", "padding_mode": "reflection"},
+            {"y": Given(value=(((2.0, nan),),))},
+            None,
+            "specs/images.yaml:421",
+        ),
+        Example(
+            {"x": Given(value=(((1.0, 2.0, 3.0),),)), "grid": Given(value=(((3.4e+38,), (-inf,), (nan,)),))},
+            {"mode": "cubic", "padding_mode": "border"},
+            {"y": Given(value=(((3.0, 1.0, nan),),))},
+            None,
+            "specs/images.yaml:423",
         ),
         Example(
             {
@@ -893,16 +946,16 @@ GRID_SAMPLE = Property(
             {"mode": "nearest", "padding_mode": "reflection"},
             {"y": Given(value=(((2.0, 2.0, 1.0),),))},
             None,
-            "specs/images.yaml:412",
+            "specs/images.yaml:425",
         ),
     ),
-    "specs/images.yaml:357",
-    asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:386"),),
-    reference_source="specs/images.yaml:394",
+    "specs/images.yaml:362",
+    asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:393"),),
+    reference_source="specs/images.yaml:401",
 )
 
 
-# specs/images.yaml:415
+# specs/images.yaml:428
 def affine_grid_case(d: Draw) -> Case:
     b = d.dim("b")
     t = d.dim("t")
@@ -912,7 +965,7 @@ def affine_grid_case(d: Draw) -> Case:
     return Case({"theta": Vec((b, t, t + 1))}, {"size": size, "align_corners": d.default(align_corners)})
 
 
-# specs/images.yaml:432
+# specs/images.yaml:445
 def affine_grid_reference(theta: Any, size: Any, align_corners: Any) -> Any:
     return affine_points(theta, size, align_corners)
 
@@ -927,42 +980,42 @@ AFFINE_GRID = Property(
             {"size": (2, 1, 4, 5)},
             {"y": Given((2, 4, 5, 2))},
             None,
-            "specs/images.yaml:435",
+            "specs/images.yaml:448",
         ),
         Example(
             {"theta": Given((1, 2, 3))},
             {"size": (1, 1, 0, 2)},
             {"y": Given((1, 0, 2, 2))},
             None,
-            "specs/images.yaml:436",
+            "specs/images.yaml:449",
         ),
         Example(
             {"theta": Given(value=(((1.0, 0.0),),))},
             {"size": (1, 1, 2)},
             {"y": Given(value=(((-0.5,), (0.5,)),))},
             None,
-            "specs/images.yaml:437",
+            "specs/images.yaml:450",
         ),
         Example(
             {"theta": Given((1, 3, 4))},
             {"size": (1, 1, 2, 3, 4), "align_corners": True},
             {"y": Given((1, 2, 3, 4, 3))},
             None,
-            "specs/images.yaml:438",
+            "specs/images.yaml:451",
         ),
-        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:439"),
-        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:440"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:452"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:453"),
     ),
-    "specs/images.yaml:415",
+    "specs/images.yaml:428",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:427"),
-        Refusal(r"there are .* maps for .* images", "specs/images.yaml:428"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:440"),
+        Refusal(r"there are .* maps for .* images", "specs/images.yaml:441"),
     ),
-    reference_source="specs/images.yaml:432",
+    reference_source="specs/images.yaml:445",
 )
 
 
-# specs/images.yaml:442
+# specs/images.yaml:455
 def crop_and_resize_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -978,7 +1031,7 @@ def crop_and_resize_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:470
+# specs/images.yaml:483
 def crop_and_resize_reference(x: Any, boxes: Any, image: Any, size: Any, mode: Any, extrapolation_value: Any) -> Any:
     return cropped(x, boxes, image, size, mode, extrapolation_value)
 
@@ -997,7 +1050,7 @@ CROP_AND_RESIZE = Property(
             {"size": (3, 4)},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/images.yaml:472",
+            "specs/images.yaml:485",
         ),
         Example(
             {
@@ -1008,28 +1061,28 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 4), "mode": "nearest", "extrapolation_value": 5.0},
             {"y": Given((1, 1, 1, 4))},
             None,
-            "specs/images.yaml:474",
+            "specs/images.yaml:487",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "is not negative",
-            "specs/images.yaml:476",
+            "specs/images.yaml:489",
         ),
         Example(
             {"x": Given((2, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(-3,))},
             {"size": (1, 1)},
             {},
             "is not among 2",
-            "specs/images.yaml:477",
+            "specs/images.yaml:490",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {},
             "nothing to sample",
-            "specs/images.yaml:478",
+            "specs/images.yaml:491",
         ),
         Example(
             {
@@ -1040,7 +1093,7 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1.25, 0.0),),),))},
             None,
-            "specs/images.yaml:479",
+            "specs/images.yaml:492",
         ),
         Example(
             {
@@ -1051,48 +1104,48 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 1)},
             {"y": Given(value=((((1.5,),),),))},
             None,
-            "specs/images.yaml:481",
+            "specs/images.yaml:494",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 1)},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/images.yaml:483",
+            "specs/images.yaml:496",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((0, 4)), "image": Given((0,))},
             {"size": (1, 1)},
             {"y": Given((0, 1, 1, 1))},
             None,
-            "specs/images.yaml:484",
+            "specs/images.yaml:497",
         ),
         Example(
             {"x": Given((1, 1, 1, 1)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/images.yaml:485",
+            "specs/images.yaml:498",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 1)},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/images.yaml:486",
+            "specs/images.yaml:499",
         ),
         Example(
             {"x": Given((2, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(2,))},
             {"size": (1, 1)},
             {},
             "is not among 2",
-            "specs/images.yaml:487",
+            "specs/images.yaml:500",
         ),
     ),
-    "specs/images.yaml:442",
+    "specs/images.yaml:455",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:457"),
-        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:458"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:470"),
+        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:471"),
     ),
-    reference_source="specs/images.yaml:470",
+    reference_source="specs/images.yaml:483",
 )

@@ -175,7 +175,7 @@ def repeat_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"repeats": repeats, "axis": d.default(axis)})
 
 
-# specs/indexing.yaml:97
+# specs/indexing.yaml:98
 def repeat_reference(x: Any, repeats: Any, axis: Any) -> Any:
     return np.repeat(x, repeats, axis)
 
@@ -185,26 +185,26 @@ REPEAT = Property(
     repeat_case,
     repeat_reference,
     (
-        Example({"x": Given((2, 3))}, {"repeats": 2}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:99"),
+        Example({"x": Given((2, 3))}, {"repeats": 2}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:100"),
         Example(
-            {"x": Given((2, 3))}, {"repeats": 0, "axis": -1}, {"y": Given((2, 0))}, None, "specs/indexing.yaml:100"
+            {"x": Given((2, 3))}, {"repeats": 0, "axis": -1}, {"y": Given((2, 0))}, None, "specs/indexing.yaml:101"
         ),
-        Example({"x": Given((2,))}, {"repeats": -1}, {}, "must not be negative", "specs/indexing.yaml:101"),
+        Example({"x": Given((2,))}, {"repeats": -1}, {}, "must not be negative", "specs/indexing.yaml:102"),
         Example(
             {"x": Given(value=((1, 2),))},
             {"repeats": 2, "axis": -1},
             {"y": Given(value=((1, 1, 2, 2),))},
             None,
-            "specs/indexing.yaml:102",
+            "specs/indexing.yaml:103",
         ),
     ),
     "specs/indexing.yaml:87",
-    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:95"),),
-    reference_source="specs/indexing.yaml:97",
+    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:96"),),
+    reference_source="specs/indexing.yaml:98",
 )
 
 
-# specs/indexing.yaml:104
+# specs/indexing.yaml:105
 def flip_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -212,7 +212,7 @@ def flip_case(d: Draw) -> Case:
     return Case({"x": place(o, r, [k % (len(o) + len(r)) for k in axes])}, {"axes": d.default(axes)})
 
 
-# specs/indexing.yaml:111
+# specs/indexing.yaml:112
 def flip_reference(x: Any, axes: Any) -> Any:
     return np.flip(x, tuple(axes))
 
@@ -222,21 +222,21 @@ FLIP = Property(
     flip_case,
     flip_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:113"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:114"),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {"axes": (1,)},
             {"y": Given(value=((2, 1), (4, 3)))},
             None,
-            "specs/indexing.yaml:114",
+            "specs/indexing.yaml:115",
         ),
     ),
-    "specs/indexing.yaml:104",
-    reference_source="specs/indexing.yaml:111",
+    "specs/indexing.yaml:105",
+    reference_source="specs/indexing.yaml:112",
 )
 
 
-# specs/indexing.yaml:116
+# specs/indexing.yaml:117
 def roll_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -245,7 +245,7 @@ def roll_case(d: Draw) -> Case:
     return Case({"x": place(o, r, [k % (len(o) + len(r)) for k in axes])}, {"shift": shift, "axes": axes})
 
 
-# specs/indexing.yaml:124
+# specs/indexing.yaml:125
 def roll_reference(x: Any, shift: Any, axes: Any) -> Any:
     return np.roll(x, tuple(shift), tuple(axes)) if len(axes) > 0 else x
 
@@ -260,19 +260,19 @@ ROLL = Property(
             {"shift": (1,)},
             {"y": Given(value=(4, 1, 2, 3))},
             None,
-            "specs/indexing.yaml:126",
+            "specs/indexing.yaml:127",
         ),
         Example(
-            {"x": Given((2, 3))}, {"shift": (-2,), "axes": (1,)}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:127"
+            {"x": Given((2, 3))}, {"shift": (-2,), "axes": (1,)}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:128"
         ),
-        Example({"x": Given((0,))}, {"shift": (1,)}, {"y": Given((0,))}, None, "specs/indexing.yaml:128"),
+        Example({"x": Given((0,))}, {"shift": (1,)}, {"y": Given((0,))}, None, "specs/indexing.yaml:129"),
     ),
-    "specs/indexing.yaml:116",
-    reference_source="specs/indexing.yaml:124",
+    "specs/indexing.yaml:117",
+    reference_source="specs/indexing.yaml:125",
 )
 
 
-# specs/indexing.yaml:130
+# specs/indexing.yaml:131
 def gather_elements_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -284,7 +284,7 @@ def gather_elements_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": Vec((*u, m, *v))}, {"axis": axis}, ranges={"index": (-n, n)})
 
 
-# specs/indexing.yaml:140
+# specs/indexing.yaml:141
 def gather_elements_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take_along_axis(
         x[tuple([slice(None) if k == axis else slice(m) for k, m in enumerate(index.shape)])], index, axis
@@ -301,58 +301,58 @@ GATHER_ELEMENTS = Property(
             {},
             {"y": Given((2, 2))},
             None,
-            "specs/indexing.yaml:143",
+            "specs/indexing.yaml:144",
         ),
         Example(
             {"x": Given((2, 3)), "index": Given(value=((0,), (-1,)))},
             {"axis": 1},
             {"y": Given((2, 1))},
             None,
-            "specs/indexing.yaml:144",
+            "specs/indexing.yaml:145",
         ),
-        Example({"x": Given((3, 3)), "index": Given(value=(0,))}, {}, {}, "axes, and x", "specs/indexing.yaml:145"),
+        Example({"x": Given((3, 3)), "index": Given(value=(0,))}, {}, {}, "axes, and x", "specs/indexing.yaml:146"),
         Example(
-            {"x": Given((3, 1)), "index": Given(value=((0, 0),))}, {}, {}, "reaches beyond", "specs/indexing.yaml:146"
+            {"x": Given((3, 1)), "index": Given(value=((0, 0),))}, {}, {}, "reaches beyond", "specs/indexing.yaml:147"
         ),
         Example(
             {"x": Given((2, 2)), "index": Given(value=((1, 0),))},
             {},
             {"y": Given((1, 2))},
             None,
-            "specs/indexing.yaml:147",
+            "specs/indexing.yaml:148",
         ),
         Example(
             {"x": Given((1, 3)), "index": Given(value=((0,), (0,)))},
             {"axis": 1},
             {},
             "reaches beyond",
-            "specs/indexing.yaml:148",
+            "specs/indexing.yaml:149",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((0, -1),))},
             {},
             {"y": Given(value=((1, 4),))},
             None,
-            "specs/indexing.yaml:149",
+            "specs/indexing.yaml:150",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1,), (-2,)))},
             {"axis": 1},
             {"y": Given(value=((2,), (3,)))},
             None,
-            "specs/indexing.yaml:150",
+            "specs/indexing.yaml:151",
         ),
     ),
-    "specs/indexing.yaml:130",
+    "specs/indexing.yaml:131",
     asserts=(
-        Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:137"),
-        Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:138"),
+        Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:138"),
+        Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:139"),
     ),
-    reference_source="specs/indexing.yaml:140",
+    reference_source="specs/indexing.yaml:141",
 )
 
 
-# specs/indexing.yaml:152
+# specs/indexing.yaml:153
 def gather_nd_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.run("n")
@@ -367,7 +367,7 @@ def gather_nd_case(d: Draw) -> Case:
     )
 
 
-# specs/indexing.yaml:162
+# specs/indexing.yaml:164
 def gather_nd_reference(x: Any, index: Any, batch_dims: Any) -> Any:
     return np.asarray(
         [x[k][tuple(np.moveaxis(index[k], -1, 0))] for k in np.ndindex(x.shape[:batch_dims])], x.dtype
@@ -384,34 +384,34 @@ GATHER_ND = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/indexing.yaml:170",
+            "specs/indexing.yaml:172",
         ),
         Example(
             {"x": Given((2, 3)), "index": Given(value=((0,), (2,)))},
             {"batch_dims": 1},
             {"y": Given((2,))},
             None,
-            "specs/indexing.yaml:171",
+            "specs/indexing.yaml:173",
         ),
-        Example({"x": Given((2, 3)), "index": Given((2, 0))}, {}, {}, "at least one axis", "specs/indexing.yaml:172"),
+        Example({"x": Given((2, 3)), "index": Given((2, 0))}, {}, {}, "at least one axis", "specs/indexing.yaml:174"),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((0, -1), (1, 0)))},
             {},
             {"y": Given(value=(2, 3))},
             None,
-            "specs/indexing.yaml:173",
+            "specs/indexing.yaml:175",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1,), (-1,)))},
             {"batch_dims": 1},
             {"y": Given(value=(2, 4))},
             None,
-            "specs/indexing.yaml:174",
+            "specs/indexing.yaml:176",
         ),
     ),
-    "specs/indexing.yaml:152",
-    asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:159"),),
-    reference_source="specs/indexing.yaml:162",
+    "specs/indexing.yaml:153",
+    asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:161"),),
+    reference_source="specs/indexing.yaml:164",
     weak={
         "3a": "a dim of index is the number of axes that a row names, so that no rank is known where dims are symbols",
         "7b": "a dim of index is the number of axes that a row names, and a kernel is made for ranks",
@@ -420,7 +420,7 @@ GATHER_ND = Property(
 )
 
 
-# specs/indexing.yaml:176
+# specs/indexing.yaml:178
 def depth_to_space_case(d: Draw) -> Case:
     b = d.dim("b")
     size = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
@@ -431,7 +431,7 @@ def depth_to_space_case(d: Draw) -> Case:
     return Case({"x": Vec((b, f, h, w))}, {"size": size, "mode": d.default(mode)})
 
 
-# specs/indexing.yaml:190
+# specs/indexing.yaml:192
 def depth_to_space_reference(x: Any, size: Any, mode: Any) -> Any:
     return (
         lambda b, f, h, w: (
@@ -446,39 +446,39 @@ DEPTH_TO_SPACE = Property(
     depth_to_space_case,
     depth_to_space_reference,
     (
-        Example({"x": Given((1, 8, 2, 3))}, {"size": 2}, {"y": Given((1, 2, 4, 6))}, None, "specs/indexing.yaml:194"),
+        Example({"x": Given((1, 8, 2, 3))}, {"size": 2}, {"y": Given((1, 2, 4, 6))}, None, "specs/indexing.yaml:196"),
         Example(
             {"x": Given((1, 4, 1, 1))},
             {"size": 2, "mode": "DCR"},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/indexing.yaml:195",
+            "specs/indexing.yaml:197",
         ),
         Example(
             {"x": Given((1, 8, 1, 2))},
             {"size": 2, "mode": "CRD"},
             {"y": Given((1, 2, 2, 4))},
             None,
-            "specs/indexing.yaml:196",
+            "specs/indexing.yaml:198",
         ),
-        Example({"x": Given((1, 6, 2, 3))}, {"size": 2}, {}, "multiple", "specs/indexing.yaml:197"),
-        Example({"x": Given((1, 6, 2, 3))}, {"size": 0}, {}, "positive size", "specs/indexing.yaml:198"),
-        Example({"x": Given((1, 2, 1, 1))}, {"size": 1}, {"y": Given((1, 2, 1, 1))}, None, "specs/indexing.yaml:199"),
+        Example({"x": Given((1, 6, 2, 3))}, {"size": 2}, {}, "multiple", "specs/indexing.yaml:199"),
+        Example({"x": Given((1, 6, 2, 3))}, {"size": 0}, {}, "positive size", "specs/indexing.yaml:200"),
+        Example({"x": Given((1, 2, 1, 1))}, {"size": 1}, {"y": Given((1, 2, 1, 1))}, None, "specs/indexing.yaml:201"),
         Example(
             {"x": Given(value=((((1,),), ((2,),), ((3,),), ((4,),), ((5,),), ((6,),), ((7,),), ((8,),)),))},
             {"size": 2},
             {"y": Given(value=((((1, 3), (5, 7)), ((2, 4), (6, 8))),))},
             None,
-            "specs/indexing.yaml:200",
+            "specs/indexing.yaml:202",
         ),
     ),
-    "specs/indexing.yaml:176",
-    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:184"),),
-    reference_source="specs/indexing.yaml:190",
+    "specs/indexing.yaml:178",
+    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:186"),),
+    reference_source="specs/indexing.yaml:192",
 )
 
 
-# specs/indexing.yaml:203
+# specs/indexing.yaml:205
 def space_to_depth_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -489,7 +489,7 @@ def space_to_depth_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, h * size, w * size))}, {"size": size, "mode": d.default(mode)})
 
 
-# specs/indexing.yaml:216
+# specs/indexing.yaml:218
 def space_to_depth_reference(x: Any, size: Any, mode: Any) -> Any:
     return (
         lambda b, c, h, w: x.reshape(b, c, h // size, size, w // size, size).transpose(
@@ -503,39 +503,39 @@ SPACE_TO_DEPTH = Property(
     space_to_depth_case,
     space_to_depth_reference,
     (
-        Example({"x": Given((1, 2, 4, 6))}, {"size": 2}, {"y": Given((1, 8, 2, 3))}, None, "specs/indexing.yaml:221"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": 2}, {"y": Given((1, 8, 2, 3))}, None, "specs/indexing.yaml:223"),
         Example(
             {"x": Given((1, 2, 2, 2))},
             {"size": 2, "mode": "DCR"},
             {"y": Given((1, 8, 1, 1))},
             None,
-            "specs/indexing.yaml:222",
+            "specs/indexing.yaml:224",
         ),
         Example(
             {"x": Given((1, 2, 2, 4))},
             {"size": 2, "mode": "CRD"},
             {"y": Given((1, 8, 1, 2))},
             None,
-            "specs/indexing.yaml:223",
+            "specs/indexing.yaml:225",
         ),
-        Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:224"),
-        Example({"x": Given((1, 2, 4, 6))}, {"size": -2}, {}, "positive size", "specs/indexing.yaml:225"),
-        Example({"x": Given((1, 2, 3, 1))}, {"size": 1}, {"y": Given((1, 2, 3, 1))}, None, "specs/indexing.yaml:226"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:226"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": -2}, {}, "positive size", "specs/indexing.yaml:227"),
+        Example({"x": Given((1, 2, 3, 1))}, {"size": 1}, {"y": Given((1, 2, 3, 1))}, None, "specs/indexing.yaml:228"),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)), ((5, 6), (7, 8))),))},
             {"size": 2},
             {"y": Given(value=((((1,),), ((5,),), ((2,),), ((6,),), ((3,),), ((7,),), ((4,),), ((8,),)),))},
             None,
-            "specs/indexing.yaml:227",
+            "specs/indexing.yaml:229",
         ),
     ),
-    "specs/indexing.yaml:203",
-    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:211"),),
-    reference_source="specs/indexing.yaml:216",
+    "specs/indexing.yaml:205",
+    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:213"),),
+    reference_source="specs/indexing.yaml:218",
 )
 
 
-# specs/indexing.yaml:230
+# specs/indexing.yaml:232
 def one_hot_case(d: Draw) -> Case:
     o = d.run("o")
     i = d.run("i")
@@ -544,7 +544,7 @@ def one_hot_case(d: Draw) -> Case:
     return Case({"index": Vec((*o, *i)), "values": Vec((2,))}, {"depth": depth, "axis": d.default(axis)})
 
 
-# specs/indexing.yaml:241
+# specs/indexing.yaml:243
 def one_hot_reference(index: Any, values: Any, depth: Any, axis: Any) -> Any:
     return np.where(
         (lambda e, k: (e == k) | (e + depth == k))(
@@ -566,65 +566,65 @@ ONE_HOT = Property(
             {"depth": 3},
             {"y": Given((4, 3))},
             None,
-            "specs/indexing.yaml:252",
+            "specs/indexing.yaml:254",
         ),
         Example(
             {"index": Given(value=(0, 2)), "values": Given(value=(0, 1))},
             {"depth": 3, "axis": 0},
             {"y": Given((3, 2))},
             None,
-            "specs/indexing.yaml:253",
+            "specs/indexing.yaml:255",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": -1},
             {},
             "must not be negative",
-            "specs/indexing.yaml:254",
+            "specs/indexing.yaml:256",
         ),
         Example(
             {"index": Given(value=((0, 2), (1, 0))), "values": Given(value=(0, 1))},
             {"depth": 3},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/indexing.yaml:255",
+            "specs/indexing.yaml:257",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": 0},
             {"y": Given((1, 0))},
             None,
-            "specs/indexing.yaml:256",
+            "specs/indexing.yaml:258",
         ),
         Example(
             {"index": Given(value=(1, -1, 3)), "values": Given(value=(5, 7))},
             {"depth": 3},
             {"y": Given(value=((5, 7, 5), (5, 5, 7), (5, 5, 5)))},
             None,
-            "specs/indexing.yaml:257",
+            "specs/indexing.yaml:259",
         ),
         Example(
             {"index": Given(value=(1, -1)), "values": Given(value=(5, 7))},
             {"depth": 2, "axis": 0},
             {"y": Given(value=((5, 5), (7, 7)))},
             None,
-            "specs/indexing.yaml:258",
+            "specs/indexing.yaml:260",
         ),
     ),
-    "specs/indexing.yaml:230",
-    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:238"),),
-    reference_source="specs/indexing.yaml:241",
+    "specs/indexing.yaml:232",
+    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:240"),),
+    reference_source="specs/indexing.yaml:243",
 )
 
 
-# specs/indexing.yaml:260
+# specs/indexing.yaml:262
 def dilate_case(d: Draw) -> Case:
     d_ = d.run("d")
     strides = Vec(d.positives(len(d_)))
     return Case({"x": d_, "value": d.default(Vec(()))}, {"strides": strides})
 
 
-# specs/indexing.yaml:271
+# specs/indexing.yaml:273
 def dilate_reference(x: Any, value: Any, strides: Any) -> Any:
     return (lambda y: (y.__setitem__(tuple([slice(None, None, t) for t in strides]), x), y)[1])(
         np.full([max((n - 1) * t + 1, 0) for n, t in zip(x.shape, strides)], value, x.dtype)
@@ -641,24 +641,24 @@ DILATE = Property(
             {"strides": (1, 3)},
             {"y": Given(value=((1, 0, 0, 2), (3, 0, 0, 4)))},
             None,
-            "specs/indexing.yaml:274",
+            "specs/indexing.yaml:276",
         ),
         Example(
             {"x": Given((0, 2)), "value": Given(())},
             {"strides": (2, 2)},
             {"y": Given((0, 3))},
             None,
-            "specs/indexing.yaml:275",
+            "specs/indexing.yaml:277",
         ),
-        Example({"x": Given((2,))}, {"strides": (0,)}, {}, "strides must be positive", "specs/indexing.yaml:276"),
+        Example({"x": Given((2,))}, {"strides": (0,)}, {}, "strides must be positive", "specs/indexing.yaml:278"),
     ),
-    "specs/indexing.yaml:260",
-    asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:267"),),
-    reference_source="specs/indexing.yaml:271",
+    "specs/indexing.yaml:262",
+    asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:269"),),
+    reference_source="specs/indexing.yaml:273",
 )
 
 
-# specs/indexing.yaml:278
+# specs/indexing.yaml:280
 def center_crop_pad_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -667,7 +667,7 @@ def center_crop_pad_case(d: Draw) -> Case:
     return Case({"x": d_}, {"axes": d.default(axes), "shape": shape})
 
 
-# specs/indexing.yaml:291
+# specs/indexing.yaml:293
 def center_crop_pad_reference(x: Any, axes: Any, shape: Any) -> Any:
     return (
         lambda s: np.pad(
@@ -688,24 +688,24 @@ CENTER_CROP_PAD = Property(
             {"shape": (2,)},
             {"y": Given(value=(2, 3))},
             None,
-            "specs/indexing.yaml:296",
+            "specs/indexing.yaml:298",
         ),
         Example(
-            {"x": Given((2, 3))}, {"axes": (-1,), "shape": (6,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:297"
+            {"x": Given((2, 3))}, {"axes": (-1,), "shape": (6,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:299"
         ),
-        Example({"x": Given((2, 3))}, {"shape": (0, 2)}, {"y": Given((0, 2))}, None, "specs/indexing.yaml:298"),
+        Example({"x": Given((2, 3))}, {"shape": (0, 2)}, {"y": Given((0, 2))}, None, "specs/indexing.yaml:300"),
         Example(
-            {"x": Given(value=(1, 2))}, {"shape": (2,)}, {"y": Given(value=(1, 2))}, None, "specs/indexing.yaml:299"
+            {"x": Given(value=(1, 2))}, {"shape": (2,)}, {"y": Given(value=(1, 2))}, None, "specs/indexing.yaml:301"
         ),
-        Example({"x": Given((2,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/indexing.yaml:300"),
+        Example({"x": Given((2,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/indexing.yaml:302"),
     ),
-    "specs/indexing.yaml:278",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:286"),),
-    reference_source="specs/indexing.yaml:291",
+    "specs/indexing.yaml:280",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:288"),),
+    reference_source="specs/indexing.yaml:293",
 )
 
 
-# specs/indexing.yaml:302
+# specs/indexing.yaml:304
 def reverse_sequence_case(d: Draw) -> Case:
     rule = Rule("reverse_sequence")
     m = d.dim("m")
@@ -722,7 +722,7 @@ def reverse_sequence_case(d: Draw) -> Case:
     )
 
 
-# specs/indexing.yaml:319
+# specs/indexing.yaml:321
 def reverse_sequence_reference(x: Any, lens: Any, batch_axis: Any, time_axis: Any) -> Any:
     return (
         lambda t: np.swapaxes(
@@ -743,43 +743,43 @@ REVERSE_SEQUENCE = Property(
             {},
             {"y": Given(value=((5, 4), (3, 2), (1, 6)))},
             None,
-            "specs/indexing.yaml:324",
+            "specs/indexing.yaml:326",
         ),
         Example(
             {"x": Given(value=((1, 2, 3), (4, 5, 6))), "lens": Given(value=(3, 2))},
             {"batch_axis": 0, "time_axis": 1},
             {"y": Given(value=((3, 2, 1), (5, 4, 6)))},
             None,
-            "specs/indexing.yaml:325",
+            "specs/indexing.yaml:327",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1))},
             {"batch_axis": 0},
             {},
             "axes of time and batch",
-            "specs/indexing.yaml:326",
+            "specs/indexing.yaml:328",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1))},
             {"batch_axis": -1, "time_axis": 2},
             {},
             "axes of time and batch",
-            "specs/indexing.yaml:327",
+            "specs/indexing.yaml:329",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1, 1))},
             {},
             {},
             "lengths for a batch",
-            "specs/indexing.yaml:328",
+            "specs/indexing.yaml:330",
         ),
-        Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:329"),
-        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:330"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:331"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:332"),
     ),
-    "specs/indexing.yaml:302",
+    "specs/indexing.yaml:304",
     asserts=(
-        Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:311"),
-        Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:313"),
+        Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:313"),
+        Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:315"),
     ),
-    reference_source="specs/indexing.yaml:319",
+    reference_source="specs/indexing.yaml:321",
 )

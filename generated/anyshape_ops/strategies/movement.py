@@ -21,7 +21,7 @@ def reshape_case(d: Draw) -> Case:
     return Case({"x": d_}, {"newshape": newshape, "allowzero": d.default(allowzero)})
 
 
-# specs/movement.yaml:22
+# specs/movement.yaml:23
 def reshape_reference(x: Any, newshape: Any, allowzero: Any) -> Any:
     return np.reshape(x, [x.shape[k] if n == 0 and (not allowzero) else n for k, n in enumerate(newshape)])
 
@@ -31,53 +31,53 @@ RESHAPE = Property(
     reshape_case,
     reshape_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"newshape": (0, -1)}, {"y": Given((2, 12))}, None, "specs/movement.yaml:25"),
+        Example({"x": Given((2, 3, 4))}, {"newshape": (0, -1)}, {"y": Given((2, 12))}, None, "specs/movement.yaml:26"),
         Example(
             {"x": Given((2, 0))},
             {"newshape": (0, 3), "allowzero": True},
             {"y": Given((0, 3))},
             None,
-            "specs/movement.yaml:26",
+            "specs/movement.yaml:27",
         ),
-        Example({"x": Given((2, 3))}, {"newshape": (3, -2)}, {}, "must be at least -1", "specs/movement.yaml:27"),
-        Example({"x": Given((2, 3))}, {"newshape": (-1, -1)}, {}, "only one size", "specs/movement.yaml:28"),
-        Example({"x": Given((2,))}, {"newshape": (2, 0)}, {}, "copies a dim", "specs/movement.yaml:29"),
-        Example({"x": Given((2, 3))}, {"newshape": (4, 2)}, {}, "cannot view", "specs/movement.yaml:30"),
+        Example({"x": Given((2, 3))}, {"newshape": (3, -2)}, {}, "must be at least -1", "specs/movement.yaml:28"),
+        Example({"x": Given((2, 3))}, {"newshape": (-1, -1)}, {}, "only one size", "specs/movement.yaml:29"),
+        Example({"x": Given((2,))}, {"newshape": (2, 0)}, {}, "copies a dim", "specs/movement.yaml:30"),
+        Example({"x": Given((2, 3))}, {"newshape": (4, 2)}, {}, "cannot view", "specs/movement.yaml:31"),
         Example(
-            {"x": Given((2, 3, 4))}, {"newshape": (2, 3, -1)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:31"
+            {"x": Given((2, 3, 4))}, {"newshape": (2, 3, -1)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:32"
         ),
         Example(
             {"x": Given((0,))},
             {"newshape": (3, 0), "allowzero": True},
             {"y": Given((3, 0))},
             None,
-            "specs/movement.yaml:32",
+            "specs/movement.yaml:33",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {"newshape": (0, -1, 1)},
             {"y": Given(value=(((1,), (2,)), ((3,), (4,))))},
             None,
-            "specs/movement.yaml:33",
+            "specs/movement.yaml:34",
         ),
     ),
     "specs/movement.yaml:5",
     asserts=(
-        Refusal(r"entries of newshape must be at least \-1, got .*", "specs/movement.yaml:14"),
-        Refusal(r"a 0 copies a dim of x, which has only .*", "specs/movement.yaml:15"),
+        Refusal(r"entries of newshape must be at least \-1, got .*", "specs/movement.yaml:15"),
+        Refusal(r"a 0 copies a dim of x, which has only .*", "specs/movement.yaml:16"),
     ),
-    reference_source="specs/movement.yaml:22",
+    reference_source="specs/movement.yaml:23",
 )
 
 
-# specs/movement.yaml:35
+# specs/movement.yaml:36
 def transpose_case(d: Draw) -> Case:
     d_ = d.run("d")
     axes = Vec(d.axes(len(d_), len(d_)))
     return Case({"x": d_}, {"axes": d.default(axes)})
 
 
-# specs/movement.yaml:46
+# specs/movement.yaml:48
 def transpose_reference(x: Any, axes: Any) -> Any:
     return np.transpose(x, axes)
 
@@ -87,29 +87,29 @@ TRANSPOSE = Property(
     transpose_case,
     transpose_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((4, 3, 2))}, None, "specs/movement.yaml:49"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, 2, 1)}, {"y": Given((2, 4, 3))}, None, "specs/movement.yaml:50"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((4, 3, 2))}, None, "specs/movement.yaml:51"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, 2, 1)}, {"y": Given((2, 4, 3))}, None, "specs/movement.yaml:52"),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {},
             {"y": Given(value=((1, 3), (2, 4)))},
             None,
-            "specs/movement.yaml:51",
+            "specs/movement.yaml:53",
         ),
         Example(
             {"x": Given(value=(((1, 2),), ((3, 4),)))},
             {"axes": (-1, 0, 1)},
             {"y": Given(value=(((1,), (3,)), ((2,), (4,))))},
             None,
-            "specs/movement.yaml:52",
+            "specs/movement.yaml:54",
         ),
     ),
-    "specs/movement.yaml:35",
-    reference_source="specs/movement.yaml:46",
+    "specs/movement.yaml:36",
+    reference_source="specs/movement.yaml:48",
 )
 
 
-# specs/movement.yaml:54
+# specs/movement.yaml:56
 def squeeze_case(d: Draw) -> Case:
     o = d.run("o")
     ones = d.repeated(1)
@@ -117,7 +117,7 @@ def squeeze_case(d: Draw) -> Case:
     return Case({"x": place(o, ones, [k % (len(o) + len(ones)) for k in axes])}, {"axes": d.default(axes)})
 
 
-# specs/movement.yaml:64
+# specs/movement.yaml:67
 def squeeze_reference(x: Any, axes: Any) -> Any:
     return np.squeeze(x, tuple(axes))
 
@@ -127,24 +127,24 @@ SQUEEZE = Property(
     squeeze_case,
     squeeze_reference,
     (
-        Example({"x": Given((1, 3, 1))}, {"axes": (0,)}, {"y": Given((3, 1))}, None, "specs/movement.yaml:67"),
-        Example({"x": Given((1, 3, 1))}, {}, {"y": Given((3,))}, None, "specs/movement.yaml:68"),
-        Example({"x": Given((2, 3))}, {"axes": (1,)}, {}, "only axes of size 1", "specs/movement.yaml:69"),
+        Example({"x": Given((1, 3, 1))}, {"axes": (0,)}, {"y": Given((3, 1))}, None, "specs/movement.yaml:70"),
+        Example({"x": Given((1, 3, 1))}, {}, {"y": Given((3,))}, None, "specs/movement.yaml:71"),
+        Example({"x": Given((2, 3))}, {"axes": (1,)}, {}, "only axes of size 1", "specs/movement.yaml:72"),
         Example(
             {"x": Given(value=(((1,), (2,)),))},
             {"axes": (-1,)},
             {"y": Given(value=((1, 2),))},
             None,
-            "specs/movement.yaml:70",
+            "specs/movement.yaml:73",
         ),
     ),
-    "specs/movement.yaml:54",
-    asserts=(Refusal(r"only axes of size 1 can be squeezed, got .*", "specs/movement.yaml:62"),),
-    reference_source="specs/movement.yaml:64",
+    "specs/movement.yaml:56",
+    asserts=(Refusal(r"only axes of size 1 can be squeezed, got .*", "specs/movement.yaml:65"),),
+    reference_source="specs/movement.yaml:67",
 )
 
 
-# specs/movement.yaml:72
+# specs/movement.yaml:75
 def expand_dims_case(d: Draw) -> Case:
     d_ = d.run("d")
     more = d.length(2)
@@ -152,7 +152,7 @@ def expand_dims_case(d: Draw) -> Case:
     return Case({"x": d_}, {"axes": axes})
 
 
-# specs/movement.yaml:80
+# specs/movement.yaml:84
 def expand_dims_reference(x: Any, axes: Any) -> Any:
     return np.expand_dims(x, tuple(axes))
 
@@ -162,22 +162,22 @@ EXPAND_DIMS = Property(
     expand_dims_case,
     expand_dims_reference,
     (
-        Example({"x": Given((3, 4))}, {"axes": (0, -1)}, {"y": Given((1, 3, 4, 1))}, None, "specs/movement.yaml:83"),
-        Example({"x": Given(())}, {"axes": (0,)}, {"y": Given((1,))}, None, "specs/movement.yaml:84"),
+        Example({"x": Given((3, 4))}, {"axes": (0, -1)}, {"y": Given((1, 3, 4, 1))}, None, "specs/movement.yaml:87"),
+        Example({"x": Given(())}, {"axes": (0,)}, {"y": Given((1,))}, None, "specs/movement.yaml:88"),
         Example(
             {"x": Given(value=(1, 2))},
             {"axes": (-1, 0)},
             {"y": Given(value=(((1,), (2,)),))},
             None,
-            "specs/movement.yaml:85",
+            "specs/movement.yaml:89",
         ),
     ),
-    "specs/movement.yaml:72",
-    reference_source="specs/movement.yaml:80",
+    "specs/movement.yaml:75",
+    reference_source="specs/movement.yaml:84",
 )
 
 
-# specs/movement.yaml:87
+# specs/movement.yaml:91
 def flatten_case(d: Draw) -> Case:
     rule = Rule("flatten")
     axis_given = d.default(d.integer())
@@ -200,7 +200,7 @@ def flatten_case(d: Draw) -> Case:
     return Case({"x": d_}, {"axis": axis_given})
 
 
-# specs/movement.yaml:98
+# specs/movement.yaml:102
 def flatten_reference(x: Any, axis: Any) -> Any:
     return np.reshape(x, (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:]))))
 
@@ -210,40 +210,40 @@ FLATTEN = Property(
     flatten_case,
     flatten_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 12))}, None, "specs/movement.yaml:101"),
-        Example({"x": Given((2, 3, 4))}, {"axis": 0}, {"y": Given((1, 24))}, None, "specs/movement.yaml:102"),
-        Example({"x": Given((2, 3, 4))}, {"axis": -1}, {"y": Given((6, 4))}, None, "specs/movement.yaml:103"),
-        Example({"x": Given((2, 3))}, {"axis": 3}, {}, "axis must be within", "specs/movement.yaml:104"),
-        Example({"x": Given((2, 3))}, {"axis": -3}, {}, "axis must be within", "specs/movement.yaml:105"),
-        Example({"x": Given((2, 3))}, {"axis": 2}, {"y": Given((6, 1))}, None, "specs/movement.yaml:106"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 12))}, None, "specs/movement.yaml:105"),
+        Example({"x": Given((2, 3, 4))}, {"axis": 0}, {"y": Given((1, 24))}, None, "specs/movement.yaml:106"),
+        Example({"x": Given((2, 3, 4))}, {"axis": -1}, {"y": Given((6, 4))}, None, "specs/movement.yaml:107"),
+        Example({"x": Given((2, 3))}, {"axis": 3}, {}, "axis must be within", "specs/movement.yaml:108"),
+        Example({"x": Given((2, 3))}, {"axis": -3}, {}, "axis must be within", "specs/movement.yaml:109"),
+        Example({"x": Given((2, 3))}, {"axis": 2}, {"y": Given((6, 1))}, None, "specs/movement.yaml:110"),
         Example(
             {"x": Given(value=(((1, 2),), ((3, 4),)))},
             {},
             {"y": Given(value=((1, 2), (3, 4)))},
             None,
-            "specs/movement.yaml:107",
+            "specs/movement.yaml:111",
         ),
         Example(
             {"x": Given(value=(((1, 2), (3, 4)),))},
             {"axis": -1},
             {"y": Given(value=((1, 2), (3, 4)))},
             None,
-            "specs/movement.yaml:108",
+            "specs/movement.yaml:112",
         ),
     ),
-    "specs/movement.yaml:87",
-    asserts=(Refusal(r"axis must be within \-.*\.\..*, got .*", "specs/movement.yaml:96"),),
-    reference_source="specs/movement.yaml:98",
+    "specs/movement.yaml:91",
+    asserts=(Refusal(r"axis must be within \-.*\.\..*, got .*", "specs/movement.yaml:100"),),
+    reference_source="specs/movement.yaml:102",
 )
 
 
-# specs/movement.yaml:110
+# specs/movement.yaml:114
 def broadcast_to_case(d: Draw) -> Case:
     d_, shape = d.broadcastable(2)
     return Case({"x": d_}, {"shape": shape})
 
 
-# specs/movement.yaml:119
+# specs/movement.yaml:123
 def broadcast_to_reference(x: Any, shape: Any) -> Any:
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
 
@@ -253,25 +253,25 @@ BROADCAST_TO = Property(
     broadcast_to_case,
     broadcast_to_reference,
     (
-        Example({"x": Given((3, 1))}, {"shape": (2, 1, 4)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:122"),
-        Example({"x": Given((3,))}, {"shape": (1,)}, {"y": Given((3,))}, None, "specs/movement.yaml:123"),
-        Example({"x": Given((3,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/movement.yaml:124"),
-        Example({"x": Given((1,))}, {"shape": (0,)}, {"y": Given((0,))}, None, "specs/movement.yaml:125"),
+        Example({"x": Given((3, 1))}, {"shape": (2, 1, 4)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:126"),
+        Example({"x": Given((3,))}, {"shape": (1,)}, {"y": Given((3,))}, None, "specs/movement.yaml:127"),
+        Example({"x": Given((3,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/movement.yaml:128"),
+        Example({"x": Given((1,))}, {"shape": (0,)}, {"y": Given((0,))}, None, "specs/movement.yaml:129"),
         Example(
             {"x": Given(value=((1,), (2,)))},
             {"shape": (2, 1, 2)},
             {"y": Given(value=(((1, 1), (2, 2)), ((1, 1), (2, 2))))},
             None,
-            "specs/movement.yaml:126",
+            "specs/movement.yaml:130",
         ),
     ),
-    "specs/movement.yaml:110",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/movement.yaml:117"),),
-    reference_source="specs/movement.yaml:119",
+    "specs/movement.yaml:114",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/movement.yaml:121"),),
+    reference_source="specs/movement.yaml:123",
 )
 
 
-# specs/movement.yaml:128
+# specs/movement.yaml:132
 def concat_case(d: Draw) -> Case:
     c = 1 + d.length(3)
     o = d.run("o")
@@ -281,7 +281,7 @@ def concat_case(d: Draw) -> Case:
     return Case({"xs": [Vec((*o, n[v], *i)) for v in range(c)]}, {"axis": d.default(axis)})
 
 
-# specs/movement.yaml:135
+# specs/movement.yaml:139
 def concat_reference(xs: Any, axis: Any) -> Any:
     return np.concatenate(xs, axis)
 
@@ -292,24 +292,24 @@ CONCAT = Property(
     concat_reference,
     (
         Example(
-            {"xs": Given(((2, 3), (2, 0), (2, 4)))}, {"axis": 1}, {"y": Given((2, 7))}, None, "specs/movement.yaml:141"
+            {"xs": Given(((2, 3), (2, 0), (2, 4)))}, {"axis": 1}, {"y": Given((2, 7))}, None, "specs/movement.yaml:145"
         ),
-        Example({"xs": Given(((2, 3),))}, {}, {"y": Given((2, 3))}, None, "specs/movement.yaml:142"),
-        Example({"xs": Given(((2, 3), (1, 3)))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:143"),
+        Example({"xs": Given(((2, 3),))}, {}, {"y": Given((2, 3))}, None, "specs/movement.yaml:146"),
+        Example({"xs": Given(((2, 3), (1, 3)))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:147"),
         Example(
             {"xs": Given(value=(((1,), (2,)), ((3, 4), (5, 6))))},
             {"axis": -1},
             {"y": Given(value=((1, 3, 4), (2, 5, 6)))},
             None,
-            "specs/movement.yaml:144",
+            "specs/movement.yaml:148",
         ),
     ),
-    "specs/movement.yaml:128",
-    reference_source="specs/movement.yaml:135",
+    "specs/movement.yaml:132",
+    reference_source="specs/movement.yaml:139",
 )
 
 
-# specs/movement.yaml:146
+# specs/movement.yaml:150
 def stack_case(d: Draw) -> Case:
     c = 1 + d.length(3)
     o = d.run("o")
@@ -318,7 +318,7 @@ def stack_case(d: Draw) -> Case:
     return Case({"xs": [Vec((*o, *i)) for v in range(c)]}, {"axis": d.default(axis)})
 
 
-# specs/movement.yaml:153
+# specs/movement.yaml:158
 def stack_reference(xs: Any, axis: Any) -> Any:
     return np.stack(xs, axis)
 
@@ -333,25 +333,25 @@ STACK = Property(
             {"axis": 1},
             {"y": Given((2, 3, 3))},
             None,
-            "specs/movement.yaml:155",
+            "specs/movement.yaml:160",
         ),
-        Example({"xs": Given(((2,),))}, {"axis": -1}, {"y": Given((2, 1))}, None, "specs/movement.yaml:156"),
-        Example({"xs": Given(((), ()))}, {}, {"y": Given((2,))}, None, "specs/movement.yaml:157"),
-        Example({"xs": Given(((2, 3), (2, 3)))}, {}, {"y": Given((2, 2, 3))}, None, "specs/movement.yaml:158"),
+        Example({"xs": Given(((2,),))}, {"axis": -1}, {"y": Given((2, 1))}, None, "specs/movement.yaml:161"),
+        Example({"xs": Given(((), ()))}, {}, {"y": Given((2,))}, None, "specs/movement.yaml:162"),
+        Example({"xs": Given(((2, 3), (2, 3)))}, {}, {"y": Given((2, 2, 3))}, None, "specs/movement.yaml:163"),
         Example(
             {"xs": Given(value=((1, 2), (3, 4)))},
             {"axis": -1},
             {"y": Given(value=((1, 3), (2, 4)))},
             None,
-            "specs/movement.yaml:159",
+            "specs/movement.yaml:164",
         ),
     ),
-    "specs/movement.yaml:146",
-    reference_source="specs/movement.yaml:153",
+    "specs/movement.yaml:150",
+    reference_source="specs/movement.yaml:158",
 )
 
 
-# specs/movement.yaml:161
+# specs/movement.yaml:166
 def split_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -364,7 +364,7 @@ def split_case(d: Draw) -> Case:
     )
 
 
-# specs/movement.yaml:174
+# specs/movement.yaml:179
 def split_reference(x: Any, axis: Any, parts: Any, sizes: Any) -> Any:
     return np.split(x, np.cumsum(sizes)[:-1], axis)
 
@@ -374,43 +374,43 @@ SPLIT = Property(
     split_case,
     split_reference,
     (
-        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:181"),
+        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:186"),
         Example(
             {"x": Given((2, 6))},
             {"axis": 1, "sizes": (1, 0, 5)},
             {"ys": Given(((2, 1), (2, 0), (2, 5)))},
             None,
-            "specs/movement.yaml:182",
+            "specs/movement.yaml:187",
         ),
-        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:183"),
-        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:184"),
-        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:185"),
+        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:188"),
+        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:189"),
+        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:190"),
         Example(
-            {"x": Given((5,))}, {"parts": 4}, {"ys": Given(((2,), (2,), (1,), (0,)))}, None, "specs/movement.yaml:186"
+            {"x": Given((5,))}, {"parts": 4}, {"ys": Given(((2,), (2,), (1,), (0,)))}, None, "specs/movement.yaml:191"
         ),
-        Example({"x": Given((5,))}, {"parts": 1}, {"ys": Given(((5,),))}, None, "specs/movement.yaml:187"),
+        Example({"x": Given((5,))}, {"parts": 1}, {"ys": Given(((5,),))}, None, "specs/movement.yaml:192"),
         Example(
-            {"x": Given(value=(1, 2, 3))}, {}, {"ys": Given(value=((1, 2), (3,)))}, None, "specs/movement.yaml:188"
+            {"x": Given(value=(1, 2, 3))}, {}, {"ys": Given(value=((1, 2), (3,)))}, None, "specs/movement.yaml:193"
         ),
         Example(
             {"x": Given(value=((1, 2, 3),))},
             {"axis": -1, "sizes": (1, 2)},
             {"ys": Given(value=(((1,),), ((2, 3),)))},
             None,
-            "specs/movement.yaml:189",
+            "specs/movement.yaml:194",
         ),
     ),
-    "specs/movement.yaml:161",
+    "specs/movement.yaml:166",
     asserts=(
-        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:170"),
-        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:171"),
-        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:172"),
+        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:175"),
+        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:176"),
+        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:177"),
     ),
-    reference_source="specs/movement.yaml:174",
+    reference_source="specs/movement.yaml:179",
 )
 
 
-# specs/movement.yaml:191
+# specs/movement.yaml:196
 def slice_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -421,7 +421,7 @@ def slice_case(d: Draw) -> Case:
     return Case({"x": d_}, {"starts": starts, "ends": ends, "axes": d.default(axes), "steps": d.default(steps)})
 
 
-# specs/movement.yaml:210
+# specs/movement.yaml:216
 def slice_reference(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
     return x[tuple([dict(zip(axes, map(slice, starts, ends, steps))).get(k, slice(None)) for k in range(x.ndim)])]
 
@@ -432,54 +432,54 @@ SLICE = Property(
     slice_reference,
     (
         Example(
-            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:213"
+            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:219"
         ),
         Example(
             {"x": Given((5, 4))},
             {"starts": (-1,), "ends": (-100,), "axes": (1,), "steps": (-2,)},
             {"y": Given((5, 2))},
             None,
-            "specs/movement.yaml:214",
+            "specs/movement.yaml:220",
         ),
         Example(
-            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:215"
+            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:221"
         ),
         Example(
             {"x": Given(value=(1, 2, 3))},
             {"starts": (1,), "ends": (9223372036854775807,), "steps": (9223372036854775807,)},
             {"y": Given(value=(2,))},
             None,
-            "specs/movement.yaml:216",
+            "specs/movement.yaml:222",
         ),
         Example(
             {"x": Given(value=(1, 2, 3))},
             {"starts": (1,), "ends": (-9,), "steps": (-9223372036854775808,)},
             {"y": Given(value=(2,))},
             None,
-            "specs/movement.yaml:217",
+            "specs/movement.yaml:223",
         ),
         Example(
             {"x": Given((5,))},
             {"starts": (0,), "ends": (3,), "steps": (0,)},
             {},
             "must not be 0",
-            "specs/movement.yaml:218",
+            "specs/movement.yaml:224",
         ),
         Example(
             {"x": Given(value=(1, 2, 3, 4))},
             {"starts": (-1,), "ends": (-4,), "steps": (-2,)},
             {"y": Given(value=(4, 2))},
             None,
-            "specs/movement.yaml:219",
+            "specs/movement.yaml:225",
         ),
     ),
-    "specs/movement.yaml:191",
-    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:204"),),
-    reference_source="specs/movement.yaml:210",
+    "specs/movement.yaml:196",
+    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:210"),),
+    reference_source="specs/movement.yaml:216",
 )
 
 
-# specs/movement.yaml:221
+# specs/movement.yaml:227
 def gather_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -489,7 +489,7 @@ def gather_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": axis}, ranges={"index": (-n, n)})
 
 
-# specs/movement.yaml:229
+# specs/movement.yaml:236
 def gather_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take(x, index, axis)
 
@@ -504,36 +504,36 @@ GATHER = Property(
             {},
             {"y": Given((2, 2, 4))},
             None,
-            "specs/movement.yaml:234",
+            "specs/movement.yaml:241",
         ),
         Example(
             {"x": Given((3, 4)), "index": Given(value=1)},
             {"axis": 1},
             {"y": Given((3,))},
             None,
-            "specs/movement.yaml:235",
+            "specs/movement.yaml:242",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=(-1, 0))},
             {},
             {"y": Given(value=((3, 4), (1, 2)))},
             None,
-            "specs/movement.yaml:236",
+            "specs/movement.yaml:243",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1, 0),))},
             {"axis": 1},
             {"y": Given(value=(((2, 1),), ((4, 3),)))},
             None,
-            "specs/movement.yaml:237",
+            "specs/movement.yaml:244",
         ),
     ),
-    "specs/movement.yaml:221",
-    reference_source="specs/movement.yaml:229",
+    "specs/movement.yaml:227",
+    reference_source="specs/movement.yaml:236",
 )
 
 
-# specs/movement.yaml:239
+# specs/movement.yaml:246
 def trilu_case(d: Draw) -> Case:
     b = d.run("b")
     m = d.dim("m")
@@ -543,7 +543,7 @@ def trilu_case(d: Draw) -> Case:
     return Case({"x": Vec((*b, m, n))}, {"k": d.default(k), "upper": d.default(upper)})
 
 
-# specs/movement.yaml:247
+# specs/movement.yaml:254
 def trilu_reference(x: Any, k: Any, upper: Any) -> Any:
     return np.triu(x, k) if upper else np.tril(x, k)
 
@@ -553,18 +553,18 @@ TRILU = Property(
     trilu_case,
     trilu_reference,
     (
-        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:250"),
+        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:257"),
         Example(
-            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:251"
+            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:258"
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {},
             {"y": Given(value=((1, 2), (0, 4)))},
             None,
-            "specs/movement.yaml:252",
+            "specs/movement.yaml:259",
         ),
     ),
-    "specs/movement.yaml:239",
-    reference_source="specs/movement.yaml:247",
+    "specs/movement.yaml:246",
+    reference_source="specs/movement.yaml:254",
 )

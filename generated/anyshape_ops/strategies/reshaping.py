@@ -77,7 +77,7 @@ RESHAPE_BY_CODES = Property(
     "specs/reshaping.yaml:23",
     asserts=(
         Refusal(r"entries of newshape are sizes, 0, \-1 and \-3, got .*", "specs/reshaping.yaml:32"),
-        Refusal(r".* wants more dims than x has, .*", "specs/reshaping.yaml:34"),
+        Refusal(r".* needs more dims than x has, .*", "specs/reshaping.yaml:34"),
     ),
     reference_source="specs/reshaping.yaml:39",
 )
@@ -206,7 +206,7 @@ RESHAPE_BY_ALL_CODES = Property(
         Refusal(r"behind \-4 stand two sizes, got .*", "specs/reshaping.yaml:64"),
         Refusal(r"one of the sizes behind \-4 is known, got .*", "specs/reshaping.yaml:66"),
         Refusal(r"only one entry of newshape may be \-2, got .*", "specs/reshaping.yaml:68"),
-        Refusal(r".* wants more dims than x has, .*", "specs/reshaping.yaml:72"),
+        Refusal(r".* needs more dims than x has, .*", "specs/reshaping.yaml:72"),
         Refusal(r"no dims are left behind \-2, got .*", "specs/reshaping.yaml:74"),
     ),
     reference_source="specs/reshaping.yaml:82",

@@ -24,7 +24,7 @@ def cumsum_case(d: Draw) -> Case:
     )
 
 
-# specs/scan.yaml:28
+# specs/scan.yaml:29
 def cumsum_reference(x: Any, axis: Any, exclusive: Any, reverse: Any) -> Any:
     return (
         lambda u: (lambda w: np.flip(w, axis) if reverse else w)(
@@ -62,11 +62,11 @@ CUMSUM = Property(
         Example({"x": Given(value=(2, 2))}, {"axis": 0}, {"y": Given(value=(2, 4))}, None, "specs/scan.yaml:18"),
     ),
     "specs/scan.yaml:21",
-    reference_source="specs/scan.yaml:28",
+    reference_source="specs/scan.yaml:29",
 )
 
 
-# specs/scan.yaml:32
+# specs/scan.yaml:33
 def cumprod_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -79,7 +79,7 @@ def cumprod_case(d: Draw) -> Case:
     )
 
 
-# specs/scan.yaml:39
+# specs/scan.yaml:41
 def cumprod_reference(x: Any, axis: Any, exclusive: Any, reverse: Any) -> Any:
     return (
         lambda u: (lambda w: np.flip(w, axis) if reverse else w)(
@@ -116,6 +116,6 @@ CUMPROD = Property(
         ),
         Example({"x": Given(value=(2, 2))}, {"axis": 0}, {"y": Given(value=(2, 4))}, None, "specs/scan.yaml:18"),
     ),
-    "specs/scan.yaml:32",
-    reference_source="specs/scan.yaml:39",
+    "specs/scan.yaml:33",
+    reference_source="specs/scan.yaml:41",
 )

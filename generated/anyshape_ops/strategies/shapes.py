@@ -90,7 +90,7 @@ def size_case(d: Draw) -> Case:
     return Case({"x": d_}, {})
 
 
-# specs/shapes.yaml:62
+# specs/shapes.yaml:63
 def size_reference(x: Any) -> Any:
     return np.array(x.size, np.int64)
 
@@ -100,16 +100,16 @@ SIZE = Property(
     size_case,
     size_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given(value=6)}, None, "specs/shapes.yaml:65"),
-        Example({"x": Given((2, 0))}, {}, {"y": Given(value=0)}, None, "specs/shapes.yaml:66"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given(value=6)}, None, "specs/shapes.yaml:66"),
+        Example({"x": Given((2, 0))}, {}, {"y": Given(value=0)}, None, "specs/shapes.yaml:67"),
     ),
     "specs/shapes.yaml:56",
-    reference_source="specs/shapes.yaml:62",
+    reference_source="specs/shapes.yaml:63",
     refuses=False,
 )
 
 
-# specs/shapes.yaml:68
+# specs/shapes.yaml:69
 def arange_case(d: Draw) -> Case:
     start = d.integer()
     stop = d.integer()
@@ -118,7 +118,7 @@ def arange_case(d: Draw) -> Case:
     return Case({}, {"start": start, "stop": stop, "step": d.default(step), "dtype": d.default(dtype)})
 
 
-# specs/shapes.yaml:81
+# specs/shapes.yaml:82
 def arange_reference(start: Any, stop: Any, step: Any, dtype: Any) -> Any:
     return np.arange(start, stop, step).astype(dtype)
 
@@ -128,28 +128,28 @@ ARANGE = Property(
     arange_case,
     arange_reference,
     (
-        Example({}, {"start": 2, "stop": 7, "step": 2}, {"y": Given((3,))}, None, "specs/shapes.yaml:88"),
+        Example({}, {"start": 2, "stop": 7, "step": 2}, {"y": Given((3,))}, None, "specs/shapes.yaml:89"),
         Example(
-            {}, {"start": 5, "stop": 0, "step": -1, "dtype": "f32"}, {"y": Given((5,))}, None, "specs/shapes.yaml:89"
+            {}, {"start": 5, "stop": 0, "step": -1, "dtype": "f32"}, {"y": Given((5,))}, None, "specs/shapes.yaml:90"
         ),
-        Example({}, {"start": 5, "stop": 0}, {"y": Given((0,))}, None, "specs/shapes.yaml:90"),
-        Example({}, {"start": 0, "stop": 1, "step": 0}, {}, "must not be 0", "specs/shapes.yaml:91"),
-        Example({}, {"start": 0, "stop": 3}, {"y": Given(value=(0, 1, 2))}, None, "specs/shapes.yaml:92"),
+        Example({}, {"start": 5, "stop": 0}, {"y": Given((0,))}, None, "specs/shapes.yaml:91"),
+        Example({}, {"start": 0, "stop": 1, "step": 0}, {}, "must not be 0", "specs/shapes.yaml:92"),
+        Example({}, {"start": 0, "stop": 3}, {"y": Given(value=(0, 1, 2))}, None, "specs/shapes.yaml:93"),
     ),
-    "specs/shapes.yaml:68",
-    asserts=(Refusal(r"step must not be 0", "specs/shapes.yaml:78"),),
-    reference_source="specs/shapes.yaml:81",
+    "specs/shapes.yaml:69",
+    asserts=(Refusal(r"step must not be 0", "specs/shapes.yaml:79"),),
+    reference_source="specs/shapes.yaml:82",
 )
 
 
-# specs/shapes.yaml:94
+# specs/shapes.yaml:95
 def full_case(d: Draw) -> Case:
     r = d.length(3)
     shape = Vec(d.sizes(r))
     return Case({"value": Vec(())}, {"shape": shape})
 
 
-# specs/shapes.yaml:104
+# specs/shapes.yaml:105
 def full_reference(value: Any, shape: Any) -> Any:
     return np.full(tuple(shape), value, value.dtype)
 
@@ -159,17 +159,17 @@ FULL = Property(
     full_case,
     full_reference,
     (
-        Example({"value": Given(())}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:107"),
-        Example({"value": Given(value=7)}, {"shape": (2,)}, {"y": Given(value=(7, 7))}, None, "specs/shapes.yaml:108"),
-        Example({"value": Given(())}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:109"),
+        Example({"value": Given(())}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:108"),
+        Example({"value": Given(value=7)}, {"shape": (2,)}, {"y": Given(value=(7, 7))}, None, "specs/shapes.yaml:109"),
+        Example({"value": Given(())}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:110"),
     ),
-    "specs/shapes.yaml:94",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:102"),),
-    reference_source="specs/shapes.yaml:104",
+    "specs/shapes.yaml:95",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:103"),),
+    reference_source="specs/shapes.yaml:105",
 )
 
 
-# specs/shapes.yaml:111
+# specs/shapes.yaml:112
 def zeros_case(d: Draw) -> Case:
     r = d.length(3)
     shape = Vec(d.sizes(r))
@@ -177,7 +177,7 @@ def zeros_case(d: Draw) -> Case:
     return Case({}, {"shape": shape, "dtype": d.default(dtype)})
 
 
-# specs/shapes.yaml:115
+# specs/shapes.yaml:116
 def zeros_reference(shape: Any, dtype: Any) -> Any:
     return np.zeros(tuple(shape), dtype)
 
@@ -187,18 +187,18 @@ ZEROS = Property(
     zeros_case,
     zeros_reference,
     (
-        Example({}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:117"),
-        Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:118"),
-        Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:119"),
-        Example({}, {"shape": (1, 2)}, {"y": Given(value=((0.0, 0.0),))}, None, "specs/shapes.yaml:120"),
+        Example({}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:118"),
+        Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:119"),
+        Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:120"),
+        Example({}, {"shape": (1, 2)}, {"y": Given(value=((0.0, 0.0),))}, None, "specs/shapes.yaml:121"),
     ),
-    "specs/shapes.yaml:111",
+    "specs/shapes.yaml:112",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:12"),),
-    reference_source="specs/shapes.yaml:115",
+    reference_source="specs/shapes.yaml:116",
 )
 
 
-# specs/shapes.yaml:122
+# specs/shapes.yaml:123
 def ones_case(d: Draw) -> Case:
     r = d.length(3)
     shape = Vec(d.sizes(r))
@@ -206,7 +206,7 @@ def ones_case(d: Draw) -> Case:
     return Case({}, {"shape": shape, "dtype": d.default(dtype)})
 
 
-# specs/shapes.yaml:126
+# specs/shapes.yaml:127
 def ones_reference(shape: Any, dtype: Any) -> Any:
     return np.ones(tuple(shape), dtype)
 
@@ -216,24 +216,24 @@ ONES = Property(
     ones_case,
     ones_reference,
     (
-        Example({}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:128"),
-        Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:129"),
-        Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:130"),
+        Example({}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:129"),
+        Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:130"),
+        Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:131"),
         Example(
             {},
             {"shape": (1, 2), "dtype": "i64"},
             {"y": Given(value=((1, 1),), dtype="i64")},
             None,
-            "specs/shapes.yaml:131",
+            "specs/shapes.yaml:132",
         ),
     ),
-    "specs/shapes.yaml:122",
+    "specs/shapes.yaml:123",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:12"),),
-    reference_source="specs/shapes.yaml:126",
+    reference_source="specs/shapes.yaml:127",
 )
 
 
-# specs/shapes.yaml:133
+# specs/shapes.yaml:134
 def eye_like_case(d: Draw) -> Case:
     m = d.dim("m")
     n = d.dim("n")
@@ -242,7 +242,7 @@ def eye_like_case(d: Draw) -> Case:
     return Case({"x": Vec((m, n))}, {"k": d.default(k), "dtype": dtype})
 
 
-# specs/shapes.yaml:142
+# specs/shapes.yaml:143
 def eye_like_reference(x: Any, k: Any, dtype: Any) -> Any:
     return np.eye(x.shape[0], x.shape[1], k).astype(dtype)
 
@@ -252,12 +252,12 @@ EYE_LIKE = Property(
     eye_like_case,
     eye_like_reference,
     (
-        Example({"x": Given((3, 4))}, {"dtype": "bool"}, {"y": Given((3, 4))}, None, "specs/shapes.yaml:145"),
-        Example({"x": Given((3, 2))}, {"k": -1, "dtype": "i64"}, {"y": Given((3, 2))}, None, "specs/shapes.yaml:146"),
+        Example({"x": Given((3, 4))}, {"dtype": "bool"}, {"y": Given((3, 4))}, None, "specs/shapes.yaml:146"),
+        Example({"x": Given((3, 2))}, {"k": -1, "dtype": "i64"}, {"y": Given((3, 2))}, None, "specs/shapes.yaml:147"),
         Example(
-            {"x": Given((2, 2))}, {"dtype": "i64"}, {"y": Given(value=((1, 0), (0, 1)))}, None, "specs/shapes.yaml:147"
+            {"x": Given((2, 2))}, {"dtype": "i64"}, {"y": Given(value=((1, 0), (0, 1)))}, None, "specs/shapes.yaml:148"
         ),
     ),
-    "specs/shapes.yaml:133",
-    reference_source="specs/shapes.yaml:142",
+    "specs/shapes.yaml:134",
+    reference_source="specs/shapes.yaml:143",
 )

@@ -177,7 +177,7 @@ DFT = Property(
     ),
     "specs/signal.yaml:50",
     asserts=(
-        Refusal(r"wanted at least one sample, and numbers of one part or two; got .* samples", "specs/signal.yaml:61"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:61"),
     ),
     reference_source="specs/signal.yaml:79",
 )
@@ -256,7 +256,7 @@ STFT = Property(
     "specs/signal.yaml:104",
     asserts=(
         Refusal(
-            r"cannot take parts of .* samples, .* apart: wanted at least 1, numbers of one part or two, a window as long",
+            r"cannot take parts of .* samples, .* apart: expected at least 1, real or complex numbers, and a window as long",
             "specs/signal.yaml:115",
         ),
     ),

@@ -104,13 +104,26 @@ ADAGRAD = Property(
             None,
             "specs/training.yaml:56",
         ),
+        Example(
+            {
+                "rate": Given(value=3e+38),
+                "step": Given(value=0),
+                "x": Given(value=(0,)),
+                "gradient": Given(value=(2,)),
+                "squares": Given(value=(12,)),
+            },
+            {"epsilon": 0.0},
+            {"y": Given(value=(-1.5e+38,)), "squares_after": Given(value=(16,))},
+            None,
+            "specs/training.yaml:58",
+        ),
     ),
     "specs/training.yaml:33",
     reference_source="specs/training.yaml:45",
 )
 
 
-# specs/training.yaml:59
+# specs/training.yaml:61
 def momentum_case(d: Draw) -> Case:
     d_ = d.run("d")
     norm = d.real(0.0)
@@ -123,7 +136,7 @@ def momentum_case(d: Draw) -> Case:
     )
 
 
-# specs/training.yaml:73
+# specs/training.yaml:75
 def momentum_reference(
     rate: Any, step: Any, x: Any, gradient: Any, velocity: Any, norm: Any, alpha: Any, beta: Any, mode: Any
 ) -> Any:
@@ -146,7 +159,7 @@ MOMENTUM = Property(
             {"alpha": 0.5, "beta": 9.0},
             {"y": Given(value=(-1,)), "velocity_after": Given(value=(4,))},
             None,
-            "specs/training.yaml:80",
+            "specs/training.yaml:82",
         ),
         Example(
             {
@@ -159,7 +172,7 @@ MOMENTUM = Property(
             {"alpha": 0.5, "beta": 0.5, "norm": 1.0, "mode": "nesterov"},
             {"y": Given(value=(1.25,)), "velocity_after": Given(value=(3,))},
             None,
-            "specs/training.yaml:82",
+            "specs/training.yaml:84",
         ),
         Example(
             {
@@ -172,15 +185,15 @@ MOMENTUM = Property(
             {"alpha": 0.25},
             {"y": Given(value=(0,)), "velocity_after": Given(value=(3,))},
             None,
-            "specs/training.yaml:84",
+            "specs/training.yaml:86",
         ),
     ),
-    "specs/training.yaml:59",
-    reference_source="specs/training.yaml:73",
+    "specs/training.yaml:61",
+    reference_source="specs/training.yaml:75",
 )
 
 
-# specs/training.yaml:87
+# specs/training.yaml:89
 def adam_case(d: Draw) -> Case:
     d_ = d.run("d")
     norm = d.real(0.0)
@@ -200,7 +213,7 @@ def adam_case(d: Draw) -> Case:
     )
 
 
-# specs/training.yaml:106
+# specs/training.yaml:108
 def adam_reference(
     rate: Any,
     step: Any,
@@ -234,7 +247,7 @@ ADAM = Property(
             {"alpha": 0.5, "beta": 0.75, "epsilon": 0.0},
             {"y": Given(value=(1.5,)), "mean_after": Given(value=(1.5,)), "squares_after": Given(value=(1,))},
             None,
-            "specs/training.yaml:113",
+            "specs/training.yaml:115",
         ),
         Example(
             {
@@ -248,7 +261,7 @@ ADAM = Property(
             {"alpha": 0.5, "beta": 0.75, "norm": 1.0, "norm_post": 0.5, "epsilon": 0.0},
             {"y": Given(value=(0.75,)), "mean_after": Given(value=(1.5,)), "squares_after": Given(value=(1,))},
             None,
-            "specs/training.yaml:115",
+            "specs/training.yaml:117",
         ),
         Example(
             {
@@ -266,9 +279,9 @@ ADAM = Property(
                 "squares_after": Given(value=(9.989999999999999e-13,), dtype="f64"),
             },
             None,
-            "specs/training.yaml:118",
+            "specs/training.yaml:120",
         ),
     ),
-    "specs/training.yaml:87",
-    reference_source="specs/training.yaml:106",
+    "specs/training.yaml:89",
+    reference_source="specs/training.yaml:108",
 )

@@ -16,20 +16,7 @@ from anyshape_gen.bounds.evaluate import integer, listed, term, vector
 from anyshape_gen.bounds.signature import OpNames
 from anyshape_gen.bounds.state import Env
 from anyshape_gen.bounds.terms import Run, is_int
-from anyshape_gen.nodes import (
-    Call,
-    Comprehension,
-    Exact,
-    Fit,
-    Flat,
-    Name,
-    Offset,
-    Over,
-    Part,
-    Placed,
-    Star,
-    TensorRead,
-)
+from anyshape_gen.nodes import Call, Comprehension, Exact, Fit, Flat, Name, Offset, Over, Part, Placed, Star, TensorRead
 
 INTEGERS = frozenset(("i8", "i16", "i32", "i64", "u8", "u16", "u32"))
 NESTED = 6

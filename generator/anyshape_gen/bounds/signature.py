@@ -18,19 +18,7 @@ from anyshape_gen.bounds.evaluate import integer, term, truth, vector
 from anyshape_gen.bounds.learn import learn
 from anyshape_gen.bounds.state import State
 from anyshape_gen.bounds.terms import Member, Run, Truth, choose, concat
-from anyshape_gen.model import (
-    AtAxes,
-    AtAxis,
-    Dim,
-    DimExpr,
-    Operand,
-    OpSpec,
-    ParamSpec,
-    Piece,
-    Product,
-    Ragged,
-    RunExpr,
-)
+from anyshape_gen.model import AtAxes, AtAxis, Dim, DimExpr, Operand, OpSpec, ParamSpec, Piece, Product, Ragged, RunExpr
 from anyshape_gen.model import Run as RunPiece
 from anyshape_gen.nodes import Assert, Assign, Born, Expr, If, Index, Name, Statement, VecLit
 

@@ -19,6 +19,7 @@ KNOWN = {
     **dict.fromkeys(("call", "call_alias", "Operand"), "anyshape.graph.call"),
     "called": "anyshape.public",
     "Value": "anyshape.graph.value",
+    "Dim": "anyshape.dims",
     "Sequence": "collections.abc",
     "parse_dtype": "anyshape.dtypes",
     "DType": "anyshape.dtypes",
@@ -113,7 +114,9 @@ def _parameter(p: ParamSpec, variant: str) -> str:
     if p.dyn and variant == "dyn":
         kind = use("Operand")
     elif p.dyn and not variant:
-        kind = f"{kind} | {use('Value')}"
+        item = f"int | {use('Dim')} | {use('Value')}"
+        sizes = {"int": item, "axes": f"{use('Sequence')}[{item}] | {use('Value')}"}
+        kind = sizes.get({"axis": "int", "ints": "axes"}.get(p.kind.base, p.kind.base), f"{kind} | {use('Value')}")
     if p.default is None:
         return f"{name}: {kind}"
     value = default_text(p)
@@ -130,10 +133,7 @@ def _docstring(code: Code, spec: OpSpec, variant: str) -> None:
     split = len(spec.inputs)
     signature = f"({', '.join(types[:split])}) -> ({', '.join(types[split:])})"
     if _is_variadic(spec):
-        lines += [
-            "",
-            "`outputs` is the number of outputs where it is known only at run time, which is then checked.",
-        ]
+        lines += ["", "`outputs` is the number of outputs where it is known only at run time, which is then checked."]
     if spec.dyn_params:
         promoted = ", ".join(p.name for p in spec.dyn_params)
         lines += ["", *textwrap.wrap(_VARIANT[variant].format(promoted), 108)]
@@ -146,5 +146,5 @@ def _docstring(code: Code, spec: OpSpec, variant: str) -> None:
 _VARIANT = {
     "static": "Attributes, known when the call is built: {}.",
     "dyn": "Operands, which may be computed at run time: {}.",
-    "": "The dyn variant if one of these is a Value, else the static one: {}.",
+    "": "The dyn variant if one of these is a Value, a dim or has one in it, else the static one: {}.",
 }

@@ -76,15 +76,8 @@ def _any_run(w: CaseWriter, name: str, length: Expr | None) -> str | None:
 
 
 RUNS: tuple[Callable[[CaseWriter, str, Expr | None], str | None], ...] = (
-    _each_of,
-    _of_a_number,
-    _of_a_length,
-    _repeated,
-    _broadcasting,
-    _between,
-    _broadcast_of,
-    _any_run,
-)
+    _each_of, _of_a_number, _of_a_length, _repeated, _broadcasting, _between, _broadcast_of, _any_run
+)  # fmt: skip
 """Functions that draw a run, the most specific first"""
 
 

@@ -409,6 +409,3 @@ def _ends(e: Call) -> tuple[Item | None, Expr]:
 
 def _targets(names: list[str]) -> str:
     return f"({names[0]},)" if len(names) == 1 else ", ".join(names)
-
-
-__all__ = ["KNOWN", "CompositionCode", "composition"]

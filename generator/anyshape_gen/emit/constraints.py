@@ -41,24 +41,9 @@ from anyshape_gen.nodes import (
 from anyshape_gen.traverse import free_names, rebuild, walk
 
 COMPUTABLE = (
-    Name,
-    Int,
-    Bool,
-    Str,
-    NoneLit,
-    BinOp,
-    Unary,
-    IfExp,
-    Compare,
-    BoolOp,
-    VecLit,
-    Star,
-    Index,
-    Slice,
-    Comprehension,
-    Generator,
-    Target,
-)
+    Name, Int, Bool, Str, NoneLit, BinOp, Unary, IfExp, Compare, BoolOp, VecLit, Star, Index, Slice, Comprehension,
+    Generator, Target
+)  # fmt: skip
 """Nodes that a random call can compute from drawn names, besides CALLS; one that fails rejects the draw."""
 CALLS = ("len", "rank", "prod", "sum", "min", "max", "fill", "ceil_div", "put", "present")
 WIDE = 8

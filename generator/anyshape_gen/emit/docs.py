@@ -14,17 +14,11 @@ from anyshape_gen.emit.module import quoted, render
 from anyshape_gen.emit.ops import variants
 from anyshape_gen.emit.reports import Reports
 from anyshape_gen.emit.rule_text import source_of
-from anyshape_gen.model import Example, ExampleValue, OnnxArgument, OnnxMapping, OpSpec, ParamSpec
-from anyshape_gen.nodes import AttrRead
+from anyshape_gen.model import Example, ExampleValue, OnnxMapping, OpSpec, ParamSpec, Spelling
 from anyshape_gen.parse_values import CLASSES
 from anyshape_gen.printer import function_text, kernel_text, procedure_text, statements_text, to_text
 
-_NEEDS = {
-    Need.NOTHING: "nothing",
-    Need.RANK: "its rank",
-    Need.SHAPE: "its shape",
-    Need.VALUES: "its values",
-}
+_NEEDS = {Need.NOTHING: "nothing", Need.RANK: "its rank", Need.SHAPE: "its shape", Need.VALUES: "its values"}
 
 
 def pages(
@@ -65,6 +59,7 @@ def page(a: OpAnalysis) -> str:
         procedure=procedure_text(spec.procedure).rstrip() if spec.procedure is not None else "",
         compose=procedure_text(spec.compose).rstrip() if spec.compose is not None else "",
         operator=spec.operator,
+        python=[f"`{s.text}`" + _of(s) for s in spec.python],
         view=[(v.output, v.input) for v in spec.view],
         rewrites=[r.text for r in spec.rewrites],
         traits=spec.traits,
@@ -74,6 +69,11 @@ def page(a: OpAnalysis) -> str:
         examples=[_example(e) for e in spec.examples],
         needs=[f"{name}: {_NEEDS[need]}" for name, need in a.needs.items()],
     )
+
+
+def _of(s: Spelling) -> str:
+    """Words the dtypes for which a spelling means the op."""
+    return "".join(f" (of {_class(dtypes)})" for _, dtypes in s.dtypes)
 
 
 def _row(a: OpAnalysis) -> dict[str, str]:
@@ -101,12 +101,7 @@ def _sizes(a: OpAnalysis) -> str:
     if has_count or born_sizes(a.spec.shape):
         return "data"
     most = max(a.needs.values(), default=Need.NOTHING, key=list(Need).index)
-    return {
-        Need.NOTHING: "attributes",
-        Need.RANK: "ranks",
-        Need.SHAPE: "shapes",
-        Need.VALUES: "operands",
-    }[most]
+    return {Need.NOTHING: "attributes", Need.RANK: "ranks", Need.SHAPE: "shapes", Need.VALUES: "operands"}[most]
 
 
 def _opsets(spec: OpSpec) -> str:
@@ -157,17 +152,6 @@ def _onnx(m: OnnxMapping) -> str:
         return f"{m.op} since opset {m.since}: `{m.text}`"
     lines = "\n\n".join([*(f.text for f in m.functions), m.text]).splitlines()
     return "\n".join([f"{m.op} since opset {m.since}:", "", *(f"      {line}".rstrip() for line in lines)])
-
-
-def _argument(x: OnnxArgument) -> str:
-    if x.source == "rest":
-        return f"*{x.name}"
-    if x.expr is None:
-        return x.name
-    if isinstance(x.expr, AttrRead):
-        default = f"({to_text(x.expr.default)})" if x.expr.default is not None else ""
-        return f"{x.name}=attr.{x.expr.name}{default}"
-    return f"{x.name}=in({to_text(x.expr)})" if x.source == "in" else f"{x.name}={to_text(x.expr)}"
 
 
 def _example(e: Example) -> str:

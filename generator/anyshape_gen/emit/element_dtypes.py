@@ -5,7 +5,7 @@ In: a resolved kernel. Out: the dtype variable or dtype of an expression. Litera
 
 from __future__ import annotations
 
-from anyshape_gen.analysis_model import OpAnalysis, ResolvedKernel, ValueKind
+from anyshape_gen.analysis_model import OpAnalysis, ResolvedKernel
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.functions import CASTS
 from anyshape_gen.nodes import (
@@ -85,6 +85,3 @@ class ElementDtypes:
             if dtype is not None:
                 self.known[name] = dtype
         return self.known.get(name)
-
-
-__all__ = ["ElementDtypes", "ValueKind"]

@@ -291,9 +291,6 @@ def unpack(code: Code, pairs: list[tuple[str, str]]) -> None:
         code.add(f"{name} = {value}")
 
 
-__all__ = ["KNOWN", "KernelCode", "KernelEmitter", "dtype_keys", "kernel", "narrow_tensors", "unpack"]
-
-
 def _literal(text: str) -> str:
     return quoted(text) if len(text) <= LONG else wrapped("".join(map(escaped, text)), is_format=False)
 

@@ -33,25 +33,10 @@ KERNEL_NAMES: dict[str, str] = {
 }
 """Names that kernels import, by module"""
 
-_LOCAL = frozenset(
-    (
-        "rule",
-        "rules",
-        "bound",
-        "passed",
-        "eqs",
-        "procedure",
-        "len",
-        "range",
-        "zip",
-        "float",
-        "int",
-        "bool",
-        "str",
-        "tuple",
-        "list",
-    )
-)
+_LOCAL = frozenset((
+    "rule", "rules", "bound", "passed", "eqs", "procedure", "len", "range", "zip", "float", "int", "bool", "str",
+    "tuple", "list"
+))  # fmt: skip
 
 
 def relation_name(name: str) -> str:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from anyshape_gen.analysis_model import Analysis, OpAnalysis
-from anyshape_gen.emit import api, compositions, kernels, onnx, ops, procedures, relations, rewrites, strategies
+from anyshape_gen.emit import api, compositions, kernels, onnx, ops, procedures, relations, rewrites, strategies, values
 from anyshape_gen.emit.kernels import KernelCode
 from anyshape_gen.emit.module import NOTHING, Code, Doc, Emitted, joined, python_module, use
 from anyshape_gen.emit.names import constant_name
@@ -67,6 +67,11 @@ class PackageEmitter:
             self._family(family)
         for name, variant in (("api", ""), ("static", "static"), ("dyn", "dyn")):
             self._functions(name, variant)
+        doc = Doc(self._origin(), "What Values do in Python, as the specs say it with `python:` and `operator:`.")
+        known = {**values.KNOWN, "api": self.package}
+        self.files["values.py"] = python_module(
+            doc, values.spelled([a for f in self.families for a in f.ops]), known, self.package
+        )
         self._indexes()
         self.files["py.typed"] = ""
         return {f"{self.package}/{path}": text for path, text in self.files.items()}
@@ -278,6 +283,3 @@ def emit_package(analysis: Analysis, package: str, findings: Findings, memo: Mem
     """Emits the whole package, {path: text}, and adds findings about constructs that cannot be emitted. The memo has texts of unchanged
     ops."""
     return PackageEmitter(analysis, package, findings, memo or Memo()).emit()
-
-
-__all__ = ["Family", "emit_package", "families"]

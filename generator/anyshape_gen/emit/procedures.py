@@ -263,6 +263,3 @@ def _values(e: Node) -> set[str]:
     if isinstance(e, TensorRead):
         return {e.tensor}
     return ({e.id} if isinstance(e, Name) else set()).union(*map(_values, children(e)))
-
-
-__all__ = ["procedure"]

@@ -350,6 +350,3 @@ def literal(e: object) -> object:
 def is_constant(e: Expr) -> bool:
     """Whether the value of an absent input is the same in every call."""
     return literal(e) is not NOT_LITERAL or (isinstance(e, Call) and e.func in ("lowest", "highest"))
-
-
-__all__ = ["KNOWN", "NOT_LITERAL", "attribute_name", "attributes_of", "is_constant", "literal", "relation"]

@@ -16,10 +16,7 @@ from anyshape_gen.emit.names import RULE_NAMES, constant_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import RelationEmitter
 from anyshape_gen.emit.rule_text import source_of
-from anyshape_gen.model import (
-    ExampleValue,
-    Oracle,
-)
+from anyshape_gen.model import ExampleValue, Oracle
 from anyshape_gen.nodes import Assert
 from anyshape_gen.traverse import walk_all
 
@@ -153,6 +150,3 @@ def _literal(value: object) -> str:
     if isinstance(value, tuple):
         return tuple_text(map(_literal, value))
     return quoted(value) if isinstance(value, str) else number_text(value)
-
-
-__all__ = ["KNOWN", "known_names", "strategy"]

@@ -1,9 +1,11 @@
-"""Parses arguments of the command line: NAME=4x128, NAME=1:512, NAME=file.npy or NAME=[2, -1]."""
+"""Parses arguments of the command line: numbers, NAME=4x128, NAME=1:512, NAME=file.npy, NAME=file.npz or NAME=[2, -1]."""
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,39 @@ from numpy.typing import NDArray
 
 from anyshape.errors import ArgumentError
 from anyshape.files import open_plain
+
+LARGEST = (1 << 63) - 1
+"""The largest number that a dim or an element may be"""
+
+
+def whole(text: str) -> int | None:
+    """Reads a number from 0 to LARGEST in decimal digits, those of ASCII; None for another text."""
+    plain = text.isascii() and text.isdigit() and len(text.lstrip("0")) <= len(str(LARGEST))
+    return int(text) if plain and int(text) <= LARGEST else None
+
+
+def count(least: int, most: int = LARGEST) -> Callable[[str], int]:
+    """Makes a reader of an option's number."""
+
+    def read(text: str) -> int:
+        number = whole(text)
+        if number is None or not least <= number <= most:
+            more = f"from {least} to {most}" if most < LARGEST else f"of at least {least}"
+            raise argparse.ArgumentTypeError(f"it must be a whole number {more}, got {text!r}")
+        return number
+
+    return read
+
+
+def share(text: str) -> float:
+    """Reads a tolerance: a number that is not negative."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not number >= 0:
+        raise argparse.ArgumentTypeError(f"it must be a number that is not negative, got {text!r}")
+    return number
 
 
 def named(words: Sequence[str], option: str, form: str) -> dict[str, str]:
@@ -31,10 +66,11 @@ def shapes(words: Sequence[str]) -> dict[str, tuple[int, ...]]:
     form = "NAME=4x128 (or NAME=scalar)"
     sizes: dict[str, tuple[int, ...]] = {}
     for name, text in named(words, "--shape", form).items():
-        pieces = () if text == "scalar" else tuple(text.split("x"))
-        if not all(p.isascii() and p.isdigit() for p in pieces):
-            raise ArgumentError(f"--shape must be {form}, got {name}={text}")
-        sizes[name] = tuple(int(p) for p in pieces)
+        pieces = () if text == "scalar" else tuple(map(whole, text.split("x")))
+        known = tuple(p for p in pieces if p is not None)
+        if len(known) < len(pieces):
+            raise ArgumentError(f"--shape must be {form} of 64 bits, got {name}={text}")
+        sizes[name] = known
     return sizes
 
 
@@ -43,50 +79,69 @@ def dims(words: Sequence[str]) -> dict[str, int | tuple[int, int | None]]:
     form = "NAME=8, NAME=1:512 or NAME=1:"
     bindings: dict[str, int | tuple[int, int | None]] = {}
     for name, text in named(words, "--dim", form).items():
-        low, colon, high = text.partition(":")
-        if not low.isdigit() or not (high.isdigit() or high == ""):
-            raise ArgumentError(f"--dim must be {form}, got {name}={text}")
-        bindings[name] = (int(low), int(high) if high else None) if colon else int(low)
+        first, colon, second = text.partition(":")
+        low, high = whole(first), whole(second)
+        if low is None or (high is None and second):
+            raise ArgumentError(f"--dim must be {form}, numbers of 64 bits, got {name}={text}")
+        bindings[name] = (low, high) if colon else low
     return bindings
 
 
 def numbers(words: Sequence[str], option: str) -> dict[str, int]:
     """Parses numbers: `batch=8`."""
-    texts = named(words, option, "NAME=8")
-    for name, text in texts.items():
-        if not (text.isascii() and text.isdigit()):
-            raise ArgumentError(f"{option} must be NAME=8, got {name}={text}")
-    return {name: int(text) for name, text in texts.items()}
+    values: dict[str, int] = {}
+    for name, text in named(words, option, "NAME=8").items():
+        number = whole(text)
+        if number is None:
+            raise ArgumentError(f"{option} must be NAME=8, a number of 64 bits, got {name}={text}")
+        values[name] = number
+    return values
 
 
 def bounds(text: str, option: str) -> tuple[int, int]:
     """Parses a range LOW:HIGH."""
-    low, colon, high = text.partition(":")
-    try:
-        limits = int(low), int(high)
-    except ValueError:
-        raise ArgumentError(f"{option} must be LOW:HIGH, got {text!r}") from None
-    if not colon or limits[0] >= limits[1]:
+    first, _, second = text.partition(":")
+    low, high = _signed(first), _signed(second)
+    if low is None or high is None:
+        raise ArgumentError(f"{option} must be LOW:HIGH, numbers of 64 bits, got {text!r}")
+    if low >= high:
         raise ArgumentError(f"{option} must be LOW:HIGH with LOW below HIGH, got {text!r}")
-    return limits
+    return low, high
+
+
+def _signed(text: str) -> int | None:
+    number = whole(text.removeprefix("-"))
+    return -number if number is not None and text.startswith("-") else number
 
 
 def arrays(words: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Reads arrays: `mask=mask.npy` from a file, `shape=[2,-1]` from JSON."""
-    form = "NAME=file.npy or NAME=[1, 2]"
+    """Reads arrays: `mask=mask.npy` from a file, `mask=inputs.npz` from an archive, `shape=[2,-1]` from JSON."""
+    form = "NAME=file.npy, NAME=file.npz or NAME=[1, 2]"
     values: dict[str, NDArray[Any]] = {}
     for name, text in named(words, "--input", form).items():
         try:
-            values[name] = _stored(text) if text.endswith(".npy") else np.array(json.loads(text))
-        except (OSError, ValueError, MemoryError, RecursionError) as e:
+            values[name] = _stored(text, name) if text.endswith((".npy", ".npz")) else np.array(json.loads(text))
+        except (OSError, MemoryError, RecursionError) as e:
             raise ArgumentError(f"--input must be {form}, got {name}={text}: {e}") from None
+        except Exception as e:  # of damaged files NumPy raises what zipfile, zlib, struct and its parsers do
+            raise ArgumentError(f"--input must be {form}, got {name}={text}: {e or type(e).__name__}") from None
+        if values[name].dtype.kind == "O":
+            raise ArgumentError(f"--input must be {form}, got {name}={text}, which is no array of numbers or texts")
     return values
 
 
-def _stored(path: str) -> NDArray[Any]:
+def _stored(path: str, name: str) -> NDArray[Any]:
+    """Reads the array of a file; of an archive, the one of this name, or its only one."""
     with open_plain(path) as file:
-        a: NDArray[Any] = np.load(file, allow_pickle=False)
-    return a
+        stored: Any = np.load(file, allow_pickle=False)
+        if isinstance(stored, np.ndarray):
+            return stored
+        with stored:
+            key = name if name in stored.files or len(stored.files) != 1 else stored.files[0]
+            if key not in stored.files:
+                raise ValueError(f"it has no array {name!r}; it has {', '.join(stored.files) or 'none'}")
+            a: NDArray[Any] = stored[key]
+            return a
 
 
 def literals(words: Sequence[str]) -> dict[str, Any]:

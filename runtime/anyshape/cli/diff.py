@@ -20,11 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.cli import arguments
+from anyshape.cli.answer import Answer, described
 from anyshape.cli.compare import apart, typed
 from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import accepted_inputs, make_inputs
+from anyshape.cli.run import spell_array
 from anyshape.errors import AnyshapeError, ArgumentError
+from anyshape.files import is_saved
 from anyshape.frontends.onnx.control import captured_names
+from anyshape.frontends.onnx.edge import model_errors
+from anyshape.frontends.onnx.embedding import embedded
 from anyshape.frontends.onnx.reader import read_model
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -46,9 +51,8 @@ class Difference:
     """the outputs of the model in which it differs"""
 
 
-def diff(args: argparse.Namespace) -> tuple[str, bool]:
-    """Runs the command; returns the text to print, and whether results agree. Raises AnyshapeError where one of the two cannot run the
-    model."""
+def diff(args: argparse.Namespace) -> Answer:
+    """Runs the command; the exit code is 1 where results differ. Raises AnyshapeError where one of the two cannot run the model."""
     with progress(f"reading {args.model}"):
         model = whole(args.model)
     names = tuple(o.name for o in model.graph.output)
@@ -60,32 +64,47 @@ def diff(args: argparse.Namespace) -> tuple[str, bool]:
         feed, sizes = accepted_inputs(exe.run, make)
         ours = dict(zip(exe.output_names, exe.run(feed), strict=True))
         theirs = reference(model, names, feed)
-    head = [f"{name}: {typed(a)}" for name, a in feed.items()]
+    head = [f"{name}: {spell_array(a)}" for name, a in feed.items()]
     if sizes.chosen:
         head.append(
             f"(chosen sizes: {', '.join(f'{name}={n}' for name, n in sizes.chosen.items())}; set them by --shape NAME=4x128)"
         )
     shares = {name: apart(theirs[name], ours[name]) for name in names if name in theirs}
     lines = [*head, *(f"output {name}: {spell_share(share)}" for name, share in shares.items())]
-    if all(share <= args.tolerance for share in shares.values()):
-        return "\n".join([*lines, f"results agree to within {args.tolerance:g} of the largest element"]), True
+    agree = all(share <= args.tolerance for share in shares.values())
+    data: dict[str, Any] = {
+        "inputs": {name: described(a, elements=False) for name, a in feed.items()},
+        "chosen": sizes.chosen,
+        "tolerance": args.tolerance,
+        "outputs": shares,
+        "agree": agree,
+    }
+    if agree:
+        lines.append(f"results agree to within {args.tolerance:g} of the largest element")
+        return Answer(text="\n".join(lines), data=data)
     with progress("comparing node by node"):
         difference = first_apart(model, feed, args) or first_cure(model, feed, args)
-    return "\n".join(
-        [*lines, *story(difference, args.tolerance), *dumped(model, difference, feed, Path(args.output), args)]
-    ), False
+    lines += [*story(difference, args.tolerance), *dumped(model, difference, feed, Path(args.output), args)]
+    first = {
+        "place": difference.place,
+        "op": difference.node.op_type,
+        "name": difference.node.name,
+        "result": difference.name,
+    }
+    first |= {
+        "share": difference.share,
+        "anyshape": described(difference.ours),
+        "onnxruntime": described(difference.theirs),
+    }
+    return Answer(text="\n".join(lines), data={**data, "first": first, "folder": args.output}, code=1)
 
 
 def whole(path: str) -> Any:
     """Reads a model with its weights. Raises ModelError for damage, ArgumentError for a saved program."""
-    import onnx
-
-    from anyshape.vm.executable.saved import is_saved
-
     if is_saved(path):
         raise ArgumentError(f"{path} is a saved model; diff needs the ONNX model from which it was compiled")
-    read_model(path)
-    return onnx.load(path)
+    with model_errors(path):
+        return embedded(read_model(path))
 
 
 def asking(model: Any, outputs: Sequence[str]) -> Any:
@@ -140,7 +159,8 @@ def first_apart(model: Any, feed: Arrays, args: argparse.Namespace) -> Differenc
 
 
 def first_cure(model: Any, feed: Arrays, args: argparse.Namespace) -> Difference:
-    """Bisects for the value that has to be an output for the difference to go away, and finds the first value that differs without it."""
+    """Bisects for the value that has to be an output for the difference to go away, and finds the first value that differs without it.
+    Raises AnyshapeError where the difference is not there again, as in a model that draws numbers."""
     names = [o.name for o in model.graph.output]
     theirs = reference(model, between(model), feed)
     extra = [name for name in theirs if name not in names]
@@ -158,7 +178,10 @@ def first_cure(model: Any, feed: Arrays, args: argparse.Namespace) -> Difference
         middle = (low + high) // 2
         low, high = (middle, high) if differs(middle) else (low, middle)
     difference = _first(model, run(low), theirs, feed, (*names, *extra[:low]), args.tolerance)
-    assert difference is not None, "the outputs differed a moment ago"
+    if difference is None:
+        raise AnyshapeError(
+            "results differed in the first run and not in a second one: does the model draw random numbers?"
+        )
     return difference
 
 

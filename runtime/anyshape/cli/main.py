@@ -1,25 +1,37 @@
 """`anyshape run|compile|explain|profile|simplify|diff MODEL`, `anyshape show OP`.
 
-In: words. Out: text; for anything wrong one message and exit code 2.
+In: words. Out: text, or JSON with `--json`; for anything wrong one message and exit code 2.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from anyshape.cli import arguments
+from anyshape.cli.answer import Answer, as_json, report, signature
 from anyshape.cli.progress import progress
-from anyshape.errors import AnyshapeError, ArgumentError
+from anyshape.code_version import VERSION
+from anyshape.errors import AnyshapeError, ArgumentError, library_error
+from anyshape.policies import NAMED
 
 if TYPE_CHECKING:
     from anyshape.vm import Executable
 
-Command = Callable[["Executable", argparse.Namespace], str]
+Command = Callable[["Executable", argparse.Namespace], Answer]
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+_REPEATED = ("at", "dim", "input", "param", "shape", "stage")
+"""Options that may be passed more than once"""
+MOST_CALLS = 1_000_000
+"""The most calls that --repeat may ask for"""
 
 _DESCRIPTION = "Compile ONNX models with unknown shapes once, and run them at any shape."
 _EXAMPLES = """\
@@ -27,8 +39,10 @@ _EXAMPLES = """\
   anyshape explain bert.onnx --memory --at batch=4 --at seq=128
   anyshape run bert.onnx --shape ids=4x128               random inputs; other inputs follow from shared dims
   anyshape run bert.onnx --shape ids=4x128 --ints 0:30000 --repeat 20
-  anyshape run model.onnx --input x=x.npy --input newshape='[2, -1]'
+  anyshape run model.onnx --input x=x.npy --input mask=inputs.npz --input newshape='[2, -1]'
+  anyshape run model.onnx --input x=x.npy --output-dir results --json
   anyshape profile bert.onnx --shape ids=4x128 --html bert.html
+  anyshape run vision.onnx --shape image=1x3x224x224 --repeat 1000 --policy specialised
   anyshape compile bert.onnx --dim batch=1:64 --dim seq=1:512 --timings
   anyshape compile bert.onnx -o bert.anyshape            save it, to be run by: anyshape run bert.anyshape
   anyshape simplify bert.onnx small.onnx --check         an equal model with fewer nodes, for any runtime
@@ -38,29 +52,74 @@ _EXAMPLES = """\
 """
 _CODES = """\
 Exit codes: 0: done. 1: diff found a difference. 2: an error in the model, the inputs or the command, which the message describes.
+130: Ctrl-C.
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The entry point. Returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal of few characters still gets a text
+            stream.reconfigure(errors="backslashreplace")
     args = parser().parse_args(argv)
     try:
-        start = time.perf_counter()
-        if args.alone is not None:
-            print(args.alone(args))
-            return int(args.code)
-        exe = _compiled(args)
-        print(args.command(exe, args))
-        if args.timings:
-            print(_timings(exe, time.perf_counter() - start))
-    except AnyshapeError as e:
-        print(f"anyshape: {e}", file=sys.stderr)
-        return 2
+        try:
+            _demand_values(args)
+            answer: Answer = args.command(args)
+            _put(as_json(answer.data) if args.json else answer.text)
+            return answer.code
+        except AnyshapeError as e:
+            return _refused(args, e)
+        except MemoryError:
+            return _refused(args, AnyshapeError("there is not enough memory"))
+        except ImportError as e:
+            return _refused(args, library_error(e))
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # who read the output has enough
+        _silence()
+        return 0
+    except _Unwritten as e:
+        _silence()
+        with suppress(OSError):
+            print(f"anyshape: standard output cannot be written: {e}", file=sys.stderr, flush=True)
+        return 2
+
+
+def _demand_values(args: argparse.Namespace) -> None:
+    """Raises ArgumentError for an option whose value is `--`, which argparse takes for no value at all."""
+    for name, value in vars(args).items():
+        if isinstance(value, list) and not (all(isinstance(v, str) for v in value) and name in _REPEATED):
+            raise ArgumentError(f"--{name.replace('_', '-')} has no value")
+
+
+class _Unwritten(Exception):
+    """Standard output takes no more."""
+
+
+def _put(text: str) -> None:
+    """Prints an answer, at once. Raises BrokenPipeError, and _Unwritten for other errors of standard output."""
+    try:
+        print(text, flush=True)
     except BrokenPipeError:
+        raise
+    except OSError as e:
+        raise _Unwritten(e.strerror or str(e)) from None
+
+
+def _silence() -> None:
+    """Lets what is left in the buffer of standard output go nowhere, so that Python does not try again when it ends."""
+    with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+
+
+def _refused(args: argparse.Namespace, e: AnyshapeError) -> int:
+    """Prints why a command fails, as JSON too if asked for. Returns the exit code."""
+    with suppress(OSError):
+        print(f"anyshape: {e}", file=sys.stderr, flush=True)
+    if args.json:
+        _put(as_json({"error": type(e).__name__, "message": str(e)}))
+    return 2
 
 
 def parser() -> argparse.ArgumentParser:
@@ -70,11 +129,22 @@ def parser() -> argparse.ArgumentParser:
         epilog=f"{_examples('')}\n{_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"anyshape {VERSION}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     run = _command(commands, "run", "run a model on random inputs or inputs from files, and measure its time", _run)
     _add_inputs(run)
     _add_threads(run)
-    run.add_argument("--repeat", type=int, default=5, metavar="N", help="number of further runs to measure (5)")
+    repeat = arguments.count(0, MOST_CALLS)
+    run.add_argument("--repeat", type=repeat, default=5, metavar="N", help="number of further runs to measure (5)")
+    run.add_argument(
+        "--policy",
+        choices=sorted(NAMED),
+        default="generic",
+        help="for which sizes code is made besides (anyshape.policies)",
+    )
+    run.add_argument(
+        "--output-dir", metavar="FOLDER", help="write each output to FOLDER/NAME.npy, a list as NAME.0.npy and so on"
+    )
     compile_ = _command(commands, "compile", "compile a model, and report how", _compile)
     compile_.add_argument(
         "-o", "--output", metavar="FILE", help="save the compiled model, for `anyshape run FILE` and anyshape.load"
@@ -92,7 +162,7 @@ def parser() -> argparse.ArgumentParser:
     _add_simplify(commands)
     _add_diff(commands)
     _add_show(commands)
-    parser.set_defaults(alone=None, code=0, threads=None)
+    parser.set_defaults(threads=None)
     return parser
 
 
@@ -101,16 +171,16 @@ def _examples(name: str) -> str:
     return "examples:\n" + "".join(e for e in _EXAMPLES.splitlines(True) if e.startswith(f"  anyshape {name}"))
 
 
-def _parser(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, *more: str
-) -> argparse.ArgumentParser:
+def _parser(commands: Commands, name: str, text: str, *more: str) -> argparse.ArgumentParser:
     """Adds the parser of a command, whose help says what it does and shows examples."""
     description = "\n".join([text[0].upper() + text[1:] + ".", *more])
     form = argparse.RawDescriptionHelpFormatter
-    return commands.add_parser(name, help=text, description=description, epilog=_examples(name), formatter_class=form)
+    one = commands.add_parser(name, help=text, description=description, epilog=_examples(name), formatter_class=form)
+    one.add_argument("--json", action="store_true", help="print the answer, and an error, as JSON")
+    return one
 
 
-def _add_profile(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_profile(commands: Commands) -> None:
     text = "measure the time of a call by kernel and by op, and compare it with the limits of the machine"
     one = _parser(commands, "profile", text)
     one.add_argument("model", metavar="MODEL", help="an ONNX file")
@@ -118,13 +188,17 @@ def _add_profile(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _add_inputs(one)
     _add_threads(one)
     one.add_argument(
-        "--repeat", type=int, default=20, metavar="N", help="number of calls, of which the fastest is reported (20)"
+        "--repeat",
+        type=arguments.count(1, MOST_CALLS),
+        default=20,
+        metavar="N",
+        help="number of calls, of which the fastest is reported (20)",
     )
     one.add_argument("--html", metavar="FILE", help="write a timeline, as one HTML page without other files")
-    one.set_defaults(alone=_profile)
+    one.set_defaults(command=_profile)
 
 
-def _profile(args: argparse.Namespace) -> str:
+def _profile(args: argparse.Namespace) -> Answer:
     from anyshape.cli.profile import profile_command
 
     return profile_command(args)
@@ -132,11 +206,14 @@ def _profile(args: argparse.Namespace) -> str:
 
 def _add_threads(one: argparse.ArgumentParser) -> None:
     one.add_argument(
-        "--threads", type=int, metavar="N", help="the most threads of one kernel (0: all processors, the default)"
+        "--threads",
+        type=arguments.count(0),
+        metavar="N",
+        help="the most threads of one kernel (0: all processors, the default)",
     )
 
 
-def _add_simplify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_simplify(commands: Commands) -> None:
     text = "write an equal ONNX model with constants folded, shapes inferred and equal nodes merged, for any runtime"
     simplify = _parser(commands, "simplify", text)
     simplify.add_argument("model", metavar="IN", help="an ONNX file")
@@ -152,16 +229,16 @@ def _add_simplify(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     simplify.add_argument(
         "--ints", default="0:2", metavar="LOW:HIGH", help="with --check: range of random integers, HIGH excluded (0:2)"
     )
-    simplify.set_defaults(alone=_simplify)
+    simplify.set_defaults(command=_simplify)
 
 
-def _simplify(args: argparse.Namespace) -> str:
+def _simplify(args: argparse.Namespace) -> Answer:
     from anyshape.cli.simplify import simplify
 
     return simplify(args)
 
 
-def _add_diff(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_diff(commands: Commands) -> None:
     text = "compare a model with onnxruntime, and report the first node whose result differs"
     more = (
         "Its inputs, both results and a script that reproduces the difference are written to a folder.",
@@ -172,28 +249,28 @@ def _add_diff(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     _add_dim(one)
     _add_inputs(one)
     allowed = "the largest difference allowed, as a share of the largest element (0.001)"
-    one.add_argument("--tolerance", type=float, default=1e-3, metavar="SHARE", help=allowed)
+    one.add_argument("--tolerance", type=arguments.share, default=1e-3, metavar="SHARE", help=allowed)
     one.add_argument("-o", "--output", default="diff", metavar="FOLDER", help="the folder for a difference (./diff)")
-    one.set_defaults(alone=_diff)
+    one.set_defaults(command=_diff)
 
 
-def _diff(args: argparse.Namespace) -> str:
+def _diff(args: argparse.Namespace) -> Answer:
     from anyshape.cli.diff import diff
 
-    text, agree = diff(args)
-    args.code = 0 if agree else 1
-    return text
+    return diff(args)
 
 
 def _add_inputs(one: argparse.ArgumentParser) -> None:
     """Adds the options that say which inputs a model runs on."""
     one.add_argument("--shape", action="append", default=[], metavar="NAME=4x128", help="the shape of an input")
-    one.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="an input: file.npy, or [1, 2]")
+    one.add_argument(
+        "--input", action="append", default=[], metavar="NAME=VALUE", help="an input: file.npy, file.npz, or [1, 2]"
+    )
     one.add_argument("--ints", default="0:2", metavar="LOW:HIGH", help="range of random integers, HIGH excluded (0:2)")
-    one.add_argument("--seed", type=int, default=0, help="seed of the random numbers (0)")
+    one.add_argument("--seed", type=arguments.count(0), default=0, help="seed of the random numbers (0)")
 
 
-def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_show(commands: Commands) -> None:
     text = "show one op from its YAML to machine code, and its speed against the machine's limits"
     show = _parser(commands, "show", text)
     show.add_argument("op", metavar="OP", help="the name of an op, like softmax or dyn.reshape")
@@ -201,10 +278,10 @@ def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     show.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter, like axis=0")
     show.add_argument("--stage", action="append", default=[], metavar="STAGE", help="show only this stage: spec, relation, kernel, "
                       "equations, schedule, program, llvm, asm, speed; or all (default: all but llvm and asm)")  # fmt: skip
-    show.set_defaults(alone=_show)
+    show.set_defaults(command=_show)
 
 
-def _show(args: argparse.Namespace) -> str:
+def _show(args: argparse.Namespace) -> Answer:
     from anyshape.cli.show import STAGES, show
 
     if os.path.splitext(args.op)[1] in (".onnx", ".anyshape") or os.path.isfile(args.op):
@@ -220,16 +297,26 @@ def _show(args: argparse.Namespace) -> str:
     return show(args.op, arguments.shapes(args.shape), arguments.literals(args.param), stages)
 
 
-def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str, command: Command
-) -> argparse.ArgumentParser:
+def _command(commands: Commands, name: str, help: str, command: Command) -> argparse.ArgumentParser:
     one = _parser(commands, name, help)
     one.add_argument("model", metavar="MODEL", help="an ONNX file or a saved model")
     _add_dim(one)
     _add_repair(one)
     one.add_argument("--timings", action="store_true", help="print the time of each phase")
-    one.set_defaults(command=command)
+    one.set_defaults(command=partial(_on_model, command))
     return one
+
+
+def _on_model(command: Command, args: argparse.Namespace) -> Answer:
+    """Compiles or loads the model, and asks the command about it."""
+    start = time.perf_counter()
+    exe = _compiled(args)
+    answer = command(exe, args)
+    if not args.timings:
+        return answer
+    seconds = _timings(exe, time.perf_counter() - start)
+    lines = ["timings:", *(f"  {name:<12} {s * 1e3:9.1f} ms" for name, s in seconds.items())]
+    return replace(answer, text="\n".join([answer.text, *lines]), data={**answer.data, "timings": seconds})
 
 
 def _add_repair(one: argparse.ArgumentParser) -> None:
@@ -246,44 +333,40 @@ def _compiled(args: argparse.Namespace) -> Executable:
     dims = arguments.dims(args.dim)
     with progress(f"compiling {args.model}"):
         from anyshape.vm import compile
-        from anyshape.vm.executable.saved import is_saved, load
 
-        if is_saved(args.model):
-            if dims:
-                raise ArgumentError(f"--dim: {args.model} is a saved model; pass dims when you compile the ONNX model")
-            return load(args.model, threads=args.threads)
-        return compile(args.model, dims, threads=args.threads, repair=args.repair)
+        policy = getattr(args, "policy", None)
+        return compile(args.model, dims, policy=policy, threads=args.threads, repair=args.repair or None)
 
 
-def _run(exe: Executable, args: argparse.Namespace) -> str:
+def _run(exe: Executable, args: argparse.Namespace) -> Answer:
     from anyshape.cli.run import run
 
     return run(exe, args)
 
 
-def _compile(exe: Executable, args: argparse.Namespace) -> str:
-    lines = [repr(exe), str(exe.report)]
-    if args.output:
+def _compile(exe: Executable, args: argparse.Namespace) -> Answer:
+    lines, data = [repr(exe), str(exe.report)], {**signature(exe), "report": report(exe), "saved": args.output}
+    if args.output is not None:
         exe.save(args.output)
         lines.append(f"saved in {args.output}, {os.path.getsize(args.output) / 1e6:.1f} MB")
-    return "\n".join(lines)
+    return Answer(text="\n".join(lines), data=data)
 
 
-def _explain(exe: Executable, args: argparse.Namespace) -> str:
-    from anyshape.cli.explain import explanation
+def _explain(exe: Executable, args: argparse.Namespace) -> Answer:
+    from anyshape.cli.explain import explain
 
     if not args.memory:
-        return explanation(exe)
+        return explain(exe)
     from anyshape.vm.executable.memory_text import memory_text
 
-    return memory_text(exe, arguments.numbers(args.at, "--at"))
+    text = memory_text(exe, arguments.numbers(args.at, "--at"))
+    return Answer(text=text, data={"memory": text.splitlines()})
 
 
-def _timings(exe: Executable, total: float) -> str:
-    """Spells the phases of a compile; `other` is time outside of them, such as loading the compiler and printing."""
+def _timings(exe: Executable, total: float) -> dict[str, float]:
+    """Lists the seconds of the phases of a compile; `other` is time outside of them, such as loading the compiler and printing."""
     phases = exe.report.phases
-    lines = {**phases, "other": total - sum(phases.values()), "all": total}
-    return "\n".join(["timings:", *(f"  {name:<12} {seconds * 1e3:9.1f} ms" for name, seconds in lines.items())])
+    return {**phases, "other": total - sum(phases.values()), "all": total}
 
 
 if __name__ == "__main__":

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from functools import partial
 
 from anyshape.cli import arguments
+from anyshape.cli.answer import Answer, described
 from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import accepted_inputs, make_inputs, spell_shape
 from anyshape.errors import AnyshapeError, ArgumentError
-from anyshape.files import write_plain
+from anyshape.files import is_saved, write_plain
 from anyshape.vm.executable.profile import Profile, profile
 from anyshape.vm.run.recorder import Sample
 from anyshape.wording import counted
@@ -49,14 +50,11 @@ class Row:
     result: str = ""
 
 
-def profile_command(args: argparse.Namespace) -> str:
-    """Returns the text to print; writes the timeline if asked for."""
+def profile_command(args: argparse.Namespace) -> Answer:
+    """Measures a model; writes the timeline if asked for."""
     from anyshape.lower.limits import measure_copy, measure_peak
     from anyshape.vm import compile
-    from anyshape.vm.executable.saved import is_saved
 
-    if args.repeat < 1:
-        raise ArgumentError(f"--repeat must be at least 1, got {args.repeat}")
     if is_saved(args.model):
         raise ArgumentError(f"{args.model} is a saved model; profile the ONNX model from which it was compiled")
     dims = arguments.dims(args.dim)
@@ -73,7 +71,7 @@ def profile_command(args: argparse.Namespace) -> str:
     shape = ", ".join(f"{name} {spell_shape(a)}" for name, a in feed.items())
     lines = [shape] if not sizes.chosen else [f"{shape} (some sizes are chosen; set them by --shape NAME=4x128)"]
     lines += [text(measured, limits)]
-    if args.html:
+    if args.html is not None:
         from anyshape.cli.profile_page import page
 
         try:
@@ -81,7 +79,20 @@ def profile_command(args: argparse.Namespace) -> str:
         except OSError as e:
             raise AnyshapeError(f"{args.html} cannot be written: {e.strerror}") from None
         lines.append(f"timeline in {args.html}")
-    return "\n".join(lines)
+    data = {
+        "inputs": {name: described(a, elements=False) for name, a in feed.items()},
+        "chosen": sizes.chosen,
+        "seconds": {"call": measured.call, "kernels": measured.kernels},
+        "limits": {"gflops": limits.flops, "gbytes": limits.bytes},
+        "kernels": [_row(r) for r in by_kernel(measured.samples)],
+        "ops": [_row(r) for r in by_op(measured.samples)],
+        "html": args.html,
+    }
+    return Answer(text="\n".join(lines), data=data)
+
+
+def _row(r: Row) -> dict[str, object]:
+    return {name: value for name, value in asdict(r).items() if name != "_"}
 
 
 def text(measured: Profile, limits: Limits) -> str:

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 QUIET = 1.0
 """Seconds before the first report"""
@@ -17,12 +17,14 @@ def progress(what: str) -> Iterator[None]:
     """Reports `what` and the seconds it has taken: on a terminal in one line that is erased at the end, elsewhere every ten seconds."""
     done = threading.Event()
     teller = threading.Thread(target=_tell, args=(what, done), daemon=True)
-    teller.start()
+    with suppress(RuntimeError):  # no more threads are to be had: nothing is reported
+        teller.start()
     try:
         yield
     finally:
         done.set()
-        teller.join()
+        if teller.ident is not None:
+            teller.join()
 
 
 def _tell(what: str, done: threading.Event) -> None:

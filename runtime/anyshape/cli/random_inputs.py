@@ -68,8 +68,6 @@ def make_inputs(
     strings = {name for name, t in zip(names, types) if t.dtype is CHAR}
     contents = {name: as_chars(a) if name in strings else a for name, a in contents.items()}
     shapes = {name: (*s, USUAL) if name in strings else s for name, s in shapes.items()}
-    if seed < 0:
-        raise ArgumentError(f"a seed is not negative, got {seed}")
     sizes, random = Sizes(preferred), np.random.default_rng(seed)
     said = {**shapes, **{name: a.shape for name, a in contents.items()}}
     for name, t in zip(names, types):
@@ -78,13 +76,24 @@ def make_inputs(
     inputs: dict[str, Any] = {}
     for name, t in zip(names, types):
         if name in contents:
-            inputs[name] = contents[name].astype(t.dtype.numpy)
+            inputs[name] = _converted(name, contents[name], t)
         elif isinstance(t, ListType):
             inputs[name] = _elements(name, t, said.get(name), sizes, ints, random)
         else:
             shape = said[name] if name in said else _sizes_of(name, t, sizes)
             inputs[name] = _random(t.dtype, shape, ints, random)
     return inputs, sizes
+
+
+def _converted(name: str, a: NDArray[Any], t: TensorType) -> NDArray[Any]:
+    """Converts an array to the dtype of an input. Dtypes that NumPy has not are stored as bytes."""
+    declared = t.dtype.numpy
+    if a.dtype.kind == "V" and a.dtype.itemsize == declared.itemsize:
+        return a.view(declared)
+    try:
+        return a.astype(declared)
+    except (TypeError, ValueError, OverflowError) as e:
+        raise ArgumentError(f"{name} is {t}, and {a.dtype} cannot be converted to it: {e}") from None
 
 
 def _demand_inputs(names: Sequence[str], asked: Sequence[str]) -> None:
@@ -100,8 +109,7 @@ def _sizes_of(name: str, t: TensorType, sizes: Sizes) -> tuple[int, ...]:
 
 
 def accepted_inputs(
-    run: Callable[[Mapping[str, Any]], object],
-    make: Callable[[Mapping[str, int]], tuple[dict[str, Any], Sizes]],
+    run: Callable[[Mapping[str, Any]], object], make: Callable[[Mapping[str, int]], tuple[dict[str, Any], Sizes]]
 ) -> tuple[dict[str, Any], Sizes]:
     """Makes inputs that `run` accepts, with no preferred sizes at first. A model may demand what no type says, such as a mask as long as a
     cache and the new tokens together: then each chosen size is tried as the sum of two others, and as 1. If the model refuses all of
@@ -128,12 +136,7 @@ def _others(chosen: Mapping[str, int]) -> Iterator[dict[str, int]]:
 
 
 def _elements(
-    name: str,
-    t: ListType,
-    said: Sequence[int] | None,
-    sizes: Sizes,
-    ints: tuple[int, int],
-    random: np.random.Generator,
+    name: str, t: ListType, said: Sequence[int] | None, sizes: Sizes, ints: tuple[int, int], random: np.random.Generator
 ) -> Any:
     """Makes the elements of a list, or the one of an optional; sizes that may differ between elements do."""
     elements: list[Any] = []

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from anyshape.cli.answer import Answer
 from anyshape.dims import evaluate
 from anyshape.dtypes import DType, from_numpy, parse_dtype
 from anyshape.equations.expr import Var
@@ -38,23 +39,13 @@ from anyshape.types import TensorType
 
 Shape = tuple[int, ...]
 STAGES = (
-    "spec",
-    "relation",
-    "kernel",
-    "composition",
-    "graph",
-    "equations",
-    "schedule",
-    "program",
-    "llvm",
-    "asm",
-    "speed",
-)
+    "spec", "relation", "kernel", "composition", "graph", "equations", "schedule", "program", "llvm", "asm", "speed"
+)  # fmt: skip
 USUAL: tuple[Shape, ...] = ((512, 768), (768, 512), (768,), (512, 512), ())
 """Shapes tried for inputs for which no option gives one"""
 
 
-def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stages: Sequence[str]) -> str:
+def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stages: Sequence[str]) -> Answer:
     """Spells the chosen stages of an op. Raises ArgumentError if no shapes are given and no usual ones fit."""
     op = _variant(name)
     example = _example(op, shapes, params)
@@ -96,7 +87,10 @@ def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stag
     if "speed" in stages:
         parts.append(("speed", "one thread", _speed_of_some(op, example, executable, shapes=shapes, params=params)))
     chosen = [p for stage in STAGES for p in parts if p[0] == stage and stage in stages]
-    return "\n".join(f"=== {stage}: {title}\n{text.rstrip()}\n" for stage, title, text in chosen)
+    return Answer(
+        text="\n".join(f"=== {stage}: {title}\n{text.rstrip()}\n" for stage, title, text in chosen),
+        data={"op": op.full_name, "stages": [dict(zip(("stage", "title", "text"), part)) for part in chosen]},
+    )
 
 
 LATER = """The equations depend on the value of an operand, so equations, schedule and machine code are generated at run time, once for

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from numpy.typing import NDArray
 
 from anyshape.cli import arguments
+from anyshape.cli.answer import Answer
 from anyshape.cli.compare import apart, typed
 from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import make_inputs
@@ -28,19 +30,29 @@ SIZES = ((2, 5, 3), (1, 8, 4), (3, 1, 2), (1, 1, 1))
 """Sizes of the symbolic dims of the inputs, one row for each run of --check"""
 
 
-def simplify(args: argparse.Namespace) -> str:
-    """Runs the command; returns the text to print."""
+def simplify(args: argparse.Namespace) -> Answer:
+    """Runs the command."""
     dims = arguments.dims(args.dim)
     with progress(f"simplifying {args.model}"):
         before = read_model(args.model)
         changes: list[str] = []
         model = simplified(args.model, dims, args.repair, changes)
         write_model(model, args.output)
-    lines = [*changes, _spell(census(before.model), census(model)), f"written to {args.output}"]
+    counts = census(before.model), census(model)
+    lines = [*changes, _spell(*counts), f"written to {args.output}"]
+    checked = ""
     if args.check:
         with progress("comparing in onnxruntime"):
-            lines.append(_check(args, before.model, dims))
-    return "\n".join(lines)
+            checked = _check(args, before.model, dims)
+        lines.append(checked)
+    data = {
+        "changes": changes,
+        "before": asdict(counts[0]),
+        "after": asdict(counts[1]),
+        "written": args.output,
+        "check": checked,
+    }
+    return Answer(text="\n".join(lines), data=data)
 
 
 def _spell(before: Census, after: Census) -> str:

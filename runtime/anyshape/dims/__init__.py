@@ -34,55 +34,15 @@ from anyshape.dims.expr import Atom, Cond, Dim, Monomial, Size, interned
 from anyshape.dims.facts import Facts
 from anyshape.dims.interning import MAX_DEPTH, NestedTooDeep
 from anyshape.dims.record import SizeReader, SizeWriter
+from anyshape.dims.solving import Definition, definitions, linear
 from anyshape.dims.substitution import INT64_MAX, INT64_MIN, evaluate, free_symbols, substitute, value_text
 from anyshape.dims.symbols import fresh, last_fresh, symbol
 from anyshape.dims.text import declare, parse_cond, parse_dim, template
 
 __all__ = [
-    "INT64_MAX",
-    "INT64_MIN",
-    "MAX_DEPTH",
-    "Atom",
-    "Cond",
-    "Dim",
-    "Facts",
-    "Monomial",
-    "NestedTooDeep",
-    "Size",
-    "SizeReader",
-    "SizeWriter",
-    "and_",
-    "bcast",
-    "bounds",
-    "ceil_div",
-    "clamp",
-    "declare",
-    "eq",
-    "evaluate",
-    "exact_div",
-    "floordiv",
-    "free_symbols",
-    "fresh",
-    "ge",
-    "gt",
-    "implied",
-    "interned",
-    "last_fresh",
-    "le",
-    "lt",
-    "maximum",
-    "minimum",
-    "mod",
-    "ne",
-    "nonneg",
-    "nonzero",
-    "not_",
-    "or_",
-    "parse_cond",
-    "parse_dim",
-    "select",
-    "substitute",
-    "symbol",
-    "template",
-    "value_text",
-]
+    "INT64_MAX", "INT64_MIN", "MAX_DEPTH", "Atom", "Cond", "Definition", "Dim", "Facts", "Monomial", "NestedTooDeep", "Size",
+    "SizeReader", "SizeWriter", "and_", "bcast", "bounds", "ceil_div", "clamp", "declare", "definitions", "eq", "evaluate",
+    "exact_div", "floordiv", "free_symbols", "fresh", "ge", "gt", "implied", "interned", "last_fresh", "le", "linear", "lt",
+    "maximum", "minimum", "mod", "ne", "nonneg", "nonzero", "not_", "or_", "parse_cond", "parse_dim", "select",
+    "substitute", "symbol", "template", "value_text"
+]  # fmt: skip

@@ -101,8 +101,8 @@ def _nested(rest: Dim, k: int) -> Size | None:
 
 
 def _cancel(a: Size, b: Dim) -> tuple[Size, Size]:
-    """Both without the numbers and atoms that divide every term of both; b is known not to be 0, so neither are
-    they."""
+    """Divides a and b by the numbers and atoms that divide every term of both; b is known not to be 0, so neither
+    are they."""
     if isinstance(a, int):
         return a, b
     number = gcd(*(c for _, c in a.terms), *(c for _, c in b.terms))

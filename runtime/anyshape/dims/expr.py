@@ -103,18 +103,9 @@ class Dim(Consed):
     constant last."""
 
     __slots__ = (
-        "__weakref__",
-        "_bounds",
-        "_digest",
-        "_nonneg",
-        "_samples",
-        "_symbols",
-        "conds",
-        "depth",
-        "terms",
-        "uid",
-        "weight",
-    )
+        "__weakref__", "_bounds", "_digest", "_nonneg", "_samples", "_symbols", "conds", "depth", "terms", "uid",
+        "weight"
+    )  # fmt: skip
 
     __array_ufunc__ = None  # NumPy integers on the left leave the operation to us
 
@@ -266,8 +257,8 @@ def _size(value: Any) -> Any:
     """An int or Dim from what Python or NumPy give; NotImplemented for anything else (a Vec, say)."""
     if isinstance(value, Dim):
         return value
-    if isinstance(value, tuple | list):
-        return NotImplemented
+    if isinstance(value, tuple | list) or getattr(value, "__array_ufunc__", value) is None:
+        return NotImplemented  # a value of a graph computes with dims itself
     try:
         return operator.index(value)
     except TypeError:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any, overload
 
-from anyshape.dims.bound import nonneg
 from anyshape.dims.cases import refinements
 from anyshape.dims.conditions import Truth, and_, implied, not_, or_, replace_quotient, solve
 from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Size, replace_atoms, times
@@ -35,20 +34,9 @@ class Facts:
     """
 
     __slots__ = (
-        "_after",
-        "_decided",
-        "_deciders",
-        "_mentions",
-        "_origins",
-        "_outer",
-        "_spelled",
-        "_state",
-        "_twins",
-        "_values",
-        "held",
-        "renamed",
-        "respells",
-    )
+        "_after", "_decided", "_deciders", "_mentions", "_origins", "_outer", "_spelled", "_state", "_twins",
+        "_values", "held", "renamed", "respells"
+    )  # fmt: skip
 
     def __init__(self, outer: Facts | None = None) -> None:
         self._outer = outer
@@ -94,7 +82,7 @@ class Facts:
             layer = layer._outer
 
     def learn(self, c: Truth) -> None:
-        """From now on c holds. A condition that cannot hold teaches nothing: whoever checks it raises."""
+        """Takes c for true from now on. A condition that cannot hold teaches nothing: whoever checks it raises."""
         c = self._restated(c)
         if not isinstance(c, Cond):
             return
@@ -296,10 +284,6 @@ class Facts:
             return p
         gone = {a: 0 for m, _ in p.terms for a in m if a.kind == "mod" and self.decide(REBUILD["eq"](a.dim)) is True}
         return replace_atoms(p, gone) if gone else p
-
-    def nonneg(self, e: Size) -> bool:
-        """Whether e >= 0 follows."""
-        return nonneg(e) or self.decide(REBUILD["ge"](e)) is True
 
 
 def _factor(p: Dim, quotient: Atom, b: Dim) -> int:

@@ -27,20 +27,6 @@ from anyshape.equations.builder import Compaction, Demand, Equation, Equations, 
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
 
 __all__ = [
-    "Apply",
-    "Compaction",
-    "Const",
-    "Demand",
-    "Equation",
-    "Equations",
-    "Expr",
-    "Read",
-    "Reduce",
-    "Run",
-    "Scalar",
-    "Sorting",
-    "Step",
-    "Tensor",
-    "Update",
-    "Var",
-]
+    "Apply", "Compaction", "Const", "Demand", "Equation", "Equations", "Expr", "Read", "Reduce", "Run", "Scalar",
+    "Sorting", "Step", "Tensor", "Update", "Var"
+]  # fmt: skip

@@ -44,7 +44,7 @@ class NotDifferentiable(Exception):
 
 @dataclass(frozen=True)
 class _Term:
-    """At `index` of a tensor's gradient counts `value`, for every value of `vars`, where all `conditions` hold."""
+    """A summand of a tensor's gradient: `value` counts at `index`, for every value of `vars`, where all `conditions` hold."""
 
     index: tuple[Expr, ...]
     value: Expr

@@ -161,7 +161,7 @@ class Equations:
         self.scratches: list[Tensor] = []
         self.equations: list[Equation] = []
         self.carried: dict[Tensor, Tensor] = {}
-        """For each output accumulated over the elements of a list, the tensor of its value before the current element."""
+        """By output that is accumulated over the elements of a list: the tensor of its value before the current element."""
 
     def tensor(self, name: str) -> Tensor:
         """The input or output of that name."""

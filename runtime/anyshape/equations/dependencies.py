@@ -41,14 +41,6 @@ def symbols(q: Equation) -> set[Dim]:
     return mentioned
 
 
-def in_order(equations: Sequence[Equation]) -> list[Equation]:
-    """Every equation after those it needs: what it reads, sizes that are found, and what was defined before it is updated.
-
-    Those of a recurrence are together, in the order stated.
-    """
-    return [q for unit in units(equations) for q in unit]
-
-
 def units(equations: Sequence[Equation]) -> list[list[Equation]]:
     """The equations in an order of evaluation, as lists: the equations of one recurrence or one program, or one equation."""
     left, done = _units(equations), list[list[Equation]]()
@@ -104,6 +96,3 @@ def needed(equations: Iterable[Equation], targets: Iterable[Tensor], stop: Itera
                 required |= reads(q) - border
                 grown = True
     return [q for q in stated if q in kept]
-
-
-__all__ = ["in_order", "needed", "reads", "symbols", "together", "units"]

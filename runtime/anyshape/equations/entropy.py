@@ -34,8 +34,8 @@ def restart(at: int) -> None:
 
 @public
 def seed(n: int) -> None:
-    """From here on, programs that draw without a seed of their own draw the same in every process that says the same `n` and then
-    makes the same calls, one after the other. Without it nothing that is drawn can be foretold."""
+    """Makes programs that draw without a seed of their own draw the same, from here on, in every process that says the same `n` and
+    then makes the same calls, one after the other. Without it nothing that is drawn can be foretold."""
     low, high, _, _ = words((n & 0xFFFFFFFF, n >> 32 & 0xFFFFFFFF), (0, 0, 0, 0))
     restart(int(low) << 31 ^ int(high))
 

@@ -28,6 +28,19 @@ _interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
 _serial = count()
 
 
+_Operator = Callable[["Expr", ExprLike], "Expr"]
+_OPERATORS = ("add", "sub", "mul", "div", "floordiv", "mod")
+"""Operations of the operators + - * / // and %."""
+
+
+def _left(name: str) -> _Operator:
+    return lambda self, other: apply(name, self, other)
+
+
+def _right(name: str) -> _Operator:
+    return lambda self, other: apply(name, other, self)
+
+
 class Expr:
     """A node. `dtype` is None while weak; `free` is the set of loop variables it depends on."""
 
@@ -36,41 +49,8 @@ class Expr:
     free: frozenset[Var]
     serial: int
 
-    def __add__(self, other: ExprLike) -> Expr:
-        return apply("add", self, other)
-
-    def __radd__(self, other: ExprLike) -> Expr:
-        return apply("add", other, self)
-
-    def __sub__(self, other: ExprLike) -> Expr:
-        return apply("sub", self, other)
-
-    def __rsub__(self, other: ExprLike) -> Expr:
-        return apply("sub", other, self)
-
-    def __mul__(self, other: ExprLike) -> Expr:
-        return apply("mul", self, other)
-
-    def __rmul__(self, other: ExprLike) -> Expr:
-        return apply("mul", other, self)
-
-    def __truediv__(self, other: ExprLike) -> Expr:
-        return apply("div", self, other)
-
-    def __rtruediv__(self, other: ExprLike) -> Expr:
-        return apply("div", other, self)
-
-    def __floordiv__(self, other: ExprLike) -> Expr:
-        return apply("floordiv", self, other)
-
-    def __rfloordiv__(self, other: ExprLike) -> Expr:
-        return apply("floordiv", other, self)
-
-    def __mod__(self, other: ExprLike) -> Expr:
-        return apply("mod", self, other)
-
-    def __rmod__(self, other: ExprLike) -> Expr:
-        return apply("mod", other, self)
+    __add__, __sub__, __mul__, __truediv__, __floordiv__, __mod__ = map(_left, _OPERATORS)
+    __radd__, __rsub__, __rmul__, __rtruediv__, __rfloordiv__, __rmod__ = map(_right, _OPERATORS)
 
     def __pow__(self, other: ExprLike) -> Expr:
         return power(self, other)
@@ -284,7 +264,9 @@ def _unify(op: str, args: Sequence[Expr]) -> tuple[tuple[Expr, ...], DType | Non
         if met is not None:
             return _unify(op, met)
         kinds = " and ".join(sorted(str(d) for d in strong))
-        raise SpecError(f"{op} of {', '.join(map(str, args))}: dtypes {kinds} meet; write cast(value, dtype)")
+        raise SpecError(
+            f"{op} of {', '.join(map(str, args))}: its operands have the dtypes {kinds}; write cast(value, dtype)"
+        )
     (dtype,) = strong if op == "select" and len(strong) == 1 and all(map(_moved, args)) else wide
     return tuple(cast(a, dtype) for a in args), dtype
 

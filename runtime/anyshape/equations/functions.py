@@ -29,85 +29,22 @@ from anyshape.errors import SpecError
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "count", "argmax", "argmin", "first", "last")
 
 
-def exp(x: ExprLike) -> Expr:
-    return apply("exp", x)
+def _of_one(name: str) -> Callable[[ExprLike], Expr]:
+    return lambda x: apply(name, x)
 
 
-def log(x: ExprLike) -> Expr:
-    return apply("log", x)
+def _of_two(name: str) -> Callable[[ExprLike, ExprLike], Expr]:
+    return lambda x, y: apply(name, x, y)
 
 
-def sqrt(x: ExprLike) -> Expr:
-    return apply("sqrt", x)
-
-
-def tanh(x: ExprLike) -> Expr:
-    return apply("tanh", x)
-
-
-def erf(x: ExprLike) -> Expr:
-    return apply("erf", x)
-
-
-def sin(x: ExprLike) -> Expr:
-    return apply("sin", x)
-
-
-def cos(x: ExprLike) -> Expr:
-    return apply("cos", x)
-
-
-def abs_(x: ExprLike) -> Expr:
-    return apply("abs", x)
-
-
-def floor(x: ExprLike) -> Expr:
-    return apply("floor", x)
-
-
-def ceil(x: ExprLike) -> Expr:
-    return apply("ceil", x)
-
-
-def round_even(x: ExprLike) -> Expr:
-    return apply("round_even", x)
-
-
-def trunc(x: ExprLike) -> Expr:
-    return apply("trunc", x)
-
-
-def pow_(x: ExprLike, y: ExprLike) -> Expr:
-    return apply("pow", x, y)
-
-
-def trunc_div(x: ExprLike, y: ExprLike) -> Expr:
-    return apply("trunc_div", x, y)
-
-
-def fmod(x: ExprLike, y: ExprLike) -> Expr:
-    return apply("fmod", x, y)
-
-
-def bit_and(x: ExprLike, y: ExprLike) -> Expr:
-    return apply("bit_and", x, y)
-
-
-def bit_or(x: ExprLike, y: ExprLike) -> Expr:
-    return apply("bit_or", x, y)
-
-
-def bit_xor(x: ExprLike, y: ExprLike) -> Expr:
-    return apply("bit_xor", x, y)
-
-
-def shift_left(x: ExprLike, y: ExprLike) -> Expr:
-    """x shifted left by y bits; zero if y is at least the number of bits of x."""
-    return apply("shift_left", x, y)
-
-
-def shift_right(x: ExprLike, y: ExprLike) -> Expr:
-    return apply("shift_right", x, y)
+exp, log, sqrt, tanh, erf, sin, cos = map(_of_one, ("exp", "log", "sqrt", "tanh", "erf", "sin", "cos"))
+abs_, floor, ceil, round_even, trunc, not_ = map(_of_one, ("abs", "floor", "ceil", "round_even", "trunc", "not"))
+pow_, trunc_div, fmod = map(_of_two, ("pow", "trunc_div", "fmod"))
+bit_and, bit_or, bit_xor = map(_of_two, ("bit_and", "bit_or", "bit_xor"))
+shift_left, shift_right = map(_of_two, ("shift_left", "shift_right"))
+"""x shifted by y bits; to the left, zero if y is at least the number of bits of x."""
+eq, ne, lt, le, gt, ge = map(_of_two, ("eq", "ne", "lt", "le", "gt", "ge"))
+and_, or_ = map(_of_two, ("and", "or"))
 
 
 def saturate(x: ExprLike, dtype: DType) -> Expr:
@@ -139,42 +76,6 @@ def maximum(first: ExprLike, *rest: ExprLike) -> Expr:
 
 def clamp(x: ExprLike, low: ExprLike, high: ExprLike) -> Expr:
     return minimum(maximum(x, low), high)
-
-
-def eq(a: ExprLike, b: ExprLike) -> Expr:
-    return apply("eq", a, b)
-
-
-def ne(a: ExprLike, b: ExprLike) -> Expr:
-    return apply("ne", a, b)
-
-
-def lt(a: ExprLike, b: ExprLike) -> Expr:
-    return apply("lt", a, b)
-
-
-def le(a: ExprLike, b: ExprLike) -> Expr:
-    return apply("le", a, b)
-
-
-def gt(a: ExprLike, b: ExprLike) -> Expr:
-    return apply("gt", a, b)
-
-
-def ge(a: ExprLike, b: ExprLike) -> Expr:
-    return apply("ge", a, b)
-
-
-def and_(a: ExprLike, b: ExprLike) -> Expr:
-    return apply("and", a, b)
-
-
-def or_(a: ExprLike, b: ExprLike) -> Expr:
-    return apply("or", a, b)
-
-
-def not_(a: ExprLike) -> Expr:
-    return apply("not", a)
 
 
 def where(condition: ExprLike, yes: Callable[[], ExprLike] | ExprLike, no: Callable[[], ExprLike] | ExprLike) -> Expr:

@@ -319,7 +319,8 @@ class Evaluation:
         return (apply_numeric if self.arithmetic is None else self.arithmetic.apply)(e, args)
 
     def branch(self, e: Expr, active: Array, depth: int, is_open: bool) -> Array:
-        """One side of a choice between symbols. `is_open`: it may be the one that is not chosen, and what it would refuse is no error."""
+        """Evaluates one side of a choice between symbols. `is_open`: it may be the one that is not chosen, and what it would refuse is no
+        error."""
         try:
             return self.eval(e, active, depth)
         except Unknown:

@@ -234,7 +234,7 @@ class Procedure:
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
-        """The other block of the `when` just before."""
+        """Opens the block that runs where the condition of the `when` just before does not hold."""
         with self.block() as body:
             yield
         last = self.blocks[-1].pop()
@@ -294,6 +294,3 @@ def _difference(high: ExprLike, low: Expr) -> ExprLike:
     if isinstance(last, (int, Dim)) and isinstance(first, (int, Dim)):
         return dims.maximum(0, last - first)
     return apply("sub", end, low)
-
-
-__all__ = ["Procedure"]

@@ -16,7 +16,7 @@ from anyshape.equations.traversal import reading, walk
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Let:
-    """From here to the end of the block the symbol is this size."""
+    """An action that gives a symbol its size, from here to the end of the block."""
 
     symbol: Dim
     value: Expr

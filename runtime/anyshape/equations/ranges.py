@@ -102,6 +102,3 @@ def end_item(kind: str, extent: Size, body: Body, where: Body | None) -> Expr:
     value = as_expr(body(w))
     fold = "any" if value.dtype is BOOL else "max"
     return reduce_node(fold, (w,), value, apply("eq", w, place), value.dtype)
-
-
-__all__ = ["end_item", "last_place", "reduce_range"]

@@ -13,19 +13,7 @@ from dataclasses import replace
 
 from anyshape.dtypes import accum, highest, lowest
 from anyshape.equations.builder import Equation, Step
-from anyshape.equations.expr import (
-    Apply,
-    Expr,
-    Read,
-    Reduce,
-    Tensor,
-    Var,
-    apply,
-    as_expr,
-    cast,
-    const,
-    read,
-)
+from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor, Var, apply, as_expr, cast, const, read
 from anyshape.equations.traversal import children, replace_node, substitute, walk  # fmt: skip
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
@@ -90,10 +78,7 @@ def _steps(q: Equation, r: Reduce, k: Var, exclusive: bool, backward: bool, cycl
     value = apply("select", before, both, neutral if exclusive else new)
     form = Step(k, backward, cycle)
     whole = replace_node(q.value, {r: cast(at(k), r.dtype)})
-    return [
-        Equation(running, variables, value, q.source, form),
-        replace(q, value=whole, form=form),
-    ]
+    return [Equation(running, variables, value, q.source, form), replace(q, value=whole, form=form)]
 
 
 def _neutral(r: Reduce) -> int | float | bool:
@@ -148,6 +133,3 @@ def without_units(q: Equation) -> Equation:
     if not ones or q.form is not None:
         return q
     return replace(q, index=tuple(substitute(i, ones) for i in q.index), value=substitute(q.value, ones))
-
-
-__all__ = ["as_steps", "without_units"]

@@ -86,6 +86,3 @@ class _Runner:
         evaluation.rank = len(over) + depth_of(e)
         evaluation.axis = {v: k for k, v in enumerate(over)}
         return evaluation.whole(e, np.ones((1,) * evaluation.rank, bool), len(over), extents)
-
-
-__all__ = ["run_program"]

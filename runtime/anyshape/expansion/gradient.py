@@ -85,12 +85,12 @@ def _with(n: Node, new: Mapping[Value, Value]) -> Sequence[Value]:
 
 
 def _between(of: Value, by: Sequence[Value]) -> tuple[Node, ...]:
-    """All nodes that the value needs; what makes one of `by` does not count."""
+    """Collects all nodes that the value needs; what makes one of `by` does not count."""
     return topological([of], frozenset(v.node for v in by if v.node is not None))
 
 
 def _depends(n: Node, targets: set[Value], looked: Sequence[Node]) -> list[bool]:
-    """For each operand, whether it is one of the targets or depends on one."""
+    """Tests of each operand whether it is one of the targets or depends on one."""
     from functools import cache
 
     inside = set(looked)

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
+from typing import Any, Unpack
 
 from anyshape.dims import Size
 from anyshape.errors import ArgumentError
 from anyshape.frontends.onnx.dtypes import declared_dims
+from anyshape.frontends.onnx.maps import with_maps
 from anyshape.public import edge, public
 from anyshape.strings import as_objects
 from anyshape.types import ListType, TensorType
 from anyshape.vm import compile
+from anyshape.vm.compiling.options import CompileOptions
 
 PROVIDER = "CPUExecutionProvider"
 _ELEMENT = {"f16": "float16", "bf16": "bfloat16", "f32": "float", "f64": "double", "bool": "bool", "char": "string"}
@@ -42,10 +42,12 @@ class InferenceSession:
         sess_options: Any = None,
         providers: Sequence[Any] | None = None,
         provider_options: Sequence[Any] | None = None,
-        **options: Any,
+        dims: Mapping[str, Any] | None = None,
+        **options: Unpack[CompileOptions],
     ) -> None:
-        """`options` are those of `anyshape.compile`. Raises ModelError or UnsupportedError."""
-        self.executable = compile(path_or_bytes, **options)
+        """`path_or_bytes`, `dims` and `options` are those of `anyshape.compile`. Raises ModelError or UnsupportedError."""
+        self.executable = compile(path_or_bytes, dims, **options)
+        self._columns = dict(self.executable.report.columns)
 
     @public
     def get_inputs(self) -> list[NodeArg]:
@@ -53,7 +55,10 @@ class InferenceSession:
 
     @public
     def get_outputs(self) -> list[NodeArg]:
-        return [_described(*pair) for pair in zip(self.executable.output_names, self.executable.output_types)]
+        types = zip(self.executable.output_names, self.executable.output_types)
+        return [
+            _maps(name, t, self._columns[name]) if name in self._columns else _described(name, t) for name, t in types
+        ]
 
     @public
     def get_providers(self) -> list[str]:
@@ -62,14 +67,18 @@ class InferenceSession:
     @public
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
-    ) -> list[NDArray[Any]]:
-        """The outputs named, or all of them, in order."""
+    ) -> list[Any]:
+        """The outputs named, or all of them, in order: arrays, lists, and lists of maps where the model has a ZipMap at an output."""
         names = self.executable.output_names
         unknown = [n for n in output_names or () if n not in names]
         if unknown:
             raise ArgumentError(f"there is no output {', '.join(unknown)}; the outputs are {', '.join(names)}")
-        results = [as_objects(r) for r in self.executable.run(input_feed)]
+        results = with_maps(names, [as_objects(r) for r in self.executable.run(input_feed)], self._columns)
         return results if not output_names else [results[names.index(n)] for n in output_names]
+
+
+def _maps(name: str, t: TensorType, labels: Sequence[Any]) -> NodeArg:
+    return NodeArg(name, f"seq(map({'string' if isinstance(labels[0], str) else 'int64'},{_spelled(t)}))", [])
 
 
 def _described(name: str, t: TensorType) -> NodeArg:

@@ -9,6 +9,7 @@ from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
 from anyshape.graph.match_shape import names_of_unknowns, resolved
 from anyshape.graph.retype import with_dims
+from anyshape.graph.sizes import remember
 from anyshape.graph.tuples import flat, flats, form_of, formed, member_names
 from anyshape.graph.value import Value
 from anyshape.public import public
@@ -25,15 +26,14 @@ def input(name: str, type: str | TensorType) -> Any:
         raise ArgumentError(f"an input needs a name, got {name!r}")
     types = parse_types(type)
     names = member_names(name, form_of(types))
-    return formed(form_of(types), map(Value, flat(types), names))
+    params = [Value(t, n) for t, n in zip(flat(types), names, strict=True)]
+    for p in params:
+        remember(p)
+    return formed(form_of(types), iter(params))
 
 
 @public
-def function(
-    inputs: Sequence[Any],
-    results: Any,
-    name: str = "main",
-) -> Function:
+def function(inputs: Sequence[Any], results: Any, name: str = "main") -> Function:
     """The function of these inputs, values or tuples of them; results are a value, a list, or a dict that names them, and tuples among them
     come out as tuples. Raises ArgumentError if something else is needed."""
     listed = (results,) if isinstance(results, Value) else results.values() if isinstance(results, Mapping) else results

@@ -42,8 +42,8 @@ def call(
 def call_node(
     op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any], source: str = "", count: int | None = None
 ) -> Node:
-    """One call of a variant. `inputs` are by position, a variadic one as a sequence; `params` by name, None for the default;
-    `count` says how many outputs a variadic op has, for when nothing else does.
+    """Builds the node of one call of a variant. `inputs` are by position, a variadic one as a sequence; `params` by name, None for the
+    default; `count` says how many outputs a variadic op has, for when nothing else does.
 
     Raises ArgumentError for a parameter of the wrong kind, and whatever type inference raises.
     """
@@ -72,9 +72,13 @@ def call_alias(
     source: str = "",
     count: int | None = None,
 ) -> tuple[Value, ...]:
-    """Calls an op by its plain name: the dyn variant if any promoted parameter is a Value, else the static one."""
+    """Calls an op by its plain name: the dyn variant if any promoted parameter is a Value, a dim or has one in it, else the static one."""
+    from anyshape.graph.sizes import is_size
+
     promoted = (params.get(p.name) for p in dyn.operands)
-    return call(dyn if any(isinstance(v, Value) for v in promoted) else static, inputs, params, source, count)
+    return call(
+        dyn if any(isinstance(v, Value) or is_size(v) for v in promoted) else static, inputs, params, source, count
+    )
 
 
 def _data(op: OpDef, inputs: Sequence[Any]) -> list[Value | None]:
@@ -112,9 +116,15 @@ def _common_dtype(op: OpDef, inputs: Sequence[Any]) -> dict[str, DType]:
 
 
 def as_value(argument: Any, dtype: DType | None = None) -> Value:
-    """A Value as it is; a Python number or list in the dtype it meets (f32 and i64 if none); an array in its own; strings as characters."""
+    """A Value as it is; a dim, a Python number or list in the dtype it meets (f32 and i64 if none); an array in its own; strings as
+    characters."""
+    from anyshape.graph.sizes import is_size, sizes
+
     if isinstance(argument, Value):
         return argument
+    if is_size(argument):
+        value = sizes(argument)
+        return value if dtype in (None, value.type.dtype) else value.astype(dtype)
     if isinstance(argument, np.ndarray | np.generic):
         return constant(np.asarray(argument))
     a = _array(argument)
@@ -126,12 +136,16 @@ def as_value(argument: Any, dtype: DType | None = None) -> Value:
 
 
 def _operand(op: OpDef, p: ParamDef, argument: Any) -> Value | None:
+    from anyshape.graph.sizes import is_size, sizes
+
     if argument is None:
         if p.required:
             raise ArgumentError(f"{op.full_name}: {p.name} is missing, and has no default")
         return None
     if isinstance(argument, Value):
         return argument
+    if is_size(argument):
+        return sizes(argument)
     kind = np.int64 if p.kind in ("ints", "axes", "axis", "int") else np.bool_ if p.kind == "bool" else None
     return constant(_array(argument, kind)) if kind is not None else as_value(argument)
 

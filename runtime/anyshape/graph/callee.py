@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
-from anyshape.dims import Dim, Size, eq, free_symbols, fresh, substitute
+from anyshape.dims import Dim, Size, definitions, eq, free_symbols, fresh, substitute
 from anyshape.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import Inference
@@ -55,21 +55,23 @@ class Callee:
 
     def defined(self) -> Function:
         if self.function is None:
-            raise ArgumentError(f"the function {self.name} is called, and nothing defines it")
+            raise ArgumentError(f"the function {self.name} is called, but not defined")
         return self.function
 
 
 def _check_signature(c: Callee) -> None:
     """Checks that ranks are known, and that a dim of a result follows from the parameters or is a name of its own."""
-    known: set[Dim] = {n for t in c.type.params for n in _dims(t) if isinstance(n, Dim) and n.is_symbol}
+    known: set[Dim] = set(definitions((t, n) for t in c.type.params for n in _dims(t)))
     for t in (*c.type.params, *c.type.results):
         if not isinstance(t, ListType) and t.shape is None:
-            raise UnsupportedError(f"the function {c.name} says {t}: ranks of what it takes and gives must be known")
+            raise UnsupportedError(
+                f"the function {c.name} declares {t}: ranks of its parameters and results must be known"
+            )
     for t in c.type.params:
         unknown = {s for n in _dims(t) for s in free_symbols(n)} - known - {DIFFERS}
         if unknown:
             raise ArgumentError(
-                f"the function {c.name} says {t}: no parameter has a dim that is {', '.join(map(str, unknown))} alone"
+                f"the function {c.name} declares {t}: no dim of a parameter defines {', '.join(map(str, unknown))}"
             )
     for t in c.type.results:
         for n in _dims(t):
@@ -77,7 +79,7 @@ def _check_signature(c: Callee) -> None:
                 isinstance(t, ListType) or not (isinstance(n, Dim) and n.is_symbol)
             ):
                 raise ArgumentError(
-                    f"the function {c.name} says {t}: {n} must follow from dims of the parameters, or be a name"
+                    f"the function {c.name} declares {t}: {n} must follow from dims of the parameters, or be a name"
                 )
 
 
@@ -159,10 +161,10 @@ def bind_argument(where: str, expected: TensorType, got: TensorType, values: dic
         raise DtypeError(f"{where} must be {expected}, got {got}")
     if got.shape is None or expected.shape is None or len(got.shape) != len(expected.shape):
         raise ShapeError(f"{where} must be {expected}, got {got}")
+    for s, d in definitions(zip(got.shape, expected.shape), values).items():
+        values[s] = d.of(d.place, values)
     for axis, (n, m) in enumerate(zip(expected.shape, got.shape)):
-        if isinstance(n, Dim) and n.is_symbol and n not in values:
-            values[n] = m
-        elif eq(substitute(n, values) if isinstance(n, Dim) else n, m) is False:
+        if eq(substitute(n, values) if isinstance(n, Dim) else n, m) is False:
             raise ShapeError(f"{where} must be {expected}, got {got}: dim {axis} is not {n}")
 
 

@@ -142,7 +142,7 @@ def replaced(node: Node, inputs: Sequence[Value | None]) -> Node:
 
 def is_guarded(node: Node) -> bool:
     """Whether the checks of the rule stand before the inputs: there are some, and not any number of them."""
-    return not any(i.variadic for i in node.op.inputs) and any(node.grouped_inputs().values())
+    return not any(i.variadic for i in node.op.inputs) and any(v is not None for v in node.grouped_inputs().values())
 
 
 def _checked(node: Node) -> tuple[Value | None, ...]:

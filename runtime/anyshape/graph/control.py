@@ -12,7 +12,7 @@ from anyshape.graph.joining import data_dependent_dims, exported_contents, expor
 from anyshape.graph.loops import LOOP, no_relation
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 from anyshape.graph.origins import reworded
-from anyshape.graph.regions import failed, spliced, symbols_of, typed
+from anyshape.graph.regions import failed, params_for, spliced, symbols_of, typed
 from anyshape.graph.truth import check_condition, known_truth
 from anyshape.graph.value import Node, Value
 from anyshape.rules import Bound
@@ -67,7 +67,7 @@ class _If:
         except (ShapeError, DtypeError) as e:
             if not self.may_skip(node, k):
                 raise
-            return failed(region.name, list(region.params), reworded(str(e), node))
+            return failed(region.name, params_for(region.params, self.captured(node)), reworded(str(e), node))
 
     @staticmethod
     def _possible(node: Node, regions: tuple[Function, ...]) -> list[Function]:

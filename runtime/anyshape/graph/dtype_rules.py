@@ -85,7 +85,7 @@ def output_dtypes(node: Node, solved: Mapping[str, DType]) -> dict[str, DType]:
         elif is_dtype_name(o.dtype):
             dtypes[o.name] = parse_dtype(o.dtype)
         else:
-            raise DtypeError(f"{node.op.full_name}: nothing says the dtype of {o.name}{_at(node)}")
+            raise DtypeError(f"{node.op.full_name}: the dtype of {o.name} is not determined{_at(node)}")
     return dtypes
 
 

@@ -45,7 +45,7 @@ class Function:
         names = [p.name for p in self.params]
         if len(set(names)) < len(names):
             twice = sorted({n for n in names if names.count(n) > 1})
-            raise ArgumentError(f"two inputs are called {', '.join(twice)}; names of inputs must differ")
+            raise ArgumentError(f"two inputs have the name {', '.join(twice)}; input names must be distinct")
 
     def whole(self) -> Function:
         """This function; a saved one is read when this is called."""
@@ -53,7 +53,7 @@ class Function:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """In topological order; the same graph always gives the same order. Nodes nothing needs are not among them."""
+        """The nodes in topological order; the same graph always gives the same order. Nodes nothing needs are not among them."""
         return topological(self.results)
 
     def free_values(self) -> set[Value]:

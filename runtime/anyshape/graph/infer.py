@@ -26,6 +26,7 @@ from anyshape.graph.inference_cache import Memory, question_of
 from anyshape.graph.opdef import OpDef
 from anyshape.graph.relating import ranks_anyway, related, shapes_of, shapes_without_floats
 from anyshape.graph.sequences import spread, walk_of
+from anyshape.graph.sizes import remember
 from anyshape.graph.value import SIZES, SMALL, Contents, Node, Value, element_symbol
 from anyshape.rules import Bound, Check, Elements, Rule, Undetermined
 from anyshape.types import TensorType
@@ -47,6 +48,14 @@ class Inference:
     dtypes: Mapping[str, DType]
     undetermined: str = ""
     regions: tuple[Function, ...] = ()
+
+
+class Restated(Exception):
+    """A call that is another one, of the same results: a loop whose first iteration has a form of its own."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__()
+        self.node = node
 
 
 _MEMORY = Memory[Inference]()
@@ -110,7 +119,7 @@ def _for_each_output(node: Node, kinds: Mapping[str, DType], why: Undetermined) 
         if node.count is None:
             raise UnsupportedError(
                 f"{node.op.full_name}: the number of outputs depends on a value that is not known: {why}; "
-                "say it, as in outputs=3"
+                "pass it, as in outputs=3"
             )
         dtypes += [kinds[o.name]] * (node.count - (len(node.op.outputs) - 1))
     return dtypes
@@ -125,7 +134,7 @@ def build(
     regions: tuple[Function, ...] = (),
     count: int | None = None,
 ) -> Node:
-    """A node with its outputs typed. `inputs` are flattened; raises what `infer` raises.
+    """A node with its outputs typed, of another op where the call is stated as one. `inputs` are flattened; raises what `infer` raises.
 
     `count` says how many outputs there are, for an op of which only the run tells; any other number is a ShapeError then.
     """
@@ -133,10 +142,12 @@ def build(
     node.count = count
     try:
         result = _inferred(node, facts)
+    except Restated as e:
+        return e.node
     except (RecursionError, NestedTooDeep):
         raise UnsupportedError(
-            f"{op.full_name}{f' (at {source})' if source else ''}: the dims of its operands are nested too deeply to be told apart; "
-            "say more of the inputs, such as dims={'n': (1, None)} for sizes that are never 0"
+            f"{op.full_name}{f' (at {source})' if source else ''}: the dims of its operands are nested too deeply to be compared; "
+            "constrain the inputs, as by dims={'n': (1, None)} for sizes that are never 0"
         ) from None
     except AnyshapeError as e:
         from anyshape.graph.origins import reworded
@@ -156,6 +167,8 @@ def build(
         Value(t, node=node, index=k, contents=c)
         for k, (t, c) in enumerate(zip(result.types, result.contents, strict=True))
     )
+    for v in node.outputs:
+        remember(v)
     return node
 
 

@@ -124,7 +124,7 @@ class _List(_Kept):
                 0, list_of(element, optional, never=element.shape is None and not isinstance(element, ListType))
             )
         if not lists:
-            raise ShapeError('list: it is empty, and nothing says of what; say element="f32[...]"')
+            raise ShapeError('list: it is empty, and its element type is not known; pass element="f32[...]"')
         return _inference(reduce(lambda a, b: joined_list(a, b, "list: an element"), lists))
 
 
@@ -133,7 +133,7 @@ class _Insert(_Kept):
         t = _list_type(node)
         _check_position(node)
         if t.optional:
-            raise DtypeError(f"{node.op.full_name}: {t} is no list; an optional is made anew")
+            raise DtypeError(f"{node.op.full_name}: {t} is not a list; make a new optional instead")
         _check_elements(node, [operand(node, 1).type])
         added = list_of(operand(node, 1).type)
         return _inference(joined_list(t, added, f"{node.op.full_name}: the list"))
@@ -150,12 +150,12 @@ class _Erase(_Kept):
 def _check_elements(node: Node, types: Sequence[TensorType]) -> None:
     for t in types:
         if isinstance(t, FunctionType):
-            raise DtypeError(f"{node.op.full_name}: elements of a list are tensors or lists, got {t}")
+            raise DtypeError(f"{node.op.full_name}: elements of a list must be tensors or lists, got {t}")
 
 
 def _check_filled(node: Node, t: ListType) -> None:
     if t.never:
-        raise ShapeError(f"{node.op.full_name}: the list is empty, nothing was put into it")
+        raise ShapeError(f"{node.op.full_name}: the list is empty; nothing was put into it")
 
 
 class _At:
@@ -193,7 +193,7 @@ class _Split:
     def infer(self, node: Node) -> Inference:
         x, sizes = operand(node, 0).type, node.inputs[1]
         if isinstance(x, ListType):
-            raise DtypeError(f"{node.op.full_name}: what is split must be a tensor, got {x}")
+            raise DtypeError(f"{node.op.full_name}: its first operand must be a tensor, got {x}")
         axis = axis_of_split(node)
         if sizes is not None:
             if not sizes.type.dtype.is_integer:
@@ -216,7 +216,7 @@ def axis_of_split(node: Node) -> int | None:
     if t.rank is None:
         return None
     if not -t.rank <= axis < t.rank:
-        raise ShapeError(f"{node.op.full_name}: {axis} is no axis of {t}")
+        raise ShapeError(f"{node.op.full_name}: {axis} is not an axis of {t}")
     return axis % t.rank
 
 

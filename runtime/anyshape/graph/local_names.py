@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from anyshape.dims import Facts
+from anyshape.errors import UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build, rebuild
 from anyshape.graph.matching import make
@@ -17,7 +18,12 @@ from anyshape.graph.value import Node, Value
 
 
 def localised(node: Node, names: Mapping[Value, str], facts: Facts | None) -> Node:
-    """`names`: the captured values that are names."""
+    """`names`: the captured values that are names. Raises UnsupportedError for one that a sum or product alone tells."""
+    for v in names:
+        if getattr(v, "within", None) is not getattr(v, "dim", None):
+            raise UnsupportedError(
+                f"a name that is first written inside a region stands alone there, not as {getattr(v, 'within', '')}"
+            )
     control = node.op.control
     assert control is not None
     captured, at = control.captured(node), control.captures_from(node)

@@ -15,7 +15,7 @@ from anyshape.dims import Dim, Facts, Size, bounds, free_symbols, fresh, maximum
 from anyshape.dtypes import FUNCTION, parse_dtype
 from anyshape.errors import DtypeError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
-from anyshape.graph.infer import Inference
+from anyshape.graph.infer import Inference, Restated
 from anyshape.graph.joining import (
     data_dependent_dims,
     exported_contents,
@@ -28,6 +28,7 @@ from anyshape.graph.joining import (
 )
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 from anyshape.graph.regions import fits, symbols_of, typed
+from anyshape.graph.sizes import remember
 from anyshape.graph.truth import check_condition, check_single, count_of, known_truth
 from anyshape.graph.value import Contents, Element, Node, Value
 from anyshape.rules import Bound, Rule
@@ -40,6 +41,10 @@ LIMIT = 12
 """Rounds in which only what changed is widened; after them all dims and elements are, and after LIMIT the loop is refused."""
 
 
+class RankChanges(UnsupportedError):
+    """An iteration gives a carried value another rank than the one before."""
+
+
 class Carried:
     """The type and contents of one carried value that hold in every iteration."""
 
@@ -49,17 +54,19 @@ class Carried:
         """Dims and elements that are symbols of the iteration."""
 
     def param(self, name: str) -> Value:
-        return Value(self.type, name, contents=self.contents)
+        param = Value(self.type, name, contents=self.contents)
+        remember(param, again=True)
+        return param
 
     def widen(self, result: Value, where: str, all_of_it: bool) -> bool:
-        """Joins the value after an iteration, and says whether that changed anything. Raises DtypeError, and UnsupportedError where the
-        rank changes."""
+        """Joins the value after an iteration, and says whether that changed anything. Raises DtypeError, and RankChanges."""
         if result.type.dtype is not self.type.dtype:
             raise DtypeError(f"{where} is {self.type.dtype}, and {result.type.dtype} after an iteration")
         mine, its = self.type.shape, spelled_type(result.type, self.facts).shape
         if mine is not None and its is not None and len(mine) != len(its):
-            raise UnsupportedError(
-                f"{where}: its rank changes between iterations, from {len(mine)} to {len(its)}; a loop keeps the rank of what it carries"
+            raise RankChanges(
+                f"{where}: its rank changes between iterations, from {len(mine)} to {len(its)}, and goes on changing; carry a list, whose "
+                "elements may have any rank, or the elements and the shape apart"
             )
         before = (self.type, self.contents)
         if FUNCTION in (self.type.dtype, result.type.dtype):
@@ -75,6 +82,10 @@ class Carried:
             self.type = TensorType(self.type.dtype, tuple(self._dim(a, b, all_of_it) for a, b in zip(mine, its)))
         self.contents = self._elements(result, all_of_it)
         return before != (self.type, self.contents)
+
+    def forget(self) -> None:
+        """Lets the value have any rank."""
+        self.type, self.contents = TensorType(self.type.dtype, None), None
 
     def _dim(self, mine: Size, its: Size, new: bool) -> Size:
         if mine in self.symbols and isinstance(mine, Dim):
@@ -131,7 +142,12 @@ class _Loop:
 
     def infer(self, node: Node, facts: Facts | None) -> Inference:
         _check_operands(node)
-        body, iteration = self._typed(node, facts)
+        try:
+            body, iteration = self._typed(node, facts)
+        except RankChanges as e:
+            from anyshape.graph.peeling import peeled
+
+            raise Restated(peeled(node, e)) from None
         _check_body(node, body)
         n = carried_count(node)
         trip_count = _trip_count(node, body)
@@ -142,7 +158,7 @@ class _Loop:
             t = exported_type(v.type, outside)
             if isinstance(t, ListType | FunctionType):
                 raise DtypeError(
-                    f"loop: an iteration collects {t}; only tensors are stacked, a list of lists is carried"
+                    f"loop: an iteration collects {t}; only tensors can be stacked; carry a list of lists instead"
                 )
             types.append(TensorType(t.dtype, None if t.shape is None else (trip_count, *t.shape)))
             contents.append(None)
@@ -215,7 +231,7 @@ def carried_count(node: Node) -> int:
 
 def no_form(source: str) -> ShapeError:
     at = f" (at {source})" if source else ""
-    return ShapeError(f"loop: the shapes of its carried values have no form that all iterations share{at}")
+    return ShapeError(f"loop: no symbolic shapes of its carried values hold in all iterations{at}")
 
 
 def _check_operands(node: Node) -> None:

@@ -9,13 +9,14 @@ composition can take.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from anyshape.dims import Dim, Size, bounds, eq, free_symbols, ge, substitute, symbol
+from anyshape.dims import Definition, Dim, Size, bounds, definitions, eq, free_symbols, ge, linear, substitute, symbol
 from anyshape.dtypes import parse_dtype
-from anyshape.errors import DtypeError, ParseError, ShapeError, UnsupportedError
+from anyshape.errors import ArgumentError, DtypeError, ParseError, ShapeError, UnsupportedError
 from anyshape.graph.callee import bind_argument
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
@@ -31,13 +32,31 @@ I64 = parse_dtype("i64")
 
 
 class NamedDim(Value):
-    """A size that a text calls by a name, as a vector of one item; `of` and `axis` say where it is written."""
+    """A size that a text calls by a name, as a vector of one item; `of` and `axis` say where it is written, if anywhere but in an input."""
 
-    __slots__ = ("axis", "of", "size")
+    __slots__ = ("axis", "dim", "of", "within")
 
-    def __init__(self, size: Dim, of: Value, axis: int) -> None:
+    def __init__(self, size: Dim, of: Value | None = None, axis: int = 0, within: Size | None = None) -> None:
         super().__init__(TensorType(I64, (1,)), f"dim {size}", contents=(size,))
-        self.size, self.of, self.axis = size, of, axis
+        self.dim, self.of, self.axis, self.within = size, of, axis, size if within is None else within
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A dim of a value that tells a symbol: it is (dim - rest) / factor."""
+
+    of: Value
+    axis: int
+    factor: int = 1
+    rest: Size = 0
+
+    def size(self, places: Mapping[Dim, Place], mapped: Mapping[Value, Value] | None = None, source: str = "") -> Value:
+        """The symbol as a vector of one item; `mapped` has what stands for values now."""
+        of = (mapped or {}).get(self.of, self.of)
+        size = make("shape_of", [of], {"start": self.axis, "end": self.axis + 1}, source)
+        if not isinstance(self.rest, int) or self.rest != 0:
+            size = make("sub", [size, _size(self.rest, places)], {}, source)
+        return size if self.factor == 1 else make("div", [size, constant(np.array([self.factor]))], {}, source)
 
 
 @public
@@ -48,12 +67,13 @@ def match_shape(x: Value, type: str, source: str = "") -> Value:
     """
     expected = parse_type(type)
     if x.type.dtype is not expected.dtype:
-        raise DtypeError(f"match_shape: wanted {type}, got {x.type}; use cast to change the dtype")
+        raise DtypeError(f"match_shape: expected {type}, got {x.type}; use cast to change the dtype")
     if expected.shape is None:
         return x
     if x.type.rank not in (None, expected.rank):
-        raise ShapeError(f"match_shape: wanted {type}, of rank {expected.rank}, got {x.type}")
-    pieces = [_piece(n, x, axis, type) for axis, n in enumerate(expected.shape)]
+        raise ShapeError(f"match_shape: expected {type}, of rank {expected.rank}, got {x.type}")
+    told = definitions(enumerate(expected.shape))
+    pieces = [_piece(n, x, axis, type, expected.shape, told) for axis, n in enumerate(expected.shape)]
     if all(p.constant is not None for p in pieces):
         shape: Value = constant(np.concatenate([np.zeros(0, np.int64), *(p.constant for p in pieces)]))
     else:
@@ -81,7 +101,12 @@ def ensure(v: Value, expected: TensorType, where: str, params: Sequence[Value]) 
         open_.append(None if decided is True or own else n)
     if all(n is None for n in open_):
         return v
-    return ensured(v, [None if n is None else _size(n, lambda s: _entry_dim(s, params)) for n in open_], where)
+    places = _entry_places(params)
+    for size in open_:
+        unknown = free_symbols(0 if size is None else size) - places.keys()
+        if unknown or (isinstance(size, Dim) and any(a.kind != "symbol" for t, _ in size.terms for a in t)):
+            raise UnsupportedError(f"a declared dim may be a sum of products of dims of the parameters; {size} is none")
+    return ensured(v, [None if n is None else _size(n, places) for n in open_], where)
 
 
 def _demand_kind(v: Value, expected: TensorType, where: str) -> None:
@@ -103,31 +128,30 @@ def as_parameters(name: str, params: Sequence[Value], arguments: Sequence[Value]
 
     Raises DtypeError or ShapeError for what cannot fit."""
     actual: dict[Dim, Size] = {}
-    positions: dict[Dim, tuple[Value, int]] = {}
+    positions: dict[Dim, Place] = {}
     fitted: list[Value] = []
     for k, (p, v) in enumerate(zip(params, arguments, strict=True)):
         where, t = f"{name}: argument {k}", p.type
         if (t.rank is not None and v.type.rank is not None) or t.dtype is not v.type.dtype:
             bind_argument(where, t, v.type, actual)
+        for s, d in definitions(enumerate(t.shape or ()), positions).items():
+            positions[s] = Place(v, d.place, d.factor, d.rest)
         sizes = [_demanded(n, v, axis, actual, positions) for axis, n in enumerate(t.shape or ())]
         fitted.append(v if all(n is None for n in sizes) else ensured(v, sizes, where))
     return fitted
 
 
-def _demanded(
-    n: Size, v: Value, axis: int, actual: dict[Dim, Size], positions: dict[Dim, tuple[Value, int]]
-) -> Value | None:
+def _demanded(n: Size, v: Value, axis: int, actual: dict[Dim, Size], positions: Mapping[Dim, Place]) -> Value | None:
     """The size that v must have along an axis; None where it is known to have it, or where this argument is the first to define it."""
     m = v.type.shape[axis] if v.type.shape is not None else None
-    if isinstance(n, Dim) and n.is_symbol and n not in positions:
-        positions[n] = v, axis
+    if isinstance(n, Dim) and n.is_symbol and (positions[n].of, positions[n].axis, positions[n].factor) == (v, axis, 1):
         return None if m is not None and _is_within(m, *bounds(n)) else _limited(v, axis, *bounds(n))
     if not free_symbols(n) <= positions.keys() or (
         isinstance(n, Dim) and any(a.kind != "symbol" for t, _ in n.terms for a in t)
     ):
         return None
     seen = m is not None and free_symbols(n) <= actual.keys() and eq(substitute(n, actual), m) is True
-    return None if seen else _size(n, positions.__getitem__)
+    return None if seen else _size(n, positions)
 
 
 def _is_within(m: Size, low: int | None, high: int | None) -> bool:
@@ -142,39 +166,46 @@ def _limited(v: Value, axis: int, low: int | None, high: int | None) -> Value:
     return size if high is None else make("minimum", [size, constant(np.array([high], np.int64))], {}, "")
 
 
-def _size(n: Size, place: Callable[[Dim], tuple[Value, int]]) -> Value:
+def _size(n: Size, places: Mapping[Dim, Place]) -> Value:
     """A size as a vector of one item, computed from the dims that define its symbols."""
     if isinstance(n, int):
         return constant(np.array([n], np.int64))
-    total: Value = constant(np.array([0], np.int64))
-    for monomial, factor in n.terms:
-        product: Value = constant(np.array([factor], np.int64))
-        for atom in monomial:
-            of, axis = place(atom.dim)
-            product = make("mul", [product, make("shape_of", [of], {"start": axis, "end": axis + 1}, "")], {}, "")
-        total = make("add", [total, product], {}, "")
-    return total
+    return _computed(n, {s: places[s].size(places) for s in free_symbols(n)})
 
 
-def _entry_dim(s: Dim, params: Sequence[Value]) -> tuple[Value, int]:
-    for p in params:
-        for axis, n in enumerate(p.type.shape or ()):
-            if n is s:
-                return p, axis
-    raise UnsupportedError(f"a declared dim may be a sum of products of dims of the parameters; {s} is none")
+def _entry_places(params: Sequence[Value]) -> dict[Dim, Place]:
+    """Where parameters tell what their symbols are."""
+    sizes = [((p, axis), n) for p in params for axis, n in enumerate(p.type.shape or ())]
+    return {s: Place(*d.place, d.factor, d.rest) for s, d in definitions(sizes).items()}
 
 
-def _piece(n: Size, x: Value, axis: int, text: str) -> Value:
-    """One required dim as a vector of one item; -1 for `?`."""
+def _piece(
+    n: Size, x: Value, axis: int, text: str, shape: Sequence[Size], told: Mapping[Dim, Definition[int]]
+) -> Value:
+    """One required dim as a vector of one item; -1 for `?`. `told`: which dim of the text tells each name."""
     if isinstance(n, int):
         return constant(np.array([n], np.int64))
     if str(n).startswith("?"):
         return constant(np.array([-1], np.int64))
-    if not n.is_symbol:
+    if any(a.kind != "symbol" for monomial, _ in n.terms for a in monomial):
         raise ParseError(
-            f"match_shape: {text!r}: a dim is a number, a name or ?, got {n}; name it, and say the rest of the name"
+            f"match_shape: {text!r}: a dim must be a number, ?, a name, or a sum of products of names, got {n}"
         )
-    return NamedDim(n, x, axis)
+    at = {s: told[s].place if s in told else axis for s in free_symbols(n)}
+    named = {s: NamedDim(s, x, k, shape[k]) for s, k in at.items()}
+    return named[n] if n.is_symbol else _computed(n, named)
+
+
+def _computed(n: Dim, values: Mapping[Dim, Value]) -> Value:
+    """A sum of products of vectors of one item."""
+    total: Value | None = None
+    for monomial, factor in n.terms:
+        product: Value = constant(np.array([factor]))
+        for atom in monomial:
+            product = make("mul", [product, values[atom.dim]], {}, "")
+        total = product if total is None else make("add", [total, product], {}, "")
+    assert total is not None
+    return total
 
 
 def resolved(params: Sequence[Value], results: Sequence[Value]) -> list[Value]:
@@ -190,17 +221,30 @@ def resolved(params: Sequence[Value], results: Sequence[Value]) -> list[Value]:
         inner: dict[Value, str] = {}
         for v in node.inputs:
             if isinstance(v, NamedDim):
-                name = str(v.size)
-                if name not in scope and node.regions and not (v.of in seen or v.of.is_constant):
+                name = str(v.dim)
+                if name not in scope and node.regions and (v.of is None or not (v.of in seen or v.of.is_constant)):
                     inner[v] = name
                     continue
-                of, axis = scope.setdefault(name, (v.of, v.axis))
-                mapped[v] = make("shape_of", [mapped.get(of, of)], {"start": axis, "end": axis + 1}, node.source)
+                if name not in scope:
+                    scope[name] = _written(v, scope)
+                place = scope[name]
+                mapped[v] = place.size({s: scope[str(s)] for s in free_symbols(place.rest)}, mapped, node.source)
         inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
         rebuilt = localised(over(node, inputs), inner, entry.facts) if inner else rebuild(node, inputs, entry.facts)
         entry.learn(rebuilt)
         mapped.update(zip(node.outputs, rebuilt.outputs, strict=True))
     return [mapped.get(v, v) for v in results]
+
+
+def _written(v: NamedDim, scope: Mapping[str, Place]) -> Place:
+    """Where a name is written first. Raises ArgumentError if it is nowhere, or beside other names that nothing tells."""
+    told = linear(v.within, v.dim)
+    if v.of is None or told is None or not {str(s) for s in free_symbols(told[1])} <= scope.keys():
+        known = ", ".join(scope) or "none"
+        if v.of is None:
+            raise ArgumentError(f"a size is computed of {v.dim}, and no input has that dim; there are {known}")
+        raise ArgumentError(f"match_shape: the dim {v.within} does not tell {v.dim}; known are {known}")
+    return Place(v.of, v.axis, *told)
 
 
 def names_of_unknowns(params: Sequence[Value], results: Sequence[Value]) -> dict[Dim, Size]:
@@ -209,19 +253,16 @@ def names_of_unknowns(params: Sequence[Value], results: Sequence[Value]) -> dict
     taken, renamed = set(_entry_names(params)), dict[Dim, Size]()
     for node in topological(results) if unknown else ():
         for v in node.inputs:
-            if not isinstance(v, NamedDim) or str(v.size) in taken:
+            if not isinstance(v, NamedDim) or v.of is None or str(v.dim) in taken:
                 continue
-            taken.add(str(v.size))
+            taken.add(str(v.dim))
+            if v.within is not v.dim:
+                continue
             n = v.of.type.shape[v.axis] if v.of.type.shape is not None else None
             if isinstance(n, Dim) and n in unknown:
-                renamed.setdefault(n, symbol(str(v.size), *bounds(n)))
+                renamed.setdefault(n, symbol(str(v.dim), *bounds(n)))
     return renamed
 
 
-def _entry_names(params: Sequence[Value]) -> dict[str, tuple[Value, int]]:
-    positions: dict[str, tuple[Value, int]] = {}
-    for p in params:
-        for axis, n in enumerate(p.type.shape or ()):
-            if isinstance(n, Dim) and n.is_symbol and not str(n).startswith("?"):
-                positions.setdefault(str(n), (p, axis))
-    return positions
+def _entry_names(params: Sequence[Value]) -> dict[str, Place]:
+    return {str(s): place for s, place in _entry_places(params).items() if not str(s).startswith("?")}

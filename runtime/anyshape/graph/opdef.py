@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from anyshape.dtypes import DType, highest, lowest
 from anyshape.equations import Equations
-from anyshape.rules import Bound, Rule
+from anyshape.rules import Bound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -197,6 +197,3 @@ class OpDef:
     @property
     def twin(self) -> str | None:
         return {"static": f"dyn.{self.name}", "dyn": f"static.{self.name}"}.get(self.variant)
-
-
-__all__ = ["Bound", "InputDef", "KernelBuilder", "OpDef", "OutputDef", "ParamDef", "Relation", "RewriteDef", "Rule"]

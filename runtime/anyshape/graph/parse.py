@@ -70,7 +70,7 @@ def _declared(headers: Sequence[tuple[int, str]]) -> dict[str, Callee]:
 def _part(
     lines: Sequence[tuple[int, str]], constants: Mapping[str, NDArray[Any]], callees: Mapping[str, Callee]
 ) -> Function:
-    """One function of a text."""
+    """Reads one function of a text."""
     bounds = {m.group(1): m.groups() for _, line in lines if (m := _DIM.fullmatch(line))}
     reader = _Reader(constants, bounds, callees)
     stack = [reader]
@@ -103,7 +103,7 @@ class _Region:
         elif m := _REGION.fullmatch(line):
             stack.append(self.reader(m))
         else:
-            raise ParseError("this is no region")
+            raise ParseError("this is not a region")
 
     def reader(self, m: re.Match[str]) -> _Reader:
         inner = _Reader(self.outer.constants, {}, self.outer.callees, self.outer.scope, self)
@@ -232,7 +232,7 @@ class _Reader:
 
     def callee(self, name: str) -> Callee:
         if name not in self.callees:
-            raise ParseError(f"the text has no function {name} that says what it gives")
+            raise ParseError(f"the text has no function {name} that declares its results")
         return self.callees[name]
 
     def function(self) -> Function:

@@ -46,6 +46,11 @@ def failed(name: str, params: Sequence[Value], failure: str) -> Function:
     return Function(params, (), name, failure=failure)
 
 
+def params_for(params: Sequence[Value], operands: Sequence[Value]) -> list[Value]:
+    """Parameters of these names with the types and contents of `operands`."""
+    return [inner_param(v, p.name) for p, v in zip(params, operands, strict=True)]
+
+
 def inner_param(v: Value, name: str) -> Value:
     """What a region sees of a value outside: its type and what is known of its elements."""
     return Value(v.type, name, contents=v.elements())
@@ -73,18 +78,25 @@ def _mapped(nodes: Sequence[object], final: Mapping[Value, Value], entry: EntryF
 def typed(region: Function, operands: Sequence[Value], facts: Facts | None, constants: bool = False) -> Function:
     """The region for parameters with the types and contents of `operands`; itself if that changes nothing. With `constants`, those
     among `operands` take the place of their parameters. Raises what inference raises, ShapeError for a check that cannot hold."""
-    if not constants and (region.failure or all(map(fits, region.params, operands))):
+    if not constants and all(map(fits, region.params, operands)):
         return region
     kept = [not (constants and v.is_constant) for v in operands]
-    if region.failure:
-        return failed(region.name, [p for p, k in zip(region.params, kept) if k], region.failure)
-    params = [inner_param(v, p.name) if k else v for p, v, k in zip(region.params, operands, kept, strict=True)]
+    params = [p if k else v for p, v, k in zip(params_for(region.params, operands), operands, kept, strict=True)]
     own = [p for p, k in zip(params, kept) if k]
-    checks = moved_checks(region, params, facts.renamed if facts is not None else {})
-    entry = EntryFacts(Function(own, (), region.name, (), checks=checks), facts)
-    mapped = _mapped(region.nodes, dict(zip(region.params, params)), entry)
+    if region.failure:
+        return failed(region.name, own, region.failure)
+    return retyped(region, own, dict(zip(region.params, params)), facts)
+
+
+def retyped(
+    region: Function, params: Sequence[Value], final: Mapping[Value, Value], facts: Facts | None = None
+) -> Function:
+    """The region over `params`, with `final` in the place of its own parameters. Raises what inference raises."""
+    checks = moved_checks(region, [final[p] for p in region.params], facts.renamed if facts is not None else {})
+    entry = EntryFacts(Function(params, (), region.name, (), checks=checks), facts)
+    mapped = _mapped(region.nodes, final, entry)
     return Function(
-        own, [mapped.get(v, v) for v in region.results], region.name, region.result_names, checks=entry.checks
+        params, [mapped.get(v, v) for v in region.results], region.name, region.result_names, checks=entry.checks
     )
 
 

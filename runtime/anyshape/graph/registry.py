@@ -27,7 +27,7 @@ def packages() -> tuple[ModuleType, ...]:
             modules.append(import_module(module))
         except ImportError as e:
             raise UnsupportedError(
-                f"the package {module} announces ops ({GROUP}) and cannot be imported: {e}; install it again, or uninstall it"
+                f"the package {module} registers ops ({GROUP}), but cannot be imported: {e}; reinstall or uninstall it"
             ) from e
     return tuple(modules)
 

@@ -19,7 +19,7 @@ from anyshape.rules import Bound, Choices, Chosen, Rule, Undetermined, Vec
 
 
 def related(node: Node, rule: Rule, shapes: Mapping[str, Any] | None = None) -> Bound:
-    """One run of the op's rule on a call's operands. Raises what the rule raises, Undetermined too."""
+    """Runs the op's rule on a call's operands. Raises what the rule raises, Undetermined too."""
     bound: Bound = node.op.relation(rule, **_operands(node, shapes))
     return bound
 
@@ -39,7 +39,7 @@ class Way:
 
 
 def ways(node: Node, facts: Facts | None) -> list[Way] | None:
-    """All that a call may be; None if these are too many, or if more than axes is open."""
+    """Lists all that a call may be; None if these are too many, or if more than axes is open."""
     if node.sequence is not None:
         return None
     choices = Choices()
@@ -135,7 +135,7 @@ def shapes_of(node: Node) -> dict[str, Any]:
     for name, value in node.grouped_inputs().items():
         if isinstance(value, tuple):
             listed = node.sequence
-            shapes[name] = elements_of(node, name, listed) if listed else [_shape(name, v) for v in value]
+            shapes[name] = elements_of(node, name, listed) if listed is not None else [_shape(name, v) for v in value]
         else:
             shapes[name] = _shape(name, value)
     return shapes

@@ -6,10 +6,11 @@ to put in what the user said of dims, and to go on with the ranks that turned up
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from anyshape.dims import Dim, Size, bounds, symbol
+from anyshape.dims import Dim, Size, bounds, substitute, symbol
 from anyshape.errors import ArgumentError
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function
@@ -20,14 +21,48 @@ from anyshape.rules import Check
 
 
 def retype(f: Function, low: int) -> tuple[Function, frozenset[Dim]]:
-    """f with entry symbols at least `low`, and the symbols for which that is more than f itself says."""
+    """f with entry symbols at least `low`, and the symbols for which that is more than f itself says. Nothing is assumed of a symbol that
+    is 0 in usual calls, such as the length of the past in the first step of a decoder."""
     values: dict[Dim, Size] = {}
     for s in f.symbols():
         least, most = bounds(s)
         if least is not None and least < low and (most is None or most >= low):
             values[s] = symbol(s.name, low, most)
+    for s in (_grown(f, values) | _of_one_branch(f)).intersection(values):
+        del values[s]
     assumed = frozenset(v for v in values.values() if isinstance(v, Dim))
     return with_dims(f, values), assumed
+
+
+def _grown(f: Function, values: Mapping[Dim, Size]) -> set[Dim]:
+    """The symbols of which a dim of a result is the greater of it and another size, or it and at least 1 more, with `values` for symbols:
+    something is put behind what has this length."""
+    grown: set[Dim] = set()
+    for n in {n for v in f.results for n in v.type.shape or () if isinstance(n, Dim) and not n.is_symbol}:
+        if n.kind == "max":
+            grown.update(s for s in n.args if isinstance(s, Dim) and s.is_symbol)
+        alone = (monomial[0].dim for monomial, coefficient in n.terms if coefficient == 1 and len(monomial) == 1)
+        grown.update(s for s in alone if s in values and (bounds(substitute(n - s, values))[0] or 0) >= 1)
+    return grown
+
+
+def _of_one_branch(f: Function) -> set[Dim]:
+    """The symbols of nothing but parameters that are read in one branch only: where another is taken, these may be empty."""
+    branching = [node for node in f.nodes if len(node.regions) > 1]
+    if not branching:
+        return set()
+    readers = Counter(v for node in branching for v in _read_by_branch(node))
+    elsewhere = {v for node in f.nodes if len(node.regions) < 2 for v in node.inputs} | set(f.results)
+    alone = {p for p in f.params if p not in elsewhere and readers[p] == 1}
+    others = (p.type.symbols() for p in f.params if p not in alone)
+    return {s for p in alone for s in p.type.symbols()}.difference(*others)
+
+
+def _read_by_branch(node: Node) -> Iterator[Value]:
+    """The operands that each branch of a node reads; one that several read, as often."""
+    for region in node.regions:
+        read = region.free_values()
+        yield from {v for v, p in zip(node.inputs, region.params) if v is not None and p in read}
 
 
 def constrained(f: Function, dims: Mapping[str, Any]) -> Function:

@@ -27,11 +27,6 @@ def flats(values: Sequence[Any]) -> list[Any]:
     return [m for part in values for m in flat(part)]
 
 
-def count(form: Form) -> int:
-    """How many members a form has."""
-    return sum(map(count, form)) if isinstance(form, tuple) else 1
-
-
 def formed(form: Form, members: Iterator[Any]) -> Any:
     """The next members, as many as the form has, in that form."""
     return tuple(formed(f, members) for f in form) if isinstance(form, tuple) else next(members)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from enum import Enum
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +15,15 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from anyshape.graph.function import Function
+    from anyshape_ops.values import Spelled
+else:
+    Spelled = object
 
-from anyshape.dims import Cond, Dim, fresh
-from anyshape.dtypes import I32, I64, from_numpy
+from anyshape.dims import Cond, Dim, Size, fresh
+from anyshape.dtypes import I32, I64, DType, from_numpy
 from anyshape.errors import ArgumentError
 from anyshape.graph.opdef import OpDef
+from anyshape.graph.spelled import is_property, method, names, operators
 from anyshape.public import public, short
 from anyshape.rules import Check
 from anyshape.strings import as_chars
@@ -48,14 +54,15 @@ def mark() -> int:
     return next(_SERIALS)
 
 
-class Value:
-    """A parameter, a constant, or one output of a node. Compared by identity.
+class Value(Spelled):
+    """A parameter, a constant, or one output of a node. Compared by identity; other operators of Python, indices and methods are the ops
+    that specs say (`x + y`, `x[1:]`, `x.sum(axis=0)`).
 
     `contents` are the elements of a small integer or bool tensor in row-major order, as far as they are known: integers,
     dims, conditions; an element nothing is known of is a symbol of its own, born with the value.
     """
 
-    __slots__ = ("_contents", "constant", "index", "name", "node", "type")
+    __slots__ = ("__weakref__", "_contents", "constant", "index", "name", "node", "type")
 
     def __init__(
         self,
@@ -89,6 +96,8 @@ class Value:
 
     def elements(self) -> Contents | None:
         """The contents, with symbols made for elements nothing is known of; None if there are too many to name."""
+        from anyshape.graph.sizes import remember
+
         known = self.contents
         if known is not None:
             return known
@@ -102,10 +111,67 @@ class Value:
         if n == 0:  # nothing gets a name, and what makes the value may still be refused: it is no constant
             return ()
         self._contents = tuple(element_symbol(self, k) for k in range(n))
+        remember(self)
         return self._contents
 
     def __repr__(self) -> str:
         return f"<{self.name or '%'}: {self.type}>"
+
+    # --- what Python and NumPy ask of an array; see `spelled`
+
+    __array_ufunc__ = None
+    """NumPy's arrays leave `array + value` to the value."""
+    __hash__ = object.__hash__
+
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        """The dims, numbers or symbols. Raises ArgumentError where not even their number is known."""
+        if self.type.shape is None:
+            raise ArgumentError(f"{self!r} has dims of which not even the number is known; match_shape says what it is")
+        return self.type.shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int | float | np.ndarray | np.generic | list):
+            raise ArgumentError("values are == if they are the same value; elements are compared by x.equal(y)")
+        return self is other
+
+    def __getitem__(self, key: Any) -> Value:
+        from anyshape.graph.item import item
+
+        return item(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise ArgumentError("a value never changes; ops.scatter_nd and ops.where make another one")
+
+    def __len__(self) -> int:
+        if not self.shape or not isinstance(self.shape[0], int):
+            raise ArgumentError(f"{self!r} has no length that is known before the program runs; its shape has the dims")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Value]:
+        return (self[k] for k in range(len(self)))
+
+    def __getattr__(self, name: str) -> Any:
+        called = method(name) if not name.startswith("__") else None
+        if called is None:
+            near = get_close_matches(name, names(), 3) if not name.startswith("_") else []
+            raise AttributeError(f"a value has no {name}" + (f"; did you mean {', '.join(near)}?" if near else ""))
+        return called(self) if is_property(name) else partial(called, self)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *names()})
+
+
+for _name, _function in operators():
+    setattr(Value, _name, _function)
 
 
 def element_symbol(value: Value, k: int) -> Any:
@@ -152,18 +218,8 @@ class Node:
     control flow runs; `serial` says which of two nodes was made first; `count` is how many outputs the call asked for, if it said."""
 
     __slots__ = (
-        "attrs",
-        "bound",
-        "checks",
-        "count",
-        "dtypes",
-        "inputs",
-        "op",
-        "outputs",
-        "regions",
-        "serial",
-        "source",
-    )
+        "attrs", "bound", "checks", "count", "dtypes", "inputs", "op", "outputs", "regions", "serial", "source"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -232,6 +288,3 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.op.full_name} at {self.source or '?'}>"
-
-
-__all__ = ["SIZES", "SMALL", "Contents", "Element", "Node", "Value", "constant"]

@@ -90,5 +90,3 @@ class _Expressions:
 
 
 EXPRESSIONS: Terms[Expr, Var] = _Expressions()
-
-__all__ = ["EXPRESSIONS", "SUMS", "WIDENED", "Contraction", "Terms", "as_stored", "contraction_of"]

@@ -37,7 +37,7 @@ OPERATIONS = {
     "shift_left": Cost(4), "shift_right": Cost(5), "min": Cost(3), "max": Cost(3), "and": Cost(2), "or": Cost(2), "not": Cost(2),
     "wrap": Cost(3),
 }  # fmt: skip
-"""By the names that equations call them; an operation that is not here costs what `Cost()` says."""
+"""Costs of operations, by the names that equations call them; an operation that is not here costs what `Cost()` says."""
 LOAD = Cost(2, 4)
 STORE_CYCLES, MASK_CYCLES = 4, 2
 """A store; what makes a load one that reads only inside of its tensor."""

@@ -124,6 +124,3 @@ def _instructions(e: Expr) -> int:
 
 def _rounding(dtype: DType | None) -> int:
     return 0 if dtype is None else ROUNDING_INSTRUCTIONS.get(dtype, 0)
-
-
-__all__ = ["MOST_INSTRUCTIONS", "KernelSizes"]

@@ -27,14 +27,6 @@ from anyshape.lower.sharing import Lowering
 from anyshape.lower.target import Target, host_target
 
 __all__ = [
-    "Group",
-    "Kernel",
-    "KernelError",
-    "Lowering",
-    "Origin",
-    "Packed",
-    "Target",
-    "describe",
-    "host_target",
-    "lower_group",
-]
+    "Group", "Kernel", "KernelError", "Lowering", "Origin", "Packed", "Target", "describe", "host_target",
+    "lower_group"
+]  # fmt: skip

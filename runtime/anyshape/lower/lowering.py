@@ -50,7 +50,7 @@ def _lowered(group: Group, schedule: KernelSchedule, target: Target) -> Kernel:
     lanes = target.lanes(_element_bytes(schedule))
     reported = ReportedElements(schedule.unnamed, frozenset(q.born for q in group.equations if q.born is not None))
     with module.kernel(_NAME) as f:
-        polls = Polls(f) if schedule.polls else None
+        polls = Polls(f, deep=schedule.is_unbounded) if schedule.polls else None
         places = _places(operands, group.outputs, panels)
         ctx = KernelContext.of_kernel(f, places, lanes=lanes, reported=reported, polls=polls)
         if not (schedule.errors or schedule.is_plain):

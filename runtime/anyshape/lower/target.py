@@ -11,7 +11,15 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-import llvmlite.binding as llvm
+from anyshape.errors import AnyshapeError
+
+try:
+    from llvmlite import binding as binding  # for other modules too
+except OSError as e:  # the library itself, which is loaded with the first function of it
+    raise AnyshapeError(
+        f"LLVM, which makes machine code, cannot be loaded: {e} It takes some 200 MB of address space: a process that has a limit "
+        "(ulimit -v, RLIMIT_AS) needs a higher one; otherwise install the package llvmlite again."
+    ) from e
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _FALLBACK = {1: 32 << 10, 2: 512 << 10, 3: 4 << 20}
@@ -72,7 +80,7 @@ class Target:
         return max(1, self.vector_bytes // element_bytes)
 
     def limited(self, level: str) -> Target:
-        """The same machine with fewer of its instructions: `avx512` (as it is), `avx2` or `sse`. For tests and comparisons."""
+        """This machine with fewer of its instructions: `avx512` (as it is), `avx2` or `sse`. For tests and comparisons."""
         if level == "avx512" or not self.triple.startswith("x86_64"):
             return self
         on = [f[1:] for f in self.features.split(",") if f.startswith("+")]
@@ -130,21 +138,21 @@ def vector_unit(triple: str, features: dict[str, bool]) -> tuple[int, int, bool,
 
 def initialize() -> None:
     """Make LLVM's code generator for this machine ready; cheap when repeated."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
 
 
 @cache
 def host_target() -> Target:
     """The machine this process runs on."""
     initialize()
-    triple = llvm.get_default_triple()
-    names = llvm.get_host_cpu_features()
+    triple = binding.get_default_triple()
+    names = binding.get_host_cpu_features()
     vector_bytes, registers, fma, masks, scalef = vector_unit(triple, dict(names))
     sizes = _cache_bytes()
     return Target(
         triple=triple,
-        cpu=llvm.get_host_cpu_name(),
+        cpu=binding.get_host_cpu_name(),
         features=names.flatten(),
         vector_bytes=vector_bytes,
         vector_registers=registers,

@@ -18,12 +18,6 @@ from anyshape.passes.pipeline import (
 )  # fmt: skip
 
 __all__ = [
-    "PASSES",
-    "dyn_to_static",
-    "eliminate_common_subexpressions",
-    "expand_compositions",
-    "fold",
-    "infer_types",
-    "optimise",
-    "spec_rewrites",
-]
+    "PASSES", "dyn_to_static", "eliminate_common_subexpressions", "expand_compositions", "fold", "infer_types",
+    "optimise", "spec_rewrites"
+]  # fmt: skip

@@ -28,6 +28,3 @@ def _is_contraction(node: Node) -> bool:
     if node.op.kernel is None or node.bound is None or not typed:
         return False
     return classify(equations_of(node, *tensors_of(node)).equations) is Kind.CONTRACTION
-
-
-__all__ = ["bytes_of_factors"]

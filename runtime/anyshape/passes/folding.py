@@ -112,6 +112,3 @@ class FoldConstants:
 
 def _results(arrays: Mapping[Tensor, Array], outs: Mapping[str, Any]) -> Sequence[Array]:
     return [arrays[t] for t in flat(outs)]
-
-
-__all__ = ["Compute", "FoldConstants"]

@@ -165,6 +165,3 @@ def _decides_a_size(groups: Groups) -> bool:
 
 def _data(node: Node) -> Iterable[Value]:
     return dict.fromkeys(v for v in node.data_inputs if v is not None)
-
-
-__all__ = ["MAX_NODES", "fuse"]

@@ -255,7 +255,5 @@ def table() -> str:
     return "\n".join(["| | rule | what becomes one kernel | tried |", "|---|---|---|---|", *lines])
 
 
-__all__ = ["RULES", "Edge", "Groups", "Rule", "When", "table"]
-
 if __name__ == "__main__":
     print(table())

@@ -80,6 +80,3 @@ def in_order(nodes: Sequence[Node]) -> list[Node]:
             done.add(node)
             out.append(node)
     return out
-
-
-__all__ = ["GroupEquations", "in_order"]

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
-from anyshape.dims import Dim, Size, free_symbols
+from anyshape.dims import Dim, Size, definitions, free_symbols
 from anyshape.equations.builder import Equation
 from anyshape.errors import VerifyError
 from anyshape.graph.function import Function
@@ -63,7 +63,7 @@ class GroupGraph:
         self.groups: list[FusionGroup] = []
         self.readers: dict[Value, list[Node]] = {}
         self.obstacles: dict[tuple[Value, Node], str] = {}
-        """By which rule a node would have joined what computes a value that it reads, and why it did not."""
+        """The rule by which a node would have joined what computes a value that it reads, and why it did not, by value and node."""
         self._outputs_read: dict[Node, int] = {}
         for node in f.nodes:
             for v in node.inputs:
@@ -197,7 +197,7 @@ Neighbours = Callable[[FusionGroup], Iterable[FusionGroup]]
 
 
 def _search(inside: Set[FusionGroup], neighbours: Neighbours, admits: Callable[[FusionGroup], bool]) -> Iterator[bool]:
-    """For each edge that leads away from the groups inside: whether it comes back to one of them, by way of a group outside."""
+    """Yields, for each edge that leads away from the groups inside, whether it comes back to one of them, by way of a group outside."""
     seen = set(inside)
     left = deque(inside)
     while left:
@@ -226,7 +226,7 @@ def _both_ends(*searches: Iterator[bool]) -> bool | None:
 
 def sizes_of(f: Function) -> frozenset[Dim]:
     """The symbols that the parameters bind."""
-    return frozenset(n for p in f.params for n in p.type.shape or () if isinstance(n, Dim) and n.is_symbol)
+    return frozenset(definitions((p, n) for p in f.params for n in p.type.shape or ()))
 
 
 def waits_for(node: Node, sizes: Set[Dim]) -> list[Value]:
@@ -237,6 +237,3 @@ def waits_for(node: Node, sizes: Set[Dim]) -> list[Value]:
 
 def _is_decided(v: Value, sizes: Set[Dim]) -> bool:
     return v.contents is not None and all(free_symbols(e) <= sizes for e in v.contents)
-
-
-__all__ = ["MOST_LOOKED_AT", "FusionGroup", "GroupGraph", "Shape", "sizes_of", "waits_for"]

@@ -145,6 +145,3 @@ def _one(q: Equation, accesses: set[Read], axis: int, i: Var, piece: _Piece) -> 
         done[e] = replace_node(piece.equation.value, values)
     index = tuple(replace_node(k, done) for k in q.index)
     return replace(q, index=index, value=replace_node(q.value, done))
-
-
-__all__ = ["by_pieces", "in_pieces"]

@@ -31,8 +31,7 @@ def fold(f: Function) -> Function:
 def dyn_to_static(f: Function) -> Function:
     """Dyn variants whose operands are known become static ones; types are only ever refined."""
     return everywhere(
-        f,
-        lambda: (control_flow, lists_in_sight, simplify.fold_contents, FoldConstants(), simplify.dyn_to_static),
+        f, lambda: (control_flow, lists_in_sight, simplify.fold_contents, FoldConstants(), simplify.dyn_to_static)
     )
 
 

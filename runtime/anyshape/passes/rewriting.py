@@ -109,8 +109,7 @@ class _Rewriter:
         control = node.op.control
         if control is None or node.regions in self.inner:
             return node
-        rules = inner(self.rules)
-        regions = tuple(self.region(node, k, rules) for k in range(len(node.regions)))
+        regions = tuple(self.region(node, k, inner(self.rules)) for k in range(len(node.regions)))
         if all(_same(a, b) for a, b in zip(regions, node.regions)):
             self.inner.add(node.regions)
             return node

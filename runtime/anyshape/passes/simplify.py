@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from anyshape.dims import Facts
 from anyshape.equations.expr import Read, Var
+from anyshape.errors import AnyshapeError
 from anyshape.graph.alike import alike
 from anyshape.graph.infer import build, equations_of, tensors_of
-from anyshape.graph.opdef import ParamDef
+from anyshape.graph.opdef import OpDef, ParamDef
 from anyshape.graph.registry import all_ops
 from anyshape.graph.value import Node, Value, constant
 
@@ -71,20 +72,55 @@ def idle_copies(node: Node) -> Sequence[Value] | None:
 
 
 def dyn_to_static(node: Node) -> Sequence[Value] | None:
-    """A dyn variant whose operands are all known (or absent) becomes the static one; every other attribute is carried over."""
+    """A dyn variant whose operands are all known (or absent) becomes the static one; every other attribute is carried over. So does one of
+    which an operand decides the shape alone, if the static one says all of that shape with a single -1."""
     if node.op.variant != "dyn":
         return None
-    attrs = dict(node.attrs)
+    attrs, open_ = dict(node.attrs), dict[str, Value]()
     for p, v in zip(node.op.operands, node.operand_inputs().values(), strict=True):
         if v is None:
             continue
         known = _attribute(p, v)
         if known is None:
-            return None
-        attrs[p.name] = known
+            if not p.is_vector or open_ or p.name not in node.op.shaping:
+                return None
+            open_[p.name] = v
+        else:
+            attrs[p.name] = known
     assert node.op.twin is not None
     static = all_ops()[node.op.twin]
-    return build(static, node.data_inputs, attrs, node.source, count=node.count).outputs
+    if not open_:
+        return build(static, node.data_inputs, attrs, node.source, count=node.count).outputs
+    ((name, shape),) = open_.items()
+    return _with_one_open(node, static, attrs, name, shape)
+
+
+def _with_one_open(
+    node: Node, static: OpDef, attrs: Mapping[str, Any], name: str, shape: Value
+) -> Sequence[Value] | None:
+    """The static call with -1 for the one size that is no number, if that is the same result and checks nothing else."""
+    if node.bound is None or len(node.outputs) != 1:
+        return None
+    for sizes in (node.outputs[0].type.shape, shape.contents):
+        if sizes is None or sum(not isinstance(n, int) or n == -1 for n in sizes) != 1:
+            continue
+        known = tuple(n if isinstance(n, int) else -1 for n in sizes)
+        try:
+            said = build(static, node.data_inputs, {**attrs, name: known}, node.source)
+        except AnyshapeError:
+            continue
+        facts = Facts()
+        for check in node.checks:
+            facts.learn(check.cond)
+        demanded = Facts()
+        for check in said.checks:
+            demanded.learn(check.cond)
+        same = all(facts.decide(c.cond) is True for c in said.checks) and all(
+            demanded.decide(c.cond) is True for c in node.checks
+        )
+        if said.bound is not None and said.outputs[0].type == node.outputs[0].type and same:
+            return said.outputs
+    return None
 
 
 def _attribute(p: ParamDef, v: Value) -> Any:

@@ -66,7 +66,7 @@ def _quotient(a: Size, b: Size) -> Size | None:
 
 
 def _shared_out(sizes: Sequence[Size], refined: Sequence[Size]) -> list[Sizes] | None:
-    """For each size, the sizes of `refined` that it is the product of."""
+    """Divides `refined` into runs, one for each size, which is the product of its run."""
     left, groups = list(refined), list[Sizes]()
     for n in reversed(sizes):
         own: list[Size] = []
@@ -215,6 +215,3 @@ def _regrouped(variables: Sequence[Var], sizes: Sequence[Size]) -> list[Expr]:
         positions.append(_position(variables[at : at + len(own)]))
         at += len(own)
     return positions
-
-
-__all__ = ["Joined", "common", "joined"]

@@ -125,19 +125,19 @@ class Checking:
         if a.__class__ is int and b.__class__ is int:
             if a != b:
                 if not self._branches:
-                    self.fail(f"{_said(what)}: wanted {a}, got {b}")
-                self.require(False, lambda: f"{_said(what)}: wanted {a}, got {b}")
+                    self.fail(f"{_said(what)}: expected {a}, got {b}")
+                self.require(False, lambda: f"{_said(what)}: expected {a}, got {b}")
             return a
         if is_vector(a) or is_vector(b):
             return self._equal_vectors(a, b, what)
         if a is b:
             return a
-        self.require(dims.eq(a, b), lambda: f"{_said(what)}: wanted {a}, got {b}")
+        self.require(dims.eq(a, b), lambda: f"{_said(what)}: expected {a}, got {b}")
         return b if b.__class__ is int else self.facts.canonical(a)
 
     def _equal_vectors(self, a: Any, b: Any, what: str | Message) -> Vec:
         if not is_vector(a) or not is_vector(b) or len(a) != len(b):
-            self.require(False, lambda: f"{_said(what)}: wanted {shown(a)}, got {shown(b)}")
+            self.require(False, lambda: f"{_said(what)}: expected {shown(a)}, got {shown(b)}")
         return Vec(self.equal(x, y, partial(_item_of, what, k)) for k, (x, y) in enumerate(zip(a, b)))
 
     # --- conditions
@@ -193,7 +193,7 @@ class Checking:
 
 
 def join(c: Truth, a: Any, b: Any) -> Any:
-    """One value from two branches: select for sizes, logic for conditions, item by item for vectors of equal length."""
+    """Joins the values of two branches: select for sizes, logic for conditions, item by item for vectors of equal length."""
     if c.__class__ is bool:
         return a if c else b
     if is_vector(a) and is_vector(b):

@@ -103,7 +103,9 @@ class Rule(Checking):
 
     def zip(self, *vectors: Sequence[Any]) -> Vec:
         if len({len(v) for v in vectors}) > 1:
-            self.require(False, lambda: f"vectors of different length meet: {' and '.join(map(shown, vectors))}")
+            self.require(
+                False, lambda: f"vectors of different lengths are combined: {' and '.join(map(shown, vectors))}"
+            )
         return Vec(Vec(items) for items in zip(*vectors))
 
     def min(self, *xs: Any) -> Any:

@@ -106,7 +106,7 @@ def spread(f: Callable[..., Any], *args: Any) -> Any:
         return f(*args)
     if len(lengths) > 1:
         shown = " and ".join(str(Vec(a)) for a in args if isinstance(a, tuple | list | range))
-        raise ShapeError(f"vectors of different length meet: {shown}")
+        raise ShapeError(f"vectors of different lengths are combined: {shown}")
     n = lengths.pop()
     columns = [a if isinstance(a, tuple | list | range) else (a,) * n for a in args]
     return Vec(map(f, *columns))

@@ -6,13 +6,6 @@ from anyshape.types.tensor_type import MOST_DIMS, TensorType
 from anyshape.types.text import parse_type, parse_types
 
 __all__ = [
-    "DIFFERS",
-    "MOST_DIMS",
-    "FunctionType",
-    "ListType",
-    "TensorType",
-    "function_type",
-    "list_of",
-    "parse_type",
-    "parse_types",
-]
+    "DIFFERS", "MOST_DIMS", "FunctionType", "ListType", "TensorType", "function_type", "list_of", "parse_type",
+    "parse_types"
+]  # fmt: skip

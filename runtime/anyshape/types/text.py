@@ -96,7 +96,7 @@ _FUNCTIONS = frozenset(("min", "max", "bcast", "select", "and", "or", "not", "if
 
 
 def _split(inside: str) -> list[str]:
-    """At commas outside brackets."""
+    """Splits at commas outside brackets."""
     pieces, depth, start = [], 0, 0
     for k, c in enumerate(inside):
         depth += (c in "([") - (c in ")]")

@@ -17,6 +17,7 @@ import anyshape
 from anyshape.errors import SpecError
 from anyshape.graph.opdef import OpDef
 from anyshape.properties import Property
+from anyshape.vm.compiling.options import Kernels
 from anyshape_gen.analysis import analyse, read_specs
 from anyshape_gen.memo import Memo
 from anyshape_testing import execution, executors, parts, sequences
@@ -51,7 +52,7 @@ class GeneratedOp:
     name: str
     defs: tuple[OpDef, ...]
     property: Property
-    kernels: str = "native"
+    kernels: Kernels = "native"
     memories: tuple[Any, ...] = field(default_factory=_memories)
 
     def interpreted(self) -> GeneratedOp:

@@ -34,7 +34,7 @@ def by_name(node: Any, bound: Mapping[str, Any], where: str) -> dict[str, Any]:
         if not a.name:
             raise ModelError(f"{where}: an attribute has no name")
         if a.name in protos:
-            raise ModelError(f"{where}: attribute {a.name} is said twice")
+            raise ModelError(f"{where}: attribute {a.name} is given twice")
         if a.ref_attr_name:
             if a.ref_attr_name in bound:
                 protos[a.name] = bound[a.ref_attr_name]

@@ -17,8 +17,9 @@ from anyshape.wording import counted
 GRAPH = 5
 """The attribute type of a graph."""
 
-DEEPEST_GRAPHS = 16
-"""The most graphs within one another."""
+DEEPEST_GRAPHS = 64
+"""The most graphs within one another, also by way of functions. Protobuf reads messages 100 deep, and a graph within a graph is three of
+them: a file has 32."""
 
 
 def subgraphs(node: Any) -> list[Any]:
@@ -175,14 +176,14 @@ def _axes(n: OnnxNode, name: str, values: Sequence[Value]) -> list[int]:
         if rank is None and axis != 0:
             n.refuse(f"{name} for a value of unknown rank")
         if rank is not None and not -rank <= axis < rank:
-            raise ModelError(f"{n.source}: {name} has {axis}, which is no axis of {v.type}")
+            raise ModelError(f"{n.source}: {name} has {axis}, which is not an axis of {v.type}")
     return [axis if v.type.rank is None else axis % v.type.rank for axis, v in zip(axes, values)]
 
 
 def _directions(n: OnnxNode, name: str, count: int) -> list[bool]:
     said = n.attr(name) or [0] * count
     if len(said) != count or any(d not in (0, 1) for d in said):
-        raise ModelError(f"{n.source}: {name} must be {count} times 0 or 1, got {said}")
+        raise ModelError(f"{n.source}: {name} must have {count} entries of 0 or 1, got {said}")
     return [d == 1 for d in said]
 
 
@@ -205,8 +206,4 @@ def _check_sizes(n: OnnxNode, graph: Any, name: str, inputs: int, outputs: int) 
             raise ModelError(f"{n.source}: {name} must have {counted(expected, what)}, got {got}")
 
 
-CONTROL: dict[str, dict[int, Mapping | None]] = {
-    "If": {1: if_1},
-    "Loop": {1: loop_1},
-    "Scan": {8: scan_8, 9: scan_9},
-}
+CONTROL: dict[str, dict[int, Mapping | None]] = {"If": {1: if_1}, "Loop": {1: loop_1}, "Scan": {8: scan_8, 9: scan_9}}

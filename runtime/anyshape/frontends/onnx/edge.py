@@ -21,6 +21,6 @@ def model_errors(where: str) -> Iterator[None]:
     except (AnyshapeError, MemoryError):
         raise
     except RecursionError as e:
-        raise UnsupportedError(f"{where}: it nests deeper than this version can follow") from e
+        raise UnsupportedError(f"{where}: it is nested too deeply for this version") from e
     except Exception as e:
         raise ModelError(f"{where}: it cannot be read ({type(e).__name__}: {e})") from e

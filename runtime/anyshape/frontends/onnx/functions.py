@@ -5,13 +5,14 @@ Both become a `Body`: names of inputs, outputs and attributes, and nodes in topo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from anyshape.errors import ModelError
+from anyshape.frontends.onnx.control import subgraphs
 from anyshape.frontends.onnx.dtypes import NUMBER_OF, declared_dims
-from anyshape.frontends.onnx.mappings import normal_domain
+from anyshape.frontends.onnx.mappings import all_mappings, find_mapping, find_schema, normal_domain
 from anyshape.frontends.onnx.order import sort_nodes
 from anyshape.frontends.onnx.refusals import repairable
 from anyshape.graph.value import Value
@@ -33,20 +34,40 @@ class Body:
     defaults: Mapping[str, Any]
 
 
-def opsets_of(imports: Sequence[Any], where: str) -> dict[str, int]:
-    """Maps domains to versions, from entries of opset_import."""
+def opsets_of(imports: Sequence[Any], nodes: Iterable[Any], where: str) -> dict[str, int]:
+    """Maps domains to versions, from entries of opset_import. Of a domain that is imported twice the standard takes the highest version,
+    and onnxruntime the last: these must be one, or mean the same for all `nodes`."""
     versions: dict[str, int] = {}
     for o in imports:
         domain = normal_domain(o.domain)
         if not 1 <= o.version <= NEWEST:
             raise ModelError(f"{where}: opset {o.version} of {o.domain or 'ai.onnx'} does not exist")
-        if versions.get(domain, o.version) != o.version:
+        highest = max(int(o.version), versions.get(domain, 0))
+        if highest > o.version and not _mean_the_same(domain, nodes, o.version, highest):
             raise ModelError(
-                f"{where}: it imports two opsets of {o.domain or 'ai.onnx'}, {versions[domain]} and {o.version}"
-                + repairable("keeps the last one")
+                f"{where}: it imports two opsets of {o.domain or 'ai.onnx'}, {versions[domain]} and {o.version}, "
+                "in which its operators differ" + repairable("keeps the last one")
             )
-        versions[domain] = int(o.version)
+        versions[domain] = highest
     return versions
+
+
+def _mean_the_same(domain: str, nodes: Iterable[Any], one: int, other: int) -> bool:
+    """Whether every operator of a domain that nodes and the graphs within them use is the same in two opsets: by one mapping, or by one
+    declaration."""
+    return all(
+        (normal_domain(node.domain) != domain or _is_one_operator(domain, node.op_type, one, other))
+        and all(_mean_the_same(domain, graph.node, one, other) for graph in subgraphs(node))
+        for node in nodes
+    )
+
+
+def _is_one_operator(domain: str, op: str, one: int, other: int) -> bool:
+    a, b = (find_mapping(all_mappings(), domain, op, opset) for opset in (one, other))
+    if a is not None or b is not None:
+        return a is b
+    first, second = (find_schema(domain, op, opset) for opset in (one, other))
+    return first is not None and second is not None and first.since_version == second.since_version
 
 
 def body_of(proto: Any, outer: Mapping[str, int], where: str, schema: Any = None) -> Body:
@@ -57,7 +78,7 @@ def body_of(proto: Any, outer: Mapping[str, int], where: str, schema: Any = None
     where = f"{where}: function {name}"
     inputs, outputs = tuple(proto.input), tuple(proto.output)
     if len(set(inputs)) < len(inputs) or "" in inputs:
-        raise ModelError(f"{where}: its inputs must have names that differ, got {', '.join(map(repr, inputs))}")
+        raise ModelError(f"{where}: its inputs must have distinct names, got {', '.join(map(repr, inputs))}")
     nodes = sort_nodes(list(proto.node), set(inputs), where, results=outputs)
     defined = {o for n in nodes for o in n.output} | set(inputs)
     missing = [o for o in outputs if o not in defined]
@@ -72,7 +93,7 @@ def body_of(proto: Any, outer: Mapping[str, int], where: str, schema: Any = None
         inputs=inputs,
         outputs=outputs,
         nodes=tuple(nodes),
-        opsets={**outer, **opsets_of(proto.opset_import, where)},
+        opsets={**outer, **opsets_of(proto.opset_import, proto.node, where)},
         defaults=defaults,
     )
 
@@ -83,7 +104,7 @@ def local_functions(model: Any, opsets: Mapping[str, int], where: str) -> dict[t
     for proto in model.functions:
         key = (normal_domain(proto.domain), proto.name, proto.overload)
         if key in bodies:
-            raise ModelError(f"{where}: two functions are called {proto.domain}:{proto.name}")
+            raise ModelError(f"{where}: two functions have the name {proto.domain}:{proto.name}")
         bodies[key] = body_of(proto, opsets, where)
     return bodies
 
@@ -115,7 +136,7 @@ def typed_body(
         try:
             serialised = schema.get_context_dependent_function_with_opset_version(version, data, types)
         except (RuntimeError, TypeError, ValueError) as e:
-            raise ModelError(f"{where}: ONNX makes no body of {schema.name} for these operands: {e}") from e
+            raise ModelError(f"{where}: ONNX gives no body of {schema.name} for these operands: {e}") from e
         return onnx.FunctionProto.FromString(serialised) if serialised else None
 
     proto = _at_opset(versions, get, opset)

@@ -26,7 +26,7 @@ def gradient_1(n: OnnxNode) -> Sequence[Value]:
     of = n.named(n.attr("y"))
     moved = {old: new for old, new in zip(named, points) if old is not new}
     if any(old.type.dtype is not new.type.dtype for old, new in moved.items()):
-        n.refuse("an input is not of the dtype of the tensor that it stands for")
+        n.refuse("an input has another dtype than the tensor that it replaces")
     return gradients(_substitute(of, moved), points[: len(n.attr("xs"))], n.source)
 
 

@@ -122,7 +122,7 @@ def check_arity(node: Any, schema: Any, where: str) -> None:
         if not low <= count <= high:
             words = counted(low if high >= 1000 else high, what)
             expected = words if low == high else f"{low} to {words}" if high < 1000 else f"at least {words}"
-            more = repairable("leaves out those behind") if count > high and what == "input" else ""
+            more = repairable("removes the surplus ones") if count > high and what == "input" else ""
             raise ModelError(f"{where}: {schema.name} has {expected}, got {count}{more}")
     import onnx
 

@@ -22,6 +22,7 @@ from anyshape.frontends.onnx.functions import Body, local_functions, opsets_of, 
 from anyshape.frontends.onnx.imported_node import ImportedNode, check_arity, types_allowed
 from anyshape.frontends.onnx.inputs import DimBinding, DimNames, check_default, check_names, input_type
 from anyshape.frontends.onnx.mappings import Table, declaration, normal_domain, why_missing
+from anyshape.frontends.onnx.maps import columns_of, left_out
 from anyshape.frontends.onnx.node_message import node_message
 from anyshape.frontends.onnx.order import sort_nodes, spell_node
 from anyshape.frontends.onnx.reader import Source
@@ -65,7 +66,7 @@ class Import:
         self.read, self.where, self.graph = read, read.name, read.model.graph
         self.dims = DimNames(dims)
         self.refusals = Refusals(self.where)
-        self.opsets = opsets_of(read.model.opset_import, self.where)
+        self.opsets = opsets_of(read.model.opset_import, self.graph.node, self.where)
         self.resolver = Resolver(table, local_functions(read.model, self.opsets, self.where), self.where)
         self.fitting = fitting
         self.fitted: list[Fitted] = []
@@ -77,14 +78,19 @@ class Import:
     def function(self) -> Function:
         values = self._initializers(self.graph, self.where)
         params = self._parameters(values)
+        self.columns = columns_of(self.graph, self.where)
         results = [info.name for info in self.graph.output]
-        nodes = sort_nodes(self.graph.node, values.keys(), self.where, results=results)
+        sorted_nodes = sort_nodes(self.graph.node, values.keys(), self.where, results=results)
+        nodes = left_out(sorted_nodes, self.columns)
+        results = [self.columns[name].tensor if name in self.columns else name for name in results]
         check_names(self.graph.output, "output", self.where)
-        self._check_results(self.graph, nodes, values, self.where)
+        self._check_results(self.graph, sorted_nodes, values, self.where)
         self.resolver.scan(nodes, self.opsets, self.refusals)
         self.tolerant = bool(self.refusals.by_reason)
         scope = Scope(values, self.opsets, used=_used(nodes, results))
         self._translate(nodes, scope)
+        for name, of in self.columns.items():
+            scope.values[name] = of.checked(scope.values[of.tensor], self.where)
         self.refusals.finish()
         self.dims.check_used(self.where)
         return self._finish(params, scope)
@@ -108,7 +114,7 @@ class Import:
                 continue
             if name in values and not _is_one(values[name], value) and name in _read_in(graph):
                 raise ModelError(
-                    f"{place}: two initializers are called {name!r}, and differ{repairable('keeps the last one')}"
+                    f"{place}: two different initializers have the name {name!r}{repairable('keeps the last one')}"
                 )
             values[name] = value
         return values
@@ -241,7 +247,7 @@ class Import:
             present = f"{', '.join(sorted(provided)) or 'no attribute'} given" + (
                 f", {', '.join(absent)} not" * bool(absent)
             )
-            raise ModelError(f"{self.where}: {source}: its attributes give no value ({e}): {present}") from e
+            raise ModelError(f"{self.where}: {source}: its attributes are invalid ({e}): {present}") from e
 
     def _node(
         self, node: Any, operands: Operands, said: Mapping[str, Any], schema: Any, scope: Scope, source: str
@@ -269,7 +275,7 @@ class Import:
         if scope.nesting >= DEEPEST_GRAPHS or self.inlined > MOST_INLINED:
             raise Refusal(f"graphs are nested more than {DEEPEST_GRAPHS} deep, or add more than {MOST_INLINED} nodes")
         if self.readings[inside] > MOST_READINGS:
-            raise Refusal("shapes change from iteration to iteration in too many nested loops")
+            raise Refusal("shapes change between iterations in too many nested loops")
         check_names(graph.input, "input", where)
         own = self._initializers(graph, where)
         own.update((i.name, _region_input(v, i, where)) for i, v in zip(graph.input, inputs, strict=True))
@@ -291,7 +297,7 @@ class Import:
         outputs = [values[name] for name in results]
         for info, value in zip(graph.output, outputs):
             if value is None:
-                raise Refusal(f"{info.name!r} cannot be made{inside}")
+                raise Refusal(f"{info.name!r} cannot be computed{inside}")
             _check_declared(info, value, where)
         return [value for value in outputs if value is not None]
 
@@ -323,7 +329,13 @@ class Import:
         values = dict(zip(body.inputs, [*operands, *[None] * absent]))
         used = _used(body.nodes, [inside for inside, outside in zip(body.outputs, node.output) if outside])
         inner = Scope(
-            values, body.opsets, {**body.defaults, **said}, used=used, inside=f" in {source}", depth=scope.depth + 1
+            values,
+            body.opsets,
+            {**body.defaults, **said},
+            used=used,
+            inside=f" in {source}",
+            depth=scope.depth + 1,
+            nesting=scope.nesting,
         )
         left_out = {name for name, v in values.items() if v is None}
         self._translate([_without(n, left_out) for n in body.nodes] if left_out else body.nodes, inner)
@@ -353,7 +365,7 @@ def _check_declared(info: Any, value: Value, where: str) -> None:
     """Raises ModelError for a result of another dtype than the graph declares."""
     said = info.type.tensor_type.elem_type if info.type.HasField("tensor_type") else 0
     if said and said in BY_NUMBER and isinstance(value.type, ListType):
-        raise ModelError(f"{where}: output {info.name!r} is declared as a tensor, but what is computed is {value.type}")
+        raise ModelError(f"{where}: output {info.name!r} is declared as a tensor, but the result is {value.type}")
     if said and BY_NUMBER.get(said) != value.type.dtype:
         raise ModelError(
             f"{where}: output {info.name!r} is declared as {spell(said)}, but what is computed is {value.type.dtype}"

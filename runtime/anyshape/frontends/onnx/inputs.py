@@ -20,7 +20,6 @@ from anyshape.graph.value import Value
 from anyshape.types import DIFFERS, MOST_DIMS, TensorType, list_of
 
 DimBinding = int | tuple[int | None, int | None]
-LARGEST = 2**63 - 1
 
 
 class DimNames:
@@ -78,7 +77,7 @@ def check_names(declared: Sequence[Any], what: str, where: str) -> None:
             raise ModelError(f"{where}: an {what} has no name")
         if info.name in seen:
             repair = repairable("keeps the first one") if what == "output" else ""
-            raise ModelError(f"{where}: two {what}s are called {info.name!r}{repair}")
+            raise ModelError(f"{where}: two {what}s have the name {info.name!r}{repair}")
         seen.add(info.name)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anyshape.frontends.onnx.edge import model_errors
@@ -20,12 +20,15 @@ def load(
     table: Table | None = None,
     repair: bool = False,
     notes: list[str] | None = None,
+    columns: dict[str, Sequence[Any]] | None = None,
 ) -> Function:
     """Imports the model at a path, in bytes or in an onnx.ModelProto, as a Function.
 
     `dims` binds or bounds named dims of the inputs: {"batch": 8, "seq": (1, 512)}. `table` replaces the mappings. `repair`: what the
     standard refuses is taken for what it most likely means (`repaired`). `notes` receives what was repaired, and what was assumed that
-    the model does not say. Raises ModelError for a damaged or inconsistent model, one UnsupportedError for everything that is not
+    the model does not say. `columns` receives the labels of outputs that are lists of maps in the model, and tensors here.
+
+    Raises ModelError for a damaged or inconsistent model, one UnsupportedError for everything that is not
     supported, and no error but AnyshapeErrors and MemoryError.
     """
     said = notes if notes is not None else []
@@ -34,6 +37,9 @@ def load(
         importing = Import(read, dims, all_mappings() if table is None else table)
         function = importing.function()
     said += importing.resolver.assumed.values()
+    said += [of.said(name) for name, of in importing.columns.items()]
+    if columns is not None:
+        columns.update((name, of.labels) for name, of in importing.columns.items())
     return function
 
 

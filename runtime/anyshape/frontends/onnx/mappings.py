@@ -17,6 +17,7 @@ from anyshape.frontends.onnx.control import CONTROL
 from anyshape.frontends.onnx.node import Mapping
 from anyshape.graph.registry import packages
 
+UPDATE = "a newer onnx and anyshape may know it"
 Table = MappingType[str, MappingType[int, Mapping | None]]
 
 
@@ -34,8 +35,8 @@ def all_mappings() -> Table:
         for operator, versions in table.items():
             if operator in mappings and package.__name__ != "anyshape_ops":
                 raise UnsupportedError(
-                    f"{package.__name__} says what the ONNX operator {operator} means, which is known already; "
-                    "give it a domain of its own in the spec, as in `com.example:Name`"
+                    f"{package.__name__} maps the ONNX operator {operator}, which has a mapping already; "
+                    "use a domain of your own in the spec, as in `com.example:Name`"
                 )
             mappings[operator] = versions
     return mappings
@@ -44,6 +45,26 @@ def all_mappings() -> Table:
 def known_domains(table: Table) -> frozenset[str]:
     """Collects the domains, other than ONNX's own, of operators with a mapping or with a reason why they have none."""
     return frozenset(name.rpartition(":")[0] for name in (*table, *all_refusals())) - {""}
+
+
+@cache
+def _newest_of_onnx() -> MappingType[str, int]:
+    """Collects {domain: its newest opset} of the domains that the installed onnx declares."""
+    import onnx
+
+    newest: dict[str, int] = {}
+    for domain, version in onnx.helper.OP_SET_ID_VERSION_MAP:
+        newest[normal_domain(domain)] = max(version, newest.get(normal_domain(domain), 0))
+    return newest
+
+
+def is_from_the_future(table: Table, domain: str, opset: int) -> bool:
+    """Whether an opset of one of ONNX's domains is newer than the installed onnx and all mappings: what its operators mean is not known.
+    Of other domains nobody says what is the newest."""
+    if opset <= _newest_of_onnx().get(domain, opset):
+        return False
+    names = (name for name in table if name.rpartition(":")[0] == domain)
+    return opset > max((since for name in names for since in table[name]), default=0)
 
 
 def find_mapping(table: Table, domain: str, op: str, opset: int) -> Mapping | None:
@@ -66,6 +87,8 @@ def why_missing(table: Table, domain: str, op: str, opset: int) -> str:
     """Says why an operator has no mapping in an opset."""
     name = op if domain == "" else f"{domain}:{op}"
     versions = table.get(name, {})
+    if is_from_the_future(table, domain, opset):
+        return f"opset {opset} is newer than {_newest_of_onnx()[domain]}, the newest that the installed onnx declares; {UPDATE}"
     if not versions and name in all_refusals():
         return f"no mapping: {all_refusals()[name]}"
     if not versions:

@@ -58,10 +58,12 @@ class NamedValues:
 def named_values(read: Source, dims: Mapping[str, DimBinding] | None = None) -> NamedValues:
     """Imports a model and returns the values of its names. Raises ModelError for a damaged model, and no error but an AnyshapeError."""
     if read.model.training_info:
-        raise UnsupportedError(f"{read.name}: it says how it is trained, and what that needs of the graph is not known")
+        raise UnsupportedError(
+            f"{read.name}: it has training information, and which parts of the graph that needs is not known"
+        )
     if any(named_tensors(node) for node in read.model.graph.node):
         raise UnsupportedError(
-            f"{read.name}: attributes name tensors to differentiate by, which would not be the same once equal ones are merged"
+            f"{read.name}: attributes name tensors to differentiate by, and merging equal values would change these"
         )
     with model_errors(read.name):
         return _NamingImport(read, dims, all_mappings()).named_values()

@@ -121,7 +121,7 @@ def vector(value: Any) -> Value:
     """A list of numbers as a constant tensor of rank 1, i64 of integers and f32 of floats, as an attribute without items was declared;
     a tensor attribute in its own dtype. Raises TypeError without any."""
     if value is None:
-        raise TypeError("a list of numbers is wanted")
+        raise TypeError("expected a list of numbers")
     if isinstance(value, np.ndarray):
         return constant(value.reshape(-1))
     whole = isinstance(value, Ints) or (len(value) > 0 and all(isinstance(v, int) for v in value))
@@ -132,14 +132,14 @@ def positions(n: OnnxNode, values: Sequence[str] | None, names: Sequence[str]) -
     """Where each of some strings stands among names, as a constant i64 tensor of rank 1."""
     unknown = [v for v in values or () if v not in names]
     if unknown:
-        n.refuse(f"{unknown[0]!r}, which is none of {', '.join(names)}")
+        n.refuse(f"{unknown[0]!r}, which is not one of {', '.join(names)}")
     return constant(np.array([names.index(v) for v in values or ()], np.int64))
 
 
 def strings(value: str | Sequence[str] | None) -> Value:
     """A string, or a list of strings, as a constant tensor of characters. Raises TypeError without any."""
     if value is None:
-        raise TypeError("a list of strings is wanted")
+        raise TypeError("expected a list of strings")
     return constant(np.array(value, np.str_))
 
 
@@ -163,7 +163,7 @@ def groups(n: OnnxNode, start: int, count: int) -> Sequence[Sequence[Value]]:
     """Splits the inputs from a position on into a number of groups of one length, one group after the other."""
     rest = n.inputs(start)
     if len(rest) % count:
-        n.refuse(f"{len(rest)} inputs that should be {count} groups of one length")
+        n.refuse(f"{len(rest)} inputs that are not {count} groups of equal length")
     size = len(rest) // count
     return [rest[k * size : (k + 1) * size] for k in range(count)]
 
@@ -172,7 +172,7 @@ def interleaved(n: OnnxNode, start: int, count: int) -> Sequence[Sequence[Value 
     """Splits the inputs from a position on into interleaved groups: one input of each, then the next of each."""
     rest = [n.input(k) for k in range(start, n.input_count)]
     if not rest or len(rest) % count:
-        n.refuse(f"{len(rest)} inputs from {start} on, which should be groups of {count}, interleaved")
+        n.refuse(f"{len(rest)} inputs from {start} on, which are not interleaved groups of {count}")
     return [rest[k::count] for k in range(count)]
 
 
@@ -208,7 +208,9 @@ def aligned(n: OnnxNode, value: Value | None, to: Value | None, axis: int | None
         return _aligned_by_the_run(n, operand, needed(n, to, "an operand"), axis)
     behind = rank_of(n, to) - (axis % max(rank_of(n, to), 1)) - rank_of(n, operand)
     if behind < 0:
-        n.refuse(f"axis {axis} leaves no room for {operand.type} beside {to.type if to is not None else 'nothing'}")
+        n.refuse(
+            f"axis {axis} of {to.type if to is not None else 'nothing'} has too few dims after it for {operand.type}"
+        )
     axes = [rank_of(n, operand) + k for k in range(behind)]
     return ops.expand_dims(operand, axes=axes, source=n.source) if axes else operand
 

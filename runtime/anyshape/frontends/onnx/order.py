@@ -62,7 +62,7 @@ def _inputs(node: Any) -> list[str]:
 def _producers(nodes: Sequence[Any], known: Collection[str], where: str, results: Collection[str]) -> dict[str, int]:
     producer: dict[str, int] = {}
     read: frozenset[str] | None = None
-    repair = repairable("lets whoever reads it read what was made last before")
+    repair = repairable("gives each reader the last value assigned before it")
     for k, node in enumerate(nodes):
         for name in node.output:
             if not name:

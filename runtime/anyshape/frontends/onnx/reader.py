@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from anyshape.errors import ModelError
-from anyshape.files import open_plain
+from anyshape.errors import ModelError, UnsupportedError
+from anyshape.files import SAVED, open_plain
 from anyshape.frontends.onnx.legible import check_text
+from anyshape.frontends.onnx.mappings import UPDATE
 from anyshape.frontends.onnx.wire import strip_weights
 
 
@@ -33,6 +34,7 @@ def read_model(source: Any) -> Source:
     """Parses a model; `source` as in `load`. Raises ModelError where the file cannot be read or is not an ONNX model."""
     import onnx
 
+    source = getattr(source, "model_proto", source)  # torch.onnx.ONNXProgram
     if isinstance(source, onnx.ModelProto):
         read = Source(source, "model", None)
     elif isinstance(source, (bytes, bytearray, memoryview)):
@@ -58,6 +60,8 @@ def _contents(path: Path) -> memoryview:
 
 
 def _source(data: memoryview, name: str, folder: Path | None) -> Source:
+    if data[: len(SAVED)] == SAVED:
+        raise ModelError(f"{name}: it is a saved model; pass the ONNX model from which it was compiled")
     stripped = strip_weights(data)
     if stripped is None:
         return Source(parse(bytes(data), name), name, folder)
@@ -76,14 +80,25 @@ def parse(data: bytes, name: str) -> Any:
         return onnx.ModelProto.FromString(data)
     except (DecodeError, UnicodeDecodeError, ValueError, RecursionError):
         raise ModelError(
-            f"{name}: not an ONNX model, or one that was cut or damaged: {len(data)} bytes do not parse as protobuf"
+            f"{name}: not an ONNX model, or a truncated or damaged one: {len(data)} bytes do not parse as protobuf"
         ) from None
 
 
 def _check_frame(read: Source) -> None:
     model = read.model
     if not model.HasField("graph"):
-        raise ModelError(f"{read.name}: there is no graph in it; the file is cut, or not an ONNX model")
+        raise ModelError(f"{read.name}: it has no graph; the file is truncated, or not an ONNX model")
     if not model.opset_import:
-        raise ModelError(f"{read.name}: it does not say which opset it uses; the file is cut, or not an ONNX model")
+        raise ModelError(f"{read.name}: it imports no opset; the file is truncated, or not an ONNX model")
+    if model.ir_version > _newest_ir():
+        raise UnsupportedError(
+            f"{read.name}: its IR version is {model.ir_version}, and the newest that the installed onnx reads is {_newest_ir()}; {UPDATE}"
+        )
     check_text(model, read.name)
+
+
+def _newest_ir() -> int:
+    """The newest version of the file format that the installed onnx knows: of later ones protobuf leaves out what is new."""
+    import onnx
+
+    return int(onnx.IR_VERSION)

@@ -18,6 +18,7 @@ from anyshape.errors import AnyshapeError
 from anyshape.frontends.onnx.captures import rename_captured
 from anyshape.frontends.onnx.control import subgraphs
 from anyshape.frontends.onnx.edge import model_errors
+from anyshape.frontends.onnx.embedding import with_weights
 from anyshape.frontends.onnx.importer import Import
 from anyshape.frontends.onnx.inputs import DimBinding
 from anyshape.frontends.onnx.mappings import all_mappings, find_schema, known_domains, normal_domain
@@ -34,19 +35,11 @@ Rule = Callable[[Source], Iterator[str]]
 def repaired(source: Any, dims: Mapping[str, DimBinding] | None = None) -> tuple[Source, list[str]]:
     """Repairs a copy of a model; returns it, and the changes in words. Raises ModelError for a file that is no model."""
     with model_errors("model"):
-        read = _whole(read_model(source))
+        original = read_model(source)
+        read = Source(with_weights(original), original.name, original.folder)
     with model_errors(read.name):
         changes = [change for rule in RULES for change in rule(read)]
         return read, [*changes, *_fitted(read, dims)]
-
-
-def _whole(read: Source) -> Source:
-    """Copies a model with its weights in it, so that initializers can be added and removed."""
-    model = type(read.model)()
-    model.CopyFrom(read.model)
-    for k, data in read.weights.items():
-        model.graph.initializer[k].raw_data = bytes(data)
-    return Source(model, read.name, read.folder)
 
 
 def _graphs(graph: Any) -> Iterator[Any]:

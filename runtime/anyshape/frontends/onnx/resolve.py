@@ -13,6 +13,7 @@ from anyshape.frontends.onnx.mappings import (
     Table,
     find_mapping,
     find_schema,
+    is_from_the_future,
     known_domains,
     normal_domain,
     why_missing,
@@ -52,7 +53,7 @@ class Resolver:
             return 1
         if domain not in self.known:
             raise ModelError(
-                f"{self.where}: {spell_node(node)} is of domain {domain or 'ai.onnx'!r}, of which no opset is imported; "
+                f"{self.where}: {spell_node(node)} is of domain {domain or 'ai.onnx'!r}, which the model does not import; "
                 "add it to opset_import" + (repairable("takes the newest") if not domain else "")
             )
         self.assumed[domain] = f"no opset of {domain} is imported: version {ASSUMED} is taken"
@@ -82,11 +83,7 @@ class Resolver:
             lacks = self.lacks(node, opsets, ())
             if lacks:
                 refusals.add(
-                    node.op_type,
-                    normal_domain(node.domain),
-                    self.opset(node, opsets),
-                    lacks,
-                    spell_node(node),
+                    node.op_type, normal_domain(node.domain), self.opset(node, opsets), lacks, spell_node(node)
                 )
             for graph in subgraphs(node):
                 self.scan(graph.node, opsets, refusals)
@@ -113,6 +110,8 @@ class Resolver:
     def _why(self, node: Any, opset: int, opsets: Mapping[str, int], above: tuple[str, ...]) -> str:
         domain, op = normal_domain(node.domain), node.op_type
         target = self.find(node, opset, opsets)
+        if not isinstance(target, Body) and is_from_the_future(self.table, domain, opset):
+            return why_missing(self.table, domain, op, opset)
         if target is None:
             schema = find_schema(domain, op, opset)
             typed = schema is not None and not schema.deprecated and schema.has_context_dependent_function

@@ -39,7 +39,7 @@ def sparse_array(s: Any, folder: Path | None, where: str) -> NDArray[Any]:
         raise ModelError(f"{where}: a sparse tensor of {len(dims)} dims; there are at most {MOST_DIMS}")
     values = tensor_array(s.values, folder, f"{where}, its values")
     if values.ndim != 1:
-        raise ModelError(f"{where}: the values of a sparse tensor are a vector, got shape {list(values.shape)}")
+        raise ModelError(f"{where}: the values of a sparse tensor must be a vector, got shape {list(values.shape)}")
     count = math.prod(dims)
     if not s.HasField("indices") and not len(values):
         positions = np.empty(0, np.int64)
@@ -54,11 +54,11 @@ def sparse_array(s: Any, folder: Path | None, where: str) -> NDArray[Any]:
 def _positions(t: Any, dims: tuple[int, ...], count: int, length: int, folder: Path | None, where: str) -> NDArray[Any]:
     """Returns the position of each value in row-major order."""
     if t.data_type not in INDICES:
-        raise ModelError(f"{where}: the indices of a sparse tensor are int64, got {spell(t.data_type)}")
+        raise ModelError(f"{where}: the indices of a sparse tensor must be int64, got {spell(t.data_type)}")
     indices = tensor_array(t, folder, f"{where}, its indices").astype(np.int64, copy=False)
     if indices.shape not in ((length,), (length, len(dims))):
         raise ModelError(
-            f"{where}: the indices of {length} values in a sparse tensor of rank {len(dims)} are of shape [{length}] or "
+            f"{where}: the indices of {length} values in a sparse tensor of rank {len(dims)} must have shape [{length}] or "
             f"[{length}, {len(dims)}], got {list(indices.shape)}"
         )
     sizes: Any = min(count, LARGEST) if indices.ndim == 1 else np.array(dims, np.int64)
@@ -75,7 +75,7 @@ def _positions(t: Any, dims: tuple[int, ...], count: int, length: int, folder: P
         return np.empty(0, np.int64)
     if (twice := repeated(order)) is not None:
         raise ModelError(
-            f"{where}: the indices of a sparse tensor differ, but two are {indices[twice].tolist()}"
+            f"{where}: the indices of a sparse tensor must be distinct, but two are {indices[twice].tolist()}"
             + repairable("keeps the last value of each")
         )
     return order

@@ -64,7 +64,7 @@ def tensor_array(t: Any, folder: Path | None, where: str, raw: memoryview | None
     try:
         return _frozen(flat.reshape(dims))
     except (ValueError, OverflowError):
-        raise ModelError(f"{where}: a tensor of shape {list(dims)} cannot be held in memory") from None
+        raise ModelError(f"{where}: a tensor of shape {list(dims)} does not fit in memory") from None
 
 
 def _strings(t: Any, dims: tuple[int, ...], where: str) -> NDArray[Any]:
@@ -145,7 +145,7 @@ def _external(t: Any, folder: Path | None, dtype: np.dtype[Any], count: int, whe
     said = {e.key: e.value for e in t.external_data}
     if folder is None:
         raise ModelError(
-            f"{where}: its data is in another file ({said.get('location', '?')}), and the model came without a folder; "
+            f"{where}: its data is in another file ({said.get('location', '?')}), and the model was passed without a path; "
             "load it by its path"
         )
     path = external_path(folder, said.get("location", ""), where)
@@ -157,6 +157,16 @@ def _external(t: Any, folder: Path | None, dtype: np.dtype[Any], count: int, whe
     if count == 0:
         return np.empty(0, dtype)
     return _native(_map(path, offset, length, dtype, where), dtype)
+
+
+def external_bytes(t: Any, folder: Path | None, where: str) -> bytes:
+    """Reads the data of a tensor that is in another file, as it lies there. Raises ModelError."""
+    known = BY_NUMBER.get(t.data_type)
+    if known is None or t.data_type == STRING:
+        raise ModelError(f"{where}: no data of {spell(t.data_type)} can be in another file")
+    packed = -(-math.prod(t.dims) // _PER_BYTE.get(known.name, 1))
+    held = _external(t, folder, np.dtype(np.uint8), packed * known.numpy.itemsize, where)
+    return held.tobytes()
 
 
 def _map(path: Path, offset: int, length: int, dtype: np.dtype[Any], where: str) -> NDArray[Any]:
@@ -178,7 +188,7 @@ def external_path(folder: Path, location: str, where: str) -> Path:
     """Returns the path of a file inside the model's folder. Raises ModelError for one outside of it, or reached by links or `..`."""
     pieces = PurePosixPath(location.replace("\\", "/"))
     if not pieces.parts or "\0" in location:
-        raise ModelError(f"{where}: its data is in another file, but {location!r} names none")
+        raise ModelError(f"{where}: its data is in another file, but {location!r} is not a file name")
     if pieces.is_absolute() or ".." in pieces.parts or Path(location).is_absolute() or ":" in pieces.parts[0]:
         raise ModelError(f"{where}: external data {location!r} would be outside the model's folder, which is refused")
     path = folder

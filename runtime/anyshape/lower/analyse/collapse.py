@@ -80,7 +80,7 @@ def _ends(v: LoopVar, c: Size) -> tuple[Size, Size] | None:
 
 
 def _at_ends(b: Bound, gone: tuple[LoopVar, ...]) -> tuple[Bound, ...]:
-    """The same check without those variables, for all their values."""
+    """Replaces a check by checks without those variables, which hold where it holds for all their values."""
     low = high = b.index.offset
     for v, c in b.index.terms:
         ends = _ends(v, c) if v in gone else (0, 0)

@@ -47,7 +47,7 @@ def is_cut(reductions: Iterable[Reduction], variables: Sequence[LoopVar]) -> boo
 
 
 class _Outside:
-    """For each node a value, and the forms of which one below zero makes it the value of the node; None where nothing is known."""
+    """What is known of each node: a value, and the forms of which one below zero makes it the value of the node; None for nothing."""
 
     def __init__(self) -> None:
         self.known: dict[DagNode, tuple[float, Forms] | None] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -187,19 +187,25 @@ def _reads(nodes: Sequence[DagNode]) -> list[_Read]:
     return [read for read in (*padded, *loads) if not read.load.access.checks and not read.load.access.address.lets]
 
 
-def _pairs(x: Access, over: Sequence[LoopVar], shared: Iterable[LoopVar]) -> tuple[Moving, ...]:
-    """Pairs of variables that move together, derived from their coefficients."""
-    pairs: list[Moving] = []
+def _pairs(x: Access, over: Sequence[LoopVar], shared: Sequence[LoopVar]) -> tuple[Moving, ...]:
+    """Pairs of variables that move together, derived from their coefficients, in the order of `over`. In an image of known size a channel
+    is a number of rows, and a row a number of elements, so the closest pairs come first."""
+    close: list[Moving] = []
     for q in over:
         c = x.address.coefficient(q)
-        if c == 0 or not isinstance(q.extent, int) or q.extent < 1:
-            continue
-        steps = {p: _together(x.address.coefficient(p), c) for p in shared if all(m.position is not p for m in pairs)}
-        close = {p: s for p, s in steps.items() if s is not None}
-        if close:
-            p = min(close, key=lambda p: close[p])
-            pairs.append(Moving(p, q, *close[p]))
-    return tuple(pairs)
+        if c != 0 and isinstance(q.extent, int) and q.extent >= 1:
+            steps = ((p, _together(x.address.coefficient(p), c)) for p in shared)
+            close += [m for p, s in steps if s is not None and not _is_apart(m := Moving(p, q, *s))]
+    pairs: list[Moving] = []
+    for m in sorted(close, key=lambda m: m.step * m.spread):
+        if all(m.position is not p.position and m.tap is not p.tap for p in pairs):
+            pairs.append(m)
+    return tuple(sorted(pairs, key=lambda m: over.index(m.tap)))
+
+
+def _is_apart(m: Moving) -> bool:
+    """Whether no two windows share an element, since one tap is beyond all that the tap before it sees."""
+    return m.spread > 1 and isinstance(m.position.extent, int) and m.spread >= m.position.extent
 
 
 def _together(position: Size, tap: Size) -> tuple[int, int] | None:

@@ -109,6 +109,3 @@ class _Emission:
 def _ceil(f: FunctionBuilder, a: Val, b: Val) -> Val:
     """Divides, rounding up; neither number is negative, and b is not 0."""
     return f.binary("udiv", f.sub(f.add(a, b), 1), b)
-
-
-__all__ = ["emit_blocked"]

@@ -86,8 +86,8 @@ def emit_choices(ctx: KernelContext, scope: Scope, store: Store, tiers: Sequence
 def _joined(
     ctx: KernelContext, store: Store, along: LoopVar, outer: Sequence[LoopVar]
 ) -> list[tuple[Sequence[LoopVar], Val, Val]]:
-    """Of a bare copy, the inner variables that may turn out to be contiguous with the vector's, such as rows whose size is a minimum of
-    two: the variables, whether they are and the copy is long, and how many elements it has."""
+    """Finds the inner variables of a bare copy that may turn out to be contiguous with the vector's, such as rows whose size is a minimum
+    of two: the variables, whether they are and the copy is long, and how many elements it has."""
     if not _is_copy(ctx, store, along):
         return []
     f, joined, held, count = ctx.f, list[tuple[Sequence[LoopVar], Val, Val]](), const(I1, 1), ctx.sizes.of(along.extent)

@@ -50,6 +50,3 @@ def _refuse_first(ctx: KernelContext, error: int, part: DemandedPart) -> None:
         return
     nest(ctx, part.variables, test_element)
     refuse(f, error, [])
-
-
-__all__ = ["emit_demand"]

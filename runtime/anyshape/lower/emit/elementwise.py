@@ -173,7 +173,7 @@ def convert(f: FunctionBuilder, a: Val, source: DType, to: DType) -> Val:
 
 
 def _bits_as(f: FunctionBuilder, a: Val, source: DType, to: DType) -> Val:
-    """The same bits in another register; of a dtype narrower than its byte, only the bits of its codes."""
+    """Moves the bits of a value to a register of another dtype; of a dtype narrower than its byte, only the bits of its codes."""
     if source.kind == "bool":
         a = f.convert("zext", a, I8)
     if to.kind == "bool":

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from anyshape.dims import Size
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.emit import elementwise, reduction
 from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.empty_loops import spans_of
 from anyshape.lower.emit.levels import Buffer
 from anyshape.lower.emit.nest import Sums, nest_carrying
-from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction, affine, walk
+from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction, affine, row_major, walk
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.llvm.types import I1, Val, const
 from anyshape.lower.schedule.tree import Loop, bodies_of
@@ -58,16 +57,12 @@ def allocate(ctx: KernelContext, node: DagNode, variables: tuple[LoopVar, ...]) 
     vector = ctx.values.vector
     width = 1 if vector is None else vector.lanes * vector.copies
     own = [v for v in variables if vector is None or v is not vector.variable]
-    stride: Size = width
-    terms: list[tuple[LoopVar, Size]] = []
-    for v in reversed(own):
-        terms.append((v, stride))
-        stride = stride * v.extent
-    return Buffer(ctx.memory.reserve(node.dtype, stride), affine(terms, 0), width)
+    terms, elements = row_major(own, width)
+    return Buffer(ctx.memory.reserve(node.dtype, elements), affine(terms, 0), width)
 
 
 def accumulate(ctx: KernelContext, r: Reduction, accumulator: Val, copy: int, ignores_nan: bool = False) -> Val:
-    """One step of a reduction; lanes that do not exist contribute nothing."""
+    """Emits one step of a reduction; lanes that do not exist contribute nothing."""
     f, values, body, lanes = ctx.f, ctx.values, r.body, accumulator.type.lanes
     mask = values.mask(copy) if values.vector is not None and values.vector.variable in r.variables else None
     product = r.kind == "sum" and body.dtype.is_float and body.dtype.bits >= 32

@@ -145,8 +145,9 @@ class Levels:
         opened = self._opened
         yield iteration
         self._open -= 1
-        if self._open < _POLLED:
-            self._poll_in(iteration.index, step, self._opened > opened)
+        around = self._opened > opened
+        if self._open < _POLLED or (self._polls is not None and self._polls.deep and not around):
+            self._poll_in(iteration.index, step, around)
         following = f.add(iteration.index, step)
         f.branch(f.compare("lt", following, last), body, after)
         latch = f.block

@@ -111,5 +111,3 @@ class _Everything(frozenset[Tensor]):
 
 
 everything = _Everything()
-
-__all__ = ["emit_procedure"]

@@ -90,6 +90,3 @@ def _nothing(ctx: KernelContext, load: Load) -> Val:
     """A placeholder for the start of a tensor without memory: a condition keeps the first position from reading it."""
     lanes = ctx.values.lanes_of(ctx.values.varies(load))
     return ctx.f.splat(elementwise.literal(load.dtype, 0), lanes)
-
-
-__all__ = ["emit_recurrence"]

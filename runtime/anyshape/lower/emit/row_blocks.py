@@ -21,7 +21,7 @@ from anyshape.lower.emit.elementwise import memory_type
 from anyshape.lower.emit.inner_loop import Fetch, emit_loop
 from anyshape.lower.emit.levels import Buffer
 from anyshape.lower.emit.nest import nest
-from anyshape.lower.ir.dag import Access, DagNode, LoopVar, affine
+from anyshape.lower.ir.dag import Access, DagNode, LoopVar, affine, row_major
 from anyshape.lower.ir.stores import Store
 from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.schedule.reuse import is_in_row, matches
@@ -108,11 +108,7 @@ class _Held:
         self.count: Val = ctx.sizes.of(dims.clamp(budget // dims.maximum(*lengths.values()), 1, MOST))
 
     def _hold(self, n: DagNode, variables: Sequence[LoopVar], stride: Size, elements: Size) -> None:
-        terms: list[tuple[LoopVar, Size]] = [(self.row, stride)]
-        step: Size = 1
-        for v in reversed(variables):
-            terms.append((v, step))
-            step = step * v.extent
+        terms = [(self.row, stride), *row_major(variables)[0]]
         tensor = self.ctx.memory.reserve(n.dtype, elements)
         self.buffers[n] = Buffer(tensor, affine(terms, 0), 1, self.home is not None and n is self.home.kept)
         self.strides[tensor] = stride

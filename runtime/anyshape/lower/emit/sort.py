@@ -144,6 +144,3 @@ def _starts(f: FunctionBuilder, counts: Val) -> None:
         count = f.load(counts, I64, loop.index)
         f.store(loop.carried[0], counts, loop.index)
         loop.next(f.add(loop.carried[0], count))
-
-
-__all__ = ["SHORT", "emit_sort", "sort_row"]

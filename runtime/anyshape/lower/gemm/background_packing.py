@@ -299,6 +299,3 @@ def zeros(shape: tuple[int, ...], dtype: npt.DTypeLike) -> NDArray[Any]:
 def collecting(size: int) -> BackgroundPacking | None:
     """Who fills an array of so many bytes later, if anybody does."""
     return _collecting.get() if size >= LARGE else None
-
-
-__all__ = ["BackgroundPacking", "collected", "collecting", "zeros"]

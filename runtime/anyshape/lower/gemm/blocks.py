@@ -139,8 +139,8 @@ def prefetch_start(
 def prefetch_of_rows(
     f: FunctionBuilder, panels: Panels, block: Block, a: Val, step: Val, k: Val, of_b: tuple[Val, Val]
 ) -> tuple[Val, Val]:
-    """From where and how much in a step of k a tile prefetches: B, or, where B lies in place and rows of A one behind the other, the rows
-    of the next tile. `step`: bytes of the tile's own rows, which begin at `a`, for a step of k."""
+    """Computes from where and how much in a step of k a tile prefetches: B, or, where B lies in place and rows of A one behind the other,
+    the rows of the next tile. `step`: bytes of the tile's own rows, which begin at `a`, for a step of k."""
     if panels.in_place is None or block.in_place is None:
         return of_b
     follow = f.and_(f.and_(panels.in_place, block.in_place), f.compare("eq", block.row_step, k))

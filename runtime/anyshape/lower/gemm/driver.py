@@ -33,13 +33,7 @@ from .kinds import Product, choose, stretch, wide_columns
 from .microkernels import table_name
 from .packing import PACK_ARGUMENTS, pack_name
 from .panels import fits_dot, pack_strided
-from .spec import (
-    ContractionSpec,
-    Packed,
-    Prepacked,
-    Strided,
-    Tile,
-)
+from .spec import ContractionSpec, Packed, Prepacked, Strided, Tile
 from .tiles import ALIGN, Tiles, tiles_for
 from .widening import called, pays
 
@@ -362,13 +356,7 @@ class _Driver:
         f.start(after)
 
     def _iteration(
-        self,
-        panels: Panels,
-        block: Block,
-        first: Val,
-        taken: Val,
-        chosen: tuple[Val, Val, Val],
-        once: Val | None,
+        self, panels: Panels, block: Block, first: Val, taken: Val, chosen: tuple[Val, Val, Val], once: Val | None
     ) -> BlockIteration:
         f, tiles = self.f, self.tiles
         base = f.gep(panels.base, f.mul(f.sub(first, panels.first), panels.column_step), self.b_type)

@@ -48,7 +48,7 @@ def table_index(tiles: Tiles, kind: int, rows: int) -> int:
 
 
 def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> None:
-    """All kernels of an element type, and the exported table of them. `stored` as in `table_name`."""
+    """Emits all kernels of an element type, and the exported table of them. `stored` as in `table_name`."""
     stored = stored or tiles.element
     names, reloads = [], stored != tiles.element and reloads_factors(module.target)
     for kind in (FULL, MASKED, NARROW, WIDE, FAR):
@@ -70,7 +70,7 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> No
             emit_dot(module, tiles, names[-1], rows, stored)
     names += [""] * (table_index(tiles, STRIP, 1) - len(names)) + [_name(tiles, STRIP, 1)]
     emit_strip(module, tiles, names[-1], stored)
-    module.pointer_table(table_name(tiles.element, stored), names, exported=True)
+    module.pointer_table(table_name(tiles.element, stored), names)
 
 
 def emit_keeping(module: Module, tiles: Tiles, stored: Type) -> None:
@@ -83,7 +83,7 @@ def emit_keeping(module: Module, tiles: Tiles, stored: Type) -> None:
             emit_kernel(module, tiles, name, rows, tiles.vectors, kind, stored, keeps=True)
     names[table_index(tiles, NARROW, 0) :] = names[table_index(tiles, MASKED, 0) : table_index(tiles, NARROW, 0)]
     one_panel = names[: table_index(tiles, MASKED, 0)]
-    module.pointer_table(keeping_name(tiles.element, stored), names + one_panel + one_panel, exported=True)
+    module.pointer_table(keeping_name(tiles.element, stored), names + one_panel + one_panel)
 
 
 def _name(tiles: Tiles, kind: int, rows: int) -> str:

@@ -43,7 +43,7 @@ def _reloads_faster(target: Target) -> bool:
     names = {"once": False, "again": True}
     for name, reloads in names.items():
         emit_kernel(module, tiles, name, tiles.few_rows + 1, tiles.vectors, FULL, F16, reloads=reloads)
-    module.pointer_table("both", tuple(names), exported=True)
+    module.pointer_table("both", tuple(names))
     once, again = least(_kernel_calls(module, tiles), ROUNDS)
     return 1.05 * again < once
 

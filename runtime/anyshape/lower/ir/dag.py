@@ -6,7 +6,7 @@ equation or in several, is found by identity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -54,6 +54,15 @@ class Affine:
         return affine(
             [(v, c * factor) for v, c in self.terms], self.offset * factor, [(n, c * factor) for n, c in self.lets]
         )
+
+
+def row_major(variables: Sequence[LoopVar], stride: Size = 1) -> tuple[list[tuple[LoopVar, Size]], Size]:
+    """Terms of the address of an element in dense memory, the last variable fastest; and how many elements there are, times `stride`."""
+    terms: list[tuple[LoopVar, Size]] = []
+    for v in reversed(variables):
+        terms.append((v, stride))
+        stride = stride * v.extent
+    return terms, stride
 
 
 def affine(terms: Iterable[tuple[LoopVar, Size]], offset: Size, lets: Iterable[tuple[DagNode, Size]] = ()) -> Affine:

@@ -382,7 +382,7 @@ def _inside(i: Affine, n: Size) -> bool:
 
 
 def _either(c: dims.Cond, a: Affine, b: Affine) -> Affine | None:
-    """One index or the other, if they are the same but for their coefficients."""
+    """Chooses one index or the other by the condition, if they are the same but for their coefficients."""
     if a.lets != b.lets:
         return None
     variables = {v: None for v, _ in (*a.terms, *b.terms)}

@@ -163,6 +163,3 @@ def _independent(a: Each) -> list[tuple[Put, tuple[Var, ...]]]:
         if read & written or len(numbered) < len(variables):
             return []
     return [(p, tuple(variables)) for p in puts]
-
-
-__all__ = ["Assign", "Choose", "Lowered", "Procedure", "Repeat", "SizeIs", "Sort", "Stop", "lower_program"]

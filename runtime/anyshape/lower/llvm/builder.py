@@ -13,7 +13,7 @@ so that only LLVM's code generator has to run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from ..target import Target
@@ -65,6 +65,19 @@ class Module:
         if not internal:
             self.symbols.append(name)
 
+    def define(
+        self,
+        name: str,
+        result: Type,
+        args: Sequence[tuple[str, Type]],
+        write: Callable[[FunctionBuilder], None],
+        internal: bool = True,
+        inline: bool | None = None,
+    ) -> None:
+        """Defines a function by what writes its body; its pointers may lead to the same memory."""
+        with self.function(name, result, args, internal=internal, inline=inline, noalias=False) as f:
+            write(f)
+
     def has(self, name: str) -> bool:
         """Whether a function of this name is closed."""
         return any(function.name == name for function in self._functions)
@@ -87,26 +100,23 @@ class Module:
         texts = [f"{arg} immarg" if at == place else str(arg) for at, arg in enumerate(args)]
         self._declared.setdefault(name, f"declare {result} @{name}({', '.join(texts)})")
 
-    def pointer_table(self, name: str, symbols: Sequence[str], exported: bool = False) -> Val:
-        """A read-only array of function addresses, null where a name is empty."""
+    def pointer_table(self, name: str, symbols: Sequence[str]) -> None:
+        """Defines and exports a read-only array of function addresses, null where a name is empty."""
         body = ", ".join(f"ptr @{symbol}" if symbol else "ptr null" for symbol in symbols)
-        linkage = "" if exported else "internal "
-        self._globals.append(f"@{name} = {linkage}constant [{len(symbols)} x ptr] [{body}], align 8")
-        if exported:
-            self.symbols.append(name)
-        return Val(f"@{name}", PTR)
+        self._globals.append(f"@{name} = constant [{len(symbols)} x ptr] [{body}], align 8")
+        self.symbols.append(name)
 
     def declare_table(self, name: str) -> Val:
         """Declares an array of addresses that another module exports."""
-        if name not in self._declared:
-            self._declared[name] = f"@{name} = external constant [0 x ptr], align 8"
-            self.imports.append(name)
-        return Val(f"@{name}", PTR)
+        return self._declare_data(name, "constant [0 x ptr]")
 
     def declare_word(self, name: str) -> Val:
         """Declares an i64 that the loader of the code provides; returns its address."""
+        return self._declare_data(name, "global i64")
+
+    def _declare_data(self, name: str, what: str) -> Val:
         if name not in self._declared:
-            self._declared[name] = f"@{name} = external global i64, align 8"
+            self._declared[name] = f"@{name} = external {what}, align 8"
             self.imports.append(name)
         return Val(f"@{name}", PTR)
 
@@ -174,6 +184,17 @@ class Branch:
             raise TypeError("both sides of an if_else must give the same number of values")
         incoming = zip(*([(value, block) for value in values] for block, values in self._ends), strict=True)
         self.results = tuple(self.f.phi(sources[0][0].type, sources) for sources in incoming)
+
+
+_OfTwo = Callable[["FunctionBuilder", Operand, Operand], Val]
+
+
+def _instruction(op: str) -> _OfTwo:
+    return lambda self, a, b: self.binary(op, a, b)
+
+
+def _extreme(op: str) -> _OfTwo:
+    return lambda self, a, b: self.int_extreme(op, a, b)
 
 
 class FunctionBuilder(Emitter):
@@ -363,28 +384,20 @@ class FunctionBuilder(Emitter):
         places = const_vector(element, list(range(offset, offset + lanes)))
         return self.compare("lt", places, count)
 
-    def masked_load(
-        self, base: Val, type_: Type, mask: Val, index: Operand = 0, passthru: Val | None = None, align: int = 0
-    ) -> Val:
-        """Loads the lanes of `mask`; the others are `passthru` (zero by default) and their memory is not touched."""
-        address = self.gep(base, index, type_)
-        other = passthru if passthru is not None else const(type_, 0)
-        arguments = [address, const(I32, align or type_.bytes), mask, other]
+    def masked_load(self, base: Val, type_: Type, mask: Val, index: Operand = 0) -> Val:
+        """Loads the lanes of `mask`; the others are zero and their memory is not touched."""
+        arguments = [self.gep(base, index, type_), const(I32, type_.bytes), mask, const(type_, 0)]
         return self.call_intrinsic("llvm.masked.load", type_, arguments, f"{type_.suffix}.p0")
 
-    def masked_store(self, value: Val, base: Val, mask: Val, index: Operand = 0, align: int = 0) -> None:
-        address = self.gep(base, index, value.type)
-        alignment = const(I32, align or value.type.bytes)
-        self.call_intrinsic(
-            "llvm.masked.store", VOID, [value, address, alignment, mask], overload=f"{value.type.suffix}.p0"
-        )
+    def masked_store(self, value: Val, base: Val, mask: Val, index: Operand = 0) -> None:
+        arguments = [value, self.gep(base, index, value.type), const(I32, value.type.bytes), mask]
+        self.call_intrinsic("llvm.masked.store", VOID, arguments, f"{value.type.suffix}.p0")
 
-    def gather(self, base: Val, type_: Type, indices: Val, mask: Val | None = None, passthru: Val | None = None) -> Val:
+    def gather(self, base: Val, type_: Type, indices: Val, mask: Val | None = None) -> Val:
         """Load `type_` from `base[indices]`, indices an i64 or i32 vector counted in elements."""
         addresses = self.gep(base, indices, type_)
         where = mask if mask is not None else const(type_.as_mask(), 1)
-        other = passthru if passthru is not None else const(type_, 0)
-        arguments = [addresses, const(I32, type_.bytes), where, other]
+        arguments = [addresses, const(I32, type_.bytes), where, const(type_, 0)]
         return self.call_intrinsic("llvm.masked.gather", type_, arguments, f"{type_.suffix}.v{type_.lanes}p0")
 
     def pick(self, base: Val, type_: Type, indices: Val) -> Val:
@@ -463,7 +476,7 @@ class FunctionBuilder(Emitter):
     # operands
 
     def pair(self, a: Operand, b: Operand) -> tuple[Val, Val]:
-        """Both operands as values of one type: a number takes the other's type, a scalar is spread over the lanes."""
+        """Makes both operands values of one type: a number takes the other's type, a scalar is spread over the lanes."""
         if isinstance(a, Val):
             b = b if isinstance(b, Val) else const(a.type, b)
         elif isinstance(b, Val):
@@ -530,26 +543,10 @@ class FunctionBuilder(Emitter):
         x, y = self.pair(a, b)
         return self.emit(x.type, f"{op} {x}, {y.name}")
 
-    def and_(self, a: Operand, b: Operand) -> Val:
-        return self.binary("and", a, b)
-
-    def or_(self, a: Operand, b: Operand) -> Val:
-        return self.binary("or", a, b)
-
-    def xor(self, a: Operand, b: Operand) -> Val:
-        return self.binary("xor", a, b)
+    and_, or_, xor, shl, lshr, ashr = map(_instruction, ("and", "or", "xor", "shl", "lshr", "ashr"))
 
     def not_(self, a: Val) -> Val:
         return self.binary("xor", a, const(a.type, 1 if a.type.element == "i1" else -1))
-
-    def shl(self, a: Operand, b: Operand) -> Val:
-        return self.binary("shl", a, b)
-
-    def lshr(self, a: Operand, b: Operand) -> Val:
-        return self.binary("lshr", a, b)
-
-    def ashr(self, a: Operand, b: Operand) -> Val:
-        return self.binary("ashr", a, b)
 
     def sdiv(self, a: Operand, b: Operand) -> Val:
         """Integer division toward zero; traps on /0: for divisors known to be positive (see vecmath for data)."""
@@ -572,27 +569,17 @@ class FunctionBuilder(Emitter):
             return self.add(self.mul(x, y), z)
         return self.call_intrinsic("llvm.fma", x.type, [x, y, z])
 
-    def smin(self, a: Operand, b: Operand) -> Val:
-        return self._int_extreme("llvm.smin", min, a, b)
+    smin, smax, umin, umax = map(_extreme, ("smin", "smax", "umin", "umax"))
+    """The lesser and the greater of two integers, with and without sign. Without, no operand may be a negative literal."""
 
-    def smax(self, a: Operand, b: Operand) -> Val:
-        return self._int_extreme("llvm.smax", max, a, b)
-
-    def umin(self, a: Operand, b: Operand) -> Val:
-        """The lesser of two integers without sign; no operand may be a negative literal."""
-        return self._int_extreme("llvm.umin", min, a, b)
-
-    def umax(self, a: Operand, b: Operand) -> Val:
-        """The greater of two integers without sign; no operand may be a negative literal."""
-        return self._int_extreme("llvm.umax", max, a, b)
-
-    def _int_extreme(self, name: str, fold: object, a: Operand, b: Operand) -> Val:
+    def int_extreme(self, name: str, a: Operand, b: Operand) -> Val:
+        """smin smax umin umax of two integers, computed here if both are literals."""
         x, y = self.pair(a, b)
         if x.name == y.name:
             return x
         if isinstance(x.number, int) and isinstance(y.number, int):
-            return x if (x.number < y.number) == (fold is min) else y
-        return self.call_intrinsic(name, x.type, [x, y])
+            return x if (x.number < y.number) == name.endswith("min") else y
+        return self.call_intrinsic(f"llvm.{name}", x.type, [x, y])
 
     def unary(self, name: str, a: Val) -> Val:
         """A one-operand intrinsic that the machine has: sqrt fabs floor ceil trunc roundeven."""
@@ -678,7 +665,7 @@ class FunctionBuilder(Emitter):
         return self.emit(a.type.vector(len(lanes)), f"shufflevector {a}, {other}, <{len(lanes)} x i32> <{picked}>")
 
     def reduce(self, kind: str, a: Val, flags: str = "", start: Operand | None = None) -> Val:
-        """All lanes into one: fadd fmul (any order) add mul and or xor [su]max [su]min fmax fmin fmaximum fminimum."""
+        """Reduces all lanes to one: fadd fmul (any order) add mul and or xor [su]max [su]min fmax fmin fmaximum fminimum."""
         scalar = a.type.scalar
         name = f"llvm.vector.reduce.{kind}"
         if kind in ("fadd", "fmul"):

@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import llvmlite
-import llvmlite.binding as llvm
 
 from anyshape.disk_cache import DiskCache
 from anyshape.errors import AnyshapeError
 
 from ..target import Target, initialize
+from ..target import binding as llvm
 from .builder import Module
 
 _LIBRARY_NUMBERS = itertools.count()
@@ -80,7 +80,7 @@ def compile_object(text: str, target: Target) -> bytes:
 
 
 def assembly(text: str, target: Target) -> str:
-    """The same code as readable assembly."""
+    """Compiles the text of a module to readable assembly."""
     with _LOCK:
         return str(_machine(target).emit_assembly(_parsed(text, target)))
 

@@ -15,7 +15,6 @@ from .builder import FunctionBuilder
 from .types import F32, I8, I32, Val, const
 
 _MANTISSA, _BIAS = 23, 127
-_SIGN = -(1 << 31)
 
 
 def decode(f: FunctionBuilder, a: Val, format: FloatFormat) -> Val:

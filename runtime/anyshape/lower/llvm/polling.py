@@ -23,10 +23,10 @@ STOPPED = -1
 
 
 class Polls:
-    """The polls of one kernel; constructed where the kernel begins."""
+    """The polls of one kernel; constructed where the kernel begins. `deep`: each innermost loop polls, however many loops are around it."""
 
-    def __init__(self, f: FunctionBuilder) -> None:
-        self.f = f
+    def __init__(self, f: FunctionBuilder, deep: bool = False) -> None:
+        self.f, self.deep = f, deep
         self._ticks = f.module.declare_word(SYMBOL)
         self._seen = f.alloca(I64, 1, 8)
         f.store(self._now(), self._seen)

@@ -80,7 +80,7 @@ def _across_pieces(f: FunctionBuilder, rows: list[Val], inner: int) -> list[Val]
 
 
 def _across_pieces_of_pairs(f: FunctionBuilder, rows: list[Val], inner: int) -> list[Val]:
-    """As above, for the two vectors that a four-piece square leaves after one step."""
+    """Transposes across pieces the two vectors that a four-piece square leaves after one step of `_across_pieces`."""
     if len(rows) != 2:
         raise TypeError("blocks of at most four 16-byte pieces")
     lanes = rows[0].type.lanes

@@ -17,7 +17,7 @@ from anyshape.dtypes import I64
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.collapse import Rebuild
 from anyshape.lower.gemm.tiles import ALIGN
-from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopIndex, LoopVar, Reduction, affine
+from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopIndex, LoopVar, Reduction, affine, row_major
 from anyshape.lower.ir.stores import Store, below
 from anyshape.lower.schedule.contraction import Product, Step, Unplanned
 from anyshape.lower.schedule.reuse import LoadsOf
@@ -189,11 +189,7 @@ class _Blocking(Rebuild):
         if x.tensor not in self.old:
             return super().access(x)
         inner = [v for v, _ in x.address.terms if v not in self.symbols and v is not self.rows]
-        terms: list[tuple[LoopVar, Size]] = []
-        stride: Size = 1
-        for v in reversed(inner):
-            terms.append((v, stride))
-            stride = stride * v.extent
+        terms, stride = row_major(inner)
         t = self.tensors.setdefault(x.tensor, Tensor(x.tensor.name, x.tensor.dtype, (stride,)))
         if self.rows in x.address.domain:
             # Rows are aligned as scratch is, an odd number of such steps apart: never a page, which few lines of the cache would hold.
@@ -225,6 +221,3 @@ def _overwritten(steps: Sequence[Step], rowwise: dict[Tensor, Size]) -> dict[Ten
             if t in rowwise and fits:
                 under[t] = under.get(fits[0], fits[0])
     return under
-
-
-__all__ = ["Blocked", "block_phases"]

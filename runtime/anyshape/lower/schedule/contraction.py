@@ -19,7 +19,7 @@ from anyshape.kernel_model.contractions import Contraction, Terms, as_stored, co
 from anyshape.lower.analyse.collapse import Rebuild
 from anyshape.lower.analyse.vector_product import with_row
 from anyshape.lower.analyse.windows import Windows, product_windows
-from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Operation, Reduction, affine, walk
+from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Operation, Reduction, affine, row_major, walk
 from anyshape.lower.ir.stores import Store, below, reductions_of
 from anyshape.lower.schedule.tree import Scope, components
 
@@ -185,12 +185,7 @@ class _Splitter:
         number = self.number + len(self.out.temporaries)
         tensor = Tensor(f"phase{number}", n.dtype, tuple(v.extent for v in variables))
         self.out.temporaries.append(tensor)
-        terms: list[tuple[LoopVar, Size]] = []
-        stride: Size = 1
-        for v in reversed(variables):
-            terms.append((v, stride))
-            stride = stride * v.extent
-        return Store(Access(tensor, affine(terms, 0)), n, variables)
+        return Store(Access(tensor, affine(row_major(variables)[0], 0)), n, variables)
 
     def through_scratch(self, reduction: Reduction, factors: tuple[Access, ...], stores: list[Store]) -> list[Store]:
         store = self.spill(reduction, stores)

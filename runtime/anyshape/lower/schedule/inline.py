@@ -56,7 +56,7 @@ class Inlined:
     recurrences: tuple[CycleStores, ...] = ()
     """Recurrences between the stages and the ordered stores."""
     procedures: tuple[Procedure, ...] = ()
-    """In kernels of their own."""
+    """Procedures, which run in kernels of their own."""
     unnamed: frozenset[Tensor] = frozenset()
     """Scratch tensors that are no equation's."""
 

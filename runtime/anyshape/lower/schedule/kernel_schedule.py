@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from anyshape.dims import Size
 from anyshape.equations import Sorting, Tensor
 from anyshape.lower.analyse.collapse import collapse
+from anyshape.lower.analyse.unbounded import is_unbounded
 from anyshape.lower.analyse.windows import row_windows
-from anyshape.lower.ir.dag import Dag
+from anyshape.lower.ir.dag import Dag, Reduction, walk
 from anyshape.lower.ir.procedure import Procedure
 from anyshape.lower.ir.stores import Ordered, Store, reductions_of
 from anyshape.lower.kernel import Group, KernelError
@@ -55,9 +56,15 @@ class KernelSchedule:
 
     @property
     def polls(self) -> bool:
-        """Whether one part may take long however many there are: it is alone, or has work that all parts would have to do."""
+        """Whether one part may take long however many there are: it is alone, has work of all parts, or an element takes long."""
         others = any(isinstance(p, Recurrence | Ordered | Procedure) for p in self.phases)
-        return self.serial or others or any(isinstance(s, Product) for s in self.steps)
+        products = any(isinstance(s, Product) for s in self.steps)
+        return self.serial or others or products or self.is_unbounded
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether an element of a result may take any time, with memory for none of it."""
+        return any(is_unbounded(n) for n in walk(r for s in self.stores for r in s.roots) if isinstance(n, Reduction))
 
     @property
     def is_plain(self) -> bool:

@@ -175,6 +175,3 @@ def _same_row(load: Access, store: Access) -> bool:
 def _is_previous(cycle: CycleStores, load: Access, store: Access) -> bool:
     at, back = cycle.positions.symbol, -1 if cycle.positions.backward else 1
     return bool(substitute(load.address.offset, {at: at + back}) == store.address.offset)
-
-
-__all__ = ["CycleStores", "Positions", "Recurrence", "RowForm", "StepForm", "plan_recurrence"]

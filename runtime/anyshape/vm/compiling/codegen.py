@@ -47,7 +47,7 @@ def _table(words: Sequence[int]) -> NDArray[np.int64]:
     except OverflowError:
         least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
         wrong = next(w for w in words if not least <= w <= most)
-        raise OverflowedError(f"a size of the model comes to {wrong}, which 64 bits do not hold") from None
+        raise OverflowedError(f"a size of the model is {wrong}, which does not fit 64 bits") from None
 
 
 @dataclass(frozen=True)
@@ -161,8 +161,7 @@ class Codegen(Emission):
                 self.check_sizes(v)
             if isinstance(step, KernelStep):
                 self.compute(at, step)
-        for v in outputs:
-            self.load_symbols(v)
+        self.load_symbols(outputs)
 
     def compute(self, at: int, step: KernelStep) -> None:
         """Emits a kernel step: values that registers hold are stored, for others a kernel is called."""

@@ -30,7 +30,7 @@ from anyshape.graph.infer import build as make_node
 from anyshape.graph.joining import joined_list, without_dims
 from anyshape.graph.lists import LIST
 from anyshape.graph.retype import rebuild
-from anyshape.graph.value import Node, Value, constant
+from anyshape.graph.value import SMALL, Node, Value, constant
 from anyshape.passes.branch_specialisation import in_branches
 from anyshape.types import ListType, TensorType, list_of
 from anyshape.vm.compiling.open_lengths import refuse_open_lengths
@@ -75,10 +75,7 @@ class Continued:
     direct = None
 
     def run(
-        self,
-        arrays: Sequence[Any],
-        places: Sequence[Array | None] = (),
-        by: Callable[[Plan], Plan] = lambda plan: plan,
+        self, arrays: Sequence[Any], places: Sequence[Array | None] = (), by: Callable[[Plan], Plan] = lambda plan: plan
     ) -> list[Any]:
         """Runs prefix and tail. `by` maps a plan to the one that runs in its place."""
         values: dict[Value, Any] = dict(zip(self.f.params, arrays, strict=True))
@@ -153,17 +150,21 @@ class Continued:
                 if any(n.regions for n in stuck):
                     inner = ", ".join(named(i) for n in stuck for i in open_inside(n))
                     raise UnsupportedError(
-                        f"{names}: what {inner} does may differ in each iteration, and machine code is made for one; "
-                        "say what decides it, such as the axes of a squeeze"
+                        f"{names}: {inner} depends on values that may differ between iterations, and code is compiled for one case; "
+                        "make them constant, such as the axes of a squeeze"
                     )
                 raise AnyshapeError(f"the rank of {names} stays unknown, though all its operands are known")
 
     def raise_levels(self, stuck: Sequence[Node], mapping: dict[Value, Value]) -> bool:
-        """Raises by one the levels of what the stuck nodes need: operands first, then the shapes of their data. False if none is left."""
+        """Raises by one the levels of what the stuck nodes need: operands first, then the shapes of their data, then numbers that operands
+        inside of them are computed from. False if none is left."""
         operands = {v for n in stuck for v in _operands(n)}
         data = {v for n in stuck for v in n.inputs}
         raised = [old for old, new in mapping.items() if new in operands and self.levels[old] < VALUE]
         raised = raised or [old for old, new in mapping.items() if new in data and self.levels[old] < SHAPE]
+        if not raised:
+            computed_from = {v for n in stuck for v in _operands(n, also_computed=True)}
+            raised = [old for old, new in mapping.items() if new in computed_from and self.levels[old] < VALUE]
         for v in raised:
             self.levels[v] += 1
         return bool(raised)
@@ -297,15 +298,25 @@ def _is_first_blocked(node: Node) -> bool:
     return node.is_open and all(v is None or v.type.shape is not None for v in node.inputs)
 
 
-def _operands(node: Node) -> set[Value]:
-    """Collects the values that decide the node's shapes: its operand parameters, and those that its regions capture for their nodes."""
+def _operands(node: Node, also_computed: bool = False) -> set[Value]:
+    """Collects the values that decide the node's shapes: its operand parameters, and those that its regions capture for their nodes. Also
+    the few integers that regions compute such operands from, if asked for."""
     deciding = {v for v in node.operand_inputs().values() if v is not None}
     captured = node.op.control.captured(node) if node.op.control is not None else ()
     for region in node.regions:
-        inner = {v for n in region.nodes for v in _operands(n)}
+        inner = {v for n in region.nodes for v in _operands(n, also_computed)}
+        for n in reversed(region.nodes) if also_computed else ():
+            if not inner.isdisjoint(n.outputs):
+                inner |= {v for v in n.inputs if v is not None and _is_number(v)}
         own = region.params[len(region.params) - len(captured) :]
         deciding |= {v for v, p in zip(captured, own, strict=True) if p in inner}
     return deciding
+
+
+def _is_number(v: Value) -> bool:
+    """Tests whether a value is a few integers or truths."""
+    count = v.type.count() if v.type.shape is not None else None
+    return isinstance(count, int) and count <= SMALL and not v.type.dtype.is_float
 
 
 def _first_operands(tail: Sequence[Node], live: set[Value]) -> list[Value]:

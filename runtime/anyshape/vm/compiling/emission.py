@@ -6,7 +6,7 @@ In: registers and conditions. Out: instructions, and records of checks. `codegen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -132,10 +132,11 @@ class Emission:
         assert self.names is not None
         return {s: symbol(self.names[s], *bounds(s)) for s in free_symbols(e) if is_anonymous(s)}
 
-    def load_symbols(self, v: Value) -> None:
-        """Emits loads of the elements of a value that was just computed, where a needed symbol stands for them."""
-        loads = self.liveness.loads.get(v, ())
-        for k, s in loads:
+    def load_symbols(self, values: Iterable[Value]) -> None:
+        """Emits loads of the elements of values that were just computed, where needed symbols stand for them; then the checks of them, in
+        the order of their nodes: which of the values comes first decides nothing."""
+        loads = [(v, k, s) for v in values for k, s in self.liveness.loads.get(v, ())]
+        for v, k, s in loads:
             self.code.define(s, self.code.new(Op.LOAD, self.address(v), k, ELEMENT_CODE[v.type.dtype]))
         if loads:
             self.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from anyshape.dims import Cond, Dim, bounds, free_symbols, fresh
+from anyshape.dims import Cond, Definition, Dim, bounds, definitions, free_symbols, fresh
 from anyshape.dims import eq as equal
 from anyshape.errors import UnsupportedError
 from anyshape.graph.value import Value
@@ -18,16 +18,14 @@ from anyshape.vm.program.table import CheckRecord, Op
 def emit_entry(g: Emission, list_argument: Callable[[int, Value], int | None]) -> None:
     """Emits dims of arguments, then checks on them, then loads of elements that symbols stand for. `list_argument` gives the handle of a
     parameter that is a list, if it is needed."""
-    owed: list[tuple[Value, int, int]] = []
-    bound: list[tuple[Dim, Value, int]] = []
-    for k, p in enumerate(g.f.params):
-        for axis, n in enumerate(p.type.shape or ()):
-            r = g.code.pure(Op.DIM, k, axis)
-            if isinstance(n, Dim) and n.is_symbol and not g.code.is_defined(n):
-                g.code.define(n, r)
-                bound.append((n, p, axis))
-            else:
-                owed.append((p, axis, r))
+    places = [((k, axis), n) for k, p in enumerate(g.f.params) for axis, n in enumerate(p.type.shape or ())]
+    registers = {place: g.code.pure(Op.DIM, *place) for place, _ in places}
+    defined = definitions(places)
+    for s, d in defined.items():
+        _define(g, s, d, registers[d.place])
+    alone = {d.place for d in defined.values() if d.is_alone}
+    bound = [(s, g.f.params[d.place[0]], d.place[1]) for s, d in defined.items()]
+    owed = [(g.f.params[k], axis, registers[k, axis]) for (k, axis), _ in places if (k, axis) not in alone]
     if THREADS in g.liveness.symbols:
         g.code.define(THREADS, g.code.new(Op.THREADS))
     for s, p, axis in bound:
@@ -36,12 +34,23 @@ def emit_entry(g: Emission, list_argument: Callable[[int, Value], int | None]) -
         _check_size(g, p, axis, r)
     collect_checks(g)
     g.flush()
-    for p in g.f.params:
-        g.load_symbols(p)
+    g.load_symbols(g.f.params)
     for k, p in enumerate(g.f.params):
         handle = list_argument(k, p) if isinstance(p.type, ListType) else None
         if handle is not None:
             g.lists[p] = handle
+
+
+def _define(g: Emission, s: Dim, d: Definition[tuple[int, int]], r: int) -> None:
+    """Gives a symbol its register: that of the dim, or of what the dim is a multiple of and more. That nothing is left is a check of the
+    dim."""
+    if d.is_alone:
+        g.code.define(s, r)
+        return
+    k, axis = d.place
+    size = _size_symbol(g.f.params[k], axis)
+    g.code.define(size, r)
+    g.code.define(s, g.code.register(d.of(size)))
 
 
 def read_list(g: Emission, k: int, p: Value) -> int | None:
@@ -84,7 +93,7 @@ def _check_bounds(g: Emission, s: Dim, p: Value, axis: int) -> None:
     r = g.code.register(s)
     if s in g.assumed:
         g.code.emit(Op.GUARD, g.code.pure(Op.GE, r, g.code.register(low or 0)))
-    elif low is not None and low > 0:
+    elif low is not None and (low > 0 or p.type.shape is None or p.type.shape[axis] is not s):
         _check_bound(g, Op.GE, r, low, s, p, axis)
     if high is not None:
         _check_bound(g, Op.LE, r, high, s, p, axis)

@@ -79,12 +79,9 @@ def _key(v: Value | None) -> Any:
 
 
 def _open_types(data: Sequence[Value]) -> list[TensorType]:
-    """Their types with a symbol for each size, the same for equal ones; of axes that have one element or none it is said."""
+    """The types of values with a symbol for each size, the same for equal ones; sizes of 0 and 1 stay numbers."""
     symbols: dict[Size, Size] = {0: 0, 1: 1}
     for v in data:
         for n in v.type.shape or ():
             symbols.setdefault(n, symbol(f"n{len(symbols)}", 2))
     return [TensorType(v.type.dtype, tuple(symbols[n] for n in v.type.shape or ())) for v in data]
-
-
-__all__ = ["Folding", "folding"]

@@ -60,11 +60,7 @@ CYCLES_PER_PART = 10_000
 
 def parts_worth(work: Size, pieces: Size | None = None) -> Size:
     """Number of parts for so many cycles of work, which consist of so many independent pieces."""
-    high = work if isinstance(work, int) else bounds(work)[1]
-    if high is not None and high < 2 * CYCLES_PER_PART:
-        return 1
-    most = THREADS if pieces is None else minimum(THREADS, pieces)
-    return minimum(most, maximum(1, work // CYCLES_PER_PART))
+    return _shares(work, pieces, CYCLES_PER_PART, THREADS)
 
 
 CYCLES_PER_SLICE = 1 << 25
@@ -74,11 +70,15 @@ MOST_SLICES = 1 << 20
 
 def slices_worth(work: Size, pieces: Size | None = None) -> Size:
     """Number of slices for so many cycles of work, which consist of so many independent pieces."""
+    return _shares(work, pieces, CYCLES_PER_SLICE, MOST_SLICES)
+
+
+def _shares(work: Size, pieces: Size | None, cycles: int, most: Size) -> Size:
+    """Number of shares of at least so many cycles each: at most `most`, and no more than there are pieces."""
     high = work if isinstance(work, int) else bounds(work)[1]
-    if high is not None and high < 2 * CYCLES_PER_SLICE:
+    if high is not None and high < 2 * cycles:
         return 1
-    most = MOST_SLICES if pieces is None else minimum(MOST_SLICES, pieces)
-    return minimum(most, maximum(1, work // CYCLES_PER_SLICE))
+    return minimum(most if pieces is None else minimum(most, pieces), maximum(1, work // cycles))
 
 
 class KernelMaker(Protocol):

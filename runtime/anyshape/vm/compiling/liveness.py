@@ -7,15 +7,17 @@ An operand of which only the elements' expressions matter (the shape of a reshap
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
-from anyshape.dims import Dim, Size, bounds, free_symbols, fresh
-from anyshape.equations import Demand
+from anyshape.dims import Dim, Size, bounds, definitions, free_symbols, fresh
+from anyshape.equations import Demand, Equation
 from anyshape.equations.dependencies import needed, reads
-from anyshape.errors import UnsupportedError
+from anyshape.equations.interpret import interpret
+from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.callee import calls_in_sight
-from anyshape.graph.value import Element, Node, Value
+from anyshape.graph.value import SMALL, Element, Node, Value
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, TableStep, ViewStep
 from anyshape.vm.compiling.kernels import THREADS, KernelMaker, LoweredStep
 from anyshape.vm.program.table import ELEMENT_CODE
@@ -92,10 +94,8 @@ class _Analysis:
 
     def find_definitions(self) -> None:
         f, defined = self.schedule.function, self.liveness.defined_at
-        for p in f.params if self.own is None else ():
-            for n in p.type.shape or ():
-                if isinstance(n, Dim) and n.is_symbol:
-                    defined.setdefault(n, -1)
+        if self.own is None:
+            defined.update(dict.fromkeys(definitions((p, n) for p in f.params for n in p.type.shape or ()), -1))
         if self.own is None:
             defined[THREADS] = -1
         for p in f.params if self.own is None else self.own:
@@ -309,5 +309,20 @@ def narrowed(step: KernelStep, outputs: tuple[Value, ...]) -> KernelStep:
 
 
 def _demands(step: Step) -> TypeGuard[KernelStep]:
-    """Tests whether a step checks an assert that reads values."""
-    return isinstance(step, KernelStep) and any(isinstance(q.form, Demand) for q in step.equations)
+    """Tests whether a step checks an assert that reads values which the compile does not know."""
+    return isinstance(step, KernelStep) and any(
+        isinstance(q.form, Demand) and not _holds(step, q) for q in step.equations
+    )
+
+
+def _holds(step: KernelStep, assertion: Equation) -> bool:
+    """Tests whether an assert reads nothing but small constants, and holds of these."""
+    constants = {t: v.constant for v, t in step.tensors.items() if v.constant is not None and v.constant.size <= SMALL}
+    kept = needed(step.equations, [assertion.target])
+    read = {t for q in kept for t in reads(q)} - {q.target for q in kept}
+    if not read <= constants.keys() or any(free_symbols(n) for t in read for n in t.shape):
+        return False
+    with suppress(AnyshapeError, KeyError):  # a size that only the run knows
+        interpret(kept, {t: constants[t] for t in read})
+        return True
+    return False

@@ -33,9 +33,9 @@ def refuse_open_lengths(nodes: Iterable[Node]) -> None:
         maker = open_length.vector.node
         what = f"the vector that {named(maker)} makes" if maker is not None else f"the vector {open_length.vector.name}"
         raise UnsupportedError(
-            f"{named(node)}: each iteration decides how long {what} is, {open_length.vector.type}, which "
-            f"{named(open_length.node)} takes for its {open_length.operand}; "
-            "machine code is made for one length, so say it, by a reshape to [1] or as a constant"
+            f"{named(node)}: the length of {what}, {open_length.vector.type}, may differ between iterations; "
+            f"{named(open_length.node)} takes it as {open_length.operand}, and code is compiled for one length; "
+            "fix it, by a reshape to [1] or as a constant"
         )
 
 

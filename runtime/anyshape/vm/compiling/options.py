@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args, get_type_hints
 
 from anyshape.errors import ArgumentError
 from anyshape.public import fits, short, spell
@@ -22,11 +22,12 @@ from anyshape.vm.run.policies import policies_left_out
 if TYPE_CHECKING:
     from anyshape.vm.run.recorder import Recorder
 
-STAGES = ("graph", "schedule", "program", "llvm", "asm")
-KERNELS = ("native", "interpret")
-LOOPS = ("native", "python")
-EXECUTORS = ("vm", "graph")
-TARGETS = ("host", "avx512", "avx2", "sse")
+Stage = Literal["graph", "schedule", "program", "llvm", "asm"]
+Kernels = Literal["native", "interpret"]
+Loop = Literal["native", "python"]
+ExecutorName = Literal["vm", "graph"]
+TargetName = Literal["host", "avx512", "avx2", "sse"]
+STAGES, KERNELS, LOOPS, EXECUTORS, TARGETS = map(get_args, (Stage, Kernels, Loop, ExecutorName, TargetName))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,28 @@ class Options:
         """Prints a stage if asked for."""
         if stage in self.dump:
             print(f"=== {stage}: {title}\n{text}", file=sys.stderr)
+
+
+class CompileOptions(TypedDict, total=False):
+    """Keywords of `compile` and of all that passes them on to it, one for each field of `Options` but `dims`; None is as if absent."""
+
+    executor: ExecutorName | None
+    target: TargetName | None
+    kernels: Kernels | None
+    loop: Loop | None
+    fuse: bool | None
+    dump: Collection[Stage] | None
+    verify: bool | None
+    repair: bool | None
+    threads: int | None
+    recorder: Recorder | None
+
+
+class RunOptions(TypedDict, total=False):
+    """Keywords of `Executable.by`: options that decide how programs run."""
+
+    loop: Loop | None
+    threads: int | None
 
 
 def from_environment() -> Options:

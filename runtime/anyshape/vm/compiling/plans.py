@@ -1,8 +1,8 @@
 """Plans: the pipeline from a function to something that runs, and the variants of a program.
 
 In: a function. Out: a `Plan`. A function whose ranks are all known becomes a `Straight` plan: a *main* program that assumes entry
-dims to be at least 1, and a *general* one for calls with an empty dim, compiled when first needed. Any other is continued at run
-time (`continuation`).
+dims to be at least 1, but for those that are 0 in usual calls (`graph.retype`), and a *general* one for calls with another empty dim,
+compiled when first needed. Any other is continued at run time (`continuation`).
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Compiler:
         if undetermined(f):
             inner = ", ".join(named(n) for n in f.nodes if n.is_open)
             raise UnsupportedError(
-                f"{callee.name}: what {inner} does is known only at run time; say what decides it, such as the axes of a squeeze"
+                f"{callee.name}: {inner} depends on values known only at run time; make them constant, such as the axes of a squeeze"
             )
         schedule = self._schedule(f)
         with self.report.phase("generate"):
@@ -198,9 +198,9 @@ def expect(packing: BackgroundPacking, size: int, options: Options) -> None:
 
 
 def _refuse_functions(f: Function) -> None:
-    for what, v in (*(("input", p) for p in f.params), *(("result", r) for r in f.results)):
+    for what, v in (*(("an input", p) for p in f.params), *(("a result", r) for r in f.results)):
         if isinstance(v.type, FunctionType):
-            raise UnsupportedError(f"{f.name}: a function is no {what} of a program, only a value in it: {v.type}")
+            raise UnsupportedError(f"{f.name}: a function cannot be {what} of a program: {v.type}")
 
 
 def fused(f: Function) -> Any:
@@ -292,8 +292,10 @@ class Straight:
         context = pool.take()
         try:
             return self._run(arrays, context, places)
+        except AnyshapeError:
+            raise  # ArgumentError is a ValueError
         except (MemoryError, ValueError) as e:
-            raise AnyshapeError(f"{self._program.name}: a result cannot be made: {e}") from e
+            raise AnyshapeError(f"{self._program.name}: a result cannot be allocated: {e}") from e
         finally:
             pool.give_back(context)
 
@@ -315,7 +317,6 @@ class Straight:
             self._general.cancel()
 
     def by(self, options: Options) -> Straight:
-
         general = (lambda: self.general().by(options)) if self.is_guarded else None
         return Straight(self._program, general, options, types=self._types, lock=self._lock, ready=self._ready)
 
@@ -327,7 +328,7 @@ class Straight:
 
     @property
     def compiled_general(self) -> Plan | None:
-        """The other plan if a call has needed it."""
+        """The plan for any shape, if a call has needed it."""
         return self._general
 
     @property

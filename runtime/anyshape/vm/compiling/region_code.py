@@ -52,8 +52,7 @@ class Body(Codegen):
         self.f, self.liveness = self.schedule.function, liveness
         collect_checks(self)
         self.flush()
-        for p in self.f.params:
-            self.load_symbols(p)
+        self.load_symbols(self.f.params)
         self.body(self.spare, self.regions)
         self.refuse_pending()
 

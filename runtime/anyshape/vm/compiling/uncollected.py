@@ -1,6 +1,7 @@
-"""Compiling without the garbage collector, which would visit objects again and again that nearly all live to the end of the compile.
+"""Compiling and loading without the garbage collector, which would visit objects again and again that nearly all outlive the work.
 
-In: nothing. Out: a context. The collector of the process is off while any thread is inside, and on again after the last one, if it was on.
+In: nothing. Out: a context, or a decorator. The collector of the process is off while any thread is inside, and on again after the last
+one, if it was on.
 """
 
 from __future__ import annotations

@@ -9,23 +9,26 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dtypes import CHAR
 from anyshape.errors import ArgumentError
+from anyshape.files import PathLike, is_saved
 from anyshape.graph.function import Function
 from anyshape.graph.retype import constrained
 from anyshape.graph.tuples import Form, formed
 from anyshape.graph.value import Value
+from anyshape.policies import Bounds, Generic, PolicyArgument, size_policy
 from anyshape.public import edge, fits, public, short
 from anyshape.types import ListType, TensorType
 from anyshape.vm.compiling.folding import folding
 from anyshape.vm.compiling.modules import load_modules
-from anyshape.vm.compiling.options import Options, make_options
+from anyshape.vm.compiling.options import CompileOptions, Options, RunOptions, make_options
 from anyshape.vm.compiling.plans import Compiler, Plan, expect, packed_beside
+from anyshape.vm.compiling.size_plan import SizePlan
 from anyshape.vm.compiling.uncollected import uncollected
 from anyshape.vm.native import wait_for_memory
 from anyshape.vm.program.blocks import shown
@@ -43,23 +46,56 @@ PROBABLE = 1 << 28
 
 
 @edge
-def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Any) -> Executable:
-    """Compiles a Function, or an ONNX model (a path, its bytes, or the loaded proto), for all shapes at once.
+def compile(
+    model: Any,
+    dims: Mapping[str, Any] | None = None,
+    *,
+    policy: PolicyArgument = None,
+    **options: Unpack[CompileOptions],
+) -> Executable:
+    """Compiles a Function, or an ONNX model (a path, its bytes, an onnx.ModelProto or what has one as `model_proto`), for all shapes at
+    once. A saved model is loaded.
 
-    `dims` says more of the inputs' symbols: {"seq": 128} or {"seq": (1, 512)}. Options are the fields of `Options`, such as
-    kernels="interpret". Raises a subclass of AnyshapeError for a model that is wrong or not supported.
+    `dims` says more of the inputs' symbols: {"seq": 128} or {"seq": (1, 512)}. `policy`, of `anyshape.policies` or its name, says for
+    which sizes of calls code is made besides. Options are the fields of `Options`, such as kernels="interpret". Raises a subclass of
+    AnyshapeError for a model that is wrong or not supported.
     """
-    chosen = make_options({**options, "dims": dims or {}})
+    chosen, sizes = make_options({**options, "dims": dims or {}}), size_policy(policy)
+    if isinstance(model, (str, os.PathLike)) and is_saved(model):
+        if not isinstance(sizes, Generic):
+            raise ArgumentError(f"{os.fspath(model)} is a saved model; pass policy when you compile the ONNX model")
+        return _loaded(model, chosen, options)
     report = Report()
     with report.phase("modules"):
         load_modules(reads_a_model=not isinstance(model, Function))
     with uncollected(), packed_beside(report) as packing:
         expect(packing, _size_of_file(model), chosen)
         with report.phase("import"):
-            f = _function(model, chosen, report.notes)
-        plan = Compiler(chosen, report, threading.RLock(), packing, folding(chosen)).plan(f)
+            f = _function(model, chosen, report)
+        plan: Plan = Compiler(chosen, report, threading.RLock(), packing, folding(chosen)).plan(f)
+    sizes = sizes.restricted(f)
+    if not isinstance(sizes, Generic):
+
+        def compile_for(bounds: Bounds) -> Plan:
+            return Compiler(chosen, Report(), threading.RLock(), None, folding(chosen)).plan(constrained(f, bounds))
+
+        plan = SizePlan(plan, f, sizes, compile_for, report.variants)
     report.finished = True
     return Executable(f, plan, report, chosen)
+
+
+def _loaded(path: PathLike, chosen: Options, options: CompileOptions) -> Executable:
+    """Loads a saved model. Raises ArgumentError for options that decide what is compiled, unless the file was compiled so."""
+    from anyshape.vm.executable.saved import load
+
+    if chosen.dims:
+        raise ArgumentError(f"{os.fspath(path)} is a saved model; pass dims when you compile the ONNX model")
+    executable = load(path, threads=chosen.threads)
+    asked = {name for name, value in options.items() if value is not None}
+    for name in sorted(asked - set(RunOptions.__annotations__)):
+        if getattr(executable.options, name) != getattr(chosen, name):
+            raise ArgumentError(f"{os.fspath(path)} is a saved model; pass {name} when you compile the ONNX model")
+    return executable.by(loop=options["loop"], threads=chosen.threads) if "loop" in asked else executable
 
 
 def _size_of_file(model: Any) -> int:
@@ -69,21 +105,25 @@ def _size_of_file(model: Any) -> int:
     return 0
 
 
-def _function(model: Any, options: Options, notes: list[str]) -> Function:
-    dims = options.dims
+def _function(model: Any, options: Options, report: Report) -> Function:
+    dims, columns = options.dims, dict[str, Sequence[Any]]()
     if isinstance(model, Function):
         return constrained(model, dims) if dims else model
-    if isinstance(model, (str, bytes, os.PathLike)) or hasattr(model, "SerializeToString"):
+    if (
+        isinstance(model, (str, bytes, bytearray, memoryview, os.PathLike))
+        or hasattr(model, "SerializeToString")
+        or hasattr(model, "model_proto")
+    ):
         from importlib import import_module
 
-        from anyshape.vm.executable.saved import is_saved
-
-        if isinstance(model, (str, os.PathLike)) and is_saved(model):
-            raise ArgumentError(f"{os.fspath(model)} is a compiled model that was saved; use anyshape.load for it")
-        loaded = import_module("anyshape.frontends.onnx").load(model, dims or None, repair=options.repair, notes=notes)
+        load = import_module("anyshape.frontends.onnx").load
+        loaded = load(model, dims or None, repair=options.repair, notes=report.notes, columns=columns)
+        report.columns = list(columns.items())
         assert isinstance(loaded, Function)
         return loaded
-    raise ArgumentError(f"compile takes a Function or an ONNX model (a path, bytes or a ModelProto), got {model!r}")
+    raise ArgumentError(
+        f"compile takes a Function or a model (a path, bytes or an onnx.ModelProto), got {short(model)}"
+    )
 
 
 class Head(Protocol):
@@ -132,11 +172,7 @@ class Executable:
         return results[0] if self._single else tuple(results)
 
     def run(
-        self,
-        inputs: Mapping[str, Any],
-        outputs: Mapping[str, Array] | None = None,
-        *,
-        deadline: float | None = None,
+        self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None, *, deadline: float | None = None
     ) -> list[Array]:
         """Runs the model on a dict of inputs: a list in the order of `output_names`. Results named in `outputs` are put there; if the call
         raises an error, what those arrays hold is not defined. With a `deadline`, in seconds from now, a call that is not over by then
@@ -194,15 +230,17 @@ class Executable:
         save(self, path)
 
     @public
-    def by(self, **options: Any) -> Executable:
-        """The same programs with other options for running, `loop` and `threads` of `Options`. Nothing is compiled again."""
+    def by(self, **options: Unpack[RunOptions]) -> Executable:
+        """These programs with other options for running, `loop` and `threads` of `Options`. Nothing is compiled again."""
         chosen = make_options(options)
         return Executable(self._head, self.plan.by(chosen), self.report, chosen)
 
     @public
     def wait(self) -> None:
         """Returns once nothing of the compile goes on beside its caller any more: large constants are laid out meanwhile, for which calls
-        wait by themselves, and memory for large results is touched."""
+        wait by themselves, memory for large results is touched, and code is made for sizes that a policy names."""
+        if isinstance(self.plan, SizePlan):
+            self.plan.wait()
         _ = self.plan.programs
         wait_for_memory()
 

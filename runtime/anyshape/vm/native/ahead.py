@@ -64,6 +64,3 @@ class Ahead:
     def _go(self, begin: int, pieces: int) -> None:
         if available_memory() >= AVAILABLE * pieces * PIECE:
             self._touched(self._store, self._touch(self._start + begin * PIECE, pieces))
-
-
-__all__ = ["Ahead", "typical_bytes", "wait"]

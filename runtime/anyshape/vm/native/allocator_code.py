@@ -71,27 +71,17 @@ def add_allocator(module: Module) -> None:
     module.declare("PyTraceMalloc_Track", I32, [I32, PTR, I64])
     module.declare("madvise", I32, [PTR, I64, I32])
     block = [("allocator", PTR), ("block", PTR)]
-    with module.function("take_block", PTR, [("allocator", PTR), ("size", I64)], internal=True, noalias=False) as f:
-        _take(f)
-    with module.function("cut", PTR, [*block, ("wanted", I64)], internal=True, noalias=False) as f:
-        _cut(f)
-    with module.function("give_back", PTR, block, internal=True, noalias=False) as f:
-        _give_back(f)
-    with module.function("store_back", VOID, block, internal=True, noalias=False) as f:
-        _store_back(f)
-    for (name, (result, arguments)), write in zip(
-        ALLOCATED.items(), (_allocate, _allocate_zero, _reallocate, _free), strict=True
-    ):
-        with module.function(name, result, arguments, noalias=False) as f:
-            write(f)
-    with module.function(TOUCH, I64, [("begin", I64), ("pieces", I64)], noalias=False) as f:
-        _touch(f)
-    with module.function(TOUCHED, VOID, [("allocator", PTR), ("end", I64)], noalias=False) as f:
-        _touched(f)
-    with module.function("stored_array", PTR, NEW, internal=True, noalias=False) as f:
-        _stored_array(f)
-    with module.function("new_array", PTR, NEW, internal=True, noalias=False) as f:
-        _new_array(f)
+    module.define("take_block", PTR, [("allocator", PTR), ("size", I64)], _take)
+    module.define("cut", PTR, [*block, ("wanted", I64)], _cut)
+    module.define("give_back", PTR, block, _give_back)
+    module.define("store_back", VOID, block, _store_back)
+    written = (_allocate, _allocate_zero, _reallocate, _free)
+    for (name, (result, arguments)), write in zip(ALLOCATED.items(), written, strict=True):
+        module.define(name, result, arguments, write, internal=False)
+    module.define(TOUCH, I64, [("begin", I64), ("pieces", I64)], _touch, internal=False)
+    module.define(TOUCHED, VOID, [("allocator", PTR), ("end", I64)], _touched, internal=False)
+    module.define("stored_array", PTR, NEW, _stored_array)
+    module.define("new_array", PTR, NEW, _new_array)
 
 
 def _address(f: FunctionBuilder, block: Val, offset: Val) -> Val:

@@ -24,7 +24,6 @@ def do_call(frame: Frame) -> None:
         frame.leave_if(f.compare("ge", depth, DEEPEST), lambda: frame.leave(End.DEPTH))
         f.store(f.add(depth, 1), callee, Word.DEPTH)
         f.store(const(I64, 0), callee, Word.INSIDE)
-        f.store(const(I64, 0), callee, Word.CAREFUL)
         f.store(f.load(callee, I64, Word.CODE), callee, Word.AT)
         places = f.load(callee, PTR, Word.PASS)
         with f.for_range(0, count) as each:

@@ -24,7 +24,7 @@ from anyshape.vm.program.table import Op, Program
 from anyshape.vm.run.arena import Region
 
 Words = NDArray[np.int64]
-AT, CAREFUL, HOLD = int(Word.AT), int(Word.CAREFUL), int(Word.HOLD)
+AT, HOLD = int(Word.AT), int(Word.HOLD)
 INSIDE, CALLED = int(Word.INSIDE), int(Word.CALLED)
 
 
@@ -127,25 +127,9 @@ class NativeContext:
     """The memory of one call. `words` begins with the state, its tables follow; `call` is the direct entry, if there is one."""
 
     __slots__ = (
-        "__weakref__",
-        "_begin",
-        "_bound",
-        "_cancels",
-        "_cells",
-        "_destinations",
-        "_dims",
-        "_look",
-        "_path",
-        "_places",
-        "_registers",
-        "_root",
-        "call",
-        "callees",
-        "regions",
-        "state",
-        "tables",
-        "words",
-    )
+        "__weakref__", "_begin", "_bound", "_cancels", "_cells", "_destinations", "_dims", "_look", "_path",
+        "_places", "_registers", "_root", "call", "callees", "regions", "state", "tables", "words"
+    )  # fmt: skip
 
     def __init__(self, tables: Tables, methods: Methods | None, look: int, root: int = 0) -> None:
         """`look`: the address of `anyshape_look`; `root`: that of the state of the outermost call, 0 for itself."""
@@ -188,7 +172,6 @@ class NativeContext:
         }  # fmt: skip
         for word, table in fixed.items():
             words[word] = address_of(table)
-        words[Word.REGISTER_COUNT] = tables.program.registers
         words[Word.ARGUMENT_COUNT] = len(tables.program.arguments)
         words[Word.RESULT_COUNT] = len(tables.program.results)
         words[Word.THREADS] = 1
@@ -270,7 +253,7 @@ class NativeContext:
                 dims += 1
             pair += 2
         cells[AT] = self._begin
-        cells[CAREFUL] = cells[HOLD] = cells[INSIDE] = 0
+        cells[HOLD] = cells[INSIDE] = 0
         self.look_anew()
         for k in range(results, results + len(self.tables.result_types) // RESULT_WORDS):
             cells[k] = 0

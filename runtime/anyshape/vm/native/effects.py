@@ -11,7 +11,7 @@ from anyshape.lower.llvm.polling import STOPPED
 from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, VOID, Type, Val, const
 from anyshape.vm.native.frame import Frame
 from anyshape.vm.native.layout import End, Word
-from anyshape.vm.program.table import ELEMENTS
+from anyshape.vm.program.table import ELEMENT_CODE, ELEMENTS
 
 
 def do_return(frame: Frame) -> None:
@@ -121,16 +121,13 @@ def do_load(frame: Frame) -> None:
             value = f.convert("zext", f.compare("ne", value, 0), I64)
         else:
             value = f.convert("zext" if unsigned else "sext", value, I64)
-        if ELEMENTS[number][0] == "u64":
-            frame.write(value, f.compare("lt", value, 0))
-            frame.go_on()
-            continue
         values.append((value, f.block))
         f.jump(after)
     f.start(other)
     frame.leave(End.UNKNOWN)
     f.start(after)
-    frame.write(f.phi(I64, values))
+    value = f.phi(I64, values)
+    frame.write(value, f.and_(f.compare("eq", code, ELEMENT_CODE["u64"]), f.compare("lt", value, 0)))
 
 
 def do_store(frame: Frame) -> None:
@@ -165,7 +162,7 @@ def do_threads(frame: Frame) -> None:
 
 
 def do_invoke(frame: Frame) -> None:
-    place, _ = _arguments(frame)
+    place = _arguments(frame)
     kernel = frame.f.load(frame.kernels, PTR, frame.operand("kernel"))
     arguments = [frame.frame, place, frame.address("scratch"), const(I64, 0), const(I64, 1)]
     _end_of_kernel(frame, frame.f.call_pointer(kernel, I32, arguments))
@@ -174,13 +171,11 @@ def do_invoke(frame: Frame) -> None:
 def do_share(frame: Frame) -> None:
     """Runs a kernel in one part, or shared over the pool, and in slices where it may take long. A count that overflowed is taken for 1."""
     f = frame.f
-    place, scalars = _arguments(frame)
+    place = _arguments(frame)
     kernel, scratch = f.load(frame.kernels, PTR, frame.operand("kernel")), frame.address("scratch")
-    parts, slices = frame.register("parts"), frame.register("slices")
-    if frame.careful:
-        parts, slices = (f.select(frame.lost(k), const(I64, 1), n) for k, n in (("parts", parts), ("slices", slices)))
+    parts, slices = (f.select(frame.lost(k), const(I64, 1), frame.register(k)) for k in ("parts", "slices"))
     pool = f.load(frame.state, PTR, Word.POOL)
-    shared = [pool, kernel, frame.frame, place, scratch, frame.register("each"), parts, scalars]
+    shared = [pool, kernel, frame.frame, place, scratch, frame.register("each"), parts]
     with f.if_else(f.compare("le", slices, 1)) as whole:
         with whole.then():
             with f.if_else(f.compare("le", parts, 1)) as branch:
@@ -195,8 +190,8 @@ def do_share(frame: Frame) -> None:
     _end_of_kernel(frame, whole.results[0])
 
 
-def _arguments(frame: Frame) -> tuple[Val, Val]:
-    """Copies scalars to the head of the frame and buffers behind them; the address of the buffers, and how many scalars there are."""
+def _arguments(frame: Frame) -> Val:
+    """Copies scalars to the head of the frame and buffers behind them; returns the address of the buffers."""
     f = frame.f
     frame.leave_if(f.compare("ne", f.load(frame.state, I64, Word.HOLD), 0), lambda: frame.leave(End.BLOCKING))
     frame.look_up()
@@ -204,7 +199,7 @@ def _arguments(frame: Frame) -> tuple[Val, Val]:
     place = f.gep(frame.frame, scalars[1], I64)
     frame.copy_list(*scalars, frame.frame)
     frame.copy_list(*buffers, place)
-    return place, scalars[1]
+    return place
 
 
 def _end_of_kernel(frame: Frame, status: Val) -> None:

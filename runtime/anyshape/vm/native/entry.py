@@ -45,19 +45,13 @@ def entry_module(target: Target) -> Module:
     module = Module(target)
     for name, (result, types) in _DECLARED.items():
         module.declare(name, result, types)
-    with module.function("bind", I1, BIND, internal=True, noalias=False) as f:
-        _bind(f)
-    with module.function("end_of", I64, END, internal=True, noalias=False) as f:
-        end_of(f)
-    with module.function("can_be_given", I1, DESTINATION, internal=True, noalias=False) as f:
-        can_be_given(f)
+    module.define("bind", I1, BIND, _bind)
+    module.define("end_of", I64, END, end_of)
+    module.define("can_be_given", I1, DESTINATION, can_be_given)
     add_allocator(module)
-    with module.function("make_result", I1, MAKE, internal=True, noalias=False) as f:
-        _make_result(f)
-    with module.function("run_unlocked", I64, [("state", PTR)], internal=True, noalias=False) as f:
-        _run_unlocked(f)
-    with module.function("anyshape_call", PTR, CALL, noalias=False) as f:
-        _call(f)
+    module.define("make_result", I1, MAKE, _make_result)
+    module.define("run_unlocked", I64, [("state", PTR)], _run_unlocked)
+    module.define("anyshape_call", PTR, CALL, _call, internal=False)
     return module
 
 
@@ -158,7 +152,6 @@ def _call(f: FunctionBuilder) -> None:
         f.store(f.load(f.load(state, PTR, Word.CANCELS), I64), state, Word.CANCELS_SEEN)
         f.store(const(I64, 0), state, Word.STOP)
     f.store(f.load(state, I64, Word.CODE), state, Word.AT)
-    f.store(const(I64, 0), state, Word.CAREFUL)
     f.store(const(I64, 0), state, Word.INSIDE)
     results = f.call("PyList_New", PTR, [f.load(state, I64, Word.RESULT_COUNT)])
     with f.if_(f.compare("eq", f.convert("ptrtoint", results, I64), 0)):

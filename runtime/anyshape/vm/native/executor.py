@@ -7,9 +7,10 @@ returns where a region must grow or a result must be made, and goes on after tha
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from numpy.typing import NDArray
 
@@ -45,6 +46,24 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 RunLoop = Callable[[int], int]
+Made = TypeVar("Made")
+_MAKING = threading.RLock()
+
+
+def once(make: Callable[[], Made]) -> Callable[[], Made]:
+    """A function that makes what the process has one of, in whichever thread is first. Of two loops that two threads make at once, the one
+    that is not kept would be unloaded, and threads of the pool may live in it."""
+    made: list[Made] = []
+
+    @wraps(make)
+    def first() -> Made:
+        if not made:
+            with _MAKING:
+                if not made:
+                    made.append(make())
+        return made[0]
+
+    return first
 
 
 def _object(make: Callable[[Target], Module], symbol: str) -> tuple[str, bytes]:
@@ -73,7 +92,7 @@ def loop_objects() -> dict[str, bytes]:
     return dict([_object(loop_module, "anyshape_run"), *entry])
 
 
-@cache
+@once
 def _loop() -> tuple[RunLoop, Loaded]:
     """Loads the loop of this machine, from the object cache after the first time; its entry, and the object that keeps it loaded."""
     from anyshape.vm.native.loop import loop_module
@@ -86,7 +105,7 @@ def _loop() -> tuple[RunLoop, Loaded]:
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(loaded.address("anyshape_run")), loaded
 
 
-@cache
+@once
 def _pool() -> Pool:
     """The threads that kernels are shared with, which live in the code of the loop."""
     _, loaded = _loop()
@@ -97,7 +116,7 @@ def _pool() -> Pool:
     return pool
 
 
-@cache
+@once
 def _ticker() -> Ticker:
     """The clock that makes calls look whether they are to stop."""
     _, loaded = _loop()
@@ -105,12 +124,12 @@ def _ticker() -> Ticker:
     return Ticker(life, wake)
 
 
-@cache
+@once
 def _forget() -> Callable[[int], None]:
     return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_loop()[1].address("anyshape_forget"))
 
 
-@cache
+@once
 def _entry() -> Loaded | None:
     """Loads the direct entry; None where Python's objects are not laid out as it expects."""
     from anyshape.vm.native.entry import entry_module
@@ -123,7 +142,7 @@ def _entry() -> Loaded | None:
     return _load(entry_module, ("anyshape_call", TOUCH, TOUCHED, *ALLOCATED), {**imports, **ours})
 
 
-@cache
+@once
 def _methods() -> Methods | None:
     """The direct entry of this machine, if there is one, and what allocates memory to its results."""
     loaded = _entry()
@@ -132,7 +151,7 @@ def _methods() -> Methods | None:
     return Methods(loaded.address("anyshape_call"), new_allocator(loaded.address), (loaded, _loop()))
 
 
-@cache
+@once
 def _ahead() -> Ahead | None:
     """Makes the object that touches memory for results of the direct entry."""
     loaded, methods = _entry(), _methods()

@@ -20,18 +20,17 @@ HEAD = 2
 
 
 class Frame:
-    """Emitter of one loop. `careful`: whether the loop keeps account of registers lost to overflow."""
+    """Emitter of the loop. Beside the words of registers lie those that say whether a register was lost to an overflow."""
 
-    def __init__(self, f: FunctionBuilder, careful: bool) -> None:
-        self.f, self.careful = f, careful
+    def __init__(self, f: FunctionBuilder) -> None:
+        self.f = f
         self.state = f.arg("state")
-        self.registers, self.arguments, self.constants, self.kernels, self.regions, self.results, self.frame = (
+        self.registers, self.lost_words, self.arguments, self.constants, self.kernels, self.regions, self.results, self.frame = (
             f.load(self.state, PTR, word)
             for word in (
-                Word.REGISTERS, Word.ARGUMENTS, Word.CONSTANTS, Word.KERNELS, Word.REGIONS, Word.RESULTS, Word.FRAME
+                Word.REGISTERS, Word.LOST, Word.ARGUMENTS, Word.CONSTANTS, Word.KERNELS, Word.REGIONS, Word.RESULTS, Word.FRAME
             )
         )  # fmt: skip
-        self.lost_words = f.load(self.state, PTR, Word.LOST) if careful else None
         self.at = Val("%at", PTR)
         self.next: list[tuple[Val, Block]] = []
         self.dispatch = f.new_block()
@@ -39,8 +38,6 @@ class Frame:
     def begin(self, op: Instruction) -> None:
         """Begins the handler of an instruction: the loop returns if a register that it needs was lost."""
         self.op = op
-        if self.lost_words is None:
-            return
         for p in op.parameters:
             if p.mode is Mode.NEEDED:
                 self.leave_if(self.lost(p.name), lambda: self.leave(End.OVERFLOW))
@@ -77,23 +74,18 @@ class Frame:
 
     def lost(self, name: str) -> Val:
         """Tests whether the register that an operand names was lost to an overflow (i1)."""
-        assert self.lost_words is not None
         return self.f.convert("trunc", self.f.load(self.lost_words, I64, self.operand(name)), I1)
 
-    def write(self, value: Val, beyond: Val | None = None, lost: Val | None = None) -> None:
-        """Writes the value into the register that the instruction writes. It is lost where it is `beyond` 64 bits, where it is `lost` for
-        another reason, and where an operand is lost whose loss spreads."""
-        f = self.f
-        if beyond is not None and not self.careful:
-            self.leave_if(beyond, self.overflowed)
-        reasons = [self.lost(p.name) for p in self.op.parameters if self.careful and p.mode is Mode.SPREADING]
-        reasons += [reason for reason in (beyond, lost) if reason is not None]
-        d = self.operand("d")
-        if self.lost_words is not None:
-            gone = reduce(f.or_, reasons) if reasons else const(I1, 0)
-            value = f.select(gone, const(I64, 0), value) if reasons else value
-            f.store(f.convert("zext", gone, I64), self.lost_words, d)
-        f.store(value, self.registers, d)
+    def write(self, value: Val, lost: Val | None = None) -> None:
+        """Writes the value into the register that the instruction writes. It is lost where `lost` says so (i1), and where an operand is
+        lost whose loss spreads."""
+        f, d = self.f, self.operand("d")
+        reasons = [self.lost(p.name) for p in self.op.parameters if p.mode is Mode.SPREADING]
+        if lost is not None:
+            reasons.append(lost)
+        gone = reduce(f.or_, reasons, const(I1, 0))
+        f.store(f.convert("zext", gone, I64), self.lost_words, d)
+        f.store(f.select(gone, const(I64, 0), value), self.registers, d)
 
     def leave_if(self, cond: Val, body: Callable[[], None]) -> None:
         """Emits `body`, which makes the loop return, for the case that the condition holds."""
@@ -119,12 +111,6 @@ class Frame:
         f.jump(after)
         f.start(after)
 
-    def overflowed(self) -> None:
-        """Goes over from the plain loop to the careful one, which begins with this instruction."""
-        f = self.f
-        f.store(f.convert("ptrtoint", self.at, I64), self.state, Word.AT)
-        go_careful(f, self.state)
-
     def following(self) -> Val:
         """Computes the address of the next instruction: by the operands of the row, or by the word of length where there are lists."""
         counted = any(p.mode is Mode.LIST for p in self.op.parameters)
@@ -134,10 +120,3 @@ class Frame:
         """Jumps to the next instruction, or to the one at an address."""
         self.next.append((to or self.following(), self.f.block))
         self.f.jump(self.dispatch)
-
-
-def go_careful(f: FunctionBuilder, state: Val) -> None:
-    """Runs the rest of the call in the careful loop, with no register lost so far."""
-    f.store(const(I64, 1), state, Word.CAREFUL)
-    f.memset_zero(f.load(state, PTR, Word.LOST), f.shl(f.load(state, I64, Word.REGISTER_COUNT), 3))
-    f.ret(f.call("anyshape_careful", I64, [state]))

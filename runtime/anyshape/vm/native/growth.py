@@ -59,6 +59,3 @@ NATIVE: Any = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(_from_native)
 def entry_imports() -> dict[str, int]:
     """Addresses of functions of this module that the direct entry calls, by name."""
     return {"anyshape_grow": ctypes.cast(NATIVE, ctypes.c_void_p).value or 0}
-
-
-__all__ = ["entry_imports", "grow", "instruction", "known"]

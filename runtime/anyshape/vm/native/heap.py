@@ -55,26 +55,16 @@ def add_heap(module: Module) -> None:
     module.declare("PyMem_RawRealloc", PTR, [PTR, I64])
     module.declare("PyMem_RawFree", VOID, [PTR])
     module.declare("anyshape_spendable", I64, [I64])
-    with module.function(
-        "heap_afford", I1, [("state", PTR), ("size", I64)], internal=True, inline=False, noalias=False
-    ) as f:
-        _afford(f)
+    module.define("heap_afford", I1, [("state", PTR), ("size", I64)], _afford, inline=False)
     new = [("state", PTR), ("size", I64), ("kind", I64)]
-    with module.function("heap_new", PTR, new, internal=True, inline=False, noalias=False) as f:
-        _new(f)
-    with module.function("heap_free", VOID, _OBJECT, internal=True, inline=False, noalias=False) as f:
-        _free(f)
-    with module.function("heap_release", VOID, _OBJECT, internal=True, inline=False, noalias=False) as f:
-        _release(f)
-    with module.function("heap_own", PTR, _OBJECT, internal=True, inline=False, noalias=False) as f:
-        _own(f)
+    module.define("heap_new", PTR, new, _new, inline=False)
+    module.define("heap_free", VOID, _OBJECT, _free, inline=False)
+    module.define("heap_release", VOID, _OBJECT, _release, inline=False)
+    module.define("heap_own", PTR, _OBJECT, _own, inline=False)
     insert = [*_OBJECT, ("at", I64), ("element", I64)]
-    with module.function("heap_insert", I1, insert, internal=True, inline=False, noalias=False) as f:
-        _insert(f)
-    with module.function("heap_erase", VOID, [*_OBJECT, ("at", I64)], internal=True, inline=False, noalias=False) as f:
-        _erase(f)
-    with module.function("anyshape_forget", VOID, [("state", PTR)], noalias=False) as f:
-        _forget(f)
+    module.define("heap_insert", I1, insert, _insert, inline=False)
+    module.define("heap_erase", VOID, [*_OBJECT, ("at", I64)], _erase, inline=False)
+    module.define("anyshape_forget", VOID, [("state", PTR)], _forget, internal=False)
 
 
 def is_null(f: FunctionBuilder, pointer: Val) -> Val:

@@ -28,70 +28,67 @@ class Word(IntEnum):
     FRAME = 8
     """Address of a kernel's scalars and buffers; the failure report lies ahead of them (`anyshape.failure_report`)."""
     LOST = 9
-    """One word per register: 1 if it overflowed. Read by the careful loop alone."""
-    REGISTER_COUNT = 10
-    CAREFUL = 11
-    """1 once a number overflowed in this call."""
-    HOLD = 12
+    """One word per register: 1 if it overflowed."""
+    HOLD = 10
     """1: the loop returns before a kernel, so that its caller can give the interpreter's lock back."""
-    KERNEL_STATUS = 13
-    ENDED = 14
+    KERNEL_STATUS = 11
+    ENDED = 12
     """The `End` of the last call through the direct entry."""
-    ARGUMENT_COUNT = 15
-    RESULT_COUNT = 16
-    ARGUMENT_TYPES = 17
+    ARGUMENT_COUNT = 13
+    RESULT_COUNT = 14
+    ARGUMENT_TYPES = 15
     """Per argument: address of the dtype object, rank, bytes of an element."""
-    RESULT_TYPES = 18
+    RESULT_TYPES = 16
     """Per result: address of the dtype object, bytes of an element."""
-    DESTINATIONS = 19
+    DESTINATIONS = 17
     """Per result: address of the object that is the caller's destination for it, or 0."""
-    ARRAY_TYPE = 20
+    ARRAY_TYPE = 18
     """Address of the type of arrays, and of None: compiled code must not hold what differs between processes."""
-    NONE = 21
-    POOL = 22
+    NONE = 19
+    POOL = 20
     """Address of the pool of threads (`pool_layout`)."""
-    THREADS = 23
+    THREADS = 21
     """Number of threads that a kernel may use, 1 if the program shares none."""
-    HEAP = 24
+    HEAP = 22
     """Address of words of the heap of lists: handle of the newest object, or 0; number of objects; bytes that may be taken before the
     system is asked again. All frames share them."""
-    CALLEES = 25
+    CALLEES = 23
     """Per function: address of the state of a call from here, or 0."""
-    CALLED = 26
+    CALLED = 24
     """Address of the state of the last call from here."""
-    INSIDE = 27
+    INSIDE = 25
     """1: the call at CALLED is not over."""
-    DEPTH = 28
+    DEPTH = 26
     """Number of calls around this one."""
-    PASS = 29
+    PASS = 27
     """Per word of a function's arguments: the place in the state where it goes."""
-    RETURNS = 30
+    RETURNS = 28
     """Address of the words that a function returns."""
-    ALLOCATOR = 31
+    ALLOCATOR = 29
     """Address of the result allocator's words (`allocator_code.py`), or 0."""
-    CLOCK = 32
+    CLOCK = 30
     """Address of the words of the clock (`ticker.py`)."""
-    ROOT = 33
+    ROOT = 31
     """Address of the state of the outermost call, from which the words below are read."""
-    STOP = 34
+    STOP = 32
     """Reason why the call is to stop, a `Stop`."""
-    DEADLINE = 35
+    DEADLINE = 33
     """Time at which the call is to stop, in nanoseconds of the monotonic clock; 0: never."""
-    SEEN = 36
+    SEEN = 34
     """Tick of the clock that the loop saw last."""
-    LOOK = 37
+    LOOK = 35
     """Address of the function that kernels ask whether to stop; its argument, the root, is the word ASKED. Kernels have the address of
     this pair."""
-    ASKED = 38
-    RAISED = 39
+    ASKED = 36
+    RAISED = 37
     """Exception of a signal's handler: type, value and traceback, as Python fetches them."""
-    CANCELS = 42
+    CANCELS = 40
     """Address of a word that counts how often calls of the executable were cancelled."""
-    CANCELS_SEEN = 43
+    CANCELS_SEEN = 41
     """Value of that counter when this call began."""
-    BEGUN = 44
+    BEGUN = 42
     """1: Python began the call before it called the direct entry, which leaves STOP and CANCELS_SEEN as they are."""
-    COUNT = 45
+    COUNT = 43
 
 
 ARGUMENT_WORDS, RESULT_WORDS = 3, 2

@@ -30,30 +30,15 @@ NEW_FROM_DESCR, GET_HANDLER = 94, 305
 
 Int64, Int32 = ctypes.c_int64, ctypes.c_int32
 PYTHON = (
-    "PyEval_SaveThread",
-    "PyEval_RestoreThread",
-    "PyList_New",
-    "PyList_SetItem",
-    "Py_IncRef",
-    "Py_DecRef",
-    "PyErr_Clear",
-    "PyMem_RawMalloc",
-    "PyMem_RawCalloc",
-    "PyMem_RawRealloc",
-    "PyMem_RawFree",
-    "PyTraceMalloc_Track",
-)
+    "PyEval_SaveThread", "PyEval_RestoreThread", "PyList_New", "PyList_SetItem", "Py_IncRef", "Py_DecRef",
+    "PyErr_Clear", "PyMem_RawMalloc", "PyMem_RawCalloc", "PyMem_RawRealloc", "PyMem_RawFree", "PyTraceMalloc_Track"
+)  # fmt: skip
 
 
 class Method(ctypes.Structure):
     """CPython's PyMethodDef."""
 
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("call", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
+    _fields_ = (("name", ctypes.c_char_p), ("call", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
 def _trials() -> list[np.ndarray[Any, Any]]:

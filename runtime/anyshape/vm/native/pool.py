@@ -7,6 +7,7 @@ lives in generated code and never holds the interpreter's lock. The first call t
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import threading
 from collections.abc import Callable
@@ -15,10 +16,12 @@ from functools import cache
 import numpy as np
 
 from anyshape.processors import usable_processors
-from anyshape.vm.native.pool_layout import FIRST_TRIAL, MOST_THREADS, Line, PoolWord, place
+from anyshape.vm.native.pool_layout import MOST_THREADS, Line, PoolWord, place
 from anyshape.vm.program.address import address_of
 
 _LINE = 64
+_LONGEST = 5.0
+"""Seconds that the end of the process waits for a worker"""
 
 Life = Callable[[int, int], object]
 End = Callable[[int], object]
@@ -36,12 +39,12 @@ class Pool:
     def __init__(self, work: Life, dismiss: End) -> None:
         self._work, self._dismiss = work, dismiss
         self._memory = np.zeros(int(PoolWord.COUNT) + _LINE // 8, np.int64)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._memory))  # for workers that end after the interpreter
         start = -address_of(self._memory) % _LINE // 8
         self._words = self._memory[start : start + int(PoolWord.COUNT)]
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self.address = address_of(self._words)
-        self._begin()
 
     @property
     def workers(self) -> int:
@@ -50,6 +53,8 @@ class Pool:
     def ensure(self, threads: int) -> None:
         """Starts workers until there are `threads - 1`, or as many as the system allows: calls run with those."""
         with self._lock:
+            if self._words[PoolWord.STOP]:  # some are still to end
+                return
             if len(self._threads) < min(threads, MOST_THREADS) - 1:
                 self._let_go_anywhere()
             while len(self._threads) < min(threads, MOST_THREADS) - 1:
@@ -73,23 +78,20 @@ class Pool:
             self._words[PoolWord.AVOIDED] = 0
 
     def stop(self) -> None:
-        """Ends all workers: none of them may be in generated code when that is unloaded."""
+        """Ends all workers: none of them may be in generated code when that is unloaded. One that gets no processor meanwhile ends when it
+        gets one."""
         with self._lock:
             self._dismiss(self.address)
             for thread in self._threads:
-                thread.join(timeout=5)
-            self._threads.clear()
-            self._words[PoolWord.STOP] = 0
+                thread.join(timeout=_LONGEST)
+            self._threads = [t for t in self._threads if t.is_alive()]
+            self._words[PoolWord.STOP] = int(bool(self._threads))
 
     def forget(self) -> None:
         """Empties the pool in a forked child, where the threads do not exist and a job may be unfinished."""
         self._lock = threading.Lock()
         self._threads.clear()
-        self._begin()
-
-    def _begin(self) -> None:
         self._words[:] = 0
-        self._words[PoolWord.LEFT] = FIRST_TRIAL
 
 
 def keep_in_order(pool: Pool) -> None:

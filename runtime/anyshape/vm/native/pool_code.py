@@ -1,9 +1,9 @@
 """Fork and join in generated code: a kernel's parts shared between the thread that calls it and those of a pool.
 
-In: an open module. Out: `anyshape_share(pool, kernel, scalars, buffers, scratch, stride, parts, count, slice, slices) -> status`, where
-`count` is of the scalars; `anyshape_sliced`, which does so slice by slice and looks in between whether the call is to stop (parts of slices
-are parts of the whole: the shares of a loop nest); `anyshape_work(pool, thread)`, which is the life of a worker; and
-`anyshape_dismiss(pool)`, which ends all workers. A part belongs to the thread that increments the claim word, so a call never waits for a
+In: an open module. Out: `anyshape_share(pool, kernel, scalars, buffers, scratch, stride, parts, slice, slices) -> status`;
+`anyshape_sliced`, which does so slice by slice and looks in between whether the call is to stop (parts of slices are parts of the whole:
+the shares of a loop nest); `anyshape_work(pool, thread)`, which is the life of a worker; and `anyshape_dismiss(pool)`, which ends all
+workers. A part belongs to the thread that increments the claim word, so a call never waits for a
 thread that has not begun: the caller runs the parts that no worker takes. Both sides spin for a while before they sleep. A kernel's
 results do not depend on which thread runs which part, nor on how many parts there are; of several failures the lowest part's counts.
 
@@ -21,12 +21,11 @@ from anyshape.lower.target import Target
 from anyshape.vm.native.pool_affinity import add_affinity, at_line
 from anyshape.vm.native.pool_layout import MOST_THREADS, PART_BITS, Line, PoolWord
 from anyshape.vm.native.pool_stalls import add_stalls
-from anyshape.vm.native.pool_trials import add_trials
 from anyshape.vm.run.policies import Policy, in_use
 
 SHARE = [
     ("pool", PTR), ("kernel", PTR), ("scalars", PTR), ("buffers", PTR), ("scratch", PTR), ("stride", I64), ("parts", I64),
-    ("count", I64), ("slice", I64), ("slices", I64),
+    ("slice", I64), ("slices", I64),
 ]  # fmt: skip
 _POOL = [("pool", PTR)]
 _WORK = [("pool", PTR), ("thread", I64)]
@@ -42,32 +41,21 @@ _WAIT_PRIVATE, _WAKE_PRIVATE = 128, 129
 _NONE_FAILED = -1
 
 
-def add_pool(module: Module, internal: bool = False) -> None:
-    """Defines the functions above, and those of affinity, stalls and trials."""
-    with module.function("pool_pause", VOID, [], internal=True, inline=True) as f:
-        _pause(f)
+def add_pool(module: Module) -> None:
+    """Defines the functions above, and those of affinity and stalls."""
+    module.define("pool_pause", VOID, [], _pause, inline=True)
     sleep = [("word", PTR), ("seen", I64), ("most", I64)]
-    with module.function("pool_sleep", VOID, sleep, internal=True, noalias=False) as f:
-        _sleep(f)
-    with module.function("pool_wake", VOID, [("word", PTR), ("count", I64)], internal=True, noalias=False) as f:
-        _wake(f)
+    module.define("pool_sleep", VOID, sleep, _sleep)
+    module.define("pool_wake", VOID, [("word", PTR), ("count", I64)], _wake)
     add_affinity(module)
     add_stalls(module)
-    add_trials(module)
-    with module.function("anyshape_dismiss", VOID, _POOL, noalias=False) as f:
-        _dismiss(f)
-    with module.function("pool_take_parts", I64, _WORK, internal=True, noalias=False) as f:
-        _take_parts(f)
-    without_count = [a for a in SHARE if a[0] != "count"]
-    with module.function("pool_fork_join", I32, without_count, internal=True, noalias=False) as f:
-        _fork_join(f)
-    with module.function("anyshape_share", I32, SHARE, internal=internal, noalias=False) as f:
-        _share(f)
+    module.define("anyshape_dismiss", VOID, _POOL, _dismiss, internal=False)
+    module.define("pool_take_parts", VOID, _WORK, _take_parts)
+    module.define("pool_fork_join", I32, SHARE, _fork_join)
+    module.define("anyshape_share", I32, SHARE, _share)
     sliced = [a for a in SHARE if a[0] != "slice"]
-    with module.function("anyshape_sliced", I32, sliced, internal=True, inline=False, noalias=False) as f:
-        _sliced(f)
-    with module.function("anyshape_work", VOID, _WORK, noalias=False) as f:
-        _work(f)
+    module.define("anyshape_sliced", I32, sliced, _sliced, inline=False)
+    module.define("anyshape_work", VOID, _WORK, _work, internal=False)
 
 
 def spins() -> int:
@@ -139,10 +127,8 @@ def _parts_left(f: FunctionBuilder, claim: Val) -> Val:
 
 
 def _take_parts(f: FunctionBuilder) -> None:
-    """Takes and runs parts until none is left; returns how many it ran."""
+    """Takes and runs parts until none is left."""
     pool, thread = f.args
-    took = f.alloca(I64, 1)
-    f.store(const(I64, 0), took, 0)
     holds = at_line(f, thread, Line.HOLDS)
     mask = (1 << PART_BITS) - 1
     again, end, run = f.new_block(), f.new_block(), f.new_block()
@@ -160,7 +146,6 @@ def _take_parts(f: FunctionBuilder) -> None:
     taken = f.compare_exchange(pool, claim, f.add(claim, 1), I64, PoolWord.CLAIM)
     f.branch(taken, run, again)
     f.start(run)
-    f.store(f.add(f.load(took, I64, 0), 1), took, 0)
     part, parts = f.and_(claim, mask), f.and_(f.lshr(claim, PART_BITS), mask)
     kernel, scalars, buffers, scratch = (f.convert("inttoptr", v, PTR) for v in (kernel, scalars, buffers, scratch))
     own = f.gep(scratch, f.mul(stride, part), I8)
@@ -176,34 +161,24 @@ def _take_parts(f: FunctionBuilder) -> None:
         f.call("pool_wake", VOID, [_word(f, pool, PoolWord.DONE), const(I64, 1)])
     f.jump(again)
     f.start(end)
-    f.ret(f.load(took, I64, 0))
+    f.ret()
 
 
 def _share(f: FunctionBuilder) -> None:
-    """Shares a kernel with the pool. The caller runs it alone where there are no workers, where another call has the pool, and where
-    sharing does not pay."""
-    pool, kernel, scalars, buffers, scratch, stride, parts, count, slice_, slices = f.args
+    """Shares a kernel with the pool. The caller runs it alone where there are no workers, and where another call has the pool."""
+    pool, kernel, scalars, buffers, scratch, stride, parts, slice_, slices = f.args
     workers = f.atomic_load(pool, I64, PoolWord.WORKERS, order="monotonic")
     parts = f.smin(parts, f.add(workers, 1))
     alone, ours = f.new_block(), f.new_block()
-    in_one = [scalars, buffers, scratch, slice_, slices]
     with f.if_(f.compare("le", parts, 1)):
         f.jump(alone)
     f.branch(f.compare_exchange(pool, 0, 1, I64, PoolWord.OWNER), ours, alone)
     f.start(alone)
-    f.ret(f.call_pointer(kernel, I32, in_one))
+    f.ret(f.call_pointer(kernel, I32, [scalars, buffers, scratch, slice_, slices]))
     f.start(ours)
-    chosen, start = f.call("pool_choose", I64, [pool]), f.call("pool_start", I64, [pool])
-    with f.if_else(f.compare("ne", chosen, 0)) as branch:
-        with branch.then():
-            branch.give(f.call_pointer(kernel, I32, in_one))
-        with branch.otherwise():
-            shared = [pool, kernel, scalars, buffers, scratch, stride, parts, slice_, slices]
-            branch.give(f.call("pool_fork_join", I32, shared))
-    with f.if_(f.compare("ne", start, 0)):
-        f.call("pool_tell", VOID, [pool, start, kernel, scalars, count])
+    status = f.call("pool_fork_join", I32, [pool, kernel, scalars, buffers, scratch, stride, parts, slice_, slices])
     f.atomic_store(const(I64, 0), pool, PoolWord.OWNER)
-    f.ret(branch.results[0])
+    f.ret(status)
 
 
 def _fork_join(f: FunctionBuilder) -> None:
@@ -222,9 +197,8 @@ def _fork_join(f: FunctionBuilder) -> None:
     f.atomic_store(epoch, pool, PoolWord.EPOCH)  # behind the claim: who sees the new epoch sees the job
     with f.if_(f.compare("gt", f.atomic_load(pool, I64, PoolWord.SLEEPERS), 0)):
         f.call("pool_wake", VOID, [_word(f, pool, PoolWord.EPOCH), f.sub(parts, 1)])
-    took = f.call("pool_take_parts", I64, [pool, const(I64, _OWNER)])
+    f.call("pool_take_parts", VOID, [pool, const(I64, _OWNER)])
     _join(f, pool, parts, scalars)
-    f.store(took, pool, PoolWord.TOOK)
     error = f.atomic_load(pool, I64, PoolWord.ERROR)
     status = f.select(f.compare("eq", error, _NONE_FAILED), const(I64, 0), error)
     f.ret(f.convert("trunc", status, I32))
@@ -284,7 +258,7 @@ def _ask(f: FunctionBuilder, scalars: Val) -> Val:
 
 
 def _sliced(f: FunctionBuilder) -> None:
-    pool, kernel, scalars, buffers, scratch, stride, parts, count, slices = f.args
+    pool, kernel, scalars, buffers, scratch, stride, parts, slices = f.args
     ticks = f.module.declare_word(polling.SYMBOL)
     seen = f.alloca(I64, 1)
     f.store(f.atomic_load(ticks, I64, order="monotonic"), seen)
@@ -293,7 +267,7 @@ def _sliced(f: FunctionBuilder) -> None:
             with branch.then():
                 branch.give(f.call_pointer(kernel, I32, [scalars, buffers, scratch, each.index, slices]))
             with branch.otherwise():
-                shared = [pool, kernel, scalars, buffers, scratch, stride, parts, count, each.index, slices]
+                shared = [pool, kernel, scalars, buffers, scratch, stride, parts, each.index, slices]
                 branch.give(f.call("anyshape_share", I32, shared))
         with f.if_(f.compare("ne", branch.results[0], 0)):
             f.ret(branch.results[0])
@@ -320,7 +294,7 @@ def _work(f: FunctionBuilder) -> None:
         f.call("pool_pause", VOID, [])
     f.jump(sleep)
     f.start(work)
-    f.call("pool_take_parts", I64, [pool, thread])
+    f.call("pool_take_parts", VOID, [pool, thread])
     f.branch(f.compare("eq", f.atomic_load(pool, I64, PoolWord.BROUGHT), 0), idle, sleep)
     f.start(sleep)
     seen = f.atomic_load(pool, I64, PoolWord.EPOCH)

@@ -45,26 +45,7 @@ class PoolWord(IntEnum):
     """1 while workers may be where their caller is: they sleep as soon as they have nothing to do."""
     LINES = 64
     """Lines of the cache, one for each thread, by the order in which workers were started; the last one is the owner's."""
-    STAGE = 64 + 64 * 8
-    """Stage of the trial, a `Stage`: only the owner, in `pool_trials.py`, uses the words from here on."""
-    ALONE = STAGE + 1
-    """1 while sharing does not pay, and the owner runs all parts."""
-    LEFT = STAGE + 2
-    """Number of kernels until the next trial."""
-    SPENT = STAGE + 3
-    """Nanoseconds of kernels in this stage; in the last stage, of those alone that were compared."""
-    KERNELS = STAGE + 4
-    """Number of kernels that ran in this stage."""
-    TIMED = STAGE + 5
-    """Number of kernels that were timed alone."""
-    SUM_ALONE = STAGE + 6
-    """Nanoseconds of kernels alone; SUM_SHARED is those of the same kernels shared. Trials count less the longer ago they were."""
-    SUM_SHARED = STAGE + 7
-    TOOK = STAGE + 8
-    """Number of parts of the last job that the owner ran itself."""
-    TABLE = STAGE + 9
-    """Kernels that were timed alone, two words each: a hash of the kernel and its sizes, and nanoseconds."""
-    COUNT = TABLE + 2 * 64
+    COUNT = 64 + 64 * 8
 
 
 class Line(IntEnum):
@@ -79,23 +60,8 @@ class Line(IntEnum):
     WORDS = 8
 
 
-class Stage(IntEnum):
-    """Stage of a trial."""
-
-    NONE = 0
-    ALONE = 1
-    """Kernels run alone and are timed."""
-    WAKING = 2
-    """Kernels are shared again, until workers that went to sleep are awake."""
-    SHARED = 3
-    """Kernels are shared, and those that were timed alone are timed again."""
-
-
 PART_BITS = 16
 MOST_THREADS = 64
-TABLE_PLACES = 64
-FIRST_TRIAL = 256
-"""Number of kernels of a new pool before the first trial: kernels of first calls say little of those that follow."""
 
 
 def place(thread: int, word: Line) -> int:

@@ -1,8 +1,8 @@
 """The loop's handlers of scalar instructions: arithmetic that notices overflow, comparisons, choice.
 
-In: the open loop, at the block of an opcode. Out: the code of its handler. In the careful loop every register has a word beside it
-that says whether its value was lost to an overflow; a lost value spreads through arithmetic, but not out of a side that `select`,
-`and` and `or` do not need.
+In: the open loop, at the block of an opcode. Out: the code of its handler. Every register has a word beside it that
+says whether its value was lost to an overflow; a lost value spreads through arithmetic, but not out of a side that `select`, `and` and
+`or` do not need.
 """
 
 from __future__ import annotations
@@ -71,14 +71,11 @@ def _connective(decisive: bool) -> Handler:
     def connective(frame: Frame) -> None:
         f = frame.f
         a, b = (f.compare("ne", v, 0) for v in _operands(frame))
-        value, lost = f.or_(a, b) if decisive else f.and_(a, b), None
-        if frame.careful:
-            p, q = frame.lost("a"), frame.lost("b")
-            decides_a, decides_b = (a, b) if decisive else (f.not_(a), f.not_(b))
-            decided = f.or_(f.and_(decides_a, f.not_(p)), f.and_(decides_b, f.not_(q)))
-            lost = f.and_(f.or_(p, q), f.not_(decided))
-            value = f.select(decided, const(I1, int(decisive)), value)
-        frame.write(f.convert("zext", value, I64), lost=lost)
+        p, q = frame.lost("a"), frame.lost("b")
+        decides_a, decides_b = (a, b) if decisive else (f.not_(a), f.not_(b))
+        decided = f.or_(f.and_(decides_a, f.not_(p)), f.and_(decides_b, f.not_(q)))
+        value = f.select(decided, const(I1, int(decisive)), f.or_(a, b) if decisive else f.and_(a, b))
+        frame.write(f.convert("zext", value, I64), f.and_(f.or_(p, q), f.not_(decided)))
 
     return connective
 
@@ -94,5 +91,5 @@ def do_not(frame: Frame) -> None:
 def do_select(frame: Frame) -> None:
     f = frame.f
     cond = f.compare("ne", frame.register("cond"), 0)
-    value = f.select(cond, frame.register("then"), frame.register("other"))
-    frame.write(value, lost=f.select(cond, frame.lost("then"), frame.lost("other")) if frame.careful else None)
+    value, lost = (f.select(cond, read("then"), read("other")) for read in (frame.register, frame.lost))
+    frame.write(value, lost)

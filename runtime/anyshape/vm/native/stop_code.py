@@ -35,12 +35,9 @@ def add_stops(module: Module) -> None:
         f.atomic_store(const(I64, 0), clock, ClockWord.ASLEEP)
         f.call("pool_wake", VOID, [f.gep(clock, int(ClockWord.ASLEEP), I64), const(I64, 1)])
         f.ret()
-    with module.function("anyshape_tick", VOID, [("clock", PTR)], noalias=False) as f:
-        _tick(f)
-    with module.function("stop_signals", I1, [("state", PTR)], internal=True, inline=False, noalias=False) as f:
-        _signals(f)
-    with module.function("anyshape_look", I32, [("state", PTR)], inline=False, noalias=False) as f:
-        _look(f)
+    module.define("anyshape_tick", VOID, [("clock", PTR)], _tick, internal=False)
+    module.define("stop_signals", I1, [("state", PTR)], _signals, inline=False)
+    module.define("anyshape_look", I32, [("state", PTR)], _look, inline=False, internal=False)
 
 
 def _pause(f: FunctionBuilder, clock: Val) -> None:

@@ -158,7 +158,8 @@ class Op(Instruction):
     GIVE = 61, "place:number words*", "writes words into the results of this function, from a place on"
     TAKEN = 62, "d= place:number", "a word of the results of the last call"
 # fmt: on
-_BY_NUMBER = {int(op): op for op in Op}
+_BY_NUMBER = {int(op): (op, tuple(p.mode is Mode.LIST for p in op.parameters)) for op in Op}
+"""Each instruction by its number, and which of its operands are counted lists."""
 
 
 def handlers(ops: Iterable[Instruction], *rooms: Mapping[str, Any]) -> dict[Instruction, Callable[..., Any]]:
@@ -269,11 +270,11 @@ def decode(words: list[int]) -> Iterator[tuple[int, Op, tuple[Operand, ...]]]:
     at = 0
     while at < len(words):
         try:
-            op, end = _BY_NUMBER[words[at]], at + words[at + 1]
+            (op, are_lists), end = _BY_NUMBER[words[at]], at + words[at + 1]
             operands: list[Operand] = []
             k = at + 2
-            for parameter in op.parameters:
-                if parameter.mode is Mode.LIST:
+            for is_list in are_lists:
+                if is_list:
                     n = words[k]
                     operands.append(tuple(words[k + 1 : k + 1 + n]))
                     k += n + 1

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from anyshape.dims import Dim
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node
 from anyshape.vm.report.causes import Causes
+from anyshape.vm.report.size_variants import SizeVariant
 from anyshape.wording import counted
 
 
@@ -19,7 +21,8 @@ class Report:
     """`dyn_symbolic`: dyn ops whose results have dims that are expressions of the inputs' dims and those of what they work on.
     `still_dynamic`: the others, each with its cause; `unknown_dims`: sizes that only the run decides, with theirs. `programs` and
     `kernels` count what was compiled; `compiled_after_first_call`, programs compiled since. `rebuilt`: why a saved model was compiled
-    again instead of loaded. `notes`: what the importer took for granted that the model does not say."""
+    again instead of loaded. `variants`: programs for some sizes that a policy asked for. `notes`: what the importer took for granted that
+    the model does not say. `columns`: outputs that are lists of maps in the model, and the labels of their columns."""
 
     imported_dyn: int = 0
     became_static: int = 0
@@ -35,6 +38,8 @@ class Report:
     finished: bool = False
     rebuilt: str = ""
     notes: list[str] = field(default_factory=list)
+    variants: list[SizeVariant] = field(default_factory=list)
+    columns: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
     _inner: list[float] = field(default_factory=lambda: [0.0])
 
     @contextmanager
@@ -81,6 +86,7 @@ class Report:
             f"{counted(self.programs, 'program')}; {seconds}",
         ]
         lines += self.notes
+        lines += [f"variant for {v}" for v in list(self.variants)]
         if self.rebuilt:
             lines.append(f"compiled again from the saved file: {self.rebuilt}")
         return "\n".join(lines)

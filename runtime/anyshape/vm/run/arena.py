@@ -48,9 +48,7 @@ class Region:
         held = self.capacity
         if size >= LOOKED_AT and size > (available := available_memory() + held):
             self.release()
-            raise AnyshapeError(
-                f"{size} bytes of memory for intermediate values are not to be had: {available} are available"
-            )
+            raise AnyshapeError(f"cannot allocate {size} bytes for intermediate values: {available} are available")
         try:
             if size >= MAPPED or (self._varies and (self.roomy or size > SMALL)):
                 self._map(_in_huge_pages(size))
@@ -65,7 +63,7 @@ class Region:
                 self.capacity = size
         except (MemoryError, OSError, OverflowError, ValueError):
             self.release()
-            raise AnyshapeError(f"{size} bytes of memory for intermediate values are not to be had") from None
+            raise AnyshapeError(f"cannot allocate {size} bytes for intermediate values") from None
 
     def extend(self, size: int) -> None:
         """Grows to at least `size` bytes, and by half at least; the old bytes stay in front."""

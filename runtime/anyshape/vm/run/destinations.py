@@ -75,7 +75,7 @@ def _demand_apart(name: str, place: Any, outputs: Mapping[str, Any]) -> None:
     if not isinstance(place, np.ndarray):
         return
     if overlaps_itself(place):
-        raise ArgumentError(f"output {name}: elements of the array lie on one another, by its strides {place.strides}")
+        raise ArgumentError(f"output {name}: elements of the array overlap, by its strides {place.strides}")
     for other, theirs in outputs.items():
         if other != name and isinstance(theirs, np.ndarray) and _overlap(place, theirs):
             raise ArgumentError(f"output {name}: its array shares memory with that of output {other}")

@@ -76,4 +76,4 @@ class Heap:
 
 
 def no_memory_text(size: int) -> str:
-    return f"{size} bytes of memory for an element of a list are not to be had"
+    return f"cannot allocate {size} bytes for an element of a list"

@@ -19,8 +19,6 @@ VARIABLE = "ANYSHAPE_WITHOUT"
 class Policy(StrEnum):
     """Policy by its name in ANYSHAPE_WITHOUT. Each docstring says how a call runs without the policy."""
 
-    TRIALS = "trials"
-    """Every kernel with more than one part is shared, without being timed."""
     AFFINITY = "affinity"
     """The system alone decides on which processor a worker runs."""
     STALLS = "stalls"
@@ -39,8 +37,6 @@ class Policy(StrEnum):
     """Arena regions of varying size below 2 MiB come from the process's heap, as large as the call needs them and untouched."""
     ENTRY = "entry"
     """Calls go through ctypes: arguments are bound and results are made by Python."""
-    PLAIN = "plain"
-    """Every call runs in the loop that keeps account of overflows."""
 
 
 @cache

@@ -20,8 +20,5 @@ def new_result(shape: Sequence[int], dtype: np.dtype[Any], name: str = "") -> ND
         return np.empty(shape, dtype)
     except (MemoryError, ValueError) as e:
         raise AnyshapeError(
-            f"the result {name}, of shape {list(shape)} and dtype {dtype}, cannot be made: {e}"
+            f"the result {name}, of shape {list(shape)} and dtype {dtype}, cannot be allocated: {e}"
         ) from None
-
-
-__all__ = ["new_result"]

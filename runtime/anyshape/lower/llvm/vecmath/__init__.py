@@ -14,26 +14,6 @@ from .rounding import abs_, ceil, copysign, floor, fmod, maximum, minimum, round
 from .trigonometric import cos, sin
 
 __all__ = [
-    "abs_",
-    "ceil",
-    "copysign",
-    "cos",
-    "erf",
-    "exp",
-    "floor",
-    "floor_div",
-    "floor_mod",
-    "fmod",
-    "log",
-    "maximum",
-    "minimum",
-    "pow_",
-    "round_even",
-    "sigmoid",
-    "sin",
-    "sqrt",
-    "tanh",
-    "trunc",
-    "trunc_div",
-    "trunc_mod",
-]
+    "abs_", "ceil", "copysign", "cos", "erf", "exp", "floor", "floor_div", "floor_mod", "fmod", "log", "maximum",
+    "minimum", "pow_", "round_even", "sigmoid", "sin", "sqrt", "tanh", "trunc", "trunc_div", "trunc_mod"
+]  # fmt: skip

@@ -22,7 +22,7 @@ def trunc(f: FunctionBuilder, x: Val) -> Val:
 
 
 def round_even(f: FunctionBuilder, x: Val) -> Val:
-    """To the nearest integer, halves to the even one."""
+    """Rounds to the nearest integer, halves to the even one."""
     return f.unary("roundeven", x)
 
 
@@ -32,7 +32,7 @@ def sqrt(f: FunctionBuilder, x: Val) -> Val:
 
 
 def abs_(f: FunctionBuilder, x: Val) -> Val:
-    """Of floats exact; of integers two's complement, so the lowest one stays as it is."""
+    """The magnitude: exact for floats; two's complement for integers, so the lowest one stays as it is."""
     if x.type.is_float:
         return f.unary("fabs", x)
     return f.select(f.compare("lt", x, 0), f.neg(x), x)

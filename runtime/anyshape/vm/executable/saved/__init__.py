@@ -3,8 +3,7 @@
 In: an executable, or the path of a file. Out: the file, or an executable that was not compiled. `docs/saved-files.md` is the format.
 """
 
-from anyshape.vm.executable.saved.container import is_saved
 from anyshape.vm.executable.saved.loading import load
 from anyshape.vm.executable.saved.saving import save
 
-__all__ = ["is_saved", "load", "save"]
+__all__ = ["load", "save"]

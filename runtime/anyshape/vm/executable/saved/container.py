@@ -28,12 +28,11 @@ from numpy.typing import NDArray
 
 from anyshape.dtypes import from_numpy, parse_dtype
 from anyshape.errors import SavedFileError
-from anyshape.files import open_plain, replacing
+from anyshape.files import SAVED, open_plain, replacing
 from anyshape.signing import SIZE, VARIABLE, is_equal, signature, signing_key
 
 Array = NDArray[Any]
 
-MAGIC = b"anyshape\r\n\x1a\n"
 FORMAT = 3
 HEADER = struct.Struct("<12sIQQ32s32s32s")
 """Magic, format version, bytes of the file, bytes of the record, SHA-256 of the record, signature of what is before it (zeros: none),
@@ -59,15 +58,6 @@ def array_digest(a: Array, signed: bool = False) -> str:
     digest.update(words.sum(axis=0, dtype=np.uint64).tobytes())
     digest.update(data[words.size * 8 :].tobytes())
     return digest.hexdigest()
-
-
-def is_saved(path: str | os.PathLike[str]) -> bool:
-    """Tests whether a file begins like a saved model."""
-    try:
-        with open_plain(path) as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False
 
 
 class Builder:
@@ -124,7 +114,7 @@ class Builder:
 
 def header(size: int, text: bytes, key: bytes | None = None) -> bytes:
     """Makes the header of a file of so many bytes with that record."""
-    head = HEADER.pack(MAGIC, FORMAT, size, len(text), hashlib.sha256(text).digest(), b"", b"")[: -SIZE - 32]
+    head = HEADER.pack(SAVED, FORMAT, size, len(text), hashlib.sha256(text).digest(), b"", b"")[: -SIZE - 32]
     head += _signature(key, head) if key is not None else bytes(SIZE)
     return head + hashlib.sha256(head).digest()
 
@@ -169,7 +159,7 @@ class Container:
 
     def _checked_text(self) -> bytes:
         magic, version, size, length, digest, code, head_digest = HEADER.unpack_from(self._map)
-        if magic != MAGIC:
+        if magic != SAVED:
             raise self.refusal("it is no saved model", "save one with `exe.save(path)` or `anyshape compile -o path`")
         if version != FORMAT:
             raise self.refusal(f"its format is {version}, and this version of anyshape reads format {FORMAT}")

@@ -28,6 +28,7 @@ from anyshape.vm.compiling.folding import folding
 from anyshape.vm.compiling.kernels import target_called
 from anyshape.vm.compiling.options import Options, make_options
 from anyshape.vm.compiling.plans import Compiler, Plan, Straight
+from anyshape.vm.compiling.uncollected import uncollected
 from anyshape.vm.executable.executable import Executable
 from anyshape.vm.executable.saved.container import AGAIN, Container
 from anyshape.vm.executable.saved.programs import ProgramReader, constants_of
@@ -44,6 +45,7 @@ import_parts()  # with this module, so that the time of a load is work and not i
 
 
 @edge
+@uncollected()
 def load(
     path: str | os.PathLike[str], *, verify: bool = False, rebuild: bool = True, threads: int | None = None
 ) -> Executable:
@@ -68,7 +70,7 @@ def load(
         executable.check_first(lambda: container.check(constants_of(record["programs"])))
         read_report(report, record["report"])
     else:
-        report.rebuilt = unfit
+        report.rebuilt, report.columns = unfit, record["report"].get("columns", [])
         executable = Executable(head, compiler.plan(head.whole()), report, options)
     report.finished = True
     return executable

@@ -23,6 +23,7 @@ from anyshape.graph.record import value_records, write_function
 from anyshape.vm.compiling.kernels import NativeKernel, target_called
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.plans import Plan, Straight
+from anyshape.vm.compiling.size_plan import SizePlan
 from anyshape.vm.executable.saved.container import Builder
 from anyshape.vm.executable.saved.programs import ProgramWriter
 from anyshape.vm.report.summary import Report
@@ -46,7 +47,7 @@ def save(executable: Executable, path: str | os.PathLike[str]) -> None:
         "options": {name: getattr(options, name) for name in KEPT_OPTIONS},
         "head": _head(f),
         "report": report_record(executable.report),
-        **_programs(executable.plan, builder, options),
+        **_programs(plan.generic if isinstance(plan := executable.plan, SizePlan) else plan, builder, options),
         "function": write_function(f, builder.array),
     }
     try:
@@ -92,7 +93,7 @@ def _head(f: Function) -> Record:
 def report_record(report: Report) -> Record:
     """Records counts and reasons of the compile, but no times and nothing of later calls."""
     own = {f.name: getattr(report, f.name) for f in fields(report) if f.name[0] != "_"}
-    later = ("finished", "compiled_after_first_call")
+    later = ("finished", "compiled_after_first_call", "variants")
     return {name: v for name, v in own.items() if isinstance(v, int | list) and name not in later}
 
 

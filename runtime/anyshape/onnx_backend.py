@@ -1,4 +1,4 @@
-"""Implements ONNX's standard backend interface as `anyshape.onnx_backend`, for tools that test or compare backends.
+"""Implements ONNX's standard backend interface, for tools that test or compare backends.
 
 Anything unsupported raises UnsupportedError, so that a refusal is never mistaken for a failure.
 """
@@ -6,7 +6,7 @@ Anything unsupported raises UnsupportedError, so that a refusal is never mistake
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import onnx
@@ -18,9 +18,11 @@ from anyshape.dtypes import from_numpy
 from anyshape.errors import ArgumentError, DtypeError, UnsupportedError
 from anyshape.frontends.onnx import load
 from anyshape.frontends.onnx.dtypes import NUMBER_OF, STRING
+from anyshape.frontends.onnx.maps import with_maps
 from anyshape.public import edge, public, short
 from anyshape.strings import as_objects, is_text
 from anyshape.vm import Executable, compile
+from anyshape.vm.compiling.options import CompileOptions
 from anyshape.wording import counted
 
 Array = NDArray[Any]
@@ -33,8 +35,9 @@ class Prepared(BackendRep):  # type: ignore[misc]  # onnx has no types
         self.executable = executable
 
     @edge
-    def run(self, inputs: Any, **kwargs: Any) -> tuple[Array, ...]:
-        return tuple(map(as_objects, self.executable.run(self._by_name(inputs))))
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        results = [as_objects(r) for r in self.executable.run(self._by_name(inputs))]
+        return tuple(with_maps(self.executable.output_names, results, dict(self.executable.report.columns)))
 
     def _by_name(self, inputs: Any) -> Mapping[str, Any]:
         if isinstance(inputs, Mapping):
@@ -61,22 +64,24 @@ class Backend(BaseBackend):  # type: ignore[misc]  # onnx has no types
 
     @classmethod
     @edge
-    def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> Prepared:
+    def prepare(
+        cls, model: Any, device: str = "CPU", dims: Mapping[str, Any] | None = None, **kwargs: Unpack[CompileOptions]
+    ) -> Prepared:
         """Compiles a model, given as for `anyshape.compile`; options of `compile` may follow."""
         if not cls.supports_device(device):
             raise UnsupportedError(f"device {device!r} is not supported; there is CPU")
-        return Prepared(compile(model, **kwargs))
+        return Prepared(compile(model, dims, **kwargs))
 
     @classmethod
     @edge
-    def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Array, ...]:
+    def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
         return cls.prepare(model, device, **kwargs).run(inputs)
 
     @classmethod
     @edge
     def run_node(
         cls, node: Any, inputs: Any, device: str = "CPU", outputs_info: Any = None, **kwargs: Any
-    ) -> tuple[Array, ...]:
+    ) -> tuple[Any, ...]:
         """Runs one node on its own, under the opset `opset_version` (by default the newest)."""
         if not isinstance(node, onnx.NodeProto):
             raise ArgumentError(f"run_node: node must be an onnx.NodeProto, got {short(node)}")

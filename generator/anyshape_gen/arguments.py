@@ -1,0 +1,77 @@
+"""Arguments of the generator's command. Nothing is imported that has to be installed, so that `--help` answers everywhere."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from anyshape.code_version import VERSION
+
+DEFAULT_PACKAGE = "anyshape_ops"
+
+
+def _path(text: str) -> Path:
+    """Reads a path. Raises ArgumentTypeError for what no path can be."""
+    try:
+        with suppress(OSError):
+            os.stat(text)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(f"it must be a path, got {text!r}: {e}") from None
+    return Path(text)
+
+
+def _name(text: str) -> str:
+    """Reads the name of a package or of a file in its folder. Raises ArgumentTypeError for others."""
+    if not text.isidentifier():
+        raise argparse.ArgumentTypeError(f"it must be a name, got {text!r}")
+    return text
+
+
+COMMANDS = ("gen", "new-op", "watch")
+_EXAMPLES = """\
+examples:
+  python -m anyshape_gen                                 all ops of specs/, into generated/ and docs/ops/
+  python -m anyshape_gen --check                         check that these are current
+  python -m anyshape_gen new-op halve                   add a template of a spec to specs/elementwise.yaml
+  python -m anyshape_gen watch halve                    generate and test it after every edit
+  python -m anyshape_gen --package my_ops --out .        a package of your own, from ./specs
+"""
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="anyshape_gen",
+        description="Generate ops from their specs.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"anyshape_gen {VERSION}")
+    parser.add_argument(
+        "command",
+        nargs="?",
+        choices=COMMANDS,
+        default="gen",
+        help="gen: generate the package from the specs (the default); new-op: append a template of a spec; "
+        "watch: generate and test an op whenever its spec changes",
+    )
+    parser.add_argument("name", nargs="?", help="new-op, watch: the name of the op")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit with 1 if a generated file is not current"
+    )
+    parser.add_argument(
+        "--prove",
+        action="store_true",
+        help="generate all files and prove the indices of all kernels again, changed or not",
+    )
+    parser.add_argument("--specs", type=_path, default=Path("specs"), help="the folder of *.yaml specs")
+    parser.add_argument("--package", type=_name, default=DEFAULT_PACKAGE, help="the name of the generated package")
+    parser.add_argument("--out", type=_path, default=Path("generated"), help="the folder that holds the package")
+    parser.add_argument(
+        "--docs", type=_path, help="the folder of the ops' pages (default: docs/ops of this repository)"
+    )
+    parser.add_argument(
+        "--file", type=_name, default="elementwise", help="new-op: the spec file to append to, without .yaml"
+    )
+    return parser

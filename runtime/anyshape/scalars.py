@@ -1,0 +1,25 @@
+"""Conditions, counts and positions: single elements, which callers may pass as tensors of any rank.
+
+In: a value. Out: one that `graph.truth` takes, with a check where only the run knows how many elements there are.
+"""
+
+from __future__ import annotations
+
+from anyshape import ops
+from anyshape.dims import Dim
+from anyshape.graph.value import Value
+from anyshape.types import ListType
+
+
+def single(v: Value, source: str) -> Value:
+    """The value as a scalar, where its type leaves open how many elements or axes it has, or has several axes and one element."""
+    shape = v.type.shape
+    known = [n for n in shape or () if not isinstance(n, Dim)]
+    if (
+        isinstance(v.type, ListType)
+        or any(n != 1 for n in known)
+        or (shape is not None and len(shape) == len(known) < 2)
+    ):
+        return v
+    scalar: Value = ops.static.reshape(v, newshape=(), source=source)
+    return scalar

@@ -1,0 +1,64 @@
+"""The generator's command answers where nothing that it needs is installed, and no words end in a traceback."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import anyshape
+from anyshape_gen.__main__ import main
+
+ROOT = Path(__file__).parents[2]
+PLAIN = """
+import sys
+for name in ("yaml", "jinja2", "sympy", "anyshape_testing", "scipy", "hypothesis"):
+    sys.modules[name] = None  # an import of it is a ModuleNotFoundError
+sys.path[:0] = [{runtime!r}, {generator!r}]
+from anyshape_gen.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def in_a_plain_install(*words: str) -> subprocess.CompletedProcess[str]:
+    code = PLAIN.format(runtime=str(ROOT / "runtime"), generator=str(ROOT / "generator"))
+    return subprocess.run([sys.executable, "-I", "-c", code, *words], capture_output=True, text=True)
+
+
+def test_help_needs_no_package() -> None:
+    told = in_a_plain_install("--help")
+    assert told.returncode == 0 and "new-op" in told.stdout, told.stderr
+    assert in_a_plain_install("--version").stdout == f"anyshape_gen {anyshape.__version__}\n"
+
+
+def test_what_is_not_installed_is_named() -> None:
+    told = in_a_plain_install("--check")
+    assert told.returncode == 2 and "which is not installed: pip install 'anyshape[gen]'" in told.stderr
+
+
+VALUES = ("", "x", "halve", "-1", "a\0b", "/dev/null", "..", "nothing/at/all", "\udcff", "=", "--", "²", "x" * 5000)
+
+
+def test_no_words_end_in_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a folder without specs, so that nothing is generated; `watch` would wait for them."""
+    monkeypatch.chdir(tmp_path)
+    ended: set[int | str | None] = set()
+    for seed in range(300):
+        pick = random.Random(seed)
+        words = pick.choice(([], ["gen"], ["new-op"], ["new-op", pick.choice(VALUES)], [pick.choice(VALUES)]))
+        for option in pick.choices(("--specs", "--package", "--out", "--docs", "--file"), k=pick.randrange(3)):
+            words = [*words, option, pick.choice(VALUES)]
+        words += pick.choice(([], ["--check"], ["--prove"], ["--nothing"]))
+        try:
+            code: int | str | None = main(words)
+        except SystemExit as e:
+            code = e.code
+        assert code in (0, 1, 2), (words, code)
+        assert "Traceback" not in capsys.readouterr().err, words
+        ended.add(code)
+    assert 2 in ended

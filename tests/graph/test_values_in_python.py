@@ -1,0 +1,175 @@
+"""Operators, indices and methods of Values are the ops that specs say, and compute what NumPy computes."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import ops
+from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, ShapeError
+from anyshape.graph import spelled
+from anyshape.graph.item import item
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(3, 4, 5)).astype(np.float32)
+Y = RNG.normal(size=5).astype(np.float32)
+W = RNG.normal(size=(5, 2)).astype(np.float32)
+ROWS, PLACES, MASK = np.array([[0, 2], [1, 1]]), np.array([1, 3]), np.array([True, False, True])
+WIDE = RNG.random((4, 5)) > 0.5
+
+COMPUTED = {
+    "sum": lambda x, y, w: x + y,
+    "sum of a number": lambda x, y, w: 1 + x - 2,
+    "sum of an array": lambda x, y, w: Y + x * Y,
+    "product": lambda x, y, w: x @ w,
+    "quotient and power": lambda x, y, w: 2 - x * y / 3 + x**2,
+    "of one": lambda x, y, w: -abs(x) + x.round(),
+    "comparisons": lambda x, y, w: ~(x < y) & (x >= 0.1) | (x > 1) ^ (x <= -1),
+    "sum over all": lambda x, y, w: x.sum(),
+    "sum over one": lambda x, y, w: x.sum(axis=1) + x.mean(1),
+    "sum over two": lambda x, y, w: x.sum((0, 2), keepdims=True),
+    "reductions": lambda x, y, w: x.max(0) - x.min(axis=0) + x.prod(0),
+    "any and all": lambda x, y, w: (x < 0).any(axis=1) ^ (x < 1).all(axis=1),
+    "place": lambda x, y, w: x.argmax(1) + x.argmin(1),
+    "running": lambda x, y, w: x.cumsum(1) + x.cumprod(axis=1),
+    "reshaped": lambda x, y, w: x.reshape(-1),
+    "reshaped by two": lambda x, y, w: x.reshape(2, -1),
+    "reshaped by a list": lambda x, y, w: x.reshape((4, 15)),
+    "flat": lambda x, y, w: x.ravel() + x.flatten(),
+    "turned": lambda x, y, w: x.T,
+    "turned as said": lambda x, y, w: x.transpose(1, 0, 2) + x.transpose((1, 0, 2)),
+    "cut": lambda x, y, w: x.clip(-0.5, 0.5) + x.clip(max=0),
+    "squeezed": lambda x, y, w: x[:, :1].squeeze(axis=1),
+    "repeated": lambda x, y, w: x.repeat(2, 1),
+    "ordered": lambda x, y, w: x.argsort(),
+    "taken": lambda x, y, w: x.take(PLACES, 1),
+}
+INDICES = {
+    "a row": np.s_[1],
+    "the last row from 1": np.s_[-1, 1:],
+    "a new axis": np.s_[1:, None],
+    "backwards": np.s_[..., ::-2],
+    "new axes": np.s_[None, :, 2, None, ..., None],
+    "one element": np.s_[2, 3, 4],
+    "nothing": (),
+    "part": np.s_[1:2, -3:-1, ::2],
+    "rows": ROWS,
+    "columns": np.s_[:, PLACES],
+    "listed": np.s_[:, [0, 1], None],
+    "two arrays": np.s_[:, PLACES, PLACES],
+    "two arrays apart": np.s_[PLACES[:1], :, ROWS],
+    "a number and an array": np.s_[0, PLACES],
+    "a number and an array apart": np.s_[0, :, ROWS],
+    "an array and a number apart": np.s_[ROWS, :, 0],
+    "two arrays and new axes": np.s_[None, :, PLACES, PLACES, None],
+    "arrays with a new axis between": np.s_[PLACES[:1], None, ROWS, 1],
+    "a mask": MASK,
+    "a mask behind": np.s_[:, :, Y > 0],
+    "a mask over two axes": np.s_[:, WIDE, None],
+}
+
+
+def value(f):
+    x, y, w = (anyshape.input(n, t) for n, t in (("x", "f32[a, b, c]"), ("y", "f32[c]"), ("w", "f32[c, d]")))
+    return anyshape.compile(anyshape.function([x, y, w], f(x, y, w)))(X, Y, W)
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_operators_and_methods(name):
+    np.testing.assert_allclose(value(COMPUTED[name]), COMPUTED[name](X, Y, W), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_an_index(name):
+    got, wanted = value(lambda x, y, w: x[INDICES[name]]), X[INDICES[name]]
+    assert got.shape == wanted.shape
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_integers_and_dtypes():
+    k = anyshape.input("k", "i64[n]")
+    f = anyshape.function([k], [(k << 2) + (k >> 1) ^ (k & 3) | ~k, k.astype("f32") / 2, k[k > 3]])
+    numbers = np.array([1, 5, 9])
+    got = anyshape.compile(f)(numbers)
+    np.testing.assert_array_equal(got[0], (numbers << 2) + (numbers >> 1) ^ (numbers & 3) | ~numbers)
+    np.testing.assert_array_equal(got[1], numbers / 2)
+    np.testing.assert_array_equal(got[2], numbers[numbers > 3])
+
+
+def test_rows_one_by_one():
+    x = anyshape.input("x", "f32[2, n]")
+    a, b = x
+    assert (len(x), x.ndim, str(x.shape), x.dtype.name) == (2, 2, "(2, n)", "f32")
+    got = anyshape.compile(anyshape.function([x], a - b))(X[0, :2])
+    np.testing.assert_array_equal(got, X[0, 0] - X[0, 1])
+
+
+REFUSED = {
+    "a truth": (lambda x: bool(x), "not a truth yet"),
+    "a comparison by ==": (lambda x: x == 0, r"x\.equal\(y\)"),
+    "its rows": (lambda x: list(x), "no length that is known"),
+    "an array": (lambda x: np.asarray(x), "not an array yet"),
+    "an integer": (lambda x: range(x), "not an integer yet"),
+    "an operator that no op is": (lambda x: x // 2, "no op is called //"),
+    "a method's arguments": (lambda x: x.sum(1, 2, 3, 4), "too many positional"),
+    "a truth as an index": (lambda x: x[True], "an index is"),
+    "a float as an index": (lambda x: x[1.5], "an index is"),
+    "another value": (lambda x: x.__setitem__(0, 1), "never changes"),
+    "what is no operand": (lambda x: x + object(), "an operand is"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_known_yet_is_refused(name):
+    call, text = REFUSED[name]
+    with pytest.raises(ArgumentError, match=text):
+        call(anyshape.input("x", "f32[n, 4]"))
+
+
+def test_what_an_operator_means_depends_on_the_dtype():
+    x, k = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[n]")
+    assert [((k > 1) & (k > 2)).node.op.name, (k & k).node.op.name] == ["logical_and", "bitwise_and"]
+    with pytest.raises(DtypeError, match=r"a & b: it means .* and the value is f32\[n\]"):
+        x & x
+    with pytest.raises(DtypeError, match=r"a / b: it means div of f32"):
+        k / 2
+
+
+def test_too_many_indices():
+    x = anyshape.input("x", "f32[n, 4]")
+    with pytest.raises(ShapeError, match=r"3 indices of f32\[n, 4\]"):
+        x[0, 0, 0]
+    with pytest.raises(ShapeError, match="once at most"):
+        x[..., ...]
+    with pytest.raises(ShapeError, match="a mask of"):
+        x[:, np.array([True, False])]
+
+
+def test_an_attribute_that_no_spec_says():
+    x = anyshape.input("x", "f32[n]")
+    with pytest.raises(AttributeError, match=r"did you mean .*cumsum"):
+        x.cumsums  # noqa: B018
+    assert {"sum", "reshape", "T"} <= set(dir(x)) and not hasattr(x, "__fspath__")
+
+
+def test_a_value_is_itself_alone():
+    x, y = anyshape.input("x", "f32[n]"), anyshape.input("x", "f32[n]")
+    assert x == x and x != y and len({x, y, x}) == 2 and x in [y, x] and x != None  # noqa: E711
+
+
+def test_a_table_of_ops_is_nowhere_in_the_run_time():
+    """Names of ops in what makes calls of operators and indices."""
+    words = {
+        w for f in (spelled.__file__, item.__code__.co_filename) for w in re.findall(r"\"(\w+)\"", Path(f).read_text())
+    }
+    assert not words & set(ops.__all__) - {"add", "sub", "mul", "mod", "pow", "matmul", "abs", "round", "neg"}, (
+        "names of Python's methods only"
+    )
+
+
+def test_all_errors_are_ours():
+    for f in (lambda x: x["a"], lambda x: x[object()], lambda x: x + "a", lambda x: x @ None):
+        with pytest.raises(AnyshapeError):
+            f(anyshape.input("x", "f32[n, 4]"))

@@ -1,0 +1,257 @@
+"""Policies of sizes: which calls get code of their own, when, and that nothing else differs."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import ops
+from anyshape.errors import ArgumentError, ShapeError
+from anyshape.policies import Bucketed, Generic, Ruled, SizePolicy, Specialised, size_policy
+from anyshape.vm.compiling import size_plan
+from anyshape.vm.report.size_variants import State
+
+SHAPES = [(3, 5), (3, 5), (1, 1), (64, 3), (2, 65), (0, 4), (3, 5), (2, 129), (7, 64), (3, 5)]
+
+
+def scores() -> anyshape.Function:
+    x = anyshape.input("x", "f32[b, n]")
+    return anyshape.function([x], ops.softmax(ops.mul(ops.tanh(x), x), axis=-1))
+
+
+def array(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).standard_normal(shape, dtype=np.float32)
+
+
+def states(exe: anyshape.Executable) -> dict[str, State]:
+    return {str(v).partition(":")[0]: v.state for v in exe.report.variants}
+
+
+POLICIES: list[Any] = [
+    "generic", "specialised", "bucketed", Specialised(hot=1, most=1), Specialised(hot=1, dims=("n",)), Specialised(at=[{"b": 3, "n": 5}]),
+    Bucketed(edges=(4, 64)), {"n": Bucketed(edges=(64, 128))}, {"n": "specialised", "b": "generic"}, Specialised(hot=1, ops=("softmax",)),
+    lambda sizes: {"n": (1, 64)} if 0 < sizes["n"] <= 64 else None,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=range(len(POLICIES)))
+def test_results_are_those_of_the_program_for_all_sizes(policy: Any) -> None:
+    generic, exe = anyshape.compile(scores()), anyshape.compile(scores(), policy=policy)
+    for shape in SHAPES:
+        for _ in range(3):
+            x = array(*shape)
+            np.testing.assert_array_equal(exe(x), generic(x))
+            np.testing.assert_array_equal(exe.run({"x": x})[0], generic(x))
+        exe.wait()
+    assert all(v.state in (State.READY, State.COUNTED) for v in exe.report.variants), [*map(str, exe.report.variants)]
+    assert exe.compiled_after_first_call <= generic.compiled_after_first_call
+
+
+def test_code_is_made_for_a_size_once_it_is_hot() -> None:
+    exe = anyshape.compile(scores(), policy=Specialised(hot=3))
+    for _ in range(2):
+        exe(array(3, 5))
+    exe.wait()
+    assert states(exe) == {"b=3, n=5": State.COUNTED}
+    exe(array(3, 5))
+    exe.wait()
+    assert states(exe) == {"b=3, n=5": State.READY}
+    (variant,) = exe.report.variants
+    assert variant.gain is None
+    exe(array(3, 5))
+    assert variant.gain is not None
+    assert "times as fast" in str(exe.report)
+
+
+def test_no_call_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+    build = size_plan.SizePlan._build
+
+    def recorded(self: size_plan.SizePlan, *args: Any, **kwargs: Any) -> None:
+        threads.append(threading.current_thread().name)
+        build(self, *args, **kwargs)
+
+    monkeypatch.setattr(size_plan.SizePlan, "_build", recorded)
+    exe = anyshape.compile(scores(), policy=Specialised(hot=1, at=[{"b": 2, "n": 2}]))
+    exe(array(3, 5))
+    exe.wait()
+    assert threads == [threading.current_thread().name, "anyshape variants"]
+
+
+def test_a_call_does_not_wait_for_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    go = threading.Event()
+    monkeypatch.setattr(size_plan.SizePlan, "_build", lambda self, variant, **_: (go.wait(30), build(self, variant))[0])
+    exe = anyshape.compile(scores(), policy=Specialised(hot=1))
+    for _ in range(5):
+        exe(array(3, 5))
+    assert states(exe) == {"b=3, n=5": State.QUEUED}
+    go.set()
+    exe.wait()
+    assert states(exe) == {"b=3, n=5": State.READY}
+
+
+build = size_plan.SizePlan._build
+
+
+def test_code_that_was_not_used_for_longest_goes() -> None:
+    exe = anyshape.compile(scores(), policy=Specialised(hot=1, most=2, dims=("n",)))
+    for n in (5, 6, 5, 7):
+        for _ in range(100):
+            exe(array(2, n))
+            exe.wait()
+    assert states(exe)["n=7"] is State.READY
+    assert sum(s is State.READY for s in states(exe).values()) == 2
+
+
+def test_sizes_that_come_once_take_no_memory_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(size_plan, "MOST_ENTRIES", 8)
+    exe = anyshape.compile(scores(), policy=Specialised(hot=2))
+    for _ in range(2):
+        exe(array(2, 1))
+    exe.wait()
+    for n in range(2, 40):
+        exe(array(2, n))
+    assert len(exe.report.variants) <= 9
+    assert states(exe)["b=2, n=1"] is State.READY
+
+
+def test_code_of_ops_is_for_the_dims_that_they_read() -> None:
+    x, w = anyshape.input("x", "f32[b, n]"), anyshape.input("w", "f32[k, m]")
+    f = anyshape.function([x, w], [ops.softmax(x), ops.transpose(w)])
+    exe = anyshape.compile(f, policy=Specialised(hot=1, ops=("softmax",)))
+    exe(array(2, 3), array(4, 5))
+    exe.wait()
+    assert states(exe) == {"b=2, n=3": State.READY}
+
+
+def test_buckets() -> None:
+    two, powers = Bucketed(edges=(64, 128)), Bucketed()
+    assert [two.bound(n) for n in (0, 1, 64, 65, 128, 129)] == [(0, 64), (0, 64), (0, 64), (65, 128), (65, 128), None]
+    assert [powers.bound(n) for n in (0, 1, 2, 3, 4, 5, 8, 9)] == [
+        (0, 0),
+        (1, 1),
+        (2, 2),
+        (3, 4),
+        (3, 4),
+        (5, 8),
+        (5, 8),
+        (9, 16),
+    ]
+
+
+def test_a_size_that_the_model_refuses_is_refused_by_its_own_words() -> None:
+    exe, generic = (anyshape.compile(scores(), {"n": (1, 8)}, policy=p) for p in (Specialised(hot=1), "generic"))
+    said = []
+    for e in (exe, generic):
+        with pytest.raises(ShapeError) as error:
+            e(array(2, 9))
+        said.append(str(error.value))
+    assert said[0] == said[1]
+    assert states(exe) == {}
+
+
+def test_what_is_refused_for_some_sizes_is_told_and_runs_as_before() -> None:
+    x = anyshape.input("x", "f32[n]")
+    f = anyshape.function([x], ops.mul(x, 2.0))
+    generic = anyshape.compile(f, policy=Ruled(rule=lambda sizes: {"n": sizes["n"]}, hot=1))
+    plan: Any = generic.plan
+
+    def refused(bounds: Any) -> Any:
+        raise ShapeError(f"no code for {bounds}")
+
+    plan._compile = refused
+    for _ in range(3):
+        np.testing.assert_array_equal(generic(array(4)), array(4) * 2)
+        generic.wait()
+    assert [str(v) for v in generic.report.variants] == ["n=4: refused: no code for {'n': 4}"]
+
+
+WRONG: list[tuple[Any, str]] = [
+    ("fast", "policy must be one of generic, specialised, bucketed"),
+    (5, "policy must be "),
+    ({"n": 5}, "policy must be "),
+    (Specialised(dims=("m",)), "no input has a dim m; there are b, n"),
+    (Specialised(ops=("conv",)), "the model has no op conv"),
+    (Specialised(at=[{"b": 3}]), "has none for n"),
+    (Specialised(at=[{"b": 3, "n": 4, "z": 1}]), "no input has a dim z"),
+    ({"z": "specialised"}, "no input has a dim z"),
+]
+
+
+@pytest.mark.parametrize(("policy", "words"), WRONG, ids=[w for _, w in WRONG])
+def test_wrong_policies(policy: Any, words: str) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        anyshape.compile(scores(), policy=policy)
+
+
+RULES: list[tuple[Any, str]] = [
+    (lambda _: {"n": 4}, "gives n 4 for a call of {'b': 3, 'n': 5}, outside of these bounds"),
+    (lambda _: {"n": (6, None)}, "outside of these bounds"),
+    (lambda _: {"z": 4}, "outside of these bounds"),
+    (lambda _: 5, "must give sizes or"),
+    (lambda _: {"n": "5"}, "must give sizes or"),
+    (lambda sizes: sizes["missing"], "raised KeyError"),
+]
+
+
+@pytest.mark.parametrize(("rule", "words"), RULES, ids=[w for _, w in RULES])
+def test_wrong_rules(rule: Any, words: str) -> None:
+    exe = anyshape.compile(scores(), policy=rule)
+    with pytest.raises(ArgumentError, match=words):
+        exe(array(3, 5))
+
+
+FIELDS: list[tuple[Any, str]] = [
+    (lambda: Bucketed(edges=(64, 32)), "Bucketed: edges must be ascending numbers of at least 1"),
+    (lambda: Bucketed(edges=5), "Bucketed: edges must be .*, got int 5"),
+    (lambda: Specialised(hot=-1), "Specialised: hot must be at least 0, got -1"),
+    (lambda: Specialised(most=True), "Specialised: most must be int, got bool True"),
+    (lambda: Specialised(dims="n"), "Specialised: dims must be "),
+    (lambda: Specialised(at={"n": 3}), "Specialised: at must be "),
+]
+
+
+@pytest.mark.parametrize(("make", "words"), FIELDS, ids=[w for _, w in FIELDS])
+def test_fields_of_wrong_kinds(make: Any, words: str) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        make()
+
+
+def test_a_saved_model_has_the_program_for_all_sizes(tmp_path: Path) -> None:
+    exe = anyshape.compile(scores(), policy=Specialised(at=[{"b": 3, "n": 5}]))
+    exe.save(tmp_path / "m.anyshape")
+    loaded = anyshape.load(tmp_path / "m.anyshape")
+    for shape in SHAPES:
+        np.testing.assert_array_equal(loaded(array(*shape)), exe(array(*shape)))
+    assert loaded.report.variants == []
+    with pytest.raises(ArgumentError, match="pass policy when you compile the ONNX model"):
+        anyshape.compile(tmp_path / "m.anyshape", policy="specialised")
+
+
+def test_calls_from_many_threads() -> None:
+    generic, exe = anyshape.compile(scores()), anyshape.compile(scores(), policy=Specialised(hot=2, most=2))
+    wrong: list[object] = []
+
+    def calls(k: int) -> None:
+        for shape in SHAPES[k % 4 :] * 20:
+            x = array(*shape)
+            if not np.array_equal(exe(x), generic(x)):
+                wrong.append(shape)
+
+    threads = [threading.Thread(target=calls, args=(k,)) for k in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_a_policy_stays_what_it_is() -> None:
+    assert size_policy(None) == Generic()
+    policy: SizePolicy = Specialised(hot=4)
+    assert size_policy(policy) is policy
