@@ -462,6 +462,3 @@ def _names(node: Node, checker: Meeting) -> set[str]:
     """Collects the dtype variables that an expression mentions, by itself or by tensors that it reads."""
     names = {n.id if isinstance(n, Name) else n.func for n in walk(node) if isinstance(n, (Name, Call))}
     return names | {checker.tensors.get(n.tensor, "") for n in walk(node) if isinstance(n, TensorRead)}
-
-
-__all__ = ["check_meeting"]
