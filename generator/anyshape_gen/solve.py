@@ -241,7 +241,7 @@ class Solver:
             case DimExpr(expr=expr) | RunExpr(expr=expr):
                 unknown = free_names(expr) - self.known - {"inf", "pi"}
                 if isinstance(piece, DimExpr) and len(unknown) == 1 and not unknown & self.definable:
-                    return self._solved(*unknown, expr, task)
+                    return self._solved(next(iter(unknown)), expr, task)
                 if unknown:
                     return False
                 self._equal(expr, task)

@@ -9,6 +9,7 @@ from anyshape.code_version import VERSION
 
 if TYPE_CHECKING:
     from anyshape.equations.entropy import seed
+    from anyshape.expansion.gradient import gradients
     from anyshape.frontends.onnx.simplified import simplify
     from anyshape.graph.building import function, input
     from anyshape.graph.function import Function
@@ -26,6 +27,7 @@ _MODULES = {
     "Executable": "anyshape.vm", "Function": "anyshape.graph.function", "InferenceSession": "anyshape.frontends.onnxruntime_api",
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
+    "gradients": "anyshape.expansion.gradient",
     "einsum": "anyshape.subscripts", "load": "anyshape.vm.executable.saved", "parse": "anyshape.graph.parse",
     "profile": "anyshape.vm.executable.profile", "seed": "anyshape.equations.entropy",
     "simplify": "anyshape.frontends.onnx.simplified",
@@ -47,6 +49,7 @@ __all__ = [
     "einsum",
     "errors",
     "function",
+    "gradients",
     "input",
     "lists",
     "load",

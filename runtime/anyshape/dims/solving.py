@@ -55,9 +55,9 @@ def definitions(sizes: Iterable[tuple[P, Size]], before: Collection[Dim] = ()) -
         solved = False
         for place, n in listed:
             left = [*(free_symbols(n) - known.keys() - set(before))]
-            told = linear(n, left[0]) if len(left) == 1 else None
-            if told is not None:
-                known[left[0]] = Definition(place, *told)
+            form = linear(n, left[0]) if len(left) == 1 else None
+            if form is not None:
+                known[left[0]] = Definition(place, *form)
                 solved = True
         if not solved:
             return known

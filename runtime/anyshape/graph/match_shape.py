@@ -72,8 +72,8 @@ def match_shape(x: Value, type: str, source: str = "") -> Value:
         return x
     if x.type.rank not in (None, expected.rank):
         raise ShapeError(f"match_shape: wanted {type}, of rank {expected.rank}, got {x.type}")
-    told = definitions(enumerate(expected.shape))
-    pieces = [_piece(n, x, axis, type, expected.shape, told) for axis, n in enumerate(expected.shape)]
+    solution = definitions(enumerate(expected.shape))
+    pieces = [_piece(n, x, axis, type, expected.shape, solution) for axis, n in enumerate(expected.shape)]
     if all(p.constant is not None for p in pieces):
         shape: Value = constant(np.concatenate([np.zeros(0, np.int64), *(p.constant for p in pieces)]))
     else:
@@ -180,16 +180,16 @@ def _entry_places(params: Sequence[Value]) -> dict[Dim, Place]:
 
 
 def _piece(
-    n: Size, x: Value, axis: int, text: str, shape: Sequence[Size], told: Mapping[Dim, Definition[int]]
+    n: Size, x: Value, axis: int, text: str, shape: Sequence[Size], solution: Mapping[Dim, Definition[int]]
 ) -> Value:
-    """One required dim as a vector of one item; -1 for `?`. `told`: which dim of the text tells each name."""
+    """One required dim as a vector of one item; -1 for `?`. `solution`: which dim of the text tells each name."""
     if isinstance(n, int):
         return constant(np.array([n], np.int64))
     if str(n).startswith("?"):
         return constant(np.array([-1], np.int64))
     if any(a.kind != "symbol" for monomial, _ in n.terms for a in monomial):
         raise ParseError(f"match_shape: {text!r}: a dim is a number, ?, a name, or a sum of products of names, got {n}")
-    at = {s: told[s].place if s in told else axis for s in free_symbols(n)}
+    at = {s: solution[s].place if s in solution else axis for s in free_symbols(n)}
     named = {s: NamedDim(s, x, k, shape[k]) for s, k in at.items()}
     return named[n] if n.is_symbol else _computed(n, named)
 
@@ -236,13 +236,13 @@ def resolved(params: Sequence[Value], results: Sequence[Value]) -> list[Value]:
 
 def _written(v: NamedDim, scope: Mapping[str, Place]) -> Place:
     """Where a name is written first. Raises ArgumentError if it is nowhere, or beside other names that nothing tells."""
-    told = linear(v.within, v.dim)
-    if v.of is None or told is None or not {str(s) for s in free_symbols(told[1])} <= scope.keys():
+    solution = linear(v.within, v.dim)
+    if v.of is None or solution is None or not {str(s) for s in free_symbols(solution[1])} <= scope.keys():
         known = ", ".join(scope) or "none"
         if v.of is None:
             raise ArgumentError(f"a size is computed of {v.dim}, and no input has that dim; there are {known}")
         raise ArgumentError(f"match_shape: the dim {v.within} does not tell {v.dim}; known are {known}")
-    return Place(v.of, v.axis, *told)
+    return Place(v.of, v.axis, *solution)
 
 
 def names_of_unknowns(params: Sequence[Value], results: Sequence[Value]) -> dict[Dim, Size]:
